@@ -1,0 +1,1 @@
+"""hetjax: exact, fast training of heterogeneous graph neural networks in JAX."""

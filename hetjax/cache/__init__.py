@@ -1,0 +1,1 @@
+"""Where node features live, and how learnable rows are updated."""

@@ -1,0 +1,72 @@
+"""Learnable features of featureless node types: one row per node, updated row by row with Adam."""
+import zlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class Table(NamedTuple):
+    """The learnable features of one node type, with Adam's state of every row.
+
+    Attributes:
+      rows: float32 `[nodes, width]`.
+      first, second: float32 `[nodes, width]`, Adam's moments.
+      count: int32 `[nodes]`, how often each row was updated.
+    """
+
+    rows: jax.Array
+    first: jax.Array
+    second: jax.Array
+    count: jax.Array
+
+
+class RowAdam(NamedTuple):
+    """Adam (Kingma and Ba 2015) on the rows that a batch touched, and on no others.
+
+    This is not dense Adam: a row that a batch does not touch keeps its moments, which dense Adam would decay, and corrects
+    its bias by its own count of updates. Where every step touches every row the two are the same.
+    """
+
+    learning_rate: float
+    decay_first: float = 0.9
+    decay_second: float = 0.999
+    epsilon: float = 1e-8
+
+
+def create(key: jax.Array, nodes: int, width: int) -> Table:
+    """A table of normal rows of unit norm in expectation, its moments and counts zero."""
+    rows = jax.random.normal(key, (nodes, width), jnp.float32) * width**-0.5
+    return Table(rows, jnp.zeros_like(rows), jnp.zeros_like(rows), jnp.zeros(nodes, jnp.int32))
+
+
+def read(matrix: jax.Array, ids: jax.Array | None) -> jax.Array:
+    """Rows of a feature matrix: all of them for `ids=None`, and zeros for an id out of range."""
+    return matrix if ids is None else matrix.at[ids].get(mode="fill", fill_value=0)
+
+
+def update(table: Table, ids: jax.Array | None, gradient: jax.Array, adam: RowAdam) -> Table:
+    """One step of `adam` on the rows `ids`.
+
+    Args:
+      ids: int32 `[n]`, distinct, in any order; ids out of range are ignored, and None means every row.
+      gradient: float32 `[n, width]`.
+    """
+    first, second = read(table.first, ids), read(table.second, ids)
+    count = (table.count if ids is None else table.count.at[ids].get(mode="fill", fill_value=0)) + 1
+    first = adam.decay_first * first + (1 - adam.decay_first) * gradient
+    second = adam.decay_second * second + (1 - adam.decay_second) * jnp.square(gradient)
+    times = count.astype(jnp.float32)[:, None]
+    mean = first / (1 - adam.decay_first**times)
+    scale = jnp.sqrt(second / (1 - adam.decay_second**times)) + adam.epsilon
+    rows = read(table.rows, ids) - adam.learning_rate * mean / scale
+    updated = Table(rows, first, second, count)
+    if ids is None:
+        return updated
+    return Table(*(old.at[ids].set(new, mode="drop", unique_indices=True) for old, new in zip(table, updated)))
+
+
+def create_all(key: jax.Array, nodes: Mapping[str, int], width: int) -> dict[str, Table]:
+    """One table per node type, each from a key of its own name, so that a type's rows do not depend on the other types."""
+    return {name: create(jax.random.fold_in(key, zlib.crc32(name.encode())), count, width) for name, count in nodes.items()}

@@ -1,0 +1,119 @@
+"""Checkpoints: written whole or not at all, checked when read, by Orbax.
+
+A checkpoint is a folder named by its step: the state as Orbax writes it, `progress.json`, and `digests.json` with the
+size and digest of every file. It is made under another name and renamed when complete, so a killed run leaves no half.
+"""
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+from orbax.checkpoint import v1 as ocp
+
+from hetjax.errors import InputError
+
+
+class Damaged(InputError):
+    """A checkpoint is truncated or was changed since it was written."""
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint on disk, not yet verified."""
+
+    folder: Path
+
+    @property
+    def step(self) -> int:
+        return int(self.folder.name)
+
+    def verify(self) -> dict:
+        """Hold every file against its digest.
+
+        Returns:
+          The progress saved with the state.
+
+        Raises:
+          Damaged: naming the first file that differs.
+        """
+        try:
+            digests = json.loads((self.folder / "digests.json").read_text())
+            for name, (size, digest) in digests.items():
+                file = self.folder / name
+                found = file.stat().st_size
+                if found != size:
+                    raise Damaged(f"checkpoint {self.folder} is damaged: {name} has {found} bytes != {size}")
+                if _digest(file) != digest:
+                    raise Damaged(f"checkpoint {self.folder} is damaged: {name} has another content than was written")
+            return json.loads((self.folder / "progress.json").read_text())
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            if isinstance(error, Damaged):
+                raise
+            raise Damaged(f"checkpoint {self.folder} is damaged: {error}") from None
+
+    def state(self, like: Any) -> Any:
+        """The state, with the shapes, dtypes and shardings of `like`."""
+        return ocp.load(self.folder / "state", like)
+
+
+class Checkpoints:
+    """The checkpoints of one run: the last two, and the best.
+
+    Args:
+      folder: where they lie; made by the first `save`.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder.absolute()
+        for left in self.folder.glob(".*"):
+            shutil.rmtree(left)
+
+    def at(self, step: int) -> Checkpoint:
+        return Checkpoint(self.folder / f"{step:012d}")
+
+    def newest_first(self) -> Iterator[Checkpoint]:
+        for folder in sorted(self.folder.glob("[0-9]*"), reverse=True):
+            yield Checkpoint(folder)
+
+    def save(self, step: int, state: Any, progress: dict) -> None:
+        """Write a checkpoint; `progress["best"]["step"]`, if there is one, names the checkpoint that is kept for good."""
+        partial = self.folder / f".{step}.partial"
+        partial.mkdir(parents=True)
+        ocp.save(partial / "state", state)
+        (partial / "progress.json").write_text(json.dumps(progress))
+        files = sorted(file for file in partial.rglob("*") if file.is_file())
+        digests = {str(file.relative_to(partial)): (file.stat().st_size, _digest(file)) for file in files}
+        (partial / "digests.json").write_text(json.dumps(digests))
+        for file in [*files, partial / "digests.json"]:
+            _sync(file)
+        partial.rename(self.at(step).folder)
+        _sync(self.folder)
+        kept = {checkpoint.step for checkpoint in list(self.newest_first())[:2]} | {(progress["best"] or {}).get("step")}
+        for checkpoint in list(self.newest_first()):
+            if checkpoint.step not in kept:
+                self.remove(checkpoint)
+
+    def remove(self, checkpoint: Checkpoint) -> None:
+        """Delete a checkpoint, so that a kill in between leaves nothing that looks like one."""
+        doomed = checkpoint.folder.with_name(f".{checkpoint.folder.name}.removed")
+        checkpoint.folder.rename(doomed)
+        shutil.rmtree(doomed)
+
+
+def parameters(tree: Any) -> int:
+    """How many numbers a tree of arrays holds."""
+    return sum(leaf.size for leaf in jax.tree.leaves(tree))
+
+
+def _digest(file: Path) -> str:
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)

@@ -1,0 +1,239 @@
+"""The configuration of a run: frozen dataclasses, a line of help per field, checked when made."""
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from jsonargparse import ArgumentParser, set_parsing_settings
+
+from hetjax.errors import InputError
+
+DATA_FOLDER = "HETJAX_DATA"
+set_parsing_settings(docstring_parse_attribute_docstrings=True)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Data: where the graph comes from."""
+
+    format: Literal["rdf", "hgb", "store", "synthetic"] = "synthetic"
+    """what is read: N-Triples with split files, the Heterogeneous Graph Benchmark's text form, a store, or nothing: a graph is generated"""
+    path: str = ""
+    """the folder (hgb: or zip) to read; a relative one lies in the folder that the environment variable HETJAX_DATA names, or else here"""
+    validation_fraction: float = 0.2
+    """rdf, hgb: share of the training nodes that is held out for validation; 0 holds out none, and the last epoch is kept"""
+    split_seed: int = 0
+    """rdf, hgb: decides which nodes are held out"""
+    reverse: bool = True
+    """rdf: add the reverse of every relation"""
+    literals: Literal["nodes", "drop"] = "nodes"
+    """rdf: make literals nodes, or drop their triples"""
+    exclude: tuple[str, ...] = ()
+    """rdf: predicates to leave out, by IRI or local name, such as one that gives the label away"""
+    node_types: Literal["one", "class"] = "one"
+    """rdf: one node type for all resources, or one per rdf:type"""
+    schema: str = "ogbn-mag"
+    """synthetic: the graph's shape: ogbn-mag, freebase, donor, igb-het or mag240m"""
+    scale: float = 0.01
+    """synthetic: size relative to the published graph"""
+    classes: int | None = None
+    """synthetic: number of classes; unset: as published"""
+    seed: int = 0
+    """synthetic: the same graph for the same seed"""
+    check: bool = True
+    """read the whole graph once before training and name what is wrong with it; unset it for a store that is known to be good"""
+
+    def __post_init__(self):
+        _require(0 <= self.validation_fraction < 1, "data.validation_fraction", self.validation_fraction, "in [0, 1)")
+
+
+@dataclass(frozen=True)
+class Model:
+    """Model: the fold, and its size."""
+
+    name: Literal["rgcn"] = "rgcn"
+    """which model"""
+    hidden: int = 64
+    """width of every layer's embeddings"""
+    layers: int = 2
+    """number of layers, and so of hops"""
+    feature_width: int = 64
+    """width of the learnable features of node types that have none"""
+    bases: int = 0
+    """basis matrices that the relations of one source width share; 0: a matrix per relation"""
+    norm: Literal["none", "layer"] = "none"
+    """normalisation of every layer's embeddings, per node type"""
+    dropout: float = 0.0
+    """share of every layer's embeddings that is dropped in training"""
+
+    def __post_init__(self):
+        for name in ("hidden", "layers", "feature_width"):
+            _require(getattr(self, name) >= 1, f"model.{name}", getattr(self, name), "at least 1")
+        _require(self.bases >= 0, "model.bases", self.bases, "at least 0")
+        _require(0 <= self.dropout < 1, "model.dropout", self.dropout, "in [0, 1)")
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Sampling: what one step sees."""
+
+    mode: Literal["minibatch", "full"] = "minibatch"
+    """mini-batches with sampled neighbours, or the whole graph at every step"""
+    fanout: tuple[int, ...] = (25, 20)
+    """minibatch: neighbours drawn per node and relation, one number per layer, the seeds' own hop first; -1: all"""
+    batch_size: int = 1024
+    """minibatch: seed nodes per step"""
+    evaluation_edges: int = 500_000
+    """edges that evaluation holds in memory at a time"""
+
+    def __post_init__(self):
+        for fanout in self.fanout:
+            _require(fanout >= 1 or fanout == -1, "sampling.fanout", list(self.fanout), "made of numbers from 1 up, or -1 for all")
+        _require(self.batch_size >= 1, "sampling.batch_size", self.batch_size, "at least 1")
+        _require(self.evaluation_edges >= 1, "sampling.evaluation_edges", self.evaluation_edges, "at least 1")
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train: how long, and how fast."""
+
+    epochs: int = 10
+    """passes over the training nodes"""
+    learning_rate: float = 0.01
+    """of Adam, for weights and learnable features alike"""
+    seed: int = 0
+    """of weights, order, neighbours and dropout"""
+    steps_per_epoch: int = 0
+    """minibatch: most steps of an epoch; 0: as many as it takes to see every training node"""
+    evaluate_every: int = 1
+    """epochs between evaluations on the validation nodes, each of which writes a checkpoint; the last epoch always has one"""
+    checkpoint_steps: int = 0
+    """steps between checkpoints within an epoch, for epochs that take long; 0: none"""
+
+    def __post_init__(self):
+        for name in ("epochs", "evaluate_every"):
+            _require(getattr(self, name) >= 1, f"train.{name}", getattr(self, name), "at least 1")
+        for name in ("seed", "steps_per_epoch", "checkpoint_steps"):
+            _require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
+        _require(self.learning_rate > 0, "train.learning_rate", self.learning_rate, "over 0")
+
+
+@dataclass(frozen=True)
+class Config:
+    """All of a run's choices."""
+
+    data: Data = field(default_factory=Data)
+    model: Model = field(default_factory=Model)
+    sampling: Sampling = field(default_factory=Sampling)
+    train: Train = field(default_factory=Train)
+
+    def __post_init__(self):
+        if self.sampling.mode == "minibatch" and len(self.sampling.fanout) != self.model.layers:
+            raise InputError(
+                f"sampling.fanout {list(self.sampling.fanout)} has {len(self.sampling.fanout)} numbers != {self.model.layers} of model.layers"
+            )
+
+
+def _require(holds: bool, name: str, value: Any, what: str) -> None:
+    if not holds:
+        raise InputError(f"{name} is {value}, and must be {what}")
+
+
+class Parser(ArgumentParser):
+    """A command line whose errors are one line that names the nearest known option."""
+
+    def error(self, message: str, ex: Exception | None = None) -> None:
+        raise InputError(" ".join(str(message).split()))
+
+
+def parse(sections: dict[str, type], arguments: Sequence[str], prog: str, description: str, paths: dict[str, str]) -> tuple[dict, dict]:
+    """Read sections of configuration from a command line and the YAML file that its `--config` names.
+
+    Args:
+      sections: a dataclass per section.
+      arguments: the command line.
+      prog, description: for `--help`.
+      paths: further options that every command line must give, with their help.
+
+    Returns:
+      `(a dataclass instance per section, the further options)`.
+
+    Raises:
+      InputError: an unknown or malformed option, in the file or on the command line.
+    """
+    parser = Parser(prog=prog, description=description, allow_abbrev=False)
+    parser.add_argument("--config", action="config", help="a YAML file of sections and keys; options after it override it")
+    for name, text in paths.items():
+        parser.add_argument(f"--{name}", required=True, help=text)
+    for name, section in sections.items():
+        parser.add_argument(f"--{name}", type=section, default=section())
+    known = [f"{name}.{key.name}" for name, section in sections.items() for key in fields(section)]
+    _check_options(arguments, [*paths, "config", "help", "print_config", *sections, *known])
+    for file in _config_files(arguments):
+        _check_file(file, sections)
+    made = parser.instantiate(parser.parse_args(list(arguments)))
+    return {name: made[name] for name in sections}, {name: made[name] for name in paths}
+
+
+def _config_files(arguments: Sequence[str]) -> list[Path]:
+    following = [value for option, value in zip(arguments, arguments[1:]) if option == "--config"]
+    return [Path(name) for name in [*following, *(a[len("--config=") :] for a in arguments if a.startswith("--config="))]]
+
+
+def _check_options(arguments: Sequence[str], known: list[str]) -> None:
+    for argument in arguments:
+        name = argument[2:].split("=", 1)[0]
+        if argument.startswith("--") and name not in known:
+            raise InputError(f"unknown option --{name}{_nearest(name, known, '--')}")
+
+
+def _check_file(file: Path, sections: dict[str, type]) -> None:
+    try:
+        given = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: {' '.join(str(error).split())}") from None
+    if not isinstance(given, dict):
+        raise InputError(f"{file}: {type(given).__name__}, and there should be sections {sorted(sections)}")
+    for name, keys in given.items():
+        if name not in sections:
+            raise InputError(f"{file}: unknown section {name!r}{_nearest(name, list(sections))}")
+        if not isinstance(keys, dict):
+            raise InputError(f"{file}: section {name!r} is {keys!r}, and there should be keys")
+        known = [key.name for key in fields(sections[name])]
+        for key in keys:
+            if key not in known:
+                raise InputError(f"{file}: unknown key {name}.{key}{_nearest(str(key), known, f'{name}.')}")
+
+
+def _nearest(name: str, known: list[str], prefix: str = "") -> str:
+    near = get_close_matches(str(name), known, 1, 0.4)
+    return f"; the nearest known one is {prefix}{near[0]}" if near else f"; known are {', '.join(known)}"
+
+
+def as_dict(config: Any) -> dict:
+    """Nested plain dictionaries and lists, as YAML holds them."""
+    return {key: list(value) if isinstance(value, tuple) else as_dict(value) if isinstance(value, dict) else value
+            for key, value in (asdict(config) if is_dataclass(config) else config).items()}
+
+
+def data_path(path: str) -> Path:
+    """Where `data.path` lies: as it is if absolute, else in the folder `HETJAX_DATA`, or here if that is not set."""
+    folder = os.environ.get(DATA_FOLDER)
+    if Path(path).is_absolute() or not folder:
+        return Path(path)
+    return Path(folder) / path
+
+
+def run_command(main, arguments: Sequence[str] | None = None) -> None:
+    """Run a command; print an InputError as one line and exit with status 2."""
+    try:
+        main(sys.argv[1:] if arguments is None else arguments)
+    except InputError as error:
+        print(f"hetjax: error: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,1 @@
+"""Readers: from the formats that people already have to a `HetGraph`."""

@@ -1,0 +1,183 @@
+"""The text form of the Heterogeneous Graph Benchmark (Lv et al., KDD 2021), from a folder or its zip.
+
+`node.dat`: id, name, type and, optionally, comma-separated features. `link.dat`: source, target, relation, weight.
+`label.dat` and `label.dat.test`: id, name, type, class. `info.dat`: JSON with the names of types and relations.
+Columns are separated by tabs. Weights are not read: in the benchmark's graphs all are 1, and R-GCN knows none.
+"""
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from hetjax.datasets.splits import hold_out
+from hetjax.errors import InputError
+from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
+from hetjax.graph.schema import Relation, Schema
+
+LARGEST_MEMBER = 16 * 2**30  # bytes that a member of a zip may unpack to
+
+
+def read(path: str | Path, validation_fraction: float = 0.2, split_seed: int = 0) -> HetGraph:
+    """Read a graph of the benchmark.
+
+    Args:
+      path: a folder, or a zip, that holds the five files, or a folder that holds one zip.
+      validation_fraction: share of `label.dat` that is held out for validation; the benchmark's protocol takes 0.2.
+      split_seed: decides which nodes.
+
+    Raises:
+      InputError: an unreadable file, a malformed line, an edge to a node that does not exist.
+    """
+    folder = _open(Path(path))
+    type_names, links = _read_info(folder)
+    node_type, features = _read_nodes(folder / "node.dat", type_names)
+    counts = np.bincount(node_type, minlength=len(type_names))
+    local = np.empty(len(node_type), np.int64)  # a node's number within its type
+    for number in range(len(type_names)):
+        local[node_type == number] = np.arange(counts[number])
+    edges = _read_links(folder / "link.dat", links, type_names, node_type, local)
+    training, train_class, target = _read_labels(folder / "label.dat", node_type)
+    test, test_class, _ = _read_labels(folder / "label.dat.test", node_type, target)
+    labels = np.full(counts[target], UNLABELLED, np.int32)
+    labels[local[training]], labels[local[test]] = train_class, test_class
+    train, validation = hold_out(local[training], validation_fraction, split_seed)
+    splits = {"train": train, "validation": validation, "test": local[test]}
+    schema = Schema(
+        {name: int(counts[number]) for number, name in enumerate(type_names)},
+        tuple(edges),
+        type_names[target],
+        int(labels.max()) + 1,
+    )
+    return build(schema, edges, {type_names[number]: matrix for number, matrix in features.items()}, labels, splits, str(path))
+
+
+def _open(path: Path):
+    """The folder, or the zip as if it were one."""
+    if path.is_dir() and not (path / "node.dat").exists():
+        archives = sorted(path.glob("*.zip"))
+        if len(archives) == 1:
+            path = archives[0]
+    if path.is_dir():
+        return path
+    try:
+        archive = zipfile.ZipFile(path)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{path}: {error}") from None
+    for member in archive.infolist():
+        if member.file_size > LARGEST_MEMBER:
+            raise InputError(f"{path}: {member.filename} unpacks to {member.file_size} bytes, over the {LARGEST_MEMBER} allowed")
+    places = [name for name in archive.namelist() if name.split("/")[-1] == "node.dat"]
+    if len(places) != 1:
+        raise InputError(f"{path}: {len(places)} members are named node.dat, and there should be 1")
+    return zipfile.Path(archive, places[0][: -len("node.dat")])
+
+
+def _rows(file, columns: tuple[int, ...]):
+    """`(line number, cells)` of every line that is not blank."""
+    try:
+        with file.open("rb") as stream:
+            for line, row in enumerate(stream, start=1):
+                cells = row.decode("utf-8").rstrip("\r\n").split("\t")
+                if cells == [""]:
+                    continue
+                if len(cells) not in columns:
+                    raise InputError(f"{file}: line {line}: {len(cells)} columns != {' or '.join(map(str, columns))}")
+                yield line, cells
+    except (OSError, KeyError) as error:
+        raise InputError(f"{file}: {getattr(error, 'strerror', None) or 'no such file'}") from None
+    except (zipfile.BadZipFile, zipfile.zlib.error, UnicodeDecodeError, EOFError) as error:
+        raise InputError(f"{file}: {error}") from None
+
+
+def _integer(cell: str, file, line: int, what: str, count: int) -> int:
+    try:
+        value = int(cell)
+    except ValueError:
+        raise InputError(f"{file}: line {line}: {what} {cell!r} is not an integer") from None
+    if not 0 <= value < count:
+        raise InputError(f"{file}: line {line}: {what} {value}, and there are {count}")
+    return value
+
+
+def _read_info(folder) -> tuple[list[str], list[tuple[str, int, int]]]:
+    """The names of the node types, and `(name, source type, target type)` of every relation."""
+    file = folder / "info.dat"
+    try:
+        info = json.loads(file.read_text(encoding="utf-8"))
+        names = info["node.dat"]["node type"]
+        links = info["link.dat"]["link type"]
+        type_names = [names[str(number)] for number in range(len(names))]
+        relations = [links[str(number)] for number in range(len(links))]
+        return type_names, [(link["meaning"], int(link["start"]), int(link["end"])) for link in relations]
+    except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        raise InputError(f"{file}: {type(error).__name__}: {error}") from None
+
+
+def _read_nodes(file, type_names: list[str]) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+    """The type of every node, and the features of every type whose nodes have them."""
+    types: list[int] = []
+    rows: dict[int, list[np.ndarray]] = {}
+    bare: set[int] = set()
+    for line, cells in _rows(file, (3, 4)):
+        node = _integer(cells[0], file, line, "node id", 2**31)
+        if node != len(types):
+            raise InputError(f"{file}: line {line}: node id {node} != {len(types)}, the next one")
+        kind = _integer(cells[2], file, line, "node type", len(type_names))
+        types.append(kind)
+        if len(cells) == 3 or not cells[3]:
+            bare.add(kind)
+        else:
+            try:
+                values = np.array(cells[3].split(","), np.float32)
+            except ValueError as error:
+                raise InputError(f"{file}: line {line}: {error}") from None
+            known = rows.setdefault(kind, [])
+            if known and len(values) != len(known[0]):
+                raise InputError(f"{file}: line {line}: {len(values)} features != {len(known[0])} of the nodes of type {kind} before")
+            if not np.isfinite(values).all():
+                column = int(np.argmin(np.isfinite(values)))
+                raise InputError(f"{file}: line {line}: feature {column} is {values[column]}, not a finite number")
+            known.append(values)
+    for kind in bare & rows.keys():
+        total = types.count(kind)
+        raise InputError(f"{file}: feature rows {len(rows[kind])} != {total} nodes of type {type_names[kind]!r}")
+    return np.array(types, np.int64), {kind: np.stack(known) for kind, known in rows.items()}
+
+
+def _read_links(file, links, type_names, node_type: np.ndarray, local: np.ndarray) -> dict[Relation, tuple[np.ndarray, np.ndarray]]:
+    pairs: list[list[tuple[int, int]]] = [[] for _ in links]
+    for line, cells in _rows(file, (3, 4)):
+        kind = _integer(cells[2], file, line, "relation", len(links))
+        name, *ends = links[kind]
+        pair = tuple(_integer(cell, file, line, f"relation {name}: node", len(local)) for cell in cells[:2])
+        for node, end in zip(pair, ends):
+            if node_type[node] != end:
+                raise InputError(
+                    f"{file}: line {line}: relation {name}: node {node} is of type {type_names[node_type[node]]!r} != {type_names[end]!r}"
+                )
+        pairs[kind].append(pair)
+    edges = {}
+    for (name, source, target), known in zip(links, pairs):
+        ids = local[np.array(known, np.int64).reshape(-1, 2)]
+        edges[Relation(type_names[source], name, type_names[target])] = (ids[:, 0], ids[:, 1])
+    return edges
+
+
+def _read_labels(file, node_type: np.ndarray, target: int | None = None) -> tuple[np.ndarray, np.ndarray, int]:
+    """Global node ids, their classes, and the type that they are of."""
+    nodes, classes = [], []
+    for line, cells in _rows(file, (4,)):
+        node = _integer(cells[0], file, line, "node id", len(node_type))
+        target = int(node_type[node]) if target is None else target
+        if node_type[node] != target:
+            raise InputError(f"{file}: line {line}: node {node} is of type {node_type[node]} != {target} of the labels before")
+        if "," in cells[3]:
+            raise InputError(f"{file}: line {line}: classes {cells[3]!r}, and a node has one class")
+        nodes.append(node)
+        classes.append(_integer(cells[3], file, line, "class", 2**15))
+    if target is None:
+        raise InputError(f"{file}: no labels")
+    return np.array(nodes, np.int64), np.array(classes, np.int32), target

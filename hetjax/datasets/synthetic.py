@@ -1,0 +1,237 @@
+"""Graphs in the shapes of the published ones, at any scale, with planted classes for a model to find.
+
+Every node of every type belongs to one of as many communities as there are classes. Labels are the target type's
+communities; features and edges point to them, both imperfectly. Degrees have heavy tails. Everything is a function of the
+arguments alone, by counter-based draws, so the same arguments give the same graph on any machine, provided that its C
+library rounds `pow` alike.
+"""
+from difflib import get_close_matches
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from tqdm import tqdm
+
+from hetjax.datasets.schemas import SHAPES, Shape
+from hetjax.errors import InputError
+from hetjax.graph import csc as csc_format
+from hetjax.graph.csc import CSC
+from hetjax.graph.hetgraph import SPLITS, HetGraph, check
+from hetjax.graph.schema import Relation
+from hetjax.sampling.draw import bits, key, uniform
+
+TAIL, LABELLED_TAIL = 1.6, 1.15  # exponents of the ranks; the second where edges point to the target type
+CHUNK = 2**22  # feature values drawn at a time; another number would give another graph
+
+
+def generate(
+    shape: str,
+    scale: float = 1.0,
+    classes: int | None = None,
+    seed: int = 0,
+    homophily: float = 0.8,
+    signal: float = 2.0,
+) -> HetGraph:
+    """Make a graph in the shape of a published one.
+
+    A relation of `E` edges between `S` sources and `T` targets draws, for each edge, its target as the node of rank
+    `floor(T * u**1.15)` (the target type of the labels) or `floor(T * u**1.6)` (any other), `u` uniform in [0, 1); then its
+    source, of rank `floor(S * u**1.6)`, with probability `homophily` among the nodes of the target's community, otherwise
+    among all. Communities are of equal size, give or take a node, and ranks tell nothing about them; a type of fewer
+    nodes than classes serves several communities with each node. A pair may be drawn twice, and a node as its own
+    neighbour; both are rare, except where a small `scale` leaves a community a handful of nodes: give fewer `classes` there.
+
+    Features are `signal * c + noise`, where the noise is standard normal and `c` the centroid of the node's community within
+    its type, standard normal divided by the square root of the width, so of length about 1 whatever the width.
+
+    Args:
+      shape: a name in `schemas.SHAPES`.
+      scale: multiplies the number of nodes of every type (of which there are at least 16), of edges, and of nodes in every
+        split (at least 1).
+      classes: number of classes; by default the data set's. Every target node has a label, in a split or not.
+      seed: another seed, another graph.
+      homophily: share of edges whose ends are of one community by intent; `1 / classes` of the others are by chance.
+      signal: length of the centroids in standard deviations of the noise.
+
+    Returns:
+      The graph, checked; features in the data set's widths and dtypes. Beside it, memory is needed for the largest
+      relation's edge list, 8 bytes an edge.
+
+    Raises:
+      InputError: an unknown shape, or a number outside its range.
+    """
+    if shape not in SHAPES:
+        near = get_close_matches(str(shape).lower(), SHAPES, 1, cutoff=0)[0]
+        raise InputError(f"no shape {shape!r} among {sorted(SHAPES)}; the nearest is {near!r}")
+    form = SHAPES[shape]
+    classes = form.classes if classes is None else classes
+    _check_arguments(scale, classes, homophily, signal)
+    schema = form.schema(scale, classes)
+    members = {name: _members(count, name, seed) for name, count in schema.nodes.items()}
+    relations = _relations(form, scale, members, classes, homophily, seed)
+    features = {
+        name: _features(members[name], classes, width, dtype, signal, key(seed, "features", name))
+        for name, (width, dtype) in tqdm(form.features.items(), "features", leave=False, disable=None)
+    }
+    labels = _communities(members[form.target], classes)
+    graph = HetGraph(schema, relations, features, labels, _splits(form, len(labels), seed))
+    check(graph, f"synthetic {shape}")
+    return graph
+
+
+def _check_arguments(scale: float, classes: int, homophily: float, signal: float) -> None:
+    if not 0 < scale < np.inf:
+        raise InputError(f"scale {scale} is not a number above 0")
+    if classes < 2:
+        raise InputError(f"{classes} classes, and there should be at least 2")
+    if not 0 <= homophily <= 1:
+        raise InputError(f"homophily {homophily} is outside 0..1")
+    if not 0 <= signal < np.inf:
+        raise InputError(f"signal {signal} is not a number from 0 up")
+
+
+class _Members(NamedTuple):
+    """The nodes of one type in order of rank, and who of them is in which community.
+
+    Ranks are dealt out to the communities in rounds, one rank each, in an order that every round rotates at random: so a
+    community's members are found by arithmetic, and a low number does not mean a high rank.
+
+    Attributes:
+      ids: int32 `[nodes]`, the node of every rank.
+      turns: the key of the rounds' rotations.
+    """
+
+    ids: np.ndarray
+    turns: np.uint64
+
+
+def _members(count: int, node_type: str, seed: int) -> _Members:
+    ids = np.empty(count, np.int32)
+    _permute(key(seed, "ranks", node_type), ids)
+    return _Members(ids, key(seed, "turns", node_type))
+
+
+def _relations(
+    form: Shape, scale: float, members: dict[str, _Members], classes: int, homophily: float, seed: int
+) -> dict[Relation, CSC]:
+    counts, relations = form.relations(scale), {}
+    for relation in tqdm(form.edges, "relations", leave=False, disable=None):
+        source_type, _, target_type = relation
+        ends, drawn = np.empty((2, counts[relation]), np.int32), counts[relation]
+        if source_type == target_type:
+            drawn //= 2
+        tail = LABELLED_TAIL if target_type == form.target else TAIL
+        sources, targets = members[source_type], members[target_type]
+        _draw_edges(key(seed, "edges", relation.key), sources, targets, tail, classes, homophily, ends[:, :drawn])
+        ends[:, drawn:] = ends[::-1, : len(ends[0]) - drawn]
+        sizes = len(sources.ids), len(targets.ids)
+        relations[relation] = csc_format.from_edges(ends[0], ends[1], *sizes)
+        if source_type != target_type:
+            relations[relation.reverse] = csc_format.from_edges(ends[1], ends[0], *sizes[::-1])
+    return relations
+
+
+def _communities(members: _Members, classes: int) -> np.ndarray:
+    """The community of every node; int32 `[nodes]`."""
+    communities = np.empty(len(members.ids), np.int32)
+    _fill_communities(members, classes, communities)
+    return communities
+
+
+def _features(
+    members: _Members, classes: int, width: int, dtype: str, signal: float, purpose: np.uint64
+) -> np.ndarray:
+    """`[nodes, width]`, drawn in float32 some rows at a time, each chunk of rows by a generator of its own."""
+    communities = _communities(members, classes)
+    centroids = _generator(purpose, 0).standard_normal((classes, width), np.float32) * np.float32(signal / width**0.5)
+    matrix = np.empty((len(communities), width), dtype)
+    rows = max(1, CHUNK // width)
+    for number, start in enumerate(range(0, len(matrix), rows), start=1):
+        chunk = matrix[start : start + rows]
+        noise = _generator(purpose, number).standard_normal(chunk.shape, np.float32)
+        noise += centroids[communities[start : start + rows]]
+        chunk[:] = noise
+    return matrix
+
+
+def _generator(purpose: np.uint64, number: int) -> np.random.Generator:
+    return np.random.Generator(np.random.Philox(key=np.array([purpose, number], np.uint64)))
+
+
+def _splits(form: Shape, count: int, seed: int) -> dict[str, np.ndarray]:
+    """Disjoint random sets of target nodes, sized in the data set's proportions; none is empty."""
+    order = np.empty(count, np.int32)
+    _permute(key(seed, "splits"), order)
+    splits, start, taken = {}, 0, 0
+    for name in SPLITS:
+        taken += form.splits[name]
+        stop = max(start + 1, round(count * taken / form.nodes[form.target]))
+        splits[name], start = np.sort(order[start:stop]), stop
+    return splits
+
+
+@numba.njit(cache=True, nogil=True)
+def _permute(purpose, out):
+    """Fill `out` with a random order of its positions (Fisher and Yates)."""
+    for i in range(len(out)):
+        out[i] = i
+    for i in range(len(out) - 1, 0, -1):
+        j = np.int64(uniform(purpose, i) * (i + 1))
+        out[i], out[j] = out[j], out[i]
+
+
+@numba.njit(cache=True, nogil=True)
+def _turn(turns, number, classes):
+    """By how much a round is rotated: in round `number`, the community `c` gets the place `(c - turn) % classes`."""
+    return np.int64(bits(turns, number) % np.uint64(classes))
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_communities(members, classes, out):
+    for rank in range(len(out)):
+        out[members.ids[rank]] = (rank + _turn(members.turns, rank // classes, classes)) % classes
+
+
+@numba.njit(cache=True, nogil=True)
+def _zipf(u, count, tail):
+    """A rank in `0..count - 1`, drawn by a uniform `u`; the higher `tail`, the more of the draws fall on the low ranks."""
+    return min(np.int64(count * u**tail), count - 1)
+
+
+@numba.njit(cache=True, nogil=True)
+def _community_at(members, rank, u, classes):
+    """The community of a rank, or, where one node serves several, one of them."""
+    count = len(members.ids)
+    if count < classes:
+        served = (classes - 1 - rank) // count + 1
+        rank += count * np.int64(u * served)
+    return (rank + _turn(members.turns, rank // classes, classes)) % classes
+
+
+@numba.njit(cache=True, nogil=True)
+def _zipf_within(members, community, u, tail, classes):
+    """A rank among those of a community; where one node serves several communities, that node's."""
+    count = len(members.ids)
+    if count < classes:
+        return (community - _turn(members.turns, 0, classes)) % classes % count
+    rounds = count // classes
+    last = (community - _turn(members.turns, rounds, classes)) % classes
+    if rounds * classes + last < count:
+        rounds += 1
+    number = _zipf(u, rounds, tail)
+    return number * classes + (community - _turn(members.turns, number, classes)) % classes
+
+
+@numba.njit(cache=True, nogil=True)
+def _draw_edges(purpose, sources, targets, tail, classes, homophily, out):
+    """Fill `out`, int32 `[2, edges]`, with source and target ids; an edge's draws have their own four counters."""
+    for edge in range(out.shape[1]):
+        rank = _zipf(uniform(purpose, 4 * edge), len(targets.ids), tail)
+        out[1, edge] = targets.ids[rank]
+        u = uniform(purpose, 4 * edge + 1)
+        if uniform(purpose, 4 * edge + 2) < homophily:
+            community = _community_at(targets, rank, uniform(purpose, 4 * edge + 3), classes)
+            rank = _zipf_within(sources, community, u, TAIL, classes)
+        else:
+            rank = _zipf(u, len(sources.ids), TAIL)
+        out[0, edge] = sources.ids[rank]

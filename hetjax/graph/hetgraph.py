@@ -1,0 +1,173 @@
+"""A heterogeneous graph in memory (or mapped into it): immutable once built, checked when built."""
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from hetjax.errors import InputError
+from hetjax.graph import csc as csc_format
+from hetjax.graph.csc import CSC
+from hetjax.graph.schema import Relation, Schema
+
+SPLITS = ("train", "validation", "test")
+UNLABELLED = -1
+
+
+@dataclass(frozen=True)
+class HetGraph:
+    """One CSC per relation, one feature matrix per node type that has any, labels and splits of the target type.
+
+    Attributes:
+      schema: node types, relations, target.
+      relations: the edges of every relation of the schema; an empty relation has a CSC without indices.
+      features: matrix of numbers `[nodes, width]` per node type, each of its own width and dtype; a type that is absent has
+        none, and a model learns its features.
+      labels: int32 `[nodes of the target type]`, class ids, `-1` where there is no label.
+      splits: for each of `train`, `validation`, `test` the ids of labelled target nodes; int32, sorted, disjoint.
+    """
+
+    schema: Schema
+    relations: Mapping[Relation, CSC]
+    features: Mapping[str, np.ndarray]
+    labels: np.ndarray
+    splits: Mapping[str, np.ndarray]
+
+    def __post_init__(self):
+        for name in ("relations", "features", "splits"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        for array in self.arrays():
+            array.flags.writeable = False
+
+    def arrays(self):
+        """Every array of the graph."""
+        for csc in self.relations.values():
+            yield from csc
+        yield from self.features.values()
+        yield self.labels
+        yield from self.splits.values()
+
+    @property
+    def nbytes(self) -> int:
+        return sum(array.nbytes for array in self.arrays())
+
+    @property
+    def edges(self) -> int:
+        return sum(csc.edges for csc in self.relations.values())
+
+
+def build(
+    schema: Schema,
+    edges: Mapping[Relation, tuple[np.ndarray, np.ndarray]],
+    features: Mapping[str, np.ndarray],
+    labels: np.ndarray,
+    splits: Mapping[str, np.ndarray],
+    where: str = "graph",
+) -> HetGraph:
+    """Build a graph from edge lists, and check it.
+
+    Args:
+      schema: what the graph is to contain.
+      edges: `(source ids, target ids)` per relation of the schema; a relation that is absent is empty.
+      features, labels, splits: as in `HetGraph`; splits need not be sorted, and one that is absent is empty.
+      where: the file or folder to name in an error.
+
+    Raises:
+      InputError: for the first thing that is wrong, with its place and both values.
+    """
+    empty = np.empty(0, np.int32)
+    relations = {}
+    for relation in schema.relations:
+        source, target = (np.asarray(ids) for ids in edges.get(relation, (empty, empty)))
+        if len(source) != len(target):
+            raise InputError(f"{where}: relation {relation}: {len(source)} source ids != {len(target)} target ids")
+        for side, ids, node_type in (("source", source, relation.source), ("target", target, relation.target)):
+            check_ids(ids, schema.nodes[node_type], f"{where}: relation {relation}: {side} of edge", node_type)
+        relations[relation] = csc_format.from_edges(source, target, schema.nodes[relation.source], schema.nodes[relation.target])
+    for name in edges:
+        if name not in relations:
+            raise InputError(f"{where}: edges of relation {name}, which the schema does not have")
+    splits = {name: np.sort(np.asarray(splits.get(name, empty))).astype(np.int32) for name in SPLITS}
+    graph = HetGraph(schema, relations, features, np.asarray(labels, np.int32), splits)
+    check(graph, where, sorted_edges=True)
+    return graph
+
+
+def check_ids(ids: np.ndarray, count: int, place: str, node_type: str) -> None:
+    """Raise an InputError naming the first id outside `0..count - 1`."""
+    if len(ids) and (ids.min() < 0 or ids.max() >= count):
+        position = int(np.argmax((ids < 0) | (ids >= count)))
+        raise InputError(f"{place} {position} is node {int(ids[position])}, but type {node_type!r} has {count} nodes")
+
+
+def check(graph: HetGraph, where: str = "graph", sorted_edges: bool = False) -> None:
+    """Read the whole graph once and raise an InputError for the first thing that is wrong.
+
+    Args:
+      graph: what is to be checked.
+      where: the file or folder to name in an error.
+      sorted_edges: the edges were just sorted by `build`, and need no second look.
+    """
+    schema = graph.schema
+    if not sorted_edges:
+        for relation, csc in graph.relations.items():
+            _check_csc(csc, relation, schema, where)
+    for node_type, matrix in graph.features.items():
+        _check_features(matrix, node_type, schema, where)
+    labels, count = graph.labels, schema.nodes[schema.target]
+    if labels.shape != (count,):
+        raise InputError(f"{where}: labels of shape {labels.shape} != {count} nodes of type {schema.target!r}")
+    wrong = np.flatnonzero((labels < UNLABELLED) | (labels >= schema.classes))
+    if len(wrong):
+        raise InputError(
+            f"{where}: label {labels[wrong[0]]} of {schema.target!r} node {wrong[0]} is outside 0..{schema.classes - 1}"
+        )
+    _check_splits(graph, where)
+
+
+def _check_csc(csc: CSC, relation: Relation, schema: Schema, where: str) -> None:
+    targets = schema.nodes[relation.target]
+    if csc.indptr.shape != (targets + 1,) or csc.indptr[0] != 0 or csc.indptr[-1] != csc.edges:
+        ends = f"{csc.indptr[0]}..{csc.indptr[-1]}" if len(csc.indptr) else "nothing"
+        raise InputError(
+            f"{where}: relation {relation}: pointers {ends} of {len(csc.indptr)} != 0..{csc.edges} of {targets + 1}"
+        )
+    steps = np.diff(csc.indptr)
+    if len(steps) and steps.min() < 0:
+        raise InputError(f"{where}: relation {relation}: pointers fall after target {int(np.argmin(steps))}")
+    check_ids(csc.indices, schema.nodes[relation.source], f"{where}: relation {relation}: source of edge", relation.source)
+
+
+def _check_features(matrix: np.ndarray, node_type: str, schema: Schema, where: str) -> None:
+    if node_type not in schema.nodes:
+        raise InputError(f"{where}: features of {node_type!r}, which is not among the node types {sorted(schema.nodes)}")
+    count = schema.nodes[node_type]
+    if matrix.ndim != 2 or len(matrix) != count:
+        raise InputError(f"{where}: feature rows {len(matrix)} != {count} nodes of type {node_type!r}")
+    if matrix.dtype.kind not in "fiub":
+        raise InputError(f"{where}: features of type {node_type!r} are {matrix.dtype}, not numbers")
+    rows = max(1, 2**24 // max(1, matrix.shape[1]))
+    for start in range(0, count, rows):
+        finite = np.isfinite(matrix[start : start + rows])
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
+            value = matrix[start + row, column]
+            raise InputError(f"{where}: feature {column} of {node_type!r} node {start + row} is {value}, not a finite number")
+
+
+def _check_splits(graph: HetGraph, where: str) -> None:
+    target, count = graph.schema.target, graph.schema.nodes[graph.schema.target]
+    owner = np.full(count, -1, np.int8)
+    for number, name in enumerate(SPLITS):
+        ids = graph.splits[name]
+        check_ids(ids, count, f"{where}: split {name!r}: entry", target)
+        if len(np.unique(ids)) != len(ids):
+            values, times = np.unique(ids, return_counts=True)
+            raise InputError(f"{where}: split {name!r} has {target!r} node {values[times > 1][0]} {times.max()} times")
+        unlabelled = ids[graph.labels[ids] == UNLABELLED]
+        if len(unlabelled):
+            raise InputError(f"{where}: split {name!r} has {target!r} node {unlabelled[0]}, which has no label")
+        taken = ids[owner[ids] >= 0]
+        if len(taken):
+            raise InputError(f"{where}: {target!r} node {taken[0]} is in both split {SPLITS[owner[taken[0]]]!r} and split {name!r}")
+        owner[ids] = number

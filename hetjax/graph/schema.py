@@ -1,0 +1,92 @@
+"""Node types, relations, and the metagraph that they form."""
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+from urllib.parse import quote
+
+import networkx
+
+from hetjax.errors import InputError
+
+MOST_NODES = 2**31 - 1  # node ids travel to the device as int32
+
+
+class Relation(NamedTuple):
+    """Edges of one name from one node type to another; messages flow from `source` to `target`."""
+
+    source: str
+    name: str
+    target: str
+
+    @property
+    def key(self) -> str:
+        """A string that names this relation and no other, safe in file names and parameter paths."""
+        return "--".join(quote(part, safe="").replace("--", "-%2D") for part in self)
+
+    @property
+    def reverse(self) -> "Relation":
+        return Relation(self.target, f"rev_{self.name}", self.source)
+
+    def __str__(self) -> str:
+        return f"{self.source} -{self.name}-> {self.target}"
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What kinds of nodes and edges a graph has, and which nodes are to be classified.
+
+    Attributes:
+      nodes: number of nodes of each node type.
+      relations: every relation once; two may join the same types.
+      target: the node type that carries the labels.
+      classes: number of classes of the target's labels.
+    """
+
+    nodes: Mapping[str, int]
+    relations: tuple[Relation, ...]
+    target: str
+    classes: int
+
+    def __post_init__(self):
+        object.__setattr__(self, "nodes", MappingProxyType({name: int(count) for name, count in self.nodes.items()}))
+        object.__setattr__(self, "relations", tuple(Relation(*relation) for relation in self.relations))
+        for name, count in self.nodes.items():
+            if not 0 <= count <= MOST_NODES:
+                raise InputError(f"node type {name!r} has {count} nodes, outside 0..{MOST_NODES}")
+        for relation in self.relations:
+            for node_type in (relation.source, relation.target):
+                if node_type not in self.nodes:
+                    raise InputError(f"relation {relation}: no node type {node_type!r} among {sorted(self.nodes)}")
+            if self.relations.count(relation) > 1:
+                raise InputError(f"relation {relation} is given {self.relations.count(relation)} times")
+        if self.target not in self.nodes:
+            raise InputError(f"target type {self.target!r} is not among the node types {sorted(self.nodes)}")
+        if self.classes < 1:
+            raise InputError(f"the target type {self.target!r} has {self.classes} classes, and needs at least 1")
+
+    def into(self, node_type: str) -> tuple[Relation, ...]:
+        """The relations whose target is `node_type`."""
+        return tuple(relation for relation in self.relations if relation.target == node_type)
+
+    def metagraph(self) -> networkx.MultiDiGraph:
+        """Node types as nodes (attribute `count`), relations as edges (keyed by the relation's name)."""
+        graph = networkx.MultiDiGraph()
+        for name, count in self.nodes.items():
+            graph.add_node(name, count=count)
+        for source, name, target in self.relations:
+            graph.add_edge(source, target, key=name)
+        return graph
+
+    def layer_types(self, layers: int) -> tuple[frozenset[str], ...]:
+        """The node types whose embeddings a model of `layers` layers needs, by depth.
+
+        Returns:
+          `layers + 1` sets: entry `k` holds the types needed after layer `k`; entry 0 is the input, the last is `{target}`.
+          A type stays needed one layer further down, for its own self term.
+        """
+        needed = [frozenset([self.target])]
+        for _ in range(layers):
+            below = needed[0] | {relation.source for relation in self.relations if relation.target in needed[0]}
+            needed.insert(0, below)
+        return tuple(needed)

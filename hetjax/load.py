@@ -1,0 +1,35 @@
+"""From the `data` section of a configuration to a graph."""
+from hetjax.config import Data, data_path
+from hetjax.datasets import hgb, rdf, synthetic
+from hetjax.errors import InputError
+from hetjax.graph import store
+from hetjax.graph.hetgraph import HetGraph, check
+
+
+def load(data: Data) -> HetGraph:
+    """Read or generate the graph.
+
+    Raises:
+      InputError: as the readers do.
+    """
+    if data.format == "synthetic":
+        return synthetic.generate(data.schema, data.scale, data.classes, data.seed)
+    if not data.path:
+        raise InputError(f"data.path is empty, and data.format {data.format} reads a file or folder")
+    path = data_path(data.path)
+    if data.format == "store":
+        graph = store.open(path)
+        if data.check:
+            check(graph, str(path))
+        return graph
+    if data.format == "hgb":
+        return hgb.read(path, data.validation_fraction, data.split_seed)
+    return rdf.read(
+        path,
+        reverse=data.reverse,
+        literals=data.literals,
+        exclude=data.exclude,
+        node_types=data.node_types,
+        validation_fraction=data.validation_fraction,
+        split_seed=data.split_seed,
+    )

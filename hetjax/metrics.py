@@ -1,0 +1,83 @@
+"""What a run measures: the quality of predictions, the programs compiled, memory, and the record of an epoch."""
+import json
+import platform
+import resource
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import jax
+import numpy as np
+
+_COMPILED = "/jax/core/compile/backend_compile_duration"
+
+
+def quality(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Mean loss, accuracy and F1 of class predictions, every node counting the same.
+
+    Args:
+      logits: `[nodes, classes]`.
+      labels: class ids `[nodes]`.
+
+    Returns:
+      `loss`: mean softmax cross-entropy. `accuracy`. `micro_f1`: equal to the accuracy where a node has one class.
+      `macro_f1`: mean over the classes that occur, among labels or predictions, of each one's F1. None of each for no nodes.
+    """
+    if not len(labels):
+        return dict.fromkeys(("loss", "accuracy", "micro_f1", "macro_f1"))
+    shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
+    losses = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
+    predicted = logits.argmax(axis=1)
+    classes = logits.shape[1]
+    hits = np.bincount(labels[predicted == labels], minlength=classes)
+    found = np.bincount(predicted, minlength=classes) + np.bincount(labels, minlength=classes)
+    accuracy = float(hits.sum() / len(labels))
+    macro = float(np.mean(2 * hits[found > 0] / found[found > 0]))
+    return {"loss": float(losses.mean()), "accuracy": accuracy, "micro_f1": accuracy, "macro_f1": macro}
+
+
+class ProgramCounter:
+    """Counts the programs that XLA compiles while this process runs."""
+
+    def __init__(self):
+        self.count = 0
+        jax.monitoring.register_event_duration_secs_listener(self._listen)
+
+    def _listen(self, event: str, _: float, **__) -> None:
+        self.count += event == _COMPILED
+
+
+def peak_memory() -> int:
+    """The most memory that this process has held, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def versions() -> dict[str, str]:
+    """Of Python and of the libraries that results depend on."""
+    names = ("hetjax", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "numba")
+    return {"python": platform.python_version()} | {name: version(name) for name in names}
+
+
+class Records:
+    """`metrics.jsonl`: one JSON object a line. A resumed run cuts it back to what its checkpoint had seen."""
+
+    def __init__(self, file: Path, size: int):
+        """Open `file` for appending behind its first `size` bytes."""
+        file.touch()
+        self.stream = open(file, "r+b")  # noqa: SIM115 (held for the whole run)
+        self.stream.truncate(size)
+        self.stream.seek(size)
+
+    def write(self, record: dict) -> None:
+        self.stream.write(json.dumps(record).encode() + b"\n")
+        self.stream.flush()
+
+    @property
+    def size(self) -> int:
+        return self.stream.tell()
+
+    def all(self) -> list[dict]:
+        """Every record so far."""
+        self.stream.seek(0)
+        return [json.loads(line) for line in self.stream]

@@ -1,0 +1,123 @@
+"""Heterogeneous GNNs as stacks of folds.
+
+A layer says three things: what one relation contributes to a node (`relation`), what the node contributes itself
+(`itself`), and how the combined total becomes an embedding (`finish`). A model file defines one layer.
+"""
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import flax.linen as nn
+import jax
+
+from hetjax.graph.schema import Relation
+from hetjax.models.carriers import SUM, Monoid
+from hetjax.sampling.blocks import Adjacency, Block
+
+
+class Layer(nn.Module):
+    """One layer of a heterogeneous GNN.
+
+    Attributes:
+      relations: the relations that it folds; a block may hold fewer.
+      targets: the node types that get an embedding.
+      widths: of the source embeddings, per node type.
+      features: width of the embeddings that it makes.
+      monoid: how carriers combine, over relations and wherever they were folded.
+    """
+
+    relations: tuple[Relation, ...]
+    targets: tuple[str, ...]
+    widths: Mapping[str, int]
+    features: int
+    monoid: ClassVar[Monoid] = SUM
+
+    def relation(self, relation: Relation, adjacency: Adjacency, sources: jax.Array, targets: jax.Array) -> Any:
+        """The carriers that one relation's edges give its targets.
+
+        Args:
+          relation: which.
+          adjacency: `T` targets by `S` sources.
+          sources: `[S, width of the source type]`.
+          targets: `[T, width of the target type]`, the targets' own embeddings of the layer below.
+        """
+        raise NotImplementedError
+
+    def itself(self, node_type: str, targets: jax.Array) -> Any:
+        """The carriers that nodes give themselves: a relation from every node to itself."""
+        raise NotImplementedError
+
+    def finish(self, node_type: str, carrier: Any, train: bool) -> jax.Array:
+        """Embeddings `[T, features]` from combined carriers."""
+        raise NotImplementedError
+
+    def carriers(self, block: Block, x: Mapping[str, jax.Array]) -> dict[str, Any]:
+        """Fold every relation of the block and combine, per target type of the block."""
+        own = {t: x[t] if rows is None else x[t].at[rows].get(mode="fill", fill_value=0) for t, rows in block.itself.items()}
+        total = {node_type: self.itself(node_type, targets) for node_type, targets in own.items()}
+        for relation in self.relations:
+            if relation.key in block.adjacency:
+                adjacency, target = block.adjacency[relation.key], relation.target
+                carrier = self.relation(relation, adjacency, x[relation.source], own[target])
+                total[target] = self.monoid.combine(total[target], carrier)
+        return total
+
+    def __call__(self, block: Block, x: Mapping[str, jax.Array], train: bool = False) -> dict[str, jax.Array]:
+        """Embeddings `[targets, features]` per target type of the block, from source embeddings `x`."""
+        return {node_type: self.finish(node_type, total, train) for node_type, total in self.carriers(block, x).items()}
+
+
+class Finish(nn.Module):
+    """Bias, optional normalisation, ReLU and dropout: how R-GCN, and others like it, finish a node type's embeddings.
+
+    Attributes:
+      norm: `none`, or `layer`: layer normalisation with a scale and a bias per node type.
+      dropout: share of the entries that are dropped in training.
+    """
+
+    norm: str
+    dropout: float
+
+    @nn.compact
+    def __call__(self, total: jax.Array, train: bool) -> jax.Array:
+        if self.norm == "layer":
+            h = nn.LayerNorm()(total)
+        else:
+            h = total + self.param("bias", nn.initializers.zeros_init(), total.shape[-1:], total.dtype)
+        return nn.Dropout(self.dropout)(nn.relu(h), deterministic=not train)
+
+
+class HGNN(nn.Module):
+    """A stack of layers, and a linear head from the target's embeddings to class logits.
+
+    Attributes:
+      layers: the first reads the nodes' features, the last makes embeddings of the target type alone.
+      target: the node type to classify.
+      classes: number of logits.
+    """
+
+    layers: tuple[Layer, ...]
+    target: str
+    classes: int
+
+    def setup(self):
+        self.head = nn.Dense(self.classes)
+
+    def __call__(self, blocks: tuple[Block, ...], x: Mapping[str, jax.Array], train: bool = False) -> jax.Array:
+        """Logits `[targets of the last block, classes]`.
+
+        Args:
+          blocks: one per layer, the first layer's first.
+          x: `[rows, width]` per node type, the rows that the first block's edges point at.
+          train: apply dropout, from the random stream named `dropout`.
+        """
+        for depth, block in enumerate(blocks):
+            x = self.embed(depth, block, x, train)
+        return self.classify(x[self.target])
+
+    def embed(self, depth: int, block: Block, x: Mapping[str, jax.Array], train: bool = False) -> dict[str, jax.Array]:
+        """What layer `depth` makes of the embeddings below it."""
+        return self.layers[depth](block, x, train)
+
+    def classify(self, h: jax.Array) -> jax.Array:
+        """Logits from the target's last embeddings."""
+        return self.head(h)

@@ -1,0 +1,1 @@
+"""Neighbour sampling: which edges a step folds, as arrays of static shape."""

@@ -1,0 +1,171 @@
+"""A batch as arrays of static shape, and the plan of capacities that keeps the shapes few.
+
+XLA compiles one program per combination of shapes. All arrays of a batch therefore share one plan that only grows: each
+is padded to its capacity, and a capacity is raised, in steps of an eighth of a power of two, when a batch exceeds it.
+
+What padding holds is never read: padded edges lie beyond the last pointer, padded node ids are out of range (reading one
+gives zeros, writing one does nothing), and padded seeds carry no weight in the loss.
+"""
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
+
+NO_NODE = np.int32(2**31 - 1)  # the id of a padded row
+MOST_EDGES = 2**31 - 1  # of one relation in one batch: rows are counted in int32
+
+
+class Adjacency(NamedTuple):
+    """One relation's edges in one layer, grouped by target, and the same edges grouped by source.
+
+    Attributes:
+      indptr: int32 `[targets + 1]`.
+      indices: int32 `[edges]`, rows of the source embeddings.
+      reverse_indptr: int32 `[sources + 1]`, or None where no gradient flows to the source embeddings.
+      reverse_indices: int32 `[edges]`, rows of the targets, or None.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    reverse_indptr: np.ndarray | None = None
+    reverse_indices: np.ndarray | None = None
+
+
+class Block(NamedTuple):
+    """What one layer reads: a bipartite graph per relation.
+
+    Attributes:
+      adjacency: per relation key.
+      itself: per target type the row of each target node among the source embeddings of its own type, int32 `[targets]`;
+        None where every source row is a target, in order.
+    """
+
+    adjacency: Mapping[str, Adjacency]
+    itself: Mapping[str, np.ndarray | None]
+
+
+class Sample(NamedTuple):
+    """Blocks of their exact sizes, as the sampler draws them.
+
+    Attributes:
+      blocks: one per layer, the first layer's (the outermost hop) first.
+      inputs: int32 node ids per node type whose features the first layer needs row by row.
+      rows: per layer and node type, the number of source rows.
+    """
+
+    blocks: tuple[Block, ...]
+    inputs: Mapping[str, np.ndarray]
+    rows: tuple[Mapping[str, int], ...]
+
+
+class Batch(NamedTuple):
+    """One training step's input.
+
+    Attributes:
+      blocks: one per layer, the first layer's (the outermost hop) first.
+      inputs: int32 node ids per node type whose feature rows are to be gathered for the first layer; a type that is
+        absent is read in place: its edges point at rows of the whole feature matrix.
+      seeds: int32 `[B]` rows of the last layer's embeddings that the loss is taken at.
+      labels: int32 `[B]` class ids.
+      weights: float32 `[B]`, 1 for a seed and 0 for padding.
+    """
+
+    blocks: tuple[Block, ...]
+    inputs: Mapping[str, np.ndarray]
+    seeds: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+
+
+def round_up(size: int) -> int:
+    """The next multiple of an eighth of the power of two below `size`."""
+    step = max(8, 1 << max(0, int(size).bit_length() - 4))
+    return -(-size // step) * step
+
+
+class Plan:
+    """The capacity of every array of a batch, by name; it only grows."""
+
+    def __init__(self, capacities: Mapping[str, int] | None = None):
+        self.capacities = dict(capacities or {})
+
+    def fit(self, name: str, size: int, most: int) -> int:
+        """The capacity of `name`, raised if `size` exceeds it; the rounding alone never raises it over `most`."""
+        if size > self.capacities.get(name, -1):
+            self.capacities[name] = max(size, min(round_up(size), most))
+        return self.capacities[name]
+
+
+def pad(array: np.ndarray, length: int, value) -> np.ndarray:
+    """`array` with `value` appended up to `length`."""
+    if len(array) == length:
+        return array
+    padded = np.empty(length, array.dtype)
+    padded[: len(array)] = array
+    padded[len(array) :] = value
+    return padded
+
+
+def rows_of(use: str, depth: int, node_type: str) -> str:
+    """The name of the capacity of a layer's source rows."""
+    return f"{use}/{depth}/rows/{node_type}"
+
+
+def edges_of(use: str, depth: int, relation: Relation) -> str:
+    """The name of the capacity of a layer's edges."""
+    return f"{use}/{depth}/edges/{relation.key}"
+
+
+def measure(use: str, sample: Sample, graph: HetGraph) -> Iterator[tuple[str, int, int]]:
+    """`(name of a capacity, what the sample needs of it, the most that any sample can need)` for every capacity.
+
+    Args:
+      use: what the plan is used for; training and evaluation share no capacities.
+    """
+    for depth, (block, rows) in enumerate(zip(sample.blocks, sample.rows)):
+        for node_type, size in rows.items():
+            yield rows_of(use, depth, node_type), size, graph.schema.nodes[node_type]
+        for relation in graph.schema.relations:
+            if relation.key in block.adjacency:
+                size = len(block.adjacency[relation.key].indices)
+                yield edges_of(use, depth, relation), size, graph.relations[relation].edges
+
+
+def pad_sample(plan: Plan, use: str, sample: Sample, seeds: Mapping[str, int], graph: HetGraph):
+    """Pad a sample to the plan's capacities, which it raises where they do not suffice.
+
+    Args:
+      seeds: the capacity of the seeds, per node type.
+
+    Returns:
+      `(blocks, inputs)` as in `Batch`.
+    """
+    for name, size, most in measure(use, sample, graph):
+        plan.fit(name, size, most)
+    padded, targets = [], dict(seeds)
+    for depth in reversed(range(len(sample.blocks))):
+        block = sample.blocks[depth]
+        sources = {node_type: plan.capacities[rows_of(use, depth, node_type)] for node_type in sample.rows[depth]}
+        adjacency = {}
+        for relation in graph.schema.relations:
+            if relation.key in block.adjacency:
+                sides = targets[relation.target], sources.get(relation.source, 0)
+                edges = plan.capacities[edges_of(use, depth, relation)]
+                adjacency[relation.key] = pad_adjacency(block.adjacency[relation.key], *sides, edges)
+        itself = {node_type: pad(ids, targets[node_type], NO_NODE) for node_type, ids in block.itself.items()}
+        padded.insert(0, Block(adjacency, itself))
+        targets = sources
+    return tuple(padded), {node_type: pad(ids, targets[node_type], NO_NODE) for node_type, ids in sample.inputs.items()}
+
+
+def pad_adjacency(adjacency: Adjacency, targets: int, sources: int, edges: int) -> Adjacency:
+    """Give an adjacency the capacities named; added targets and sources have no edges."""
+    indptr = pad(adjacency.indptr, targets + 1, adjacency.indptr[-1])
+    indices = pad(adjacency.indices, edges, 0)
+    if adjacency.reverse_indptr is None:
+        return Adjacency(indptr, indices)
+    reverse_indptr = pad(adjacency.reverse_indptr, sources + 1, adjacency.reverse_indptr[-1])
+    return Adjacency(indptr, indices, reverse_indptr, pad(adjacency.reverse_indices, edges, 0))

@@ -1,0 +1,108 @@
+"""Counter-based random numbers, and the draw of neighbours that rests on them.
+
+Every number is a pure function of what it is for: (seed, epoch, step, hop, relation, node, which of the node's draws). So
+the same neighbours are drawn however the graph is partitioned and whoever draws, and a run resumes at any step without
+generator state to save.
+"""
+import hashlib
+
+import numba
+import numpy as np
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+def key(*parts: int | str) -> np.uint64:
+    """A 64-bit key for a purpose, say `key(seed, epoch, step, hop, relation.key)`; any change changes all that it draws."""
+    return np.uint64(int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little"))
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def bits(key, counter):
+    """64 random bits for a counter: the output function of SplitMix64 (Steele, Lea and Flood 2014), applied twice."""
+    z = key + (np.uint64(counter) + np.uint64(1)) * _GOLDEN
+    for _ in range(2):
+        z = (z ^ (z >> np.uint64(30))) * _FIRST
+        z = (z ^ (z >> np.uint64(27))) * _SECOND
+        z = z ^ (z >> np.uint64(31))
+    return z
+
+
+@numba.njit(cache=True, nogil=True, inline="always")
+def uniform(key, counter):
+    """A float64 in [0, 1) with 53 random bits."""
+    return np.float64(bits(key, counter) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@numba.njit(cache=True, nogil=True)
+def _fill_bits(key, ids, out):
+    for i in range(len(ids)):
+        out[i] = bits(key, ids[i])
+
+
+def shuffle(key: np.uint64, ids: np.ndarray) -> np.ndarray:
+    """`ids` in a random order that depends on the key and on the set of ids alone, not on the order they came in."""
+    ids = np.sort(ids)
+    order = np.empty(len(ids), np.uint64)
+    _fill_bits(key, ids, order)
+    return ids[np.argsort(order, kind="stable")]
+
+
+@numba.njit(cache=True, nogil=True)
+def count_neighbours(indptr, targets, fanout, out_indptr):
+    """Fill `out_indptr` `[targets + 1]` with the running number of neighbours that `draw_neighbours` will draw.
+
+    A negative fanout means all. Returns the position of the first target whose pointers are not ordered, or -1.
+    """
+    out_indptr[0] = 0
+    for i in range(len(targets)):
+        degree = indptr[targets[i] + 1] - indptr[targets[i]]
+        if degree < 0:
+            return i
+        out_indptr[i + 1] = out_indptr[i] + (degree if fanout < 0 else min(degree, fanout))
+    return -1
+
+
+@numba.njit(cache=True, nogil=True)
+def draw_neighbours(indptr, indices, sources, targets, key, out_indptr, out):
+    """Draw the neighbours of every target, uniformly and without replacement, into `out` (global source ids).
+
+    Args:
+      indptr, indices: the relation's CSC, whose ids are checked here because a store on disk is not trusted.
+      sources: number of source nodes.
+      targets: ids `[T]`.
+      key: of this (seed, epoch, step, hop, relation); the node's id is folded in here.
+      out_indptr: from `count_neighbours`; where a target has as many neighbours as it is to draw, all are taken in order.
+      out: int32 `[out_indptr[T]]`.
+
+    Returns:
+      The position in `indices` of the first id that is no source node, or -1.
+    """
+    for i in range(len(targets)):
+        start, stop = indptr[targets[i]], indptr[targets[i] + 1]
+        first, size = out_indptr[i], out_indptr[i + 1] - out_indptr[i]
+        if start < 0 or stop > len(indices):
+            return start
+        degree = stop - start
+        if size == degree:
+            for j in range(size):
+                out[first + j] = j
+        else:
+            # Floyd's algorithm: each subset of `size` edges is equally likely, with `size` draws.
+            node_key = bits(key, targets[i])
+            for j in range(size):
+                last = degree - size + j
+                chosen = np.int64(uniform(node_key, j) * (last + 1))
+                for k in range(j):
+                    if out[first + k] == chosen:
+                        chosen = last
+                        break
+                out[first + j] = chosen
+        for j in range(size):
+            edge = start + out[first + j]
+            source = indices[edge]
+            if source < 0 or source >= sources:
+                return edge
+            out[first + j] = source
+    return -1

@@ -1,0 +1,126 @@
+"""Mini-batches, drawn ahead of the step that uses them."""
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.sampling import draw
+from hetjax.sampling.blocks import Batch, Plan, measure, pad, pad_sample
+from hetjax.sampling.sampler import Sampler
+from hetjax.sampling.whole import whole_graph
+
+AHEAD = 2  # batches that wait while one is used
+TRIAL_BATCHES, SPREAD = 8, 3  # capacities start at the largest of some batches, and some standard deviations more
+
+
+class Drawn(NamedTuple):
+    """A batch, with what its shapes were and how long it took to draw.
+
+    Attributes:
+      batch: on the device.
+      nodes: number of its seeds.
+      capacities: the plan's when this batch was padded; a resumed run starts from them, because results depend on shapes
+        in their last bits.
+      seconds: time to sample, pad and send it.
+    """
+
+    batch: Batch
+    nodes: int
+    capacities: dict[str, int]
+    seconds: float
+
+
+class WholeGraph:
+    """Batches that are the whole graph: one step an epoch."""
+
+    def __init__(self, graph: HetGraph, layers: int):
+        train = graph.splits["train"]
+        self.batch = jax.device_put(
+            Batch(whole_graph(graph, layers), {}, train, graph.labels[train], np.ones(len(train), np.float32))
+        )
+
+    def steps(self) -> int:
+        return 1
+
+    def epoch(self, epoch: int, first: int = 0) -> Iterator[Drawn]:
+        for _ in range(first, 1):
+            yield Drawn(self.batch, len(self.batch.seeds), {}, 0.0)
+
+
+class MiniBatches:
+    """Batches of seed nodes with sampled neighbourhoods.
+
+    An epoch's order of the seeds and every neighbour drawn are pure functions of (seed, epoch, step), so an epoch can be
+    entered at any step.
+
+    Args:
+      sampler: draws from the graph.
+      fanouts: neighbours per node and relation, the seeds' own hop first.
+      batch_size: seeds per batch; an epoch's last batch may have fewer.
+      seed: of the order and of the neighbours.
+      limit: most steps of an epoch, or 0 for all.
+      capacities: of a run that is resumed.
+    """
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        fanouts: Sequence[int],
+        batch_size: int,
+        seed: int,
+        limit: int = 0,
+        capacities: dict[str, int] | None = None,
+    ):
+        self.sampler, self.fanouts, self.seed, self.limit = sampler, tuple(fanouts), seed, limit
+        self.train = sampler.graph.splits["train"]
+        self.batch_size = min(batch_size, len(self.train))
+        self.plan = Plan(capacities)
+        if not capacities:
+            self._estimate()
+
+    def steps(self) -> int:
+        """Steps in an epoch."""
+        steps = -(-len(self.train) // self.batch_size)
+        return min(steps, self.limit) if self.limit else steps
+
+    def epoch(self, epoch: int, first: int = 0) -> Iterator[Drawn]:
+        """The batches of an epoch from step `first` on, each drawn in a thread while the ones before are used."""
+        order = draw.shuffle(draw.key(self.seed, epoch, "order"), self.train)
+        with ThreadPoolExecutor(1, "sampler") as thread:
+            waiting = deque()
+            for step in range(first, self.steps()):
+                waiting.append(thread.submit(self._draw, order, epoch, step))
+                if len(waiting) > AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    def _sample(self, order: np.ndarray, epoch: int, step: int):
+        seeds = order[step * self.batch_size : (step + 1) * self.batch_size]
+        target = self.sampler.graph.schema.target
+        return seeds, self.sampler.sample({target: seeds}, self.fanouts, (self.seed, epoch, step))
+
+    def _draw(self, order: np.ndarray, epoch: int, step: int) -> Drawn:
+        started = time.perf_counter()
+        graph, size = self.sampler.graph, self.batch_size
+        seeds, sample = self._sample(order, epoch, step)
+        blocks, inputs = pad_sample(self.plan, "train", sample, {graph.schema.target: size}, graph)
+        weights = pad(np.ones(len(seeds), np.float32), size, 0)
+        batch = Batch(blocks, inputs, np.arange(size, dtype=np.int32), pad(graph.labels[seeds], size, 0), weights)
+        return Drawn(jax.device_put(batch), len(seeds), dict(self.plan.capacities), time.perf_counter() - started)
+
+    def _estimate(self) -> None:
+        """Raise the plan to what a few batches need, and what others are likely to."""
+        order = draw.shuffle(draw.key(self.seed, 0, "order"), self.train)
+        found: dict[tuple[str, int], list[int]] = {}
+        for step in range(min(TRIAL_BATCHES, self.steps())):
+            _, sample = self._sample(order, 0, step)
+            for name, size, most in measure("train", sample, self.sampler.graph):
+                found.setdefault((name, most), []).append(size)
+        for (name, most), sizes in found.items():
+            self.plan.fit(name, int(max(sizes) + SPREAD * np.std(sizes)), most)

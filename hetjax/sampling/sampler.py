@@ -1,0 +1,135 @@
+"""From seed nodes to blocks: draw the neighbours hop by hop, renumber them, and turn the edges around for the gradient."""
+from collections.abc import Sequence
+
+import numba
+import numpy as np
+
+from hetjax.errors import InputError
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
+from hetjax.sampling import draw
+from hetjax.sampling.blocks import MOST_EDGES, Adjacency, Block, Sample
+
+ALL = -1  # a fanout: every neighbour
+
+
+class Sampler:
+    """Draws blocks from one graph. It keeps scratch memory, so one sampler serves one thread.
+
+    Attributes:
+      in_place: node types whose features the first layer reads from the whole matrix, by node id. Of all other types the
+        nodes reached are numbered `0..n - 1` in the order in which they were first met, targets first.
+      learnable: node types whose feature rows get a gradient.
+    """
+
+    def __init__(self, graph: HetGraph, in_place: frozenset[str] = frozenset(), learnable: frozenset[str] = frozenset()):
+        self.graph, self.in_place, self.learnable = graph, in_place, learnable
+        self._row: dict[str, np.ndarray] = {}  # of every node, its row among those reached, or -1
+
+    def sample(self, seeds: dict[str, np.ndarray], fanouts: Sequence[int], stream: tuple, gradients: bool = True) -> Sample:
+        """What the embeddings of `seeds` after `len(fanouts)` layers depend on.
+
+        Args:
+          seeds: distinct node ids per node type.
+          fanouts: neighbours per node and relation, the seeds' own hop first; `ALL` takes every one.
+          stream: what the draw is for, such as `(seed, epoch, step)`; hop, relation and node are added here.
+          gradients: group the edges by source too, where a gradient will flow back along them.
+
+        Raises:
+          InputError: a pointer or id of the graph that is out of range, or more edges than int32 counts.
+        """
+        frontier = {node_type: np.ascontiguousarray(ids, np.int32) for node_type, ids in seeds.items()}
+        blocks: list[Block] = []
+        rows: list[dict[str, int]] = []
+        for hop, fanout in enumerate(fanouts, start=1):
+            outermost = hop == len(fanouts)
+            in_place = self.in_place if outermost else frozenset()
+            reached = {node_type: [self._number(node_type, ids)] for node_type, ids in frontier.items() if node_type not in in_place}
+            drawn = {}
+            for relation in self.graph.schema.relations:
+                if relation.target in frontier:
+                    key = draw.key(*stream, hop, relation.key)
+                    indptr, indices = self._draw(relation, frontier[relation.target], fanout, key)
+                    if relation.source not in in_place:
+                        reached.setdefault(relation.source, []).append(self._number(relation.source, indices, reached))
+                    drawn[relation] = (indptr, indices)
+            below = {node_type: np.concatenate(parts) for node_type, parts in reached.items()}
+            adjacency = {}
+            for relation, edges in drawn.items():
+                flows = gradients and (not outermost or relation.source in self.learnable)
+                adjacency[relation.key] = group(*edges, len(below[relation.source]) if flows else None)
+            itself = {t: ids if t in in_place else np.arange(len(ids), dtype=np.int32) for t, ids in frontier.items()}
+            blocks.insert(0, Block(adjacency, itself))
+            for node_type, ids in below.items():
+                _forget(self._row[node_type], ids)
+            rows.insert(0, {node_type: len(ids) for node_type, ids in below.items()})
+            frontier = below
+        return Sample(tuple(blocks), frontier, tuple(rows))
+
+    def _draw(self, relation: Relation, targets: np.ndarray, fanout: int, key: np.uint64):
+        csc, sources = self.graph.relations[relation], self.graph.schema.nodes[relation.source]
+        indptr = np.empty(len(targets) + 1, np.int64)
+        wrong = draw.count_neighbours(csc.indptr, targets, fanout, indptr)
+        if wrong >= 0:
+            raise InputError(f"relation {relation}: pointers fall after target {targets[wrong]}")
+        if indptr[-1] > MOST_EDGES:
+            raise InputError(f"relation {relation}: a batch has {indptr[-1]} edges, over {MOST_EDGES}; lower the batch size or the fanout")
+        indptr = indptr.astype(np.int32)
+        indices = np.empty(indptr[-1], np.int32)
+        wrong = draw.draw_neighbours(csc.indptr, csc.indices, sources, targets, key, indptr, indices)
+        if wrong >= 0:
+            found = csc.indices[wrong] if wrong < csc.edges else "beyond the last"
+            raise InputError(f"relation {relation}: source of edge {wrong} is node {found}, but type {relation.source!r} has {sources} nodes")
+        return indptr, indices
+
+    def _number(self, node_type: str, ids: np.ndarray, reached: dict | None = None) -> np.ndarray:
+        """Replace ids by rows, in place, when `reached` is given; return the ids that were new, in order."""
+        row = self._row.get(node_type)
+        if row is None:
+            row = self._row[node_type] = np.full(self.graph.schema.nodes[node_type], -1, np.int32)
+        first = sum(len(part) for part in reached.get(node_type, ())) if reached is not None else 0
+        fresh = np.empty(len(ids), np.int32)
+        return fresh[: _number_rows(row, ids, first, reached is not None, fresh)].copy()
+
+
+def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None) -> Adjacency:
+    """An adjacency from edges grouped by target; grouped by source too if the number of sources is given."""
+    if sources is None:
+        return Adjacency(indptr, indices)
+    reverse_indptr, reverse_indices = np.zeros(sources + 1, np.int32), np.empty(len(indices), np.int32)
+    _group_by_source(indptr, indices, reverse_indptr, reverse_indices)
+    return Adjacency(indptr, indices, reverse_indptr, reverse_indices)
+
+
+@numba.njit(cache=True, nogil=True)
+def _number_rows(row, ids, first, replace, fresh):
+    count = 0
+    for i in range(len(ids)):
+        node = ids[i]
+        if row[node] < 0:
+            row[node] = first + count
+            fresh[count] = node
+            count += 1
+        if replace:
+            ids[i] = row[node]
+    return count
+
+
+@numba.njit(cache=True, nogil=True)
+def _forget(row, ids):
+    for i in range(len(ids)):
+        row[ids[i]] = -1
+
+
+@numba.njit(cache=True, nogil=True)
+def _group_by_source(indptr, indices, reverse_indptr, reverse_indices):
+    for edge in range(len(indices)):
+        reverse_indptr[indices[edge] + 1] += 1
+    for node in range(len(reverse_indptr) - 1):
+        reverse_indptr[node + 1] += reverse_indptr[node]
+    cursor = reverse_indptr[:-1].copy()
+    for target in range(len(indptr) - 1):
+        for edge in range(indptr[target], indptr[target + 1]):
+            source = indices[edge]
+            reverse_indices[cursor[source]] = target
+            cursor[source] += 1

@@ -1,0 +1,1 @@
+"""How a model runs: on one device, and on meshes of them."""

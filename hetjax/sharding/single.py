@@ -1,0 +1,90 @@
+"""The plain path on one device, which every other way of running equals: loss, gradients, parameters."""
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from hetjax.cache import tables
+from hetjax.cache.tables import RowAdam, Table
+from hetjax.models.hgnn import HGNN
+from hetjax.sampling.blocks import Adjacency, Batch, Block
+
+
+class TrainState(NamedTuple):
+    """All that training changes.
+
+    Attributes:
+      step: int32, updates done.
+      params: the model's weights.
+      optimizer: the optimizer's state for `params`.
+      tables: learnable features with their moments and counts, per featureless node type.
+    """
+
+    step: jax.Array
+    params: Any
+    optimizer: Any
+    tables: dict[str, Table]
+
+
+class Trainer(NamedTuple):
+    """What a step needs besides state and batch; all of it is fixed when the step is traced.
+
+    Attributes:
+      model: gives logits.
+      optimizer: updates the weights.
+      adam: updates the learnable features.
+      widths: of the features of every input type, static or learnable.
+      learnable: number of nodes of every input type without features.
+    """
+
+    model: HGNN
+    optimizer: optax.GradientTransformation
+    adam: RowAdam
+    widths: Mapping[str, int]
+    learnable: Mapping[str, int]
+
+    def init(self, seed: jax.Array) -> TrainState:
+        """Weights and tables at step 0; a pure function of the seed."""
+        weights, rows = jax.random.split(jax.random.key(seed))
+        params = self.model.init(weights, *_smallest_input(self.model, self.widths))
+        width = next((self.widths[name] for name in self.learnable), 0)
+        return TrainState(jnp.int32(0), params, self.optimizer.init(params), tables.create_all(rows, self.learnable, width))
+
+    def loss(self, params, learned, static, batch: Batch, dropout: jax.Array | None = None) -> jax.Array:
+        """Mean softmax cross-entropy over the batch's seeds.
+
+        Args:
+          params: the model's weights.
+          learned: per featureless input type the rows that the batch needs, `[rows, width]`.
+          static: per other input type the whole feature matrix, `[nodes, width]`.
+          dropout: a key; without one nothing is dropped.
+        """
+        gathered = {name: tables.read(matrix, batch.inputs.get(name)) for name, matrix in static.items()}
+        streams = None if dropout is None else {"dropout": dropout}
+        logits = self.model.apply(params, batch.blocks, gathered | learned, train=dropout is not None, rngs=streams)
+        picked = logits.at[batch.seeds].get(mode="fill", fill_value=0)
+        losses = optax.softmax_cross_entropy_with_integer_labels(picked, batch.labels)
+        return jnp.sum(jnp.where(batch.weights > 0, losses, 0)) / jnp.sum(batch.weights)
+
+    def gradients(self, state: TrainState, static, batch: Batch, dropout: jax.Array | None = None):
+        """The loss, and its gradients with respect to the weights and to the rows of `state.tables` that the batch reads."""
+        learned = {name: tables.read(table.rows, batch.inputs.get(name)) for name, table in state.tables.items()}
+        return jax.value_and_grad(self.loss, argnums=(0, 1))(state.params, learned, static, batch, dropout)
+
+    def step(self, state: TrainState, static, batch: Batch, seed: jax.Array) -> tuple[TrainState, jax.Array]:
+        """One update; returns the new state and the loss before it."""
+        dropout = jax.random.fold_in(jax.random.key(seed), state.step)
+        loss, (weights, rows) = self.gradients(state, static, batch, dropout)
+        updates, optimizer = self.optimizer.update(weights, state.optimizer, state.params)
+        params = optax.apply_updates(state.params, updates)
+        learned = {name: tables.update(table, batch.inputs.get(name), rows[name], self.adam) for name, table in state.tables.items()}
+        return TrainState(state.step + 1, params, optimizer, learned), loss
+
+
+def _smallest_input(model: HGNN, widths: Mapping[str, int]):
+    """Blocks and features with one node per type and one edge per relation: enough to shape every weight."""
+    edge = Adjacency(jnp.array([0, 1], jnp.int32), jnp.zeros(1, jnp.int32))
+    blocks = tuple(Block({r.key: edge for r in layer.relations}, {t: None for t in layer.targets}) for layer in model.layers)
+    return blocks, {name: jnp.zeros((1, widths[name])) for name in model.layers[0].widths}

@@ -1,0 +1,270 @@
+"""Train a model: `python -m hetjax.train --config FILE.yaml --workdir DIR [--section.key value ...]`.
+
+Read from top to bottom: what a run is made of, where it resumes, its epochs, its end.
+"""
+import json
+import math
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import jax
+import numpy as np
+import optax
+from tqdm import tqdm
+
+from hetjax import metrics
+from hetjax.cache.tables import RowAdam
+from hetjax.checkpoint import Checkpoint, Checkpoints, Damaged, parameters
+from hetjax.config import Config, Data, Model, Sampling, Train, as_dict, parse, run_command
+from hetjax.errors import InputError
+from hetjax.evaluate import Evaluator
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.load import load
+from hetjax.models import rgcn
+from hetjax.sampling.loader import MiniBatches, WholeGraph
+from hetjax.sampling.sampler import Sampler
+from hetjax.sharding.single import Trainer, TrainState
+from hetjax.workdir import Workdir, draw_curves
+
+
+@dataclass
+class Progress:
+    """How far a run is; saved with every checkpoint.
+
+    Attributes:
+      epoch: the epoch under way, from 0.
+      step: steps of it that are done.
+      loss_sum, nodes: over the seeds of those steps.
+      best: step, epoch, accuracy and loss of the checkpoint that did best on the validation nodes, if there was one.
+      metrics_bytes: size of `metrics.jsonl`.
+      capacities: of the batches, so that a resumed run has the same shapes.
+      seconds: time trained.
+    """
+
+    epoch: int = 0
+    step: int = 0
+    loss_sum: float = 0.0
+    nodes: int = 0
+    best: dict | None = None
+    metrics_bytes: int = 0
+    capacities: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Train as the command line says, and print where the results are."""
+    sections = {"data": Data, "model": Model, "sampling": Sampling, "train": Train}
+    paths = {"workdir": "the folder that the run is written to; a run that was killed continues there"}
+    made, paths = parse(sections, arguments, "python -m hetjax.train", "Train a model on a heterogeneous graph.", paths)
+    config = Config(**made)
+    workdir = Workdir(Path(paths["workdir"]), as_dict(config))
+    summary = workdir.summary()
+    if summary is None:
+        summary = Run(config, workdir).run()
+    else:
+        print(f"{workdir.path}: this run is done; its results:")
+    report(summary, workdir)
+
+
+class Run:
+    """One run, from the graph to the summary."""
+
+    def __init__(self, config: Config, workdir: Workdir):
+        self.config, self.workdir = config, workdir
+        self.programs = metrics.ProgramCounter()
+        self.started = time.perf_counter()
+        self.graph = load(config.data)
+        if not len(self.graph.splits["train"]):
+            raise InputError(f"no training nodes among the {len(self.graph.labels)} of type {self.graph.schema.target!r}")
+        workdir.claim()
+        self.trainer, self.seed = make_trainer(self.graph, config), np.int32(config.train.seed)
+        self.step = jax.jit(self.trainer.step, donate_argnums=0)
+        self.static = {name: jax.device_put(self.graph.features[name]) for name in self.trainer.widths if name in self.graph.features}
+        self.evaluator = Evaluator(self.trainer.model, self.graph, config.sampling.evaluation_edges)
+        self.checkpoints = Checkpoints(workdir.file("checkpoints"))
+        self.state, self.progress = self.resume()
+        self.resumed_seconds = self.progress.seconds
+        self.batches = make_batches(self.graph, config, frozenset(self.trainer.learnable), self.progress.capacities)
+        self.records = metrics.Records(workdir.file("metrics.jsonl"), self.progress.metrics_bytes)
+        self.clock = Clock()
+
+    def resume(self) -> tuple[TrainState, Progress]:
+        """The run's own newest checkpoint that is whole, or else a state from scratch."""
+        like = jax.eval_shape(self.trainer.init, self.seed)
+        for checkpoint in self.checkpoints.newest_first():
+            try:
+                progress = Progress(**checkpoint.verify())
+                if progress.best:
+                    self.checkpoints.at(progress.best["step"]).verify()
+                print(f"continuing from {checkpoint.folder}", file=sys.stderr)
+                return checkpoint.state(like), progress
+            except Damaged as error:
+                print(f"hetjax: {error}; the one before it is used", file=sys.stderr)
+                self.checkpoints.remove(checkpoint)
+        return jax.jit(self.trainer.init)(self.seed), Progress()
+
+    def run(self) -> dict:
+        """Train all epochs that are left, test once, and write the summary."""
+        epochs, steps = self.config.train.epochs, self.batches.steps()
+        done = self.progress.epoch * steps + self.progress.step
+        with tqdm(total=epochs * steps, initial=done, unit="step", disable=None, desc="training") as bar:
+            for epoch in range(self.progress.epoch, epochs):
+                self.train_epoch(epoch, bar)
+                self.end_epoch(epoch, bar)
+        return self.finish()
+
+    def train_epoch(self, epoch: int, bar: tqdm) -> None:
+        progress, every = self.progress, self.config.train.checkpoint_steps
+        self.clock.start()
+        for drawn in self.batches.epoch(epoch, progress.step):
+            self.clock.lap("waiting for a batch")
+            self.state, loss = self.step(self.state, self.static, drawn.batch, self.seed)
+            loss = float(loss)
+            self.clock.lap("step")
+            self.clock.note("sampling, in a thread ahead", drawn.seconds)
+            if not math.isfinite(loss):
+                raise FloatingPointError(f"the loss is {loss} at step {progress.step} of epoch {epoch + 1}; a lower train.learning_rate may help")
+            progress.step += 1
+            progress.loss_sum += loss * drawn.nodes
+            progress.nodes += drawn.nodes
+            progress.capacities = drawn.capacities
+            bar.update()
+            bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
+            if every and progress.step % every == 0 and progress.step < self.batches.steps():
+                self.save()
+                self.clock.start()
+
+    def end_epoch(self, epoch: int, bar: tqdm) -> None:
+        """Record the epoch; evaluate and save where it is time to."""
+        progress, options = self.progress, self.config.train
+        record = {"epoch": epoch + 1, "step": int(self.state.step), "train_loss": progress.loss_sum / progress.nodes}
+        self.progress.epoch, self.progress.step, self.progress.loss_sum, self.progress.nodes = epoch + 1, 0, 0.0, 0
+        due = (epoch + 1) % options.evaluate_every == 0 or epoch + 1 == options.epochs
+        if due:
+            found = self.evaluate("validation")
+            record |= {f"validation_{name}": value for name, value in found.items()}
+            better = progress.best is None or (found["accuracy"], -found["loss"]) > (progress.best["accuracy"], -progress.best["loss"])
+            if found["accuracy"] is not None and better:
+                progress.best = {"step": record["step"], "epoch": epoch + 1, "accuracy": found["accuracy"], "loss": found["loss"]}
+        self.records.write(record | {"seconds": round(self.seconds(), 3)})
+        progress.metrics_bytes = self.records.size
+        if due:
+            self.save()
+            if (epoch + 1) % max(1, options.epochs // 10) == 0:
+                bar.write(_line(record))
+
+    def evaluate(self, split: str) -> dict[str, float]:
+        """Quality on the nodes of a split, from full neighbourhoods."""
+        ids = self.graph.splits[split]
+        learned = {name: np.asarray(table.rows) for name, table in self.state.tables.items()}
+        features = {name: self.graph.features[name] for name in self.static}
+        return metrics.quality(self.evaluator.logits(self.state.params, features | learned, ids), self.graph.labels[ids])
+
+    def save(self) -> None:
+        self.progress.seconds = self.seconds()
+        self.checkpoints.save(int(self.state.step), self.state, asdict(self.progress))
+
+    def seconds(self) -> float:
+        """Time of this run, over all of its processes."""
+        return self.resumed_seconds + time.perf_counter() - self.started
+
+    def finish(self) -> dict:
+        """Read the test nodes, once, with the checkpoint that validation chose."""
+        best = self.progress.best
+        if best:
+            chosen = self.checkpoints.at(best["step"])
+            chosen.verify()
+            self.state = chosen.state(jax.eval_shape(self.trainer.init, self.seed))
+        test = self.evaluate("test")
+        self.records.write({f"test_{name}": value for name, value in test.items()})
+        summary = {
+            "test_accuracy": test["accuracy"],
+            "validation_accuracy": best["accuracy"] if best else None,
+            "test_macro_f1": test["macro_f1"],
+            "test_micro_f1": test["micro_f1"],
+            "epoch": best["epoch"] if best else self.config.train.epochs,
+            "seconds": round(self.seconds(), 2),
+            "milliseconds_per_step": self.clock.medians(),
+            "peak_memory_bytes": metrics.peak_memory(),
+            "compiled_programs": self.programs.count,
+            "weights": parameters(self.state.params),
+            "learnable_features": sum(table.rows.size for table in self.state.tables.values()),
+            "nodes": sum(self.graph.schema.nodes.values()),
+            "edges": self.graph.edges,
+            "seed": self.config.train.seed,
+            "device": jax.devices()[0].device_kind,
+            "versions": metrics.versions(),
+        }
+        name = self.config.data.path or self.config.data.schema
+        draw_curves(self.records.all(), self.workdir.file("curves.png"), f"{self.config.model.name} on {name}")
+        self.workdir.write("summary.json", json.dumps(summary, indent=1))
+        return summary
+
+
+class Clock:
+    """Where the time of a step goes."""
+
+    def __init__(self):
+        self.laps: dict[str, list[float]] = {}
+
+    def start(self) -> None:
+        self.last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.note(name, now - self.last)
+        self.last = now
+
+    def note(self, name: str, seconds: float) -> None:
+        self.laps.setdefault(name, []).append(seconds)
+
+    def medians(self) -> dict[str, float]:
+        """Median milliseconds of each part."""
+        return {name: round(1000 * float(np.median(laps)), 2) for name, laps in self.laps.items()}
+
+
+def make_trainer(graph: HetGraph, config: Config) -> Trainer:
+    """Model and optimizers for a graph."""
+    model, schema = config.model, graph.schema
+    inputs = [name for name in schema.nodes if name in schema.layer_types(model.layers)[0]]
+    widths = {name: graph.features[name].shape[1] if name in graph.features else model.feature_width for name in inputs}
+    learnable = {name: schema.nodes[name] for name in inputs if name not in graph.features}
+    network = rgcn.build(schema, widths, model.hidden, model.layers, model.bases, model.norm, model.dropout)
+    rate = config.train.learning_rate
+    return Trainer(network, optax.adam(rate), RowAdam(rate), widths, learnable)
+
+
+def make_batches(graph: HetGraph, config: Config, learnable: frozenset[str], capacities: dict[str, int]):
+    """The batches of every epoch, in the way that the configuration asks for."""
+    sampling = config.sampling
+    if sampling.mode == "full":
+        return WholeGraph(graph, config.model.layers)
+    in_place = frozenset(name for name, matrix in graph.features.items() if matrix.dtype == np.float32)
+    sampler = Sampler(graph, in_place, learnable)
+    return MiniBatches(sampler, sampling.fanout, sampling.batch_size, config.train.seed, config.train.steps_per_epoch, capacities)
+
+
+def report(summary: dict, workdir: Workdir) -> None:
+    """Print the results, and where to look next."""
+    print(f"test accuracy {_percent(summary['test_accuracy'])}, macro-F1 {_percent(summary['test_macro_f1'])}, from epoch {summary['epoch']}"
+          f" (validation accuracy {_percent(summary['validation_accuracy'])})")
+    parts = ", ".join(f"{name} {value:.1f}" for name, value in summary["milliseconds_per_step"].items())
+    print(f"{summary['seconds']:.1f} s, {summary['peak_memory_bytes'] / 2**20:.0f} MiB at most, {summary['compiled_programs']} compiled programs")
+    print(f"a step's median milliseconds: {parts or 'none was trained by this process'}")
+    print(f"written to {workdir.path}: summary.json, metrics.jsonl, curves.png, config.yaml, checkpoints/")
+
+
+def _line(record: dict) -> str:
+    found = record["validation_accuracy"]
+    return f"epoch {record['epoch']}: train loss {record['train_loss']:.4f}" + (f", validation accuracy {found:.4f}" if found is not None else "")
+
+
+def _percent(share: float | None) -> str:
+    return "none" if share is None else f"{100 * share:.2f} %"
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,97 @@
+"""The folder of a run: who may write there, and what it holds when a run is done."""
+import fcntl
+import json
+from pathlib import Path
+
+import matplotlib
+import yaml
+
+from hetjax.errors import InputError
+
+
+class Workdir:
+    """A run's folder. Nothing is written before `claim`.
+
+    Args:
+      path: may exist, empty or with a run of the same configuration, which is then continued.
+      config: as nested plain values.
+
+    Raises:
+      InputError: the folder holds a run of another configuration, or files of no run.
+    """
+
+    def __init__(self, path: Path, config: dict):
+        self.path, self.config = path, config
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path}: is a file, and should be a folder")
+        file = self.file("config.yaml")
+        if file.exists():
+            self._compare(file)
+        else:
+            others = [name for name in ("metrics.jsonl", "checkpoints", "summary.json") if self.file(name).exists()]
+            if others:
+                raise InputError(f"{path}: holds {others[0]} but no config.yaml; give another --workdir")
+
+    def file(self, name: str) -> Path:
+        return self.path / name
+
+    def claim(self) -> None:
+        """Make the folder this process's own until it ends, however it ends, and write its configuration."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._lock = open(self.file(".lock"), "w")  # noqa: SIM115 (held until the process ends)
+        except OSError as error:
+            raise InputError(f"{self.path}: {error.strerror}") from None
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{self.path}: another process is training there") from None
+        self.write("config.yaml", yaml.safe_dump(self.config, sort_keys=False))
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file whole or not at all."""
+        partial = self.file(f".{name}.partial")
+        partial.write_text(text)
+        partial.rename(self.file(name))
+
+    def summary(self) -> dict | None:
+        """The summary, if the run is done."""
+        file = self.file("summary.json")
+        return json.loads(file.read_text()) if file.exists() else None
+
+    def _compare(self, file: Path) -> None:
+        try:
+            before = yaml.safe_load(file.read_text())
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            raise InputError(f"{file}: {' '.join(str(error).split())}; give another --workdir") from None
+        for section, keys in self.config.items():
+            for key, value in keys.items():
+                known = before.get(section, {}) if isinstance(before, dict) else {}
+                if known.get(key, "absent") != value:
+                    raise InputError(f"{file}: {section}.{key} is {known.get(key, 'absent')!r} there != {value!r}; give another --workdir")
+
+
+def draw_curves(records: list[dict], file: Path, title: str) -> None:
+    """A picture of loss and accuracy by epoch."""
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (above, below) = pyplot.subplots(2, 1, sharex=True, figsize=(7, 6), layout="constrained")
+    epochs = [record for record in records if "epoch" in record]
+    for axis, name, unit in ((above, "loss", "cross-entropy"), (below, "accuracy", "accuracy")):
+        for split in ("train", "validation"):
+            points = [(r["epoch"], r[f"{split}_{name}"]) for r in epochs if r.get(f"{split}_{name}") is not None]
+            if points:
+                axis.plot(*zip(*points), marker="." if len(points) < 60 else "", label=split)
+        axis.set_ylabel(unit)
+        axis.grid(alpha=0.3)
+    test = next((record["test_accuracy"] for record in records if record.get("test_accuracy") is not None), None)
+    if test is not None:
+        below.axhline(test, color="black", linestyle=":", label=f"test of the epoch chosen: {test:.3f}")
+    for axis in (above, below):
+        if axis.get_legend_handles_labels()[0]:
+            axis.legend()
+    below.set_xlabel("epoch")
+    figure.suptitle(title)
+    figure.savefig(file, dpi=120)
+    pyplot.close(figure)
