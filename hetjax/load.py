@@ -1,5 +1,7 @@
 """From the `data` section of a configuration to a graph."""
-from hetjax.config import Data, data_path
+import os
+
+from hetjax.config import DATA_FOLDER, Data, data_path
 from hetjax.datasets import hgb, rdf, synthetic
 from hetjax.errors import InputError
 from hetjax.graph import store
@@ -17,6 +19,9 @@ def load(data: Data) -> HetGraph:
     if not data.path:
         raise InputError(f"data.path is empty, and data.format {data.format} reads a file or folder")
     path = data_path(data.path)
+    if not path.exists():
+        hint = "" if DATA_FOLDER in os.environ else f"; {DATA_FOLDER}, the folder that a relative data.path lies in, is not set"
+        raise InputError(f"{path}: no such file or folder{hint}")
     if data.format == "store":
         graph = store.open(path)
         if data.check:

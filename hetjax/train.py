@@ -81,6 +81,7 @@ class Run:
             raise InputError(f"no training nodes among the {len(self.graph.labels)} of type {self.graph.schema.target!r}")
         workdir.claim()
         self.trainer, self.seed = make_trainer(self.graph, config), np.int32(config.train.seed)
+        self.abstract = on_device(jax.eval_shape(self.trainer.init, self.seed))
         self.step = jax.jit(self.trainer.step, donate_argnums=0)
         self.static = {name: jax.device_put(self.graph.features[name]) for name in self.trainer.widths if name in self.graph.features}
         self.evaluator = Evaluator(self.trainer.model, self.graph, config.sampling.evaluation_edges)
@@ -93,14 +94,13 @@ class Run:
 
     def resume(self) -> tuple[TrainState, Progress]:
         """The run's own newest checkpoint that is whole, or else a state from scratch."""
-        like = jax.eval_shape(self.trainer.init, self.seed)
         for checkpoint in self.checkpoints.newest_first():
             try:
                 progress = Progress(**checkpoint.verify())
                 if progress.best:
                     self.checkpoints.at(progress.best["step"]).verify()
                 print(f"continuing from {checkpoint.folder}", file=sys.stderr)
-                return checkpoint.state(like), progress
+                return checkpoint.state(self.abstract), progress
             except Damaged as error:
                 print(f"hetjax: {error}; the one before it is used", file=sys.stderr)
                 self.checkpoints.remove(checkpoint)
@@ -177,7 +177,7 @@ class Run:
         if best:
             chosen = self.checkpoints.at(best["step"])
             chosen.verify()
-            self.state = chosen.state(jax.eval_shape(self.trainer.init, self.seed))
+            self.state = chosen.state(self.abstract)
         test = self.evaluate("test")
         self.records.write({f"test_{name}": value for name, value in test.items()})
         summary = {
@@ -234,7 +234,13 @@ def make_trainer(graph: HetGraph, config: Config) -> Trainer:
     learnable = {name: schema.nodes[name] for name in inputs if name not in graph.features}
     network = rgcn.build(schema, widths, model.hidden, model.layers, model.bases, model.norm, model.dropout)
     rate = config.train.learning_rate
-    return Trainer(network, optax.adam(rate), RowAdam(rate), widths, learnable)
+    return Trainer(network, optax.flatten(optax.adam(rate)), RowAdam(rate), widths, learnable)
+
+
+def on_device(abstract: TrainState) -> TrainState:
+    """Abstract arrays that say where they are to live: on the first device."""
+    place = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), abstract)
 
 
 def make_batches(graph: HetGraph, config: Config, learnable: frozenset[str], capacities: dict[str, int]):

@@ -1,22 +1,22 @@
-"""The five graphs of Heta's Table 1 (Zhong et al., PVLDB 18(9), 2025) as data: which nodes, edges and features, how many.
+"""The five graphs of Heta's Table 1 (Zhong et al., PVLDB 18(9), 2025) as data: nodes, edges and features by type.
 
 Reverses are Heta's, which are those of DGL's `AddReverse`: a relation between two types gets a second relation with the
-same edges turned round, and a relation from a type to itself holds both directions, so twice its edges. Heta's data call
-the reverses of Donor `reverse_...`; here they are `rev_...`, as everywhere in this package.
+same edges turned round, and a relation from a type to itself holds both directions, so twice its edges. Heta's data
+call the reverses of Donor `reverse_...`; here they are `rev_...`, as everywhere in this package.
 
-The counts were not copied from that table. Each is either published with the data set or an estimate of ours, and an
-estimate is good for shapes and speed, not to be quoted:
+The counts were not copied from that table. Each is either published with the data set or an estimate of ours; an
+estimate serves for the shape of a graph and the speed of a program, and is not to be quoted.
 
-| shape | published | estimated |
-|---|---|---|
-| ogbn-mag | everything (Hu et al., NeurIPS 2020) | |
-| freebase | the totals (12,164,758 nodes, 62,982,566 edges), the 8 types and their 36 relations, the 8 classes, the \
-47,190 labelled nodes (Yang et al., TKDE 2020) | the share of every type and relation, the split |
-| donor | 664,098 projects, 619,326 of them labelled, 3,097,989 donations (KDD Cup 2014); that Heta's graph has 7 types, \
-14 relations and widths from 7 to 789 | the rest: that Heta's Donor is that cup's, the other types and their counts, all \
-relations and their counts, all widths between, the split |
-| igb-het | everything, for the size medium (Khatua et al., KDD 2023) | |
-| mag240m | everything (Hu et al., NeurIPS 2021) | |
+- ogbn-mag: everything is published (Hu et al., NeurIPS 2020).
+- freebase: published are the totals (12,164,758 nodes, 62,982,566 edges one way), the 8 types and 36 relations, the 8
+  classes and the 47,190 labelled nodes (Yang et al., TKDE 2020). How nodes divide among the types and edges among the
+  relations is estimated, and so is the split.
+- donor: published are 664,098 projects, 619,326 of them labelled, and 3,097,989 donations (KDD Cup 2014), and that
+  Heta's graph has 7 types, 14 relations with reverses, and widths from 7 to 789. Estimated is all else: that Heta's
+  Donor is that cup's, which tables become types, the count of every other type, every relation and its count, which
+  type has which width, and the split.
+- igb-het: everything is published (Khatua et al., KDD 2023); the size is medium.
+- mag240m: everything is published (Hu et al., NeurIPS 2021); the test nodes are those of `test-dev`.
 """
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -154,6 +154,7 @@ DONOR = Shape(
     splits={"train": 495_460, "validation": 61_933, "test": 61_933},
 )
 
+# Three of the relations point as the benchmark's loader turns them, so that papers and authors have in-edges.
 IGB_HET = Shape(
     nodes={"paper": 10_000_000, "author": 15_544_654, "institute": 23_256, "fos": 415_054},
     edges={
@@ -168,7 +169,6 @@ IGB_HET = Shape(
     splits={"train": 6_000_000, "validation": 2_000_000, "test": 2_000_000},
 )
 
-# The test nodes are those of the public `test-dev`.
 MAG240M = Shape(
     nodes={"paper": 121_751_666, "author": 122_383_112, "institution": 25_721},
     edges={

