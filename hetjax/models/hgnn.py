@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 
 from hetjax.graph.schema import Relation
 from hetjax.models.carriers import SUM, Monoid
@@ -82,7 +83,7 @@ class Finish(nn.Module):
         if self.norm == "layer":
             h = nn.LayerNorm()(total)
         else:
-            h = total + self.param("bias", nn.initializers.zeros_init(), total.shape[-1:], total.dtype)
+            h = total + jnp.expand_dims(self.param("bias", nn.initializers.zeros_init(), total.shape[-1:]), 0)
         return nn.Dropout(self.dropout)(nn.relu(h), deterministic=not train)
 
 

@@ -1,0 +1,66 @@
+"""A strict environment for every test, and what several of them share."""
+import os
+from pathlib import Path
+
+os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
+
+import jax
+import numpy as np
+import pytest
+
+from hetjax.graph.hetgraph import HetGraph, build
+from hetjax.graph.schema import Relation, Schema
+
+jax.config.update("jax_num_cpu_devices", 4)
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real graphs; without it the test is skipped, but never where tests run unattended."""
+    folder = os.environ.get("HETJAX_DATA")
+    if not folder:
+        if os.environ.get("CI"):
+            pytest.fail("HETJAX_DATA is not set")
+        pytest.skip("HETJAX_DATA, the folder of real graphs, is not set")
+    return Path(folder)
+
+
+def random_graph(seed: int = 0, papers: int = 40, degree: int = 3) -> HetGraph:
+    """A small graph with every oddity that is legal.
+
+    Parallel edges, self loops, nodes without edges, two relations between the same types, an empty relation, a type that
+    is only a source (`venue`), types with features of float32 and float16 and without, and a type without nodes.
+    """
+    rng = np.random.default_rng(seed)
+    nodes = {"paper": papers, "author": 25, "venue": 6, "topic": 11, "ghost": 0}
+    relations = (
+        Relation("paper", "cites", "paper"),
+        Relation("paper", "extends", "paper"),
+        Relation("author", "writes", "paper"),
+        Relation("paper", "written_by", "author"),
+        Relation("venue", "publishes", "paper"),
+        Relation("topic", "of", "paper"),
+        Relation("paper", "about", "topic"),
+        Relation("author", "knows", "author"),
+        Relation("ghost", "haunts", "author"),
+    )
+    edges = {}
+    for relation in relations[:-1]:
+        count = degree * nodes[relation.target]
+        if relation.name != "knows":
+            ends = [rng.integers(0, max(1, nodes[name] - 2), count) for name in (relation.source, relation.target)]
+            edges[relation] = tuple(np.concatenate([end, end[: count // 4]]) for end in ends)  # some edges twice
+    loops = np.arange(5)
+    edges[relations[0]] = tuple(np.concatenate([end, loops]) for end in edges[relations[0]])
+    features = {"paper": rng.standard_normal((papers, 7), np.float32), "topic": rng.standard_normal((11, 5)).astype(np.float16)}
+    labels = rng.integers(0, 3, papers)
+    order = rng.permutation(papers)
+    labels[order[-2:]] = -1
+    third = papers // 3
+    splits = {"train": order[:third], "validation": order[third : 2 * third], "test": order[2 * third : -2]}
+    return build(Schema(nodes, relations, "paper", 3), edges, features, labels, splits)
+
+
+@pytest.fixture
+def graph() -> HetGraph:
+    return random_graph()

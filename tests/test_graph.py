@@ -1,0 +1,212 @@
+"""Schema, CSC, the checks at building, and the store."""
+import json
+
+import hypothesis
+import networkx
+import numpy as np
+import pytest
+from hypothesis import strategies
+
+from hetjax.errors import InputError
+from hetjax.graph import csc, store
+from hetjax.graph.hetgraph import build, check
+from hetjax.graph.schema import Relation, Schema
+from tests.conftest import random_graph
+
+CITES = Relation("paper", "cites", "paper")
+
+
+def test_metagraph_keeps_parallel_relations(graph):
+    metagraph = graph.schema.metagraph()
+    assert isinstance(metagraph, networkx.MultiDiGraph)
+    assert set(metagraph["paper"]["paper"]) == {"cites", "extends"}
+    assert metagraph.nodes["author"]["count"] == 25
+    assert metagraph.number_of_edges() == len(graph.schema.relations)
+
+
+def test_layer_types_reach_down_from_the_target(graph):
+    needed = graph.schema.layer_types(2)
+    assert needed[2] == {"paper"}
+    assert needed[1] == {"paper", "author", "venue", "topic"}
+    assert needed[0] == needed[1] | {"ghost"}
+
+
+@pytest.mark.parametrize("names", [("a--b", "c", "d"), ("a", "b--c", "d"), ("http://x/y#z", "p/q", "ü")])
+def test_relation_keys_are_safe_and_distinct(names):
+    key = Relation(*names).key
+    assert "/" not in key and "." not in key.replace("...", "") and key.isascii()
+    assert len({Relation("a--b", "c", "d").key, Relation("a", "b--c", "d").key, Relation("a", "b", "c--d").key}) == 3
+
+
+@hypothesis.given(strategies.lists(strategies.tuples(strategies.integers(0, 8), strategies.integers(0, 5))), strategies.integers(0, 3))
+@hypothesis.settings(deadline=None)
+def test_csc_holds_the_edges_in_order(pairs, spare):
+    source, target = np.array(pairs, np.int64).reshape(-1, 2).T
+    made = csc.from_edges(source, target, 9 + spare, 6)
+    assert made.indptr.dtype == np.int64 and made.indices.dtype == np.uint8
+    for node in range(6):
+        assert made.indices[made.indptr[node] : made.indptr[node + 1]].tolist() == source[target == node].tolist()
+    back = csc.reverse(csc.reverse(made, 9 + spare), 6)
+    assert sorted(zip(*csc.edges_of(back))) == sorted(zip(source, target))
+
+
+@pytest.mark.parametrize("count,dtype", [(0, np.uint8), (256, np.uint8), (257, np.uint16), (65537, np.uint32)])
+def test_smallest_index_type(count, dtype):
+    assert csc.index_dtype(count) == dtype
+
+
+def test_graph_is_immutable(graph):
+    for array in graph.arrays():
+        if array.size:
+            with pytest.raises(ValueError, match="read-only"):
+                array.flat[0] = 0
+    with pytest.raises(TypeError):
+        graph.features["paper"] = None
+    with pytest.raises(AttributeError):
+        graph.labels = None
+
+
+def parts(**changes):
+    """The parts of a graph of 4 papers and 1 author, with changes."""
+    given = {
+        "schema": Schema({"paper": 4, "author": 1}, (CITES,), "paper", 2),
+        "edges": {CITES: (np.array([0, 1]), np.array([1, 3]))},
+        "features": {"paper": np.ones((4, 2), np.float32)},
+        "labels": np.array([0, 1, 1, -1]),
+        "splits": {"train": np.array([0]), "validation": np.array([1]), "test": np.array([2])},
+    }
+    return given | changes
+
+
+def with_value(value):
+    features = np.ones((4, 2), np.float32)
+    features[2, 1] = value
+    return {"paper": features}
+
+
+@pytest.mark.parametrize(
+    "changes,message",
+    [
+        ({"edges": {CITES: (np.array([0, 4]), np.array([1, 3]))}}, "relation paper -cites-> paper: source of edge 1 is node 4, but type 'paper' has 4 nodes"),
+        ({"edges": {CITES: (np.array([0, 1]), np.array([-1, 3]))}}, "target of edge 0 is node -1"),
+        ({"edges": {CITES: (np.array([0]), np.array([1, 3]))}}, "1 source ids != 2 target ids"),
+        ({"edges": {Relation("a", "b", "c"): (np.array([0]), np.array([0]))}}, "a -b-> c, which the schema does not have"),
+        ({"features": {"paper": np.ones((3, 2), np.float32)}}, "feature rows 3 != 4 nodes of type 'paper'"),
+        ({"features": {"venue": np.ones((3, 2), np.float32)}}, "features of 'venue', which is not among"),
+        ({"features": {"paper": np.full((4, 2), "x")}}, "not numbers"),
+        ({"features": with_value(np.nan)}, "feature 1 of 'paper' node 2 is nan"),
+        ({"features": with_value(-np.inf)}, "feature 1 of 'paper' node 2 is -inf"),
+        ({"labels": np.array([0, 1, 2, -1])}, "label 2 of 'paper' node 2 is outside 0..1"),
+        ({"labels": np.array([0, 1, 1])}, r"labels of shape \(3,\) != 4 nodes"),
+        ({"splits": {"train": np.array([0, 3])}}, "split 'train' has 'paper' node 3, which has no label"),
+        ({"splits": {"train": np.array([0, 1]), "test": np.array([1])}}, "'paper' node 1 is in both split 'train' and split 'test'"),
+        ({"splits": {"train": np.array([0, 0])}}, "split 'train' has 'paper' node 0 2 times"),
+        ({"splits": {"train": np.array([7])}}, "split 'train': entry 0 is node 7"),
+    ],
+)
+def test_building_names_what_is_wrong(changes, message):
+    with pytest.raises(InputError, match=message):
+        build(**parts(**changes))
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        (({"a": 1}, (Relation("a", "r", "b"),), "a", 2), "no node type 'b'"),
+        (({"a": 1}, (Relation("a", "r", "a"),) * 2, "a", 2), "given 2 times"),
+        (({"a": 1}, (), "b", 2), "target type 'b'"),
+        (({"a": -1}, (), "a", 2), "-1 nodes"),
+        (({"a": 2**31}, (), "a", 2), "2147483648 nodes"),
+        (({"a": 1}, (), "a", 0), "0 classes"),
+    ],
+)
+def test_schema_names_what_is_wrong(arguments, message):
+    with pytest.raises(InputError, match=message):
+        Schema(*arguments)
+
+
+def test_store_round_trip(graph, tmp_path):
+    store.save(graph, tmp_path / "store")
+    opened = store.open(tmp_path / "store")
+    check(opened)
+    assert opened.schema == graph.schema
+    for one, other in zip(graph.arrays(), opened.arrays(), strict=True):
+        assert one.dtype == other.dtype and np.array_equal(one, other)
+        assert isinstance(other, np.memmap) or not other.size
+    assert json.loads((tmp_path / "store" / "schema.json").read_text())["version"] == store.VERSION
+    with pytest.raises(InputError, match="exists already"):
+        store.save(graph, tmp_path / "store")
+
+
+def test_opening_reads_no_rows(tmp_path):
+    """A store whose feature file is 4 TiB of nothing opens at once."""
+    graph = random_graph()
+    store.save(graph, tmp_path / "store")
+    width = 2**40 // graph.schema.nodes["paper"]
+    file = tmp_path / "store" / "features_0.npy"
+    np.lib.format.open_memmap(file, "w+", np.float32, (1, 1))
+    with open(file, "wb") as stream:
+        shape = (graph.schema.nodes["paper"], width)
+        np.lib.format.write_array_header_1_0(stream, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        stream.truncate(stream.tell() + 4 * shape[0] * shape[1])
+    description = tmp_path / "store" / "schema.json"
+    described = json.loads(description.read_text())
+    described["nodes"][0]["features"]["width"] = width
+    description.write_text(json.dumps(described))
+    assert store.open(tmp_path / "store").features["paper"].nbytes > 4 * 10**12
+
+
+@pytest.mark.parametrize(
+    "file,content,message",
+    [
+        ("schema.json", None, "schema.json: No such file"),
+        ("schema.json", b"{", "schema.json: Expecting"),
+        ("schema.json", b"[]", "format None version None"),
+        ("schema.json", b'{"format": "hetjax-store", "version": 99}', "version 99, and this hetjax reads 'hetjax-store' version 1"),
+        ("schema.json", b'{"format": "hetjax-store", "version": 1}', "schema.json: KeyError: 'nodes'"),
+        ("labels.npy", None, "labels.npy: No such file"),
+        ("labels.npy", b"garbage", "labels.npy: "),
+        ("labels.npy", b"", "labels.npy: "),
+        ("relation_0.indices.npy", b"\x93NUMPY\x01\x00", "relation_0.indices.npy: "),
+    ],
+)
+def test_opening_names_what_is_wrong(graph, tmp_path, file, content, message):
+    store.save(graph, tmp_path / "store")
+    (tmp_path / "store" / file).unlink()
+    if content is not None:
+        (tmp_path / "store" / file).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        store.open(tmp_path / "store")
+
+
+def test_a_pickle_is_refused(graph, tmp_path):
+    store.save(graph, tmp_path / "store")
+    np.save(tmp_path / "store" / "labels.npy", np.array([{}] * 40), allow_pickle=True)
+    with pytest.raises(InputError, match=r"labels.npy: Array can.t be memory-mapped: Python objects"):
+        store.open(tmp_path / "store")
+
+
+@pytest.mark.parametrize(
+    "file,array,message",
+    [
+        ("features_0.npy", np.ones((3, 7), np.float32), "feature rows 3 != 40 nodes of type 'paper'"),
+        ("features_0.npy", np.ones((40, 8), np.float32), "'width': 8"),
+        ("labels.npy", np.zeros(3, np.int32), r"labels: int32 \(3,\) != \(40,\)"),
+        ("relation_0.indptr.npy", np.zeros(3, np.int64), r"\(3,\) != \(41,\)"),
+    ],
+)
+def test_a_file_of_another_shape_is_named(graph, tmp_path, file, array, message):
+    store.save(graph, tmp_path / "store")
+    np.save(tmp_path / "store" / file, array)
+    with pytest.raises(InputError, match=message):
+        store.open(tmp_path / "store")
+
+
+def test_checking_a_store_names_a_wrong_id(graph, tmp_path):
+    store.save(graph, tmp_path / "store")
+    file = tmp_path / "store" / "relation_2.indices.npy"
+    indices = np.load(file)
+    indices[7] = 25
+    np.save(file, indices)
+    with pytest.raises(InputError, match="author -writes-> paper: source of edge 7 is node 25, but type 'author' has 25 nodes"):
+        check(store.open(tmp_path / "store"))

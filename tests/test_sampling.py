@@ -1,0 +1,201 @@
+"""The draw, the blocks, their padding, and the batches."""
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies
+
+from hetjax.errors import InputError
+from hetjax.graph import csc
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.sampling import draw
+from hetjax.sampling.blocks import NO_NODE, Plan, pad_sample, round_up
+from hetjax.sampling.loader import MiniBatches
+from hetjax.sampling.sampler import ALL, Sampler, group
+from hetjax.sampling.whole import whole_graph
+from tests.conftest import random_graph
+
+
+def drawn(indptr, indices, sources, targets, fanout, key):
+    """The neighbours of each target, as lists."""
+    counts = np.empty(len(targets) + 1, np.int32)
+    assert draw.count_neighbours(indptr, targets, fanout, counts) == -1
+    out = np.empty(counts[-1], np.int32)
+    assert draw.draw_neighbours(indptr, indices, sources, targets, key, counts, out) == -1
+    return [out[a:b].tolist() for a, b in zip(counts, counts[1:])]
+
+
+def star(degree: int):
+    return np.array([0, 0, degree], np.int64), np.arange(degree, dtype=np.uint16)
+
+
+@pytest.mark.parametrize("degree,fanout", [(5, 5), (5, 9), (5, ALL), (0, 3)])
+def test_all_neighbours_where_the_fanout_suffices(degree, fanout):
+    assert drawn(*star(degree), degree, np.array([0, 1], np.int32), fanout, draw.key(0)) == [[], list(range(degree))]
+
+
+@hypothesis.given(strategies.integers(1, 60), strategies.integers(1, 12), strategies.integers(0, 2**31))
+@hypothesis.settings(deadline=None)
+def test_no_neighbour_is_drawn_twice(degree, fanout, seed):
+    (found,) = drawn(*star(degree), degree, np.array([1], np.int32), fanout, draw.key(seed))
+    assert len(found) == len(set(found)) == min(degree, fanout)
+    assert all(0 <= node < degree for node in found)
+
+
+def test_every_subset_is_equally_likely():
+    """Chi-squared over the 10 subsets of 3 of 5 neighbours; the bound is the 99.99th percentile for 9 degrees of freedom."""
+    times: dict = {}
+    rounds = 20_000
+    for seed in range(rounds):
+        (found,) = drawn(*star(5), 5, np.array([1], np.int32), 3, np.uint64(seed))
+        times[tuple(sorted(found))] = times.get(tuple(sorted(found)), 0) + 1
+    assert len(times) == 10
+    assert sum((count - rounds / 10) ** 2 / (rounds / 10) for count in times.values()) < 33.7
+
+
+def test_the_draw_is_a_function_of_key_and_node_alone():
+    rng = np.random.default_rng(0)
+    made = csc.from_edges(rng.integers(0, 50, 2000), rng.integers(0, 30, 2000), 50, 30)
+    everyone = np.arange(30, dtype=np.int32)
+    found = drawn(*made, 50, everyone, 4, draw.key(1, 2, 3))
+    shuffled = rng.permutation(30).astype(np.int32)[:17]
+    assert drawn(*made, 50, shuffled, 4, draw.key(1, 2, 3)) == [found[node] for node in shuffled]
+    assert drawn(*made, 50, everyone, 4, draw.key(1, 2, 4)) != found
+
+
+def test_shuffle_depends_on_the_set_alone():
+    ids = np.arange(1000, dtype=np.int32)
+    order = draw.shuffle(draw.key(5), ids)
+    assert sorted(order) == ids.tolist() and not np.array_equal(order, ids)
+    assert np.array_equal(order, draw.shuffle(draw.key(5), ids[::-1]))
+    assert abs(np.corrcoef(order, ids)[0, 1]) < 0.1
+
+
+def expected_sums(graph: HetGraph, fanouts, seeds, stream):
+    """Count paths from every input node to every seed by following the draws, node by node."""
+    frontier = {("paper", int(seed)): {("paper", int(seed)): 1} for seed in seeds}
+    for hop, fanout in enumerate(fanouts, start=1):
+        below: dict = {}
+        for (node_type, node), paths in frontier.items():
+            reached = [(node_type, node)]
+            for relation in graph.schema.into(node_type):
+                key = draw.key(*stream, hop, relation.key)
+                sources = graph.schema.nodes[relation.source]
+                (found,) = drawn(*graph.relations[relation], sources, np.array([node], np.int32), fanout, key)
+                reached += [(relation.source, u) for u in found]
+            for name in reached:
+                into = below.setdefault(name, {})
+                for seed, count in paths.items():
+                    into[seed] = into.get(seed, 0) + count
+        frontier = below
+    return frontier
+
+
+@pytest.mark.parametrize("in_place", [frozenset(), frozenset({"paper"}), frozenset({"paper", "author"})])
+@pytest.mark.parametrize("fanouts", [(3, 2), (ALL, ALL), (1,), (2, 2, 2)])
+def test_blocks_hold_the_paths_that_were_drawn(graph, in_place, fanouts):
+    seeds = np.array([3, 17, 30, 5], np.int32)
+    stream = (7, 1, 2)
+    sample = Sampler(graph, in_place).sample({"paper": seeds}, fanouts, stream)
+    expected = expected_sums(graph, fanouts, seeds, stream)
+    for column, seed in enumerate(seeds):
+        values = {"paper": np.eye(len(seeds))[:, column]}
+        # Walk down: a node's number of paths to the seed, spread to its own row below and to its neighbours.
+        for block, rows in zip(reversed(sample.blocks), reversed(sample.rows)):
+            below = {t: np.zeros(rows.get(t, graph.schema.nodes[t])) for t in graph.schema.nodes}
+            for node_type, itself in block.itself.items():
+                np.add.at(below[node_type], itself, values[node_type])
+            for relation in graph.schema.relations:
+                if relation.key in block.adjacency:
+                    edges = block.adjacency[relation.key]
+                    np.add.at(below[relation.source], edges.indices, np.repeat(values[relation.target], np.diff(edges.indptr)))
+            values = below
+        for node_type in graph.schema.nodes:
+            ids = sample.inputs.get(node_type, np.arange(graph.schema.nodes[node_type]))
+            for row, node in enumerate(ids[: len(values[node_type])]):
+                paths = expected.get((node_type, int(node)), {}).get(("paper", int(seed)), 0)
+                assert values[node_type][row] == paths
+
+
+def test_inputs_are_distinct_and_a_sampler_forgets(graph):
+    sampler = Sampler(graph)
+    first = sampler.sample({"paper": np.arange(9)}, (3, 3), (0,))
+    again = sampler.sample({"paper": np.arange(9)}, (3, 3), (0,))
+    for node_type, ids in first.inputs.items():
+        assert len(set(ids.tolist())) == len(ids)
+        assert np.array_equal(ids, again.inputs[node_type])
+
+
+@hypothesis.given(strategies.integers(0, 1000))
+@hypothesis.settings(deadline=None, max_examples=30)
+def test_reverse_edges_are_the_edges_turned_round(seed):
+    rng = np.random.default_rng(seed)
+    made = csc.from_edges(rng.integers(0, 12, 40), rng.integers(0, 9, 40), 12, 9)
+    edges = group(made.indptr.astype(np.int32), made.indices.astype(np.int32), 12)
+    assert np.array_equal(edges.reverse_indptr, csc.reverse(made, 12).indptr)
+    assert np.array_equal(edges.reverse_indices, csc.reverse(made, 12).indices)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 100, 129, 1000, 123_457])
+def test_rounding_wastes_at_most_an_eighth(size):
+    assert size <= round_up(size) <= size + max(8, size / 8)
+
+
+def test_a_plan_only_grows():
+    plan = Plan()
+    assert [plan.fit("a", size, 2000) for size in (100, 90, 104, 105, 1999)] == [104, 104, 104, 112, 2000]
+    assert plan.fit("b", 3, 3) == 3
+
+
+def test_padding_keeps_the_edges(graph):
+    plan = Plan()
+    sampler = Sampler(graph, frozenset({"paper"}), frozenset({"author", "venue", "ghost"}))
+    for step in range(6):
+        sample = sampler.sample({"paper": np.arange(step + 3)}, (3, 2), (step,))
+        blocks, inputs = pad_sample(plan, "train", sample, {"paper": 16}, graph)
+        assert "paper" not in inputs
+        for node_type, ids in sample.inputs.items():
+            assert np.array_equal(inputs[node_type][: len(ids)], ids) and (inputs[node_type][len(ids) :] == NO_NODE).all()
+        for exact, padded in zip(sample.blocks, blocks):
+            for key, edges in exact.adjacency.items():
+                known = len(edges.indptr)
+                assert np.array_equal(padded.adjacency[key].indptr[:known], edges.indptr)
+                assert (padded.adjacency[key].indptr[known:] == edges.indptr[-1]).all()
+                assert np.array_equal(padded.adjacency[key].indices[: len(edges.indices)], edges.indices)
+        assert len(blocks[1].adjacency["paper--cites--paper"].indptr) == 17
+
+
+def test_an_epoch_can_be_entered_at_any_step():
+    graph = random_graph(papers=300)
+    whole = MiniBatches(Sampler(graph), (3, 2), 16, seed=4)
+    plain = list(whole.epoch(2))
+    assert len(plain) == whole.steps() == 7 and sum(drawn.nodes for drawn in plain) == 100
+    entered = list(MiniBatches(Sampler(graph), (3, 2), 16, seed=4, capacities=plain[3].capacities).epoch(2, first=4))
+    for one, other in zip(plain[4:], entered, strict=True):
+        assert one.capacities == other.capacities
+        assert np.array_equal(one.batch.labels, other.batch.labels)
+        for block, other_block in zip(one.batch.blocks, other.batch.blocks):
+            for key, edges in block.adjacency.items():
+                assert all(np.array_equal(a, b) for a, b in zip(edges, other_block.adjacency[key]) if a is not None)
+    seeds = np.concatenate([drawn.batch.labels[: drawn.nodes] for drawn in plain])
+    assert sorted(seeds.tolist()) == sorted(graph.labels[graph.splits["train"]].tolist())
+
+
+def test_the_whole_graph_holds_what_each_layer_needs(graph):
+    first, last = whole_graph(graph, 2)
+    assert set(last.itself) == {"paper"} and set(first.itself) == {"paper", "author", "venue", "topic"}
+    assert all(rows is None for rows in [*first.itself.values(), *last.itself.values()])
+    assert set(last.adjacency) == {relation.key for relation in graph.schema.into("paper")}
+
+
+def test_a_wrong_id_in_a_store_is_named_when_it_is_read(graph):
+    relation = graph.schema.relations[2]
+    indptr, indices = (array.copy() for array in graph.relations[relation])
+    for change, message in ((("indices", 25), "source of edge .* is node 25, but type 'author' has 25 nodes"), (("indptr", -1), "pointers fall after")):
+        broken = indptr.copy(), indices.copy()
+        if change[0] == "indices":
+            broken[1][:] = change[1]
+        else:
+            broken[0][5] = broken[0][6] + 1
+        other = HetGraph(graph.schema, dict(graph.relations) | {relation: csc.CSC(*broken)}, graph.features, graph.labels, graph.splits)
+        with pytest.raises(InputError, match=message):
+            Sampler(other).sample({"paper": np.arange(40)}, (ALL,), (0,))
