@@ -1,0 +1,223 @@
+"""RDF and the Heterogeneous Graph Benchmark: small files with every fault, and the real ones."""
+import gzip
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from hetjax.datasets import hgb, rdf
+from hetjax.datasets.splits import hold_out
+from hetjax.errors import InputError
+from hetjax.graph.schema import Relation
+
+TRIPLES = """\
+<http://x/a> <http://p#knows> <http://x/b> .
+<http://x/a> <http://p#knows> <http://x/b> .
+<http://x/b> <http://p#knows> _:c .
+<http://x/a> <http://p#name> "A" .
+<http://x/b> <http://p#name> "A"@en .
+<http://x/a> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://x/Person> .
+<http://x/b> <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://x/Thing> .
+_:c <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://x/Thing> .
+_:c <http://www.w3.org/1999/02/22-rdf-syntax-ns#type> <http://x/Rare> .
+"""
+TRAINING = "thing\tid\tlabel_x\r\nhttp://x/a\t1\tred\r\n"
+TEST = "thing\tid\tlabel_x\r\nhttp://x/b\t2\tblue\r\n"
+
+
+@pytest.fixture
+def rdf_folder(tmp_path):
+    (tmp_path / "g.nt").write_text(TRIPLES)
+    (tmp_path / "trainingSet.tsv").write_text(TRAINING, newline="")
+    (tmp_path / "testSet.tsv").write_text(TEST, newline="")
+    return tmp_path
+
+
+def test_rdf_by_hand(rdf_folder):
+    graph = rdf.read(rdf_folder, validation_fraction=0)
+    assert dict(graph.schema.nodes) == {"resource": 6, "literal": 2}  # a b _:c Person Thing Rare; "A" and "A"@en
+    knows, name = Relation("resource", "knows", "resource"), Relation("resource", "name", "literal")
+    assert graph.relations[knows].edges == graph.relations[knows.reverse].edges == 2  # a triple given twice is one
+    assert graph.relations[name].edges == graph.relations[name.reverse].edges == 2
+    assert graph.schema.target == "resource" and graph.schema.classes == 2
+    assert graph.labels[graph.splits["train"]].tolist() == [1] and graph.labels[graph.splits["test"]].tolist() == [0]
+    assert (graph.labels == -1).sum() == 4
+
+
+def test_rdf_options(rdf_folder):
+    graph = rdf.read(rdf_folder, reverse=False, literals="drop", exclude=["http://p#knows"])
+    assert [relation.name for relation in graph.schema.relations] == ["type"]
+    graph = rdf.read(rdf_folder, node_types="class")
+    # c is of the rarer of its two classes; a and b are labelled.
+    assert dict(graph.schema.nodes) == {"target": 2, "Rare": 1, "literal": 2, "resource": 3}
+    assert graph.schema.target == "target"
+    assert graph.relations[Relation("target", "knows", "Rare")].edges == 1
+
+
+def test_rdf_gzip_is_the_same(rdf_folder):
+    plain = rdf.read(rdf_folder)
+    (rdf_folder / "g.nt").unlink()
+    with gzip.open(rdf_folder / "g.nt.gz", "wt") as stream:
+        stream.write(TRIPLES)
+    zipped = rdf.read(rdf_folder)
+    for one, other in zip(plain.arrays(), zipped.arrays(), strict=True):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "file,content,message",
+    [
+        ("g.nt", TRIPLES + "<http://x/a> <http://p#knows> oops .\n", "g.nt: line 10: "),
+        ("g.nt", TRIPLES + "<http://x/a>\n", "g.nt: line 1[01]: "),
+        ("g.nt", None, "0 files end in .nt or .nt.gz"),
+        ("h.nt", "", "2 files end in .nt"),
+        ("trainingSet.tsv", None, "trainingSet.tsv: No such file"),
+        ("trainingSet.tsv", "", r"trainingSet.tsv: line 1: columns \[\]"),
+        ("trainingSet.tsv", "thing\tid\tlabel_x\nhttp://x/a\t1\n", "trainingSet.tsv: line 2: 2 columns != 3"),
+        ("trainingSet.tsv", "thing\tid\tlabel_x\nhttp://x/q\t1\tred\n", "trainingSet.tsv: line 2: no triple mentions <http://x/q>"),
+        ("testSet.tsv", TRAINING, "is in both split"),
+    ],
+)
+def test_rdf_names_what_is_wrong(rdf_folder, file, content, message):
+    (rdf_folder / file).unlink(missing_ok=True)
+    if content is not None:
+        (rdf_folder / file).write_text(content, newline="")
+    with pytest.raises(InputError, match=message):
+        rdf.read(rdf_folder, validation_fraction=0)
+
+
+def test_rdf_names_the_nearest_predicate_and_a_broken_archive(rdf_folder):
+    with pytest.raises(InputError, match="no predicate 'know' to leave out; the nearest is 'knows'"):
+        rdf.read(rdf_folder, exclude=["know"])
+    (rdf_folder / "g.nt").rename(rdf_folder / "g.nt.gz")
+    with pytest.raises(InputError, match="g.nt.gz: Not a gzipped file"):
+        rdf.read(rdf_folder)
+    (rdf_folder / "g.nt.gz").write_bytes(gzip.compress(TRIPLES.encode())[:-20])
+    with pytest.raises(InputError, match="g.nt.gz: "):
+        rdf.read(rdf_folder)
+
+
+INFO = {
+    "node.dat": {"node type": {"0": "author", "1": "paper"}},
+    "link.dat": {
+        "link type": {"0": {"start": "0", "end": "1", "meaning": "writes"}, "1": {"start": "1", "end": "0", "meaning": "written"}}
+    },
+}
+FILES = {
+    "info.dat": json.dumps(INFO),
+    "node.dat": '0\tA "B\t0\n1\tC\t0\n2\tP\t1\t1,0.5\n3\tQ\t1\t0,2\n4\tD\t0\n',
+    "link.dat": "0\t2\t0\t1.0\n4\t3\t0\t1.0\n2\t0\t1\t1.0\n",
+    "label.dat": "0\tA\t0\t1\n1\tC\t0\t0\n",
+    "label.dat.test": "4\tD\t0\t1\n",
+}
+
+
+@pytest.fixture
+def hgb_folder(tmp_path):
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def test_hgb_by_hand(hgb_folder):
+    graph = hgb.read(hgb_folder, validation_fraction=0.5)
+    assert dict(graph.schema.nodes) == {"author": 3, "paper": 2}
+    assert graph.features["paper"].tolist() == [[1, 0.5], [0, 2]] and "author" not in graph.features
+    writes = graph.relations[Relation("author", "writes", "paper")]
+    assert writes.indptr.tolist() == [0, 1, 2] and writes.indices.tolist() == [0, 2]
+    assert graph.labels.tolist() == [1, 0, 1] and graph.splits["test"].tolist() == [2]
+    assert len(graph.splits["train"]) == len(graph.splits["validation"]) == 1
+
+
+@pytest.mark.parametrize("inner", ["", "DBLP/"])
+def test_hgb_zip_is_the_same(hgb_folder, tmp_path_factory, inner):
+    folder = tmp_path_factory.mktemp("zip")
+    with zipfile.ZipFile(folder / "g.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in FILES.items():
+            archive.writestr(inner + name, text)
+    plain = hgb.read(hgb_folder)
+    for path in (folder, folder / "g.zip"):
+        for one, other in zip(plain.arrays(), hgb.read(path).arrays(), strict=True):
+            assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "file,content,message",
+    [
+        ("link.dat", "0\t2\t0\t1.0\n0\t9\t0\t1.0\n", "link.dat: line 2: relation writes: node 9, and there are 5"),
+        ("link.dat", "0\t-1\t0\t1.0\n", "link.dat: line 1: relation writes: node -1, and there are 5"),
+        ("link.dat", "0\t1\t0\t1.0\n", "link.dat: line 1: relation writes: node 1 is of type 'author' != 'paper'"),
+        ("link.dat", "0\t2\t7\t1.0\n", "link.dat: line 1: relation 7, and there are 2"),
+        ("link.dat", "0\tx\t0\t1.0\n", "link.dat: line 1: relation writes: node 'x' is not an integer"),
+        ("link.dat", "0 2 0 1.0\n", "link.dat: line 1: 1 columns != 3 or 4"),
+        ("node.dat", "0\tA\t0\n2\tB\t0\n", "node.dat: line 2: node id 2 != 1"),
+        ("node.dat", FILES["node.dat"] + "5\tR\t1\t1\n", "node.dat: line 6: 1 features != 2"),
+        ("node.dat", FILES["node.dat"] + "5\tR\t1\n", "node.dat: feature rows 2 != 3 nodes of type 'paper'"),
+        ("node.dat", FILES["node.dat"] + "5\tR\t1\t1,nan\n", "node.dat: line 6: feature 1 is nan"),
+        ("node.dat", FILES["node.dat"] + "5\tR\t1\t1,x\n", "node.dat: line 6: could not convert"),
+        ("node.dat", FILES["node.dat"] + "5\tR\t3\n", "node.dat: line 6: node type 3, and there are 2"),
+        ("label.dat", "0\tA\t0\t1\n2\tP\t1\t0\n", "label.dat: line 2: node 2 is of type 1 != 0"),
+        ("label.dat", "0\tA\t0\t-1\n", "label.dat: line 1: class -1"),
+        ("label.dat", "", "label.dat: no labels"),
+        ("label.dat.test", "0\tA\t0\t1\n", "is in both split"),
+        ("label.dat.test", "9\tA\t0\t1\n", "label.dat.test: line 1: node id 9, and there are 5"),
+        ("label.dat.test", None, "label.dat.test: No such file"),
+        ("info.dat", "{", "info.dat: JSONDecodeError"),
+        ("info.dat", "{}", "info.dat: KeyError"),
+    ],
+)
+def test_hgb_names_what_is_wrong(hgb_folder, file, content, message):
+    (hgb_folder / file).unlink()
+    if content is not None:
+        (hgb_folder / file).write_text(content)
+    with pytest.raises(InputError, match=message):
+        hgb.read(hgb_folder, validation_fraction=0)
+
+
+def test_hgb_broken_archives(tmp_path):
+    (tmp_path / "g.zip").write_bytes(b"PK no")
+    with pytest.raises(InputError, match=r"g.zip: File is not a zip file"):
+        hgb.read(tmp_path / "g.zip")
+    with zipfile.ZipFile(tmp_path / "h.zip", "w") as archive:
+        archive.writestr("other.dat", "")
+    with pytest.raises(InputError, match="0 members are named node.dat"):
+        hgb.read(tmp_path / "h.zip")
+
+
+def test_holding_out():
+    train, validation = hold_out(np.arange(100, 200), 0.2, seed=3)
+    assert len(validation) == 20 and sorted([*train, *validation]) == list(range(100, 200))
+    assert np.array_equal(hold_out(np.arange(100, 200), 0.2, seed=3)[1], validation)
+    assert not np.array_equal(hold_out(np.arange(100, 200), 0.2, seed=4)[1], validation)
+
+
+def test_aifb_has_the_published_counts(real_data):
+    graph = rdf.read(real_data / "aifb", reverse=False)
+    assert sum(graph.schema.nodes.values()) == 8285 and graph.edges == 29043 and len(graph.schema.relations) == 45
+    assert graph.schema.classes == 4
+    assert {name: len(ids) for name, ids in graph.splits.items()} == {"train": 112, "validation": 28, "test": 36}
+    assert np.bincount(graph.labels[graph.labels >= 0]).tolist() == [73, 28, 60, 15]
+    without = rdf.read(real_data / "aifb", reverse=False, literals="drop")
+    assert dict(without.schema.nodes) == {"resource": 2835} and without.edges == 20338 and len(without.schema.relations) == 22
+
+
+def test_mutag_has_the_published_counts(real_data):
+    graph = rdf.read(real_data / "mutag", reverse=False)
+    assert sum(graph.schema.nodes.values()) == 23644 and graph.edges == 74227 and len(graph.schema.relations) == 23
+    assert np.bincount(graph.labels[graph.labels >= 0]).tolist() == [211, 129]
+    assert len(graph.splits["test"]) == 68
+    assert len(rdf.read(real_data / "mutag").schema.relations) == 46
+
+
+def test_dblp_has_the_published_counts(real_data):
+    graph = hgb.read(real_data / "hgb_dblp")
+    assert dict(graph.schema.nodes) == {"author": 4057, "paper": 14328, "term": 7723, "venue": 20}
+    assert graph.edges == 239566 and len(graph.schema.relations) == 6
+    assert {name: matrix.shape[1] for name, matrix in graph.features.items()} == {"author": 334, "paper": 4231, "term": 50}
+    assert np.bincount(graph.labels).tolist() == [1197, 745, 1109, 1006]
+    assert {name: len(ids) for name, ids in graph.splits.items()} == {"train": 974, "validation": 243, "test": 2840}
+    archive = np.load(real_data / "hgb_dblp" / "dblp.npz", allow_pickle=False)
+    assert np.array_equal(graph.splits["test"], np.sort(archive["test_idx"]))
+    order = np.argsort(archive["test_idx"])
+    assert np.array_equal(graph.labels[graph.splits["test"]], archive["test_label"][order])

@@ -1,0 +1,182 @@
+"""The R-GCN layer against a loop written from the paper, and the sums that it rests on."""
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hetjax.models import rgcn, segment
+from hetjax.models.rgcn import Bases, RelationMean, RGCNLayer
+from hetjax.sampling.blocks import Adjacency, Block, pad_adjacency
+from hetjax.sampling.sampler import ALL, Sampler
+from hetjax.sampling.whole import whole_graph
+from tests.conftest import random_graph
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def features(graph, seed=0):
+    """Float64 features of every type, wider than the graph's own where it has none."""
+    rng = np.random.default_rng(seed)
+    return {name: rng.standard_normal((count, 3 + len(name))) for name, count in graph.schema.nodes.items()}
+
+
+def loop(graph, params, x, node_type, features_out):
+    """Equation 2 for every node of a type, with 1 / c = 1 / number of in-edges of the relation."""
+    params = params["params"]
+    out = np.zeros((graph.schema.nodes[node_type], features_out))
+    for v in range(len(out)):
+        out[v] = x[node_type][v] @ params[f"self_loop_{node_type}"]["kernel"] + params[f"finishing_{node_type}"]["bias"]
+        for relation in graph.schema.into(node_type):
+            csc = graph.relations[relation]
+            neighbours = csc.indices[csc.indptr[v] : csc.indptr[v + 1]]
+            own = params[f"mean_{relation.key}"]
+            if "kernel" in own:
+                kernel = own["kernel"]
+            else:
+                shared = params[f"shared_{x[relation.source].shape[1]}"]["bases"]
+                kernel = sum(own["coefficients"][b] * shared[b] for b in range(len(shared)))
+            for u in neighbours:
+                out[v] += x[relation.source][u] @ kernel / len(neighbours)
+    return np.maximum(out, 0)
+
+
+def make_layer(graph, x, bases=0, width=4):
+    targets = ("paper", "author", "venue", "topic")
+    relations = tuple(relation for relation in graph.schema.relations if relation.target in targets)
+    layer = RGCNLayer(relations, targets, {name: matrix.shape[1] for name, matrix in x.items()}, width, bases=bases)
+    block = whole_graph(graph, 2)[0]
+    params = layer.init(jax.random.key(1), block, x)
+    # Biases start as zeros, which would hide a missing one.
+    return layer, block, jax.tree.map(lambda leaf: jnp.asarray(leaf + 0.1 * np.arange(leaf.size).reshape(leaf.shape), jnp.float64), params)
+
+
+@pytest.mark.parametrize("bases", [0, 2])
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_layer_equals_the_papers_equation(monkeypatch, bases, first, seed):
+    monkeypatch.setattr(rgcn, "_multiply_first", lambda *_: first)
+    graph = random_graph(seed)
+    x = features(graph, seed)
+    layer, block, params = make_layer(graph, x, bases)
+    found = layer.apply(params, block, x)
+    for node_type in found:
+        np.testing.assert_allclose(found[node_type], loop(graph, params, x, node_type, 4), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("bases", [0, 2])
+def test_gradients_equal_finite_differences(bases):
+    graph = random_graph(1)
+    x = {name: jnp.asarray(matrix) for name, matrix in features(graph).items()}
+    layer, block, params = make_layer(graph, x, bases)
+    rng = np.random.default_rng(2)
+    towards = {name: rng.standard_normal((graph.schema.nodes[name], 4)) for name in block.itself}
+
+    def loss(params, x):
+        return sum(jnp.sum(h * towards[name]) for name, h in layer.apply(params, block, x).items())
+
+    gradients = jax.grad(loss, argnums=(0, 1))(params, x)
+    step = jax.tree.map(lambda leaf: jnp.asarray(rng.standard_normal(leaf.shape)), (params, x))
+    moved = [loss(*jax.tree.map(lambda a, b: a + size * b, (params, x), step)) for size in (1e-6, -1e-6)]
+    expected = (moved[0] - moved[1]) / 2e-6
+    found = sum(jnp.vdot(a, b) for a, b in zip(jax.tree.leaves(gradients), jax.tree.leaves(step)))
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
+
+
+def test_both_orders_are_chosen():
+    wide, narrow = jnp.zeros((100, 64)), jnp.zeros((100, 8))
+    few = Adjacency(jnp.zeros(11, jnp.int32), jnp.zeros(50, jnp.int32))
+    many = Adjacency(jnp.zeros(1001, jnp.int32), jnp.zeros(50, jnp.int32))
+    assert not rgcn._multiply_first(few, wide, 64)
+    assert rgcn._multiply_first(many, wide, 64)
+    assert not rgcn._multiply_first(few, narrow, 64)
+
+
+def poisoned(adjacency: Adjacency, targets: int, sources: int, edges: int, value: int) -> Adjacency:
+    """Padded, with `value` wherever padding may hold anything."""
+    padded = pad_adjacency(adjacency, targets, sources, edges)
+    count = len(adjacency.indices)
+    indices, reverse = padded.indices.copy(), padded.reverse_indices.copy()
+    indices[count:], reverse[count:] = value, value
+    return padded._replace(indices=indices, reverse_indices=reverse)
+
+
+@pytest.mark.parametrize("value", [2**31 - 1, -1, -(2**31), 3])
+@pytest.mark.parametrize("way", ["by_rows", "by_segments"])
+def test_sums_do_not_read_padding(monkeypatch, value, way):
+    monkeypatch.setattr(segment, "_sum_by_rows", getattr(segment, f"_sum_{way}"))
+    graph = random_graph()
+    exact = Sampler(graph, learnable=frozenset(graph.schema.nodes)).sample({"paper": np.arange(20)}, (ALL,), (0,)).blocks[0].adjacency["author--writes--paper"]
+    sources = len(exact.reverse_indptr) - 1
+    x = jnp.asarray(np.random.default_rng(0).standard_normal((sources + 5, 3)))
+    padded = poisoned(exact, 27, sources + 5, len(exact.indices) + 9, value)
+
+    def run(adjacency, x):
+        return jax.value_and_grad(lambda x: jnp.sum(jnp.sin(segment.neighbour_sum(adjacency, x))))(x)
+
+    plain, padded = jax.jit(run)(exact, x[:sources]), jax.jit(run)(padded, x)
+    np.testing.assert_allclose(plain[0], padded[0], rtol=1e-14)
+    np.testing.assert_array_equal(plain[1], padded[1][:sources])
+    assert not padded[1][sources:].any()
+
+
+@pytest.mark.parametrize("way", ["by_rows", "by_segments"])
+@pytest.mark.parametrize("reverse", [True, False])
+def test_sums_equal_a_loop(monkeypatch, way, reverse):
+    monkeypatch.setattr(segment, "_sum_by_rows", getattr(segment, f"_sum_{way}"))
+    graph = random_graph(2)
+    for key, adjacency in whole_graph(graph, 2)[0].adjacency.items():
+        source = key.split("--")[0]
+        x = jnp.asarray(np.random.default_rng(0).standard_normal((graph.schema.nodes[source], 3)))
+        used = adjacency if reverse else Adjacency(adjacency.indptr, adjacency.indices)
+        targets = len(adjacency.indptr) - 1
+        dense = np.zeros((targets, len(x)))
+        np.add.at(dense, (np.repeat(np.arange(targets), np.diff(adjacency.indptr)), adjacency.indices), 1)
+        found, back = jax.vjp(lambda x: segment.neighbour_sum(used, x), x)  # noqa: B023
+        np.testing.assert_allclose(found, dense @ x, atol=1e-12)
+        np.testing.assert_allclose(back(found)[0], dense.T @ found, atol=1e-12)
+
+
+def test_bases_are_shared_by_relations_of_one_width(graph):
+    x = features(graph)
+    _, _, params = make_layer(graph, x, bases=2)
+    tree = params["params"]
+    assert tree["shared_8"]["bases"].shape == (2, 8, 4)
+    assert "kernel" not in tree["mean_paper--cites--paper"] and tree["mean_paper--cites--paper"]["coefficients"].shape == (2,)
+    assert isinstance(RelationMean(4, Bases(2, 4)).bases, Bases)
+
+
+def test_normalisation_and_dropout(graph):
+    x = {name: jnp.asarray(matrix, jnp.float32) for name, matrix in features(graph).items()}
+    layer, block, _ = make_layer(graph, x)
+    layer = layer.clone(norm="layer", dropout=0.5)
+    params = layer.init(jax.random.key(0), block, x)
+    plain = layer.apply(params, block, x)
+    chex.assert_trees_all_equal(plain, layer.apply(params, block, x))
+    dropped = layer.apply(params, block, x, train=True, rngs={"dropout": jax.random.key(0)})
+    kept = np.asarray(dropped["paper"]) != 0
+    np.testing.assert_allclose(np.asarray(dropped["paper"])[kept], 2 * np.asarray(plain["paper"])[kept], rtol=1e-6)
+    assert 0.3 < kept.sum() / (np.asarray(plain["paper"]) != 0).sum() < 0.7
+    scale = params["params"]["finishing_paper"]["LayerNorm_0"]["scale"]
+    assert scale.shape == (4,)
+    assert {name for name in params["params"] if name.startswith("finishing")} == {f"finishing_{name}" for name in layer.targets}
+
+
+def test_weights_do_not_depend_on_the_other_relations(graph):
+    """A partition that holds some relations starts from the same weights for them as one that holds all."""
+    widths = dict.fromkeys(graph.schema.nodes, 5)
+    whole = whole_graph(graph, 1)[0]
+    x = {name: jnp.ones((count, 5)) for name, count in graph.schema.nodes.items()}
+    relations = graph.schema.into("paper")
+
+    def init(relations):
+        block = Block({relation.key: whole.adjacency[relation.key] for relation in relations}, whole.itself)
+        return RGCNLayer(tuple(relations), ("paper",), widths, 4).init(jax.random.key(3), block, x)["params"]
+
+    everything, some = init(relations), init(relations[1:3])
+    assert len(some) < len(everything)
+    chex.assert_trees_all_equal(some, {name: everything[name] for name in some})

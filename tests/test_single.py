@@ -1,0 +1,213 @@
+"""One device: mini-batches against the whole graph, evaluation against both, row-wise Adam, padding."""
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from hetjax import metrics
+from hetjax.cache import tables
+from hetjax.cache.tables import RowAdam
+from hetjax.config import Config, Model, Sampling, Train
+from hetjax.evaluate import Evaluator
+from hetjax.sampling.blocks import NO_NODE
+from hetjax.sampling.loader import MiniBatches, WholeGraph
+from hetjax.sampling.sampler import ALL, Sampler
+from hetjax.train import make_batches, make_trainer
+from tests.conftest import random_graph
+
+
+def setting(graph, layers=2, **options):
+    config = Config(
+        model=Model(hidden=8, layers=layers, feature_width=6, **options),
+        sampling=Sampling(fanout=(ALL,) * layers, batch_size=1000),
+        train=Train(learning_rate=0.02),
+    )
+    trainer = make_trainer(graph, config)
+    static = {name: jnp.asarray(graph.features[name]) for name in trainer.widths if name in graph.features}
+    return config, trainer, static
+
+
+def whole_rows(graph, rows, batch, node_type):
+    """Gradients of gathered rows, laid where the whole table has them."""
+    out = np.zeros((graph.schema.nodes[node_type], rows.shape[1]), np.float32)
+    ids = np.asarray(batch.inputs[node_type])
+    out[ids[ids != NO_NODE]] = np.asarray(rows)[ids != NO_NODE]
+    return out
+
+
+def relative_error(found, expected):
+    return float(np.linalg.norm(np.asarray(found) - expected) / max(np.linalg.norm(expected), 1e-30))
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+@pytest.mark.parametrize("options", [{}, {"bases": 2}, {"norm": "layer"}])
+def test_unlimited_fanout_equals_the_whole_graph(layers, options):
+    graph = random_graph(3)
+    config, trainer, static = setting(graph, layers, **options)
+    state = trainer.init(0)
+    (whole,) = WholeGraph(graph, layers).epoch(0)
+    (mini,) = make_batches(graph, config, frozenset(trainer.learnable), {}).epoch(0)
+    loss, (weights, rows) = jax.jit(trainer.gradients)(state, static, whole.batch)
+    mini_loss, (mini_weights, mini_rows) = jax.jit(trainer.gradients)(state, static, mini.batch)
+    np.testing.assert_allclose(mini_loss, loss, rtol=1e-6)
+    for path, expected in jax.tree_util.tree_leaves_with_path(weights):
+        found = jax.tree_util.tree_leaves([leaf for name, leaf in jax.tree_util.tree_leaves_with_path(mini_weights) if name == path])[0]
+        assert relative_error(found, expected) < 1e-5, path
+    assert set(rows) == set(trainer.learnable)
+    for name, expected in rows.items():
+        assert relative_error(whole_rows(graph, mini_rows[name], mini.batch, name), expected) < 1e-5, name
+    assert any(np.abs(expected).max() > 0 for expected in rows.values())
+
+
+def test_a_step_of_each_way_gives_the_same_state():
+    """Where a batch touches every row, the states after some steps are equal too."""
+    graph = random_graph(3, degree=30)
+    config, trainer, static = setting(graph)
+    (whole,) = WholeGraph(graph, 2).epoch(0)
+    (mini,) = make_batches(graph, config, frozenset(trainer.learnable), {}).epoch(0)
+    states = []
+    for drawn in (whole, mini):
+        state, step = trainer.init(0), jax.jit(trainer.step)
+        for _ in range(5):
+            state, _ = step(state, static, drawn.batch, 0)
+        states.append(state)
+    touched = np.asarray(states[1].tables["author"].count) == 5
+    assert touched.sum() > 15
+    chex.assert_trees_all_close(states[0].params, states[1].params, rtol=1e-3, atol=1e-5)
+    for name in ("rows", "count"):
+        one, other = (np.asarray(getattr(state.tables["author"], name))[touched] for state in states)
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("edges", [1, 30, 10**6])
+def test_evaluation_is_exact_in_chunks_of_any_size(edges):
+    graph = random_graph(4)
+    _, trainer, static = setting(graph)
+    state = trainer.init(1)
+    blocks = WholeGraph(graph, 2).batch.blocks
+    learned = {name: table.rows for name, table in state.tables.items()}
+    expected = trainer.model.apply(state.params, blocks, static | learned)
+    ids = graph.splits["test"]
+    rows = {name: np.asarray(table) for name, table in learned.items()}
+    found = Evaluator(trainer.model, graph, edges).logits(state.params, dict(graph.features) | rows, ids)
+    np.testing.assert_allclose(found, np.asarray(expected)[ids], rtol=1e-4, atol=1e-6)
+
+
+def test_evaluation_compiles_one_program_per_layer_and_type():
+    graph = random_graph(4)
+    _, trainer, static = setting(graph)
+    state, evaluator = trainer.init(1), Evaluator(trainer.model, graph, 25)
+    rows = {name: np.asarray(table.rows) for name, table in state.tables.items()}
+    for split in ("validation", "test"):
+        evaluator.logits(state.params, dict(graph.features) | rows, graph.splits[split])
+    assert evaluator.embed._cache_size() <= 4 + 2  # the last layer once per split's shapes
+
+
+def poison(batch, graph):
+    """Garbage wherever a batch is padded."""
+    rng = np.random.default_rng(0)
+
+    def spoil(edges, targets):
+        count = int(edges.indptr[-1])
+        garbage = rng.integers(-(2**31), 2**31 - 1, len(edges.indices), np.int32)
+        keep = np.arange(len(edges.indices)) < count
+        changed = {"indices": np.where(keep, edges.indices, garbage)}
+        if edges.reverse_indices is not None:
+            changed["reverse_indices"] = np.where(keep, edges.reverse_indices, garbage)
+        return edges._replace(**changed)
+
+    blocks = tuple(block._replace(adjacency={key: spoil(edges, 0) for key, edges in block.adjacency.items()}) for block in batch.blocks)
+    empty = np.asarray(batch.weights) == 0
+    inputs = {name: np.where(np.asarray(ids) == NO_NODE, 2**31 - 1 - rng.integers(0, 1000, len(ids)), ids).astype(np.int32) for name, ids in batch.inputs.items()}
+    return batch._replace(
+        blocks=blocks,
+        inputs=inputs,
+        labels=np.where(empty, 2**31 - 1, batch.labels).astype(np.int32),
+        seeds=np.where(empty, 2**31 - 1, batch.seeds).astype(np.int32),
+    )
+
+
+def test_poisoned_padding_changes_nothing():
+    graph = random_graph(5, papers=200)
+    config, trainer, static = setting(graph)
+    batches = MiniBatches(Sampler(graph, frozenset({"paper"}), frozenset(trainer.learnable)), (4, 3), 48, seed=1)
+    drawn = list(batches.epoch(0))
+    assert drawn[-1].nodes < 48
+    spoiled = poison(drawn[-1].batch, graph)
+    assert not np.array_equal(spoiled.labels, drawn[-1].batch.labels)
+    state, step = trainer.init(0), jax.jit(trainer.step)
+    chex.assert_trees_all_equal(step(state, static, drawn[-1].batch, 0), step(state, static, spoiled, 0))
+
+
+def test_larger_capacities_change_nothing_but_rounding():
+    graph = random_graph(5, papers=200)
+    config, trainer, static = setting(graph)
+    sampler = Sampler(graph, frozenset(), frozenset(trainer.learnable))
+    tight = next(MiniBatches(sampler, (4, 3), 48, seed=1).epoch(0))
+    wide = next(MiniBatches(sampler, (4, 3), 48, seed=1, capacities={k: v and 3 * v + 5 for k, v in tight.capacities.items()}).epoch(0))
+    state = trainer.init(0)
+    loss, (weights, _) = trainer.gradients(state, static, tight.batch)
+    wide_loss, (wide_weights, _) = trainer.gradients(state, static, wide.batch)
+    np.testing.assert_allclose(loss, wide_loss, rtol=1e-6)
+    chex.assert_trees_all_close(weights, wide_weights, rtol=1e-4, atol=1e-7)
+
+
+def test_row_adam_equals_dense_adam_where_every_row_is_touched():
+    adam, dense = RowAdam(0.01), optax.adam(0.01)
+    table = tables.create(jax.random.key(0), 9, 4)
+    params, state = table.rows, dense.init(table.rows)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        gradient = jnp.asarray(rng.standard_normal((9, 4)), jnp.float32)
+        order = rng.permutation(9).astype(np.int32)
+        table = tables.update(table, order, gradient[order], adam)
+        updates, state = dense.update(gradient, state)
+        params = optax.apply_updates(params, updates)
+    np.testing.assert_allclose(table.rows, params, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("everyone", [False, True])
+def test_row_adam_equals_its_definition(everyone):
+    adam = RowAdam(0.05, 0.8, 0.95, 1e-6)
+    table = tables.create(jax.random.key(0), 7, 3)
+    rows, first, second, count = (np.array(part, np.float64) for part in table)
+    rng = np.random.default_rng(1)
+    for _ in range(12):
+        ids = np.arange(7) if everyone else rng.permutation(7)[:3]
+        padded = None if everyone else np.array([*ids, NO_NODE, NO_NODE], np.int32)
+        gradient = rng.standard_normal((7 if everyone else 5, 3)).astype(np.float32)
+        table = jax.jit(tables.update, static_argnums=3)(table, padded, gradient, adam)
+        for place, node in enumerate(ids):
+            g = gradient[place].astype(np.float64)
+            count[node] += 1
+            first[node] = 0.8 * first[node] + 0.2 * g
+            second[node] = 0.95 * second[node] + 0.05 * g**2
+            mean, square = first[node] / (1 - 0.8 ** count[node]), second[node] / (1 - 0.95 ** count[node])
+            rows[node] -= 0.05 * mean / (np.sqrt(square) + 1e-6)
+    for found, expected in zip(table, (rows, first, second, count)):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_tables_rows_do_not_depend_on_other_types():
+    key = jax.random.key(0)
+    one = tables.create_all(key, {"a": 4, "b": 5}, 3)
+    other = tables.create_all(key, {"b": 5, "c": 2}, 3)
+    chex.assert_trees_all_equal(one["b"], other["b"])
+    assert not np.array_equal(one["a"].rows, one["b"].rows[:4])
+
+
+def test_quality_equals_scikit_learn():
+    from sklearn.metrics import accuracy_score, f1_score, log_loss
+
+    rng = np.random.default_rng(0)
+    logits, labels = rng.standard_normal((200, 6)) * 3, rng.integers(0, 5, 200)
+    found = metrics.quality(logits, labels)
+    predicted = logits.argmax(axis=1)
+    np.testing.assert_allclose(found["accuracy"], accuracy_score(labels, predicted))
+    for kind in ("micro", "macro"):
+        np.testing.assert_allclose(found[f"{kind}_f1"], f1_score(labels, predicted, average=kind))
+    probability = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found["loss"], log_loss(labels, probability, labels=range(6)), rtol=1e-6)
+    assert set(metrics.quality(logits[:0], labels[:0]).values()) == {None}
