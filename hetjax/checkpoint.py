@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from orbax.checkpoint import v1 as ocp
 
 from hetjax.errors import InputError
@@ -55,8 +56,11 @@ class Checkpoint(NamedTuple):
             raise Damaged(f"checkpoint {self.folder} is damaged: {error}") from None
 
     def state(self, like: Any) -> Any:
-        """The state, with the shapes, dtypes and shardings of `like`."""
-        return ocp.load(self.folder / "state", like)
+        """The state, with the structure, shapes, dtypes and shardings of `like`."""
+        named = _named(like)
+        saved = ocp.load(self.folder / "state", {name: leaf for name, leaf in named.items() if leaf.size})
+        leaves = [saved[name] if leaf.size else jnp.zeros(leaf.shape, leaf.dtype) for name, leaf in named.items()]
+        return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
 class Checkpoints:
@@ -82,7 +86,7 @@ class Checkpoints:
         """Write a checkpoint; `progress["best"]["step"]`, if there is one, names the checkpoint that is kept for good."""
         partial = self.folder / f".{step}.partial"
         partial.mkdir(parents=True)
-        ocp.save(partial / "state", state)
+        ocp.save(partial / "state", {name: leaf for name, leaf in _named(state).items() if leaf.size})  # Orbax saves none of size 0
         (partial / "progress.json").write_text(json.dumps(progress))
         files = sorted(file for file in partial.rglob("*") if file.is_file())
         digests = {str(file.relative_to(partial)): (file.stat().st_size, _digest(file)) for file in files}
@@ -106,6 +110,11 @@ class Checkpoints:
 def parameters(tree: Any) -> int:
     """How many numbers a tree of arrays holds."""
     return sum(leaf.size for leaf in jax.tree.leaves(tree))
+
+
+def _named(tree: Any) -> dict[str, Any]:
+    """Leaves by the name of their path, such as `params/params/head/kernel`."""
+    return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
 def _digest(file: Path) -> str:

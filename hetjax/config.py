@@ -104,7 +104,9 @@ class Train:
     epochs: int = 10
     """passes over the training nodes"""
     learning_rate: float = 0.01
-    """of Adam, for weights and learnable features alike"""
+    """of Adam, for the weights"""
+    feature_learning_rate: float | None = None
+    """of row-wise Adam, for learnable features; unset: as for the weights"""
     seed: int = 0
     """of weights, order, neighbours and dropout"""
     steps_per_epoch: int = 0
@@ -120,6 +122,8 @@ class Train:
         for name in ("seed", "steps_per_epoch", "checkpoint_steps"):
             _require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
         _require(self.learning_rate > 0, "train.learning_rate", self.learning_rate, "over 0")
+        rate = self.feature_learning_rate
+        _require(rate is None or rate >= 0, "train.feature_learning_rate", rate, "at least 0")
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,9 @@ def parse(sections: dict[str, type], arguments: Sequence[str], prog: str, descri
     Raises:
       InputError: an unknown or malformed option, in the file or on the command line.
     """
-    parser = Parser(prog=prog, description=description, allow_abbrev=False)
+    wanted = " ".join(f"--{name} {name.upper()}" for name in paths)
+    usage = f"{prog} [--config FILE.yaml] {wanted} [--section.key VALUE ...]"
+    parser = Parser(prog=prog, usage=usage, description=description, allow_abbrev=False)
     parser.add_argument("--config", action="config", help="a YAML file of sections and keys; options after it override it")
     for name, text in paths.items():
         parser.add_argument(f"--{name}", required=True, help=text)
@@ -231,9 +237,15 @@ def data_path(path: str) -> Path:
 
 
 def run_command(main, arguments: Sequence[str] | None = None) -> None:
-    """Run a command; print an InputError as one line and exit with status 2."""
+    """Run a command; an error that a user can mend is one line: exit status 2 for input, 1 for a run that diverged."""
     try:
         main(sys.argv[1:] if arguments is None else arguments)
     except InputError as error:
         print(f"hetjax: error: {error}", file=sys.stderr)
         sys.exit(2)
+    except FloatingPointError as error:
+        print(f"hetjax: error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("hetjax: stopped; the same command continues", file=sys.stderr)
+        sys.exit(130)

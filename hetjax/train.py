@@ -233,8 +233,9 @@ def make_trainer(graph: HetGraph, config: Config) -> Trainer:
     widths = {name: graph.features[name].shape[1] if name in graph.features else model.feature_width for name in inputs}
     learnable = {name: schema.nodes[name] for name in inputs if name not in graph.features}
     network = rgcn.build(schema, widths, model.hidden, model.layers, model.bases, model.norm, model.dropout)
-    rate = config.train.learning_rate
-    return Trainer(network, optax.flatten(optax.adam(rate)), RowAdam(rate), widths, learnable)
+    rate, feature_rate = config.train.learning_rate, config.train.feature_learning_rate
+    adam = RowAdam(rate if feature_rate is None else feature_rate)
+    return Trainer(network, optax.flatten(optax.adam(rate)), adam, widths, learnable)
 
 
 def on_device(abstract: TrainState) -> TrainState:

@@ -1,0 +1,285 @@
+"""`python -m hetjax.train` and `python -m hetjax.convert` as a person runs them."""
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from hetjax.config import Data, Model, Sampling, Train
+from hetjax.graph import store
+from tests.conftest import random_graph
+from tests.test_readers import FILES, TEST, TRAINING, TRIPLES
+
+ROOT = Path(__file__).parent.parent
+SMALL = "--model.hidden 8 --model.feature_width 8 --train.epochs 3 --sampling.fanout [3,2] --sampling.batch_size 8".split()
+
+
+def call(module: str, *arguments, **environment):
+    """Run a module's command line; returns the finished process with its output as text."""
+    import os
+
+    given = {key: value for key, value in os.environ.items() if key != "HETJAX_DATA"} | environment
+    return subprocess.run([sys.executable, "-m", module, *map(str, arguments)], capture_output=True, text=True, env=given, cwd=ROOT, timeout=250)
+
+
+def train(workdir, *arguments, **environment):
+    return call("hetjax.train", "--workdir", workdir, *arguments, **environment)
+
+
+@pytest.fixture(scope="module")
+def graph_store(tmp_path_factory):
+    path = tmp_path_factory.mktemp("stores") / "graph"
+    store.save(random_graph(), path)
+    return path
+
+
+def on(path, *more):
+    return ["--data.format", "store", "--data.path", path, *SMALL, *more]
+
+
+@pytest.mark.parametrize("mode", ["minibatch", "full"])
+def test_a_run_writes_all_that_it_promises(graph_store, tmp_path, mode):
+    """On a graph with an empty relation, a type that is only a source and one without nodes."""
+    done = train(tmp_path / "run", *on(graph_store, "--sampling.mode", mode))
+    assert done.returncode == 0, done.stderr
+    files = {file.name for file in (tmp_path / "run").iterdir()}
+    assert files == {".lock", "config.yaml", "metrics.jsonl", "summary.json", "curves.png", "checkpoints"}
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    for name in ("test_accuracy", "validation_accuracy", "test_macro_f1", "test_micro_f1", "seconds", "peak_memory_bytes", "compiled_programs"):
+        assert summary[name] >= 0
+    assert summary["seed"] == 0 and {"jax", "python", "hetjax"} <= set(summary["versions"])
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line.get("epoch") for line in lines] == [1, 2, 3, None]
+    best = max(lines[:3], key=lambda line: (line["validation_accuracy"], -line["validation_loss"]))
+    assert summary["validation_accuracy"] == best["validation_accuracy"] and summary["epoch"] == best["epoch"]
+    assert lines[3]["test_accuracy"] == summary["test_accuracy"]
+    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert config["sampling"] == {"mode": mode, "fanout": [3, 2], "batch_size": 8, "evaluation_edges": 500_000}
+    assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
+    assert f"test accuracy {100 * summary['test_accuracy']:.2f} %" in done.stdout and str(tmp_path / "run") in done.stdout
+
+    again = train(tmp_path / "run", *on(graph_store, "--sampling.mode", mode))
+    assert again.returncode == 0 and "this run is done" in again.stdout
+    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == summary
+
+
+def rdf_data(folder: Path, **changes) -> Path:
+    """The small RDF folder with changed files."""
+    folder.mkdir()
+    for name, text in ({"g.nt": TRIPLES, "trainingSet.tsv": TRAINING, "testSet.tsv": TEST} | changes).items():
+        (folder / name).write_text(text, newline="")
+    return folder
+
+
+def hgb_data(folder: Path, **changes) -> Path:
+    folder.mkdir()
+    for name, text in (FILES | {name.replace("_", "."): text for name, text in changes.items()}).items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def broken_store(folder: Path, file: str, change) -> Path:
+    """A store of the random graph with one array changed after it was built."""
+    store.save(random_graph(), folder)
+    array = np.load(folder / file)
+    changed = change(array)
+    np.save(folder / file, array if changed is None else changed)
+    return folder
+
+
+def put(place, value):
+    def change(array):
+        array[place] = value
+
+    return change
+
+
+def source(format: str, path) -> list:
+    return ["--data.format", format, "--data.path", path]
+
+
+BAD_DATA = {
+    "missing": (lambda d: source("rdf", d / "none"), "none: no such file or folder; HETJAX_DATA"),
+    "no path": (lambda d: ["--data.format", "hgb"], "data.path is empty"),
+    "unreadable": (lambda d: source("hgb", rdf_data(d / "g") / "g.nt"), "g.nt: File is not a zip file"),
+    "malformed triple": (lambda d: source("rdf", rdf_data(d / "g", **{"g.nt": TRIPLES + "<a> <b> c\n"})), "g.nt: line 10: "),
+    "edge to nowhere": (lambda d: source("hgb", hgb_data(d / "g", link_dat="0\t9\t0\t1\n")), "line 1: relation writes: node 9, and there are 5"),
+    "edge to nowhere in a store": (
+        lambda d: source("store", broken_store(d / "g", "relation_2.indices.npy", put(7, 25))),
+        "relation author -writes-> paper: source of edge 7 is node 25, but type 'author' has 25 nodes",
+    ),
+    "feature rows": (
+        lambda d: source("store", broken_store(d / "g", "features_0.npy", lambda a: a[:-1])),
+        "feature rows 39 != 40 nodes of type 'paper'",
+    ),
+    "feature rows in text": (
+        lambda d: source("hgb", hgb_data(d / "g", node_dat=FILES["node.dat"] + "5\tR\t1\n")),
+        "feature rows 2 != 3 nodes of type 'paper'",
+    ),
+    "nan": (lambda d: source("store", broken_store(d / "g", "features_0.npy", put((3, 2), np.nan))), "feature 2 of 'paper' node 3 is nan"),
+    "infinity": (lambda d: source("store", broken_store(d / "g", "features_0.npy", put((3, 2), np.inf))), "feature 2 of 'paper' node 3 is inf"),
+    "label": (lambda d: source("store", broken_store(d / "g", "labels.npy", put(4, 3))), "label 3 of 'paper' node 4 is outside 0..2"),
+    "split unlabelled": (
+        lambda d: source("store", broken_store(d / "g", "labels.npy", lambda a: np.full_like(a, -1))),
+        "which has no label",
+    ),
+    "splits overlap": (
+        lambda d: source("rdf", rdf_data(d / "g", **{"testSet.tsv": TRAINING})) + ["--data.validation_fraction", "0"],
+        "is in both split 'train' and split 'test'",
+    ),
+    "no training nodes": (
+        lambda d: source("store", broken_store(d / "g", "split_train.npy", lambda a: a[:0])),
+        "no training nodes",
+    ),
+    "unknown shape": (lambda d: ["--data.schema", "ogbn-mga"], "the nearest is 'ogbn-mag'"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_DATA)
+def test_bad_data_is_one_line_and_status_2_and_nothing_written(tmp_path, name):
+    arguments, message = BAD_DATA[name]
+    done = train(tmp_path / "run", *arguments(tmp_path))
+    one_line_and_nothing_written(done, message, tmp_path / "run")
+
+
+def one_line_and_nothing_written(done, message: str, workdir: Path):
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("hetjax: error: ") and message in done.stderr, done.stderr
+    assert not done.stdout and not workdir.exists()
+
+
+BAD_OPTIONS = {
+    "unknown key": (["--train.epoch", "3"], None, "unknown option --train.epoch; the nearest known one is --train.epochs"),
+    "unknown key in the file": ([], "train: {learning_rat: 1}", "unknown key train.learning_rat; the nearest known one is train.learning_rate"),
+    "unknown section": ([], "trian: {epochs: 1}", "unknown section 'trian'; the nearest known one is train"),
+    "not a mapping": ([], "3", "int, and there should be sections"),
+    "not YAML": ([], "a: [", "c.yaml: while parsing"),
+    "no file": (["--config", "none.yaml"], None, "none.yaml: No such file"),
+    "fanout": (["--model.layers", "3"], None, "sampling.fanout [25, 20] has 2 numbers != 3 of model.layers"),
+    "fanout of zero": (["--sampling.fanout", "[0, 3]"], None, "sampling.fanout is [0, 3], and must be"),
+    "not a number": (["--train.epochs", "many"], None, "train.epochs"),
+    "negative": (["--train.epochs", "-1"], None, "train.epochs is -1, and must be at least 1"),
+    "not a choice": (["--sampling.mode", "half"], None, "sampling.mode"),
+    "no value": (["--train.epochs"], None, "train.epochs"),
+    "stray word": (["everything"], None, "everything"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_OPTIONS)
+def test_bad_options_are_one_line_and_status_2_and_nothing_written(tmp_path, name):
+    arguments, text, message = BAD_OPTIONS[name]
+    if text is not None:
+        (tmp_path / "c.yaml").write_text(text)
+        arguments = ["--config", tmp_path / "c.yaml", *arguments]
+    one_line_and_nothing_written(train(tmp_path / "run", *arguments), message, tmp_path / "run")
+
+
+def test_workdir_is_needed():
+    done = call("hetjax.train")
+    assert done.returncode == 2 and "workdir" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_work_directory_of_another_configuration(graph_store, tmp_path):
+    first = train(tmp_path / "run", *on(graph_store))
+    assert first.returncode == 0, first.stderr
+    before = {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()}
+    done = train(tmp_path / "run", *on(graph_store, "--train.learning_rate", "0.5"))
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert "train.learning_rate is 0.01 there != 0.5" in done.stderr
+    assert before == {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()}
+    (tmp_path / "run" / "config.yaml").unlink()
+    done = train(tmp_path / "run", *on(graph_store))
+    assert done.returncode == 2 and "holds metrics.jsonl but no config.yaml" in done.stderr
+
+
+def test_relative_paths_lie_in_the_data_folder(graph_store, tmp_path):
+    done = train(tmp_path / "run", *on(graph_store.name), HETJAX_DATA=str(graph_store.parent))
+    assert done.returncode == 0, done.stderr
+
+
+def test_options_override_the_file(graph_store, tmp_path):
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump({"train": {"epochs": 7, "seed": 5}, "model": {"hidden": 3}}))
+    done = train(tmp_path / "run", "--config", tmp_path / "c.yaml", *on(graph_store))
+    assert done.returncode == 0, done.stderr
+    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert (config["train"]["epochs"], config["train"]["seed"], config["model"]["hidden"]) == (3, 5, 8)
+
+
+def test_help_is_complete():
+    from dataclasses import fields
+
+    text = " ".join(call("hetjax.train", "--help").stdout.split())
+    for name, section in {"data": Data, "model": Model, "sampling": Sampling, "train": Train}.items():
+        for key in fields(section):
+            words = re.search(rf"--{name}\.{key.name} (.{{20,}}?)\(type", text)
+            assert words and " --" not in words[1], f"--{name}.{key.name} has no help"
+    assert "--workdir" in text and "--config" in text
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(graph_store, tmp_path):
+    done = train(tmp_path / "run", *on(graph_store, "--train.learning_rate", "1e30"))
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert re.search(r"the loss is (nan|inf) at step \d+ of epoch \d+; a lower train.learning_rate", done.stderr)
+
+
+@pytest.fixture(scope="module")
+def full_run(graph_store, tmp_path_factory):
+    """A finished run, and the options it was run with."""
+    workdir, options = tmp_path_factory.mktemp("runs") / "whole", on(graph_store, "--sampling.mode", "full")
+    assert train(workdir, *options).returncode == 0
+    return workdir, options
+
+
+@pytest.mark.parametrize("file", ["progress.json", "largest", "digests.json"])
+def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(full_run, tmp_path, file):
+    whole, options = full_run
+    hurt = shutil.copytree(whole, tmp_path / "hurt")
+    (hurt / "summary.json").unlink()
+    last = max((hurt / "checkpoints").glob("[0-9]*"))
+    victim = max(last.rglob("*"), key=lambda path: path.stat().st_size * path.is_file()) if file == "largest" else last / file
+    victim.write_bytes(victim.read_bytes()[:-3])
+    done = train(hurt, *options)
+    assert done.returncode == 0, done.stderr
+    assert f"checkpoint {last} is damaged" in done.stderr and "the one before it is used" in done.stderr
+    strip = lambda path: re.sub(r'"seconds": [\d.]+', "", (path / "metrics.jsonl").read_text())  # noqa: E731
+    assert strip(whole) == strip(hurt)
+
+
+def test_where_every_checkpoint_is_damaged_the_run_starts_anew(full_run, tmp_path):
+    whole, options = full_run
+    hurt = shutil.copytree(whole, tmp_path / "hurt")
+    (hurt / "summary.json").unlink()
+    found = sorted((hurt / "checkpoints").glob("[0-9]*"))
+    for folder in found:
+        file = folder / "progress.json"
+        file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
+    done = train(hurt, *options)
+    assert done.returncode == 0 and done.stderr.count("has another content than was written") == len(found), done.stderr
+    assert (hurt / "summary.json").exists()
+
+
+def test_killed_runs_continue_as_if_nothing_had_happened(tmp_path):
+    """Two random moments of each way of training; `experiments/kill_resume.py` tries twenty."""
+    done = call("experiments.kill_resume", "--kills", 2, "--out", tmp_path / "out.csv")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 runs killed, 4 identical" in done.stdout
+
+
+def test_convert_writes_a_store_that_trains_alike(tmp_path):
+    data = rdf_data(tmp_path / "g")
+    done = call("hetjax.convert", "--data.format", "rdf", "--data.path", data, "--out", tmp_path / "store")
+    assert done.returncode == 0 and "8 nodes" in done.stdout, done.stderr
+    again = call("hetjax.convert", "--data.format", "rdf", "--data.path", data, "--out", tmp_path / "store")
+    assert again.returncode == 2 and "exists already" in again.stderr
+    losses = []
+    for name, where in (("a", source("rdf", data)), ("b", source("store", tmp_path / "store"))):
+        done = train(tmp_path / name, *where, *SMALL, "--data.validation_fraction", "0")
+        if name == "a":
+            assert done.returncode == 0, done.stderr
+        losses.append([json.loads(line)["train_loss"] for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()[:3]])
+    assert losses[0] == losses[1]
