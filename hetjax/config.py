@@ -38,10 +38,10 @@ class Data:
     """rdf: one node type for all resources, or one per rdf:type"""
     schema: str = "ogbn-mag"
     """synthetic: the graph's shape: ogbn-mag, freebase, donor, igb-het or mag240m"""
-    scale: float = 0.01
+    scale: float = 0.02
     """synthetic: size relative to the published graph"""
-    classes: int | None = None
-    """synthetic: number of classes; unset: as published"""
+    classes: int = 32
+    """synthetic: number of classes; 0: as published"""
     seed: int = 0
     """synthetic: the same graph for the same seed"""
     check: bool = True
@@ -101,7 +101,7 @@ class Sampling:
 class Train:
     """Train: how long, and how fast."""
 
-    epochs: int = 10
+    epochs: int = 5
     """passes over the training nodes"""
     learning_rate: float = 0.01
     """of Adam, for the weights"""

@@ -15,7 +15,7 @@ def load(data: Data) -> HetGraph:
       InputError: as the readers do.
     """
     if data.format == "synthetic":
-        return synthetic.generate(data.schema, data.scale, data.classes, data.seed)
+        return synthetic.generate(data.schema, data.scale, data.classes or None, data.seed)
     if not data.path:
         raise InputError(f"data.path is empty, and data.format {data.format} reads a file or folder")
     path = data_path(data.path)

@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> None:
     if summary is None:
         summary = Run(config, workdir).run()
     else:
-        print(f"{workdir.path}: this run is done; its results:")
+        print(f"{workdir.path}: this run is done (another --workdir starts another); its results:")
     report(summary, workdir)
 
 
@@ -262,6 +262,8 @@ def report(summary: dict, workdir: Workdir) -> None:
     print(f"{summary['seconds']:.1f} s, {summary['peak_memory_bytes'] / 2**20:.0f} MiB at most, {summary['compiled_programs']} compiled programs")
     print(f"a step's median milliseconds: {parts or 'none was trained by this process'}")
     print(f"written to {workdir.path}: summary.json, metrics.jsonl, curves.png, config.yaml, checkpoints/")
+    print("try next: look at curves.png; change any choice (--help lists them) with another --workdir, such as --model.hidden 128 or"
+          " --sampling.mode full; train a real graph (examples/aifb.yaml), or your own (--data.format)")
 
 
 def _line(record: dict) -> str:
