@@ -3,6 +3,7 @@
 `python experiments/kill_resume.py --kills 20` runs both ways of training; it writes `experiments/results/kill_resume.csv`
 and exits with status 1 if any line of `metrics.jsonl` (times aside) or any bit of the final state differs.
 """
+
 import argparse
 import csv
 import json
@@ -39,7 +40,10 @@ def records(workdir: Path) -> list[dict]:
 def final_state(workdir: Path) -> list[tuple[str, np.ndarray]]:
     """Every array of the last checkpoint with its path."""
     last = max((workdir / "checkpoints").glob("[0-9]*"))
-    return [(jax.tree_util.keystr(path), np.asarray(leaf)) for path, leaf in jax.tree_util.tree_leaves_with_path(ocp.load(last / "state"))]
+    return [
+        (jax.tree_util.keystr(path), np.asarray(leaf))
+        for path, leaf in jax.tree_util.tree_leaves_with_path(ocp.load(last / "state"))
+    ]
 
 
 def differences(one: Path, other: Path) -> list[str]:
@@ -78,7 +82,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20, help="random moments per way of training")
     parser.add_argument("--modes", nargs="+", choices=list(MODES), default=list(MODES), help="ways of training to try")
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "kill_resume.csv", help="the table to write")
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent / "results" / "kill_resume.csv", help="the table to write"
+    )
     options = parser.parse_args()
     chance, rows = random.Random(options.seed), []
     with tempfile.TemporaryDirectory() as folder:
@@ -92,7 +98,14 @@ def main() -> None:
                 moment = chance.uniform(0.05, 1) * duration
                 reached = run_killed(mode, workdir, [moment])
                 wrong = differences(whole, workdir)
-                rows.append({"mode": mode, "killed_after_seconds": round(moment, 2), "reached": reached[0], "differences": len(wrong)})
+                rows.append(
+                    {
+                        "mode": mode,
+                        "killed_after_seconds": round(moment, 2),
+                        "reached": reached[0],
+                        "differences": len(wrong),
+                    }
+                )
                 for line in wrong[:3]:
                     tqdm.write(f"{mode} killed after {moment:.2f} s: {line}")
     options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +114,9 @@ def main() -> None:
         writer.writeheader()
         writer.writerows(rows)
     failed = sum(row["differences"] > 0 for row in rows)
-    print(f"{len(rows)} runs killed, {len(rows) - failed} identical to the undisturbed one, {failed} not; {options.out}")
+    print(
+        f"{len(rows)} runs killed, {len(rows) - failed} identical to the undisturbed one, {failed} not; {options.out}"
+    )
     sys.exit(1 if failed else 0)
 
 

@@ -4,6 +4,7 @@
 `experiments/results/published_accuracy.{csv,md,png}`. Every run is a work directory of its own under `--runs`, so an
 interrupted table continues where it stopped. A seed decides both the weights and which nodes are held out for validation.
 """
+
 import argparse
 import csv
 import json
@@ -35,7 +36,17 @@ def run(example: str, options: list[str], seed: int, workdir: Path) -> dict:
     """Train one configuration, or read what it gave before."""
     config = ROOT / "examples" / f"{example}.yaml"
     seeds = ["--train.seed", str(seed), "--data.split_seed", str(seed)]
-    command = [sys.executable, "-m", "hetjax.train", "--config", str(config), "--workdir", str(workdir), *options, *seeds]
+    command = [
+        sys.executable,
+        "-m",
+        "hetjax.train",
+        "--config",
+        str(config),
+        "--workdir",
+        str(workdir),
+        *options,
+        *seeds,
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{' '.join(command)}\n{done.stderr}")
@@ -44,7 +55,9 @@ def run(example: str, options: list[str], seed: int, workdir: Path) -> dict:
 
 def table(results: dict[str, list[dict]]) -> str:
     """A Markdown table: mean, sample standard deviation and every run."""
-    lines = ["| graph | test accuracy, mean ± standard deviation (%) | every run | macro-F1 (%) | published R-GCN | seconds a run | peak MiB |"]
+    lines = [
+        "| graph | test accuracy, mean ± standard deviation (%) | every run | macro-F1 (%) | published R-GCN | seconds a run | peak MiB |"
+    ]
     lines.append("|---|---|---|---|---|---|---|")
     for name, runs in results.items():
         scores = [100 * run["test_accuracy"] for run in runs]
@@ -63,7 +76,12 @@ def draw(results: dict[str, list[dict]], file: Path) -> None:
     for place, (name, runs) in enumerate(results.items()):
         scores = [100 * run["test_accuracy"] for run in runs]
         axis.plot([place] * len(scores), scores, "o", color="tab:blue", alpha=0.6, label="a run" if not place else None)
-        axis.plot([place - 0.2, place + 0.2], [statistics.mean(scores)] * 2, color="tab:blue", label="mean" if not place else None)
+        axis.plot(
+            [place - 0.2, place + 0.2],
+            [statistics.mean(scores)] * 2,
+            color="tab:blue",
+            label="mean" if not place else None,
+        )
         axis.plot([place - 0.3, place + 0.3], [ROWS[name][2]] * 2, "k:", label="published R-GCN" if not place else None)
     axis.set_xticks(range(len(results)), [name.replace(", ", "\n") for name in results])
     axis.set_ylabel("test accuracy (%)")
@@ -76,8 +94,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5, help="runs of every row")
     parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS), help="rows of the table")
-    parser.add_argument("--runs", type=Path, default=ROOT / "runs" / "published_accuracy", help="where the work directories are")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results", help="where the table is written")
+    parser.add_argument(
+        "--runs", type=Path, default=ROOT / "runs" / "published_accuracy", help="where the work directories are"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent / "results", help="where the table is written"
+    )
     options = parser.parse_args()
     results: dict[str, list[dict]] = {}
     with tqdm(total=len(options.rows) * options.seeds, unit="run") as bar:
@@ -90,10 +112,21 @@ def main() -> None:
                 bar.update()
     options.out.mkdir(parents=True, exist_ok=True)
     with open(options.out / "published_accuracy.csv", "w", newline="") as stream:
-        keys = ["test_accuracy", "test_macro_f1", "validation_accuracy", "epoch", "seconds", "peak_memory_bytes", "compiled_programs", "seed"]
+        keys = [
+            "test_accuracy",
+            "test_macro_f1",
+            "validation_accuracy",
+            "epoch",
+            "seconds",
+            "peak_memory_bytes",
+            "compiled_programs",
+            "seed",
+        ]
         writer = csv.DictWriter(stream, ["graph", *keys])
         writer.writeheader()
-        writer.writerows({"graph": name, **{key: run[key] for key in keys}} for name, runs in results.items() for run in runs)
+        writer.writerows(
+            {"graph": name, **{key: run[key] for key in keys}} for name, runs in results.items() for run in runs
+        )
     (options.out / "published_accuracy.md").write_text(table(results) + "\n")
     draw(results, options.out / "published_accuracy.png")
     print(table(results))

@@ -3,11 +3,12 @@
 A checkpoint is a folder named by its step: the state as Orbax writes it, `progress.json`, and `digests.json` with the
 size and digest of every file. It is made under another name and renamed when complete, so a killed run leaves no half.
 """
+
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,6 +43,14 @@ class Checkpoint(NamedTuple):
         """
         try:
             digests = json.loads((self.folder / "digests.json").read_text())
+            others = {str(file.relative_to(self.folder)) for file in self.folder.rglob("*") if file.is_file()} ^ {
+                *digests,
+                "digests.json",
+            }
+            if others:
+                raise Damaged(
+                    f"checkpoint {self.folder} is damaged: {min(others)} is missing, or was not written with it"
+                )
             for name, (size, digest) in digests.items():
                 file = self.folder / name
                 found = file.stat().st_size
@@ -64,7 +73,7 @@ class Checkpoint(NamedTuple):
 
 
 class Checkpoints:
-    """The checkpoints of one run: the last two, and the best.
+    """The checkpoints of one run: the last two, and the one that did best when each of these was written.
 
     Args:
       folder: where they lie; made by the first `save`.
@@ -73,20 +82,46 @@ class Checkpoints:
     def __init__(self, folder: Path):
         self.folder = folder.absolute()
         for left in self.folder.glob(".*"):
-            shutil.rmtree(left)
+            shutil.rmtree(left, ignore_errors=True)
 
     def at(self, step: int) -> Checkpoint:
         return Checkpoint(self.folder / f"{step:012d}")
 
     def newest_first(self) -> Iterator[Checkpoint]:
-        for folder in sorted(self.folder.glob("[0-9]*"), reverse=True):
+        for folder in sorted(self.folder.glob("[0-9]" * 12), reverse=True):
             yield Checkpoint(folder)
 
+    def newest_whole(self, say: Callable[[str], None]) -> tuple[Checkpoint, dict] | None:
+        """The newest checkpoint that is whole, as is the best that it names, with its progress.
+
+        Checkpoints newer than that are deleted: the run will come by there again. What is damaged is said.
+        """
+        rejected = []
+        for checkpoint in self.newest_first():
+            try:
+                progress = checkpoint.verify()
+                if progress["best"]:
+                    self.at(progress["best"]["step"]).verify()
+            except Damaged as error:
+                say(f"{error}; the one before it is used")
+                rejected.append(checkpoint)
+                continue
+            break
+        else:
+            if rejected:
+                say(f"no checkpoint in {self.folder} is whole: the run starts anew")
+            checkpoint = progress = None
+        for one in rejected:
+            self.remove(one)
+        return checkpoint and (checkpoint, progress)
+
     def save(self, step: int, state: Any, progress: dict) -> None:
-        """Write a checkpoint; `progress["best"]["step"]`, if there is one, names the checkpoint that is kept for good."""
+        """Write a checkpoint; `progress["best"]["step"]`, if there is one, names the best so far."""
         partial = self.folder / f".{step}.partial"
         partial.mkdir(parents=True)
-        ocp.save(partial / "state", {name: leaf for name, leaf in _named(state).items() if leaf.size})  # Orbax saves none of size 0
+        ocp.save(
+            partial / "state", {name: leaf for name, leaf in _named(state).items() if leaf.size}
+        )  # Orbax saves none of size 0
         (partial / "progress.json").write_text(json.dumps(progress))
         files = sorted(file for file in partial.rglob("*") if file.is_file())
         digests = {str(file.relative_to(partial)): (file.stat().st_size, _digest(file)) for file in files}
@@ -95,7 +130,9 @@ class Checkpoints:
             _sync(file)
         partial.rename(self.at(step).folder)
         _sync(self.folder)
-        kept = {checkpoint.step for checkpoint in list(self.newest_first())[:2]} | {(progress["best"] or {}).get("step")}
+        last = list(self.newest_first())[:2]
+        named = [json.loads((checkpoint.folder / "progress.json").read_text())["best"] for checkpoint in last]
+        kept = {checkpoint.step for checkpoint in last} | {best["step"] for best in named if best}
         for checkpoint in list(self.newest_first()):
             if checkpoint.step not in kept:
                 self.remove(checkpoint)
@@ -114,7 +151,10 @@ def parameters(tree: Any) -> int:
 
 def _named(tree: Any) -> dict[str, Any]:
     """Leaves by the name of their path, such as `params/params/head/kernel`."""
-    return {jax.tree_util.keystr(path, simple=True, separator="/"): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+    return {
+        jax.tree_util.keystr(path, simple=True, separator="/"): leaf
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+    }
 
 
 def _digest(file: Path) -> str:

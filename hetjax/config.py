@@ -1,4 +1,6 @@
 """The configuration of a run: frozen dataclasses, a line of help per field, checked when made."""
+
+import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -13,6 +15,7 @@ from jsonargparse import ArgumentParser, set_parsing_settings
 from hetjax.errors import InputError
 
 DATA_FOLDER = "HETJAX_DATA"
+MOST_WIDTH = 2**16
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
 
 
@@ -49,6 +52,8 @@ class Data:
 
     def __post_init__(self):
         _require(0 <= self.validation_fraction < 1, "data.validation_fraction", self.validation_fraction, "in [0, 1)")
+        for name in ("split_seed", "seed"):
+            _require(getattr(self, name) >= 0, f"data.{name}", getattr(self, name), "at least 0")
 
 
 @dataclass(frozen=True)
@@ -71,9 +76,9 @@ class Model:
     """share of every layer's embeddings that is dropped in training"""
 
     def __post_init__(self):
-        for name in ("hidden", "layers", "feature_width"):
-            _require(getattr(self, name) >= 1, f"model.{name}", getattr(self, name), "at least 1")
-        _require(self.bases >= 0, "model.bases", self.bases, "at least 0")
+        for name, most in (("hidden", MOST_WIDTH), ("layers", 64), ("feature_width", MOST_WIDTH)):
+            _require(1 <= getattr(self, name) <= most, f"model.{name}", getattr(self, name), f"in 1..{most}")
+        _require(0 <= self.bases <= MOST_WIDTH, "model.bases", self.bases, f"in 0..{MOST_WIDTH}")
         _require(0 <= self.dropout < 1, "model.dropout", self.dropout, "in [0, 1)")
 
 
@@ -92,7 +97,12 @@ class Sampling:
 
     def __post_init__(self):
         for fanout in self.fanout:
-            _require(fanout >= 1 or fanout == -1, "sampling.fanout", list(self.fanout), "made of numbers from 1 up, or -1 for all")
+            _require(
+                fanout >= 1 or fanout == -1,
+                "sampling.fanout",
+                list(self.fanout),
+                "made of numbers from 1 up, or -1 for all",
+            )
         _require(self.batch_size >= 1, "sampling.batch_size", self.batch_size, "at least 1")
         _require(self.evaluation_edges >= 1, "sampling.evaluation_edges", self.evaluation_edges, "at least 1")
 
@@ -119,8 +129,9 @@ class Train:
     def __post_init__(self):
         for name in ("epochs", "evaluate_every"):
             _require(getattr(self, name) >= 1, f"train.{name}", getattr(self, name), "at least 1")
-        for name in ("seed", "steps_per_epoch", "checkpoint_steps"):
+        for name in ("steps_per_epoch", "checkpoint_steps"):
             _require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
+        _require(0 <= self.seed < 2**31, "train.seed", self.seed, "in 0..2147483647")
         _require(self.learning_rate > 0, "train.learning_rate", self.learning_rate, "over 0")
         rate = self.feature_learning_rate
         _require(rate is None or rate >= 0, "train.feature_learning_rate", rate, "at least 0")
@@ -154,7 +165,9 @@ class Parser(ArgumentParser):
         raise InputError(" ".join(str(message).split()))
 
 
-def parse(sections: dict[str, type], arguments: Sequence[str], prog: str, description: str, paths: dict[str, str]) -> tuple[dict, dict]:
+def parse(
+    sections: dict[str, type], arguments: Sequence[str], prog: str, description: str, paths: dict[str, str]
+) -> tuple[dict, dict]:
     """Read sections of configuration from a command line and the YAML file that its `--config` names.
 
     Args:
@@ -172,7 +185,9 @@ def parse(sections: dict[str, type], arguments: Sequence[str], prog: str, descri
     wanted = " ".join(f"--{name} {name.upper()}" for name in paths)
     usage = f"{prog} [--config FILE.yaml] {wanted} [--section.key VALUE ...]"
     parser = Parser(prog=prog, usage=usage, description=description, allow_abbrev=False)
-    parser.add_argument("--config", action="config", help="a YAML file of sections and keys; options after it override it")
+    parser.add_argument(
+        "--config", action="config", help="a YAML file of sections and keys; options after it override it"
+    )
     for name, text in paths.items():
         parser.add_argument(f"--{name}", required=True, help=text)
     for name, section in sections.items():
@@ -186,8 +201,10 @@ def parse(sections: dict[str, type], arguments: Sequence[str], prog: str, descri
 
 
 def _config_files(arguments: Sequence[str]) -> list[Path]:
-    following = [value for option, value in zip(arguments, arguments[1:]) if option == "--config"]
-    return [Path(name) for name in [*following, *(a[len("--config=") :] for a in arguments if a.startswith("--config="))]]
+    following = [value for option, value in itertools.pairwise(arguments) if option == "--config"]
+    return [
+        Path(name) for name in [*following, *(a[len("--config=") :] for a in arguments if a.startswith("--config="))]
+    ]
 
 
 def _check_options(arguments: Sequence[str], known: list[str]) -> None:
@@ -212,7 +229,9 @@ def _check_file(file: Path, sections: dict[str, type]) -> None:
         if not isinstance(keys, dict):
             raise InputError(f"{file}: section {name!r} is {keys!r}, and there should be keys")
         known = [key.name for key in fields(sections[name])]
-        for key in keys:
+        for key, value in keys.items():
+            if value is None and key != "feature_learning_rate":
+                raise InputError(f"{file}: {name}.{key} has no value")
             if key not in known:
                 raise InputError(f"{file}: unknown key {name}.{key}{_nearest(str(key), known, f'{name}.')}")
 
@@ -224,8 +243,10 @@ def _nearest(name: str, known: list[str], prefix: str = "") -> str:
 
 def as_dict(config: Any) -> dict:
     """Nested plain dictionaries and lists, as YAML holds them."""
-    return {key: list(value) if isinstance(value, tuple) else as_dict(value) if isinstance(value, dict) else value
-            for key, value in (asdict(config) if is_dataclass(config) else config).items()}
+    return {
+        key: list(value) if isinstance(value, tuple) else as_dict(value) if isinstance(value, dict) else value
+        for key, value in (asdict(config) if is_dataclass(config) else config).items()
+    }
 
 
 def data_path(path: str) -> Path:

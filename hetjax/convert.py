@@ -1,4 +1,5 @@
 """Make a store: `python -m hetjax.convert --data.format rdf --data.path aifb --out STORE`."""
+
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +19,9 @@ def main(arguments: Sequence[str]) -> None:
     graph = load(made["data"])
     store.save(graph, out)
     nodes = sum(graph.schema.nodes.values())
-    print(f"{out}: {len(graph.schema.nodes)} node types, {len(graph.schema.relations)} relations, {nodes:,} nodes, {graph.edges:,} edges, {graph.nbytes / 2**20:,.0f} MiB")
+    print(
+        f"{out}: {len(graph.schema.nodes)} node types, {len(graph.schema.relations)} relations, {nodes:,} nodes, {graph.edges:,} edges, {graph.nbytes / 2**20:,.0f} MiB"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,8 @@
-"""Exact evaluation: full neighbourhoods, layer by layer, some edges at a time, so that memory is bounded for any graph."""
+"""Exact evaluation: full neighbourhoods, layer by layer, so many edges at a time.
+
+The device holds one chunk; host memory holds the embeddings of one layer, whatever the number of edges.
+"""
+
 from collections.abc import Iterator, Mapping
 from typing import Any
 

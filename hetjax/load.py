@@ -1,11 +1,12 @@
 """From the `data` section of a configuration to a graph."""
+
 import os
 
 from hetjax.config import DATA_FOLDER, Data, data_path
 from hetjax.datasets import hgb, rdf, synthetic
 from hetjax.errors import InputError
 from hetjax.graph import store
-from hetjax.graph.hetgraph import HetGraph, check
+from hetjax.graph.hetgraph import HetGraph, check, check_labels
 
 
 def load(data: Data) -> HetGraph:
@@ -19,13 +20,16 @@ def load(data: Data) -> HetGraph:
     if not data.path:
         raise InputError(f"data.path is empty, and data.format {data.format} reads a file or folder")
     path = data_path(data.path)
-    if not path.exists():
-        hint = "" if DATA_FOLDER in os.environ else f"; {DATA_FOLDER}, the folder that a relative data.path lies in, is not set"
+    if not os.path.exists(path):
+        hint = (
+            ""
+            if DATA_FOLDER in os.environ
+            else f"; {DATA_FOLDER}, the folder that a relative data.path lies in, is not set"
+        )
         raise InputError(f"{path}: no such file or folder{hint}")
     if data.format == "store":
         graph = store.open(path)
-        if data.check:
-            check(graph, str(path))
+        (check if data.check else check_labels)(graph, str(path))
         return graph
     if data.format == "hgb":
         return hgb.read(path, data.validation_fraction, data.split_seed)

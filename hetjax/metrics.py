@@ -1,4 +1,5 @@
 """What a run measures: the quality of predictions, the programs compiled, memory, and the record of an epoch."""
+
 import json
 import platform
 import resource
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import jax
 import numpy as np
+
+from hetjax.errors import InputError
 
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
@@ -63,8 +66,16 @@ class Records:
     """`metrics.jsonl`: one JSON object a line. A resumed run cuts it back to what its checkpoint had seen."""
 
     def __init__(self, file: Path, size: int):
-        """Open `file` for appending behind its first `size` bytes."""
+        """Open `file` for appending behind its first `size` bytes.
+
+        Raises:
+          InputError: it has fewer.
+        """
         file.touch()
+        if file.stat().st_size < size:
+            raise InputError(
+                f"{file}: {file.stat().st_size} bytes, and the checkpoint had seen {size}; give another --workdir"
+            )
         self.stream = open(file, "r+b")  # noqa: SIM115 (held for the whole run)
         self.stream.truncate(size)
         self.stream.seek(size)

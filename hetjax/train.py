@@ -2,6 +2,8 @@
 
 Read from top to bottom: what a run is made of, where it resumes, its epochs, its end.
 """
+
+import hashlib
 import json
 import math
 import sys
@@ -17,7 +19,7 @@ from tqdm import tqdm
 
 from hetjax import metrics
 from hetjax.cache.tables import RowAdam
-from hetjax.checkpoint import Checkpoint, Checkpoints, Damaged, parameters
+from hetjax.checkpoint import Checkpoint, Checkpoints, parameters
 from hetjax.config import Config, Data, Model, Sampling, Train, as_dict, parse, run_command
 from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
@@ -28,6 +30,8 @@ from hetjax.sampling.loader import MiniBatches, WholeGraph
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.single import Trainer, TrainState
 from hetjax.workdir import Workdir, draw_curves
+
+PATIENCE = 3  # epochs that may compile before the user is told
 
 
 @dataclass
@@ -40,6 +44,7 @@ class Progress:
       loss_sum, nodes: over the seeds of those steps.
       best: step, epoch, accuracy and loss of the checkpoint that did best on the validation nodes, if there was one.
       metrics_bytes: size of `metrics.jsonl`.
+      graph: digest of the graph's shape, labels and splits; a run does not continue on another graph.
       capacities: of the batches, so that a resumed run has the same shapes.
       seconds: time trained.
     """
@@ -50,6 +55,7 @@ class Progress:
     nodes: int = 0
     best: dict | None = None
     metrics_bytes: int = 0
+    graph: str = ""
     capacities: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -78,33 +84,36 @@ class Run:
         self.started = time.perf_counter()
         self.graph = load(config.data)
         if not len(self.graph.splits["train"]):
-            raise InputError(f"no training nodes among the {len(self.graph.labels)} of type {self.graph.schema.target!r}")
-        workdir.claim()
+            raise InputError(
+                f"no training nodes among the {len(self.graph.labels)} of type {self.graph.schema.target!r}"
+            )
         self.trainer, self.seed = make_trainer(self.graph, config), np.int32(config.train.seed)
+        self.checkpoints = Checkpoints(workdir.file("checkpoints"))
+        found = self.checkpoints.newest_whole(lambda words: print(f"hetjax: {words}", file=sys.stderr))
+        self.progress = Progress(**found[1]) if found else Progress(graph=digest(self.graph))
+        if self.progress.graph != digest(self.graph):
+            raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
+        self.batches = make_batches(self.graph, config, frozenset(self.trainer.learnable), self.progress.capacities)
+        workdir.claim()  # nothing was written before this line
+        self.records = metrics.Records(workdir.file("metrics.jsonl"), self.progress.metrics_bytes)
         self.abstract = on_device(jax.eval_shape(self.trainer.init, self.seed))
         self.step = jax.jit(self.trainer.step, donate_argnums=0)
-        self.static = {name: jax.device_put(self.graph.features[name]) for name in self.trainer.widths if name in self.graph.features}
+        self.static = {
+            name: jax.device_put(self.graph.features[name])
+            for name in self.trainer.widths
+            if name in self.graph.features
+        }
         self.evaluator = Evaluator(self.trainer.model, self.graph, config.sampling.evaluation_edges)
-        self.checkpoints = Checkpoints(workdir.file("checkpoints"))
-        self.state, self.progress = self.resume()
-        self.resumed_seconds = self.progress.seconds
-        self.batches = make_batches(self.graph, config, frozenset(self.trainer.learnable), self.progress.capacities)
-        self.records = metrics.Records(workdir.file("metrics.jsonl"), self.progress.metrics_bytes)
+        self.state = self.initial_state(found[0] if found else None)
+        self.resumed_seconds, self.reported, self.compiling = self.progress.seconds, self.progress.epoch, 0
         self.clock = Clock()
 
-    def resume(self) -> tuple[TrainState, Progress]:
+    def initial_state(self, checkpoint: Checkpoint | None) -> TrainState:
         """The run's own newest checkpoint that is whole, or else a state from scratch."""
-        for checkpoint in self.checkpoints.newest_first():
-            try:
-                progress = Progress(**checkpoint.verify())
-                if progress.best:
-                    self.checkpoints.at(progress.best["step"]).verify()
-                print(f"continuing from {checkpoint.folder}", file=sys.stderr)
-                return checkpoint.state(self.abstract), progress
-            except Damaged as error:
-                print(f"hetjax: {error}; the one before it is used", file=sys.stderr)
-                self.checkpoints.remove(checkpoint)
-        return jax.jit(self.trainer.init)(self.seed), Progress()
+        if checkpoint:
+            print(f"continuing from {checkpoint.folder}", file=sys.stderr)
+            return checkpoint.state(self.abstract)
+        return jax.jit(self.trainer.init)(self.seed)
 
     def run(self) -> dict:
         """Train all epochs that are left, test once, and write the summary."""
@@ -112,7 +121,9 @@ class Run:
         done = self.progress.epoch * steps + self.progress.step
         with tqdm(total=epochs * steps, initial=done, unit="step", disable=None, desc="training") as bar:
             for epoch in range(self.progress.epoch, epochs):
+                programs = self.programs.count
                 self.train_epoch(epoch, bar)
+                self.note_compiling(self.programs.count - programs, bar)
                 self.end_epoch(epoch, bar)
         return self.finish()
 
@@ -126,7 +137,9 @@ class Run:
             self.clock.lap("step")
             self.clock.note("sampling, in a thread ahead", drawn.seconds)
             if not math.isfinite(loss):
-                raise FloatingPointError(f"the loss is {loss} at step {progress.step} of epoch {epoch + 1}; a lower train.learning_rate may help")
+                raise FloatingPointError(
+                    f"the loss is {loss} at step {progress.step} of epoch {epoch + 1}; a lower train.learning_rate may help"
+                )
             progress.step += 1
             progress.loss_sum += loss * drawn.nodes
             progress.nodes += drawn.nodes
@@ -146,22 +159,44 @@ class Run:
         if due:
             found = self.evaluate("validation")
             record |= {f"validation_{name}": value for name, value in found.items()}
-            better = progress.best is None or (found["accuracy"], -found["loss"]) > (progress.best["accuracy"], -progress.best["loss"])
+            better = progress.best is None or (found["accuracy"], -found["loss"]) > (
+                progress.best["accuracy"],
+                -progress.best["loss"],
+            )
             if found["accuracy"] is not None and better:
-                progress.best = {"step": record["step"], "epoch": epoch + 1, "accuracy": found["accuracy"], "loss": found["loss"]}
+                progress.best = {
+                    "step": record["step"],
+                    "epoch": epoch + 1,
+                    "accuracy": found["accuracy"],
+                    "loss": found["loss"],
+                }
         self.records.write(record | {"seconds": round(self.seconds(), 3)})
         progress.metrics_bytes = self.records.size
         if due:
             self.save()
-            if (epoch + 1) % max(1, options.epochs // 10) == 0:
+            if epoch + 1 - self.reported >= options.epochs / 10 or epoch + 1 == options.epochs:
                 bar.write(_line(record))
+                self.reported = epoch + 1
+
+    def note_compiling(self, programs: int, bar: tqdm) -> None:
+        """Say so if epochs go on compiling training steps: the shapes of batches still grow."""
+        self.compiling += programs > 0
+        if self.compiling == PATIENCE and programs:
+            bar.write(
+                f"{PATIENCE} epochs compiled new programs, because batches kept growing; a smaller sampling.fanout varies less"
+            )
 
     def evaluate(self, split: str) -> dict[str, float]:
         """Quality on the nodes of a split, from full neighbourhoods."""
         ids = self.graph.splits[split]
         learned = {name: np.asarray(table.rows) for name, table in self.state.tables.items()}
         features = {name: self.graph.features[name] for name in self.static}
-        return metrics.quality(self.evaluator.logits(self.state.params, features | learned, ids), self.graph.labels[ids])
+        found = metrics.quality(
+            self.evaluator.logits(self.state.params, features | learned, ids), self.graph.labels[ids]
+        )
+        if len(ids) and not math.isfinite(found["loss"]):
+            raise FloatingPointError(f"the {split} loss is {found['loss']}; a lower train.learning_rate may help")
+        return found
 
     def save(self) -> None:
         self.progress.seconds = self.seconds()
@@ -202,6 +237,19 @@ class Run:
         draw_curves(self.records.all(), self.workdir.file("curves.png"), f"{self.config.model.name} on {name}")
         self.workdir.write("summary.json", json.dumps(summary, indent=1))
         return summary
+
+
+def digest(graph: HetGraph) -> str:
+    """Of a graph's schema, numbers of edges, feature widths, labels and splits."""
+    shape = [dict(graph.schema.nodes), graph.schema.relations, graph.schema.target, graph.schema.classes]
+    shape += [
+        [csc.edges for csc in graph.relations.values()],
+        {name: matrix.shape for name, matrix in graph.features.items()},
+    ]
+    made = hashlib.blake2b(repr(shape).encode(), digest_size=16)
+    for array in (graph.labels, *graph.splits.values()):
+        made.update(np.ascontiguousarray(array))
+    return made.hexdigest()
 
 
 class Clock:
@@ -251,24 +299,34 @@ def make_batches(graph: HetGraph, config: Config, learnable: frozenset[str], cap
         return WholeGraph(graph, config.model.layers)
     in_place = frozenset(name for name, matrix in graph.features.items() if matrix.dtype == np.float32)
     sampler = Sampler(graph, in_place, learnable)
-    return MiniBatches(sampler, sampling.fanout, sampling.batch_size, config.train.seed, config.train.steps_per_epoch, capacities)
+    return MiniBatches(
+        sampler, sampling.fanout, sampling.batch_size, config.train.seed, config.train.steps_per_epoch, capacities
+    )
 
 
 def report(summary: dict, workdir: Workdir) -> None:
     """Print the results, and where to look next."""
-    print(f"test accuracy {_percent(summary['test_accuracy'])}, macro-F1 {_percent(summary['test_macro_f1'])}, from epoch {summary['epoch']}"
-          f" (validation accuracy {_percent(summary['validation_accuracy'])})")
+    print(
+        f"test accuracy {_percent(summary['test_accuracy'])}, macro-F1 {_percent(summary['test_macro_f1'])}, from epoch {summary['epoch']}"
+        f" (validation accuracy {_percent(summary['validation_accuracy'])})"
+    )
     parts = ", ".join(f"{name} {value:.1f}" for name, value in summary["milliseconds_per_step"].items())
-    print(f"{summary['seconds']:.1f} s, {summary['peak_memory_bytes'] / 2**20:.0f} MiB at most, {summary['compiled_programs']} compiled programs")
+    print(
+        f"{summary['seconds']:.1f} s, {summary['peak_memory_bytes'] / 2**20:.0f} MiB at most, {summary['compiled_programs']} compiled programs"
+    )
     print(f"a step's median milliseconds: {parts or 'none was trained by this process'}")
     print(f"written to {workdir.path}: summary.json, metrics.jsonl, curves.png, config.yaml, checkpoints/")
-    print("try next: look at curves.png; change any choice (--help lists them) with another --workdir, such as --model.hidden 128 or"
-          " --sampling.mode full; train a real graph (examples/aifb.yaml), or your own (--data.format)")
+    print(
+        "try next: look at curves.png; change any choice (--help lists them) with another --workdir, such as --model.hidden 128 or"
+        " --sampling.mode full; train a real graph (examples/aifb.yaml), or your own (--data.format)"
+    )
 
 
 def _line(record: dict) -> str:
     found = record["validation_accuracy"]
-    return f"epoch {record['epoch']}: train loss {record['train_loss']:.4f}" + (f", validation accuracy {found:.4f}" if found is not None else "")
+    return f"epoch {record['epoch']}: train loss {record['train_loss']:.4f}" + (
+        f", validation accuracy {found:.4f}" if found is not None else ""
+    )
 
 
 def _percent(share: float | None) -> str:

@@ -1,4 +1,5 @@
 """The folder of a run: who may write there, and what it holds when a run is done."""
+
 import fcntl
 import json
 from pathlib import Path
@@ -21,16 +22,23 @@ class Workdir:
     """
 
     def __init__(self, path: Path, config: dict):
-        self.path, self.config = path, config
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{path}: is a file, and should be a folder")
+        self.path, self.config, self._held = path, config, None
+        try:
+            self._look()
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}") from None
+
+    def _look(self) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path}: is a file, and should be a folder")
         file = self.file("config.yaml")
         if file.exists():
             self._compare(file)
+            self._lock()
         else:
             others = [name for name in ("metrics.jsonl", "checkpoints", "summary.json") if self.file(name).exists()]
             if others:
-                raise InputError(f"{path}: holds {others[0]} but no config.yaml; give another --workdir")
+                raise InputError(f"{self.path}: holds {others[0]} but no config.yaml; give another --workdir")
 
     def file(self, name: str) -> Path:
         return self.path / name
@@ -39,14 +47,17 @@ class Workdir:
         """Make the folder this process's own until it ends, however it ends, and write its configuration."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = open(self.file(".lock"), "w")  # noqa: SIM115 (held until the process ends)
+            self._lock()
+            self.write("config.yaml", yaml.safe_dump(self.config, sort_keys=False))
         except OSError as error:
             raise InputError(f"{self.path}: {error.strerror}") from None
+
+    def _lock(self) -> None:
+        self._held = self._held or open(self.file(".lock"), "w")  # noqa: SIM115 (held until the process ends)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(f"{self.path}: another process is training there") from None
-        self.write("config.yaml", yaml.safe_dump(self.config, sort_keys=False))
 
     def write(self, name: str, text: str) -> None:
         """Write a file whole or not at all."""
@@ -55,20 +66,34 @@ class Workdir:
         partial.rename(self.file(name))
 
     def summary(self) -> dict | None:
-        """The summary, if the run is done."""
-        file = self.file("summary.json")
-        return json.loads(file.read_text()) if file.exists() else None
+        """The summary, if the run is done; a damaged one counts for nothing, and is made again from the checkpoint."""
+        try:
+            summary = json.loads(self.file("summary.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return summary if isinstance(summary, dict) and "test_accuracy" in summary else None
 
     def _compare(self, file: Path) -> None:
         try:
             before = yaml.safe_load(file.read_text())
         except (OSError, ValueError, yaml.YAMLError) as error:
             raise InputError(f"{file}: {' '.join(str(error).split())}; give another --workdir") from None
-        for section, keys in self.config.items():
-            for key, value in keys.items():
-                known = before.get(section, {}) if isinstance(before, dict) else {}
-                if known.get(key, "absent") != value:
-                    raise InputError(f"{file}: {section}.{key} is {known.get(key, 'absent')!r} there != {value!r}; give another --workdir")
+        there, here = _flat(before), _flat(self.config)
+        for key in here | there:
+            if there.get(key, "absent") != here.get(key, "absent"):
+                raise InputError(
+                    f"{file}: {key} is {there.get(key, 'absent')!r} there != {here.get(key, 'absent')!r}; give another --workdir"
+                )
+
+
+def _flat(config) -> dict:
+    """`{section.key: value}`, of whatever a file holds."""
+    sections = config.items() if isinstance(config, dict) else [("config", config)]
+    return {
+        f"{name}.{key}": value
+        for name, keys in sections
+        for key, value in (keys.items() if isinstance(keys, dict) else [("", keys)])
+    }
 
 
 def draw_curves(records: list[dict], file: Path, title: str) -> None:

@@ -1,4 +1,5 @@
 """A strict environment for every test, and what several of them share."""
+
 import os
 from pathlib import Path
 
@@ -52,7 +53,10 @@ def random_graph(seed: int = 0, papers: int = 40, degree: int = 3) -> HetGraph:
             edges[relation] = tuple(np.concatenate([end, end[: count // 4]]) for end in ends)  # some edges twice
     loops = np.arange(5)
     edges[relations[0]] = tuple(np.concatenate([end, loops]) for end in edges[relations[0]])
-    features = {"paper": rng.standard_normal((papers, 7), np.float32), "topic": rng.standard_normal((11, 5)).astype(np.float16)}
+    features = {
+        "paper": rng.standard_normal((papers, 7), np.float32),
+        "topic": rng.standard_normal((11, 5)).astype(np.float16),
+    }
     labels = rng.integers(0, 3, papers)
     order = rng.permutation(papers)
     labels[order[-2:]] = -1

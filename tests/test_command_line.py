@@ -1,4 +1,5 @@
 """`python -m hetjax.train` and `python -m hetjax.convert` as a person runs them."""
+
 import json
 import re
 import shutil
@@ -16,7 +17,18 @@ from tests.conftest import random_graph
 from tests.test_readers import FILES, TEST, TRAINING, TRIPLES
 
 ROOT = Path(__file__).parent.parent
-SMALL = "--model.hidden 8 --model.feature_width 8 --train.epochs 3 --sampling.fanout [3,2] --sampling.batch_size 8".split()
+SMALL = [
+    "--model.hidden",
+    "8",
+    "--model.feature_width",
+    "8",
+    "--train.epochs",
+    "3",
+    "--sampling.fanout",
+    "[3,2]",
+    "--sampling.batch_size",
+    "8",
+]
 
 
 def call(module: str, *arguments, **environment):
@@ -24,7 +36,14 @@ def call(module: str, *arguments, **environment):
     import os
 
     given = {key: value for key, value in os.environ.items() if key != "HETJAX_DATA"} | environment
-    return subprocess.run([sys.executable, "-m", module, *map(str, arguments)], capture_output=True, text=True, env=given, cwd=ROOT, timeout=250)
+    return subprocess.run(
+        [sys.executable, "-m", module, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env=given,
+        cwd=ROOT,
+        timeout=250,
+    )
 
 
 def train(workdir, *arguments, **environment):
@@ -50,7 +69,15 @@ def test_a_run_writes_all_that_it_promises(graph_store, tmp_path, mode):
     files = {file.name for file in (tmp_path / "run").iterdir()}
     assert files == {".lock", "config.yaml", "metrics.jsonl", "summary.json", "curves.png", "checkpoints"}
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    for name in ("test_accuracy", "validation_accuracy", "test_macro_f1", "test_micro_f1", "seconds", "peak_memory_bytes", "compiled_programs"):
+    for name in (
+        "test_accuracy",
+        "validation_accuracy",
+        "test_macro_f1",
+        "test_micro_f1",
+        "seconds",
+        "peak_memory_bytes",
+        "compiled_programs",
+    ):
         assert summary[name] >= 0
     assert summary["seed"] == 0 and {"jax", "python", "hetjax"} <= set(summary["versions"])
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
@@ -61,7 +88,9 @@ def test_a_run_writes_all_that_it_promises(graph_store, tmp_path, mode):
     config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert config["sampling"] == {"mode": mode, "fanout": [3, 2], "batch_size": 8, "evaluation_edges": 500_000}
     assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
-    assert f"test accuracy {100 * summary['test_accuracy']:.2f} %" in done.stdout and str(tmp_path / "run") in done.stdout
+    assert (
+        f"test accuracy {100 * summary['test_accuracy']:.2f} %" in done.stdout and str(tmp_path / "run") in done.stdout
+    )
 
     again = train(tmp_path / "run", *on(graph_store, "--sampling.mode", mode))
     assert again.returncode == 0 and "this run is done" in again.stdout
@@ -107,8 +136,14 @@ BAD_DATA = {
     "missing": (lambda d: source("rdf", d / "none"), "none: no such file or folder; HETJAX_DATA"),
     "no path": (lambda d: ["--data.format", "hgb"], "data.path is empty"),
     "unreadable": (lambda d: source("hgb", rdf_data(d / "g") / "g.nt"), "g.nt: File is not a zip file"),
-    "malformed triple": (lambda d: source("rdf", rdf_data(d / "g", **{"g.nt": TRIPLES + "<a> <b> c\n"})), "g.nt: line 10: "),
-    "edge to nowhere": (lambda d: source("hgb", hgb_data(d / "g", link_dat="0\t9\t0\t1\n")), "line 1: relation writes: node 9, and there are 5"),
+    "malformed triple": (
+        lambda d: source("rdf", rdf_data(d / "g", **{"g.nt": TRIPLES + "<a> <b> c\n"})),
+        "g.nt: line 10: ",
+    ),
+    "edge to nowhere": (
+        lambda d: source("hgb", hgb_data(d / "g", link_dat="0\t9\t0\t1\n")),
+        "line 1: relation writes: node 9, and there are 5",
+    ),
     "edge to nowhere in a store": (
         lambda d: source("store", broken_store(d / "g", "relation_2.indices.npy", put(7, 25))),
         "relation author -writes-> paper: source of edge 7 is node 25, but type 'author' has 25 nodes",
@@ -121,15 +156,24 @@ BAD_DATA = {
         lambda d: source("hgb", hgb_data(d / "g", node_dat=FILES["node.dat"] + "5\tR\t1\n")),
         "feature rows 2 != 3 nodes of type 'paper'",
     ),
-    "nan": (lambda d: source("store", broken_store(d / "g", "features_0.npy", put((3, 2), np.nan))), "feature 2 of 'paper' node 3 is nan"),
-    "infinity": (lambda d: source("store", broken_store(d / "g", "features_0.npy", put((3, 2), np.inf))), "feature 2 of 'paper' node 3 is inf"),
-    "label": (lambda d: source("store", broken_store(d / "g", "labels.npy", put(4, 3))), "label 3 of 'paper' node 4 is outside 0..2"),
+    "nan": (
+        lambda d: source("store", broken_store(d / "g", "features_0.npy", put((3, 2), np.nan))),
+        "feature 2 of 'paper' node 3 is nan",
+    ),
+    "infinity": (
+        lambda d: source("store", broken_store(d / "g", "features_0.npy", put((3, 2), np.inf))),
+        "feature 2 of 'paper' node 3 is inf",
+    ),
+    "label": (
+        lambda d: source("store", broken_store(d / "g", "labels.npy", put(4, 3))),
+        "label 3 of 'paper' node 4 is outside 0..2",
+    ),
     "split unlabelled": (
         lambda d: source("store", broken_store(d / "g", "labels.npy", lambda a: np.full_like(a, -1))),
         "which has no label",
     ),
     "splits overlap": (
-        lambda d: source("rdf", rdf_data(d / "g", **{"testSet.tsv": TRAINING})) + ["--data.validation_fraction", "0"],
+        lambda d: [*source("rdf", rdf_data(d / "g", **{"testSet.tsv": TRAINING})), "--data.validation_fraction", "0"],
         "is in both split 'train' and split 'test'",
     ),
     "no training nodes": (
@@ -149,13 +193,23 @@ def test_bad_data_is_one_line_and_status_2_and_nothing_written(tmp_path, name):
 
 def one_line_and_nothing_written(done, message: str, workdir: Path):
     assert done.returncode == 2, done.stderr
-    assert done.stderr.count("\n") == 1 and done.stderr.startswith("hetjax: error: ") and message in done.stderr, done.stderr
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("hetjax: error: ") and message in done.stderr, (
+        done.stderr
+    )
     assert not done.stdout and not workdir.exists()
 
 
 BAD_OPTIONS = {
-    "unknown key": (["--train.epoch", "3"], None, "unknown option --train.epoch; the nearest known one is --train.epochs"),
-    "unknown key in the file": ([], "train: {learning_rat: 1}", "unknown key train.learning_rat; the nearest known one is train.learning_rate"),
+    "unknown key": (
+        ["--train.epoch", "3"],
+        None,
+        "unknown option --train.epoch; the nearest known one is --train.epochs",
+    ),
+    "unknown key in the file": (
+        [],
+        "train: {learning_rat: 1}",
+        "unknown key train.learning_rat; the nearest known one is train.learning_rate",
+    ),
     "unknown section": ([], "trian: {epochs: 1}", "unknown section 'trian'; the nearest known one is train"),
     "not a mapping": ([], "3", "int, and there should be sections"),
     "not YAML": ([], "a: [", "c.yaml: while parsing"),
@@ -241,7 +295,11 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(full_run, tmp_
     hurt = shutil.copytree(whole, tmp_path / "hurt")
     (hurt / "summary.json").unlink()
     last = max((hurt / "checkpoints").glob("[0-9]*"))
-    victim = max(last.rglob("*"), key=lambda path: path.stat().st_size * path.is_file()) if file == "largest" else last / file
+    victim = (
+        max(last.rglob("*"), key=lambda path: path.stat().st_size * path.is_file())
+        if file == "largest"
+        else last / file
+    )
     victim.write_bytes(victim.read_bytes()[:-3])
     done = train(hurt, *options)
     assert done.returncode == 0, done.stderr
@@ -281,5 +339,10 @@ def test_convert_writes_a_store_that_trains_alike(tmp_path):
         done = train(tmp_path / name, *where, *SMALL, "--data.validation_fraction", "0")
         if name == "a":
             assert done.returncode == 0, done.stderr
-        losses.append([json.loads(line)["train_loss"] for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()[:3]])
+        losses.append(
+            [
+                json.loads(line)["train_loss"]
+                for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()[:3]
+            ]
+        )
     assert losses[0] == losses[1]

@@ -1,4 +1,5 @@
 """Schema, CSC, the checks at building, and the store."""
+
 import json
 
 import hypothesis
@@ -38,7 +39,9 @@ def test_relation_keys_are_safe_and_distinct(names):
     assert len({Relation("a--b", "c", "d").key, Relation("a", "b--c", "d").key, Relation("a", "b", "c--d").key}) == 3
 
 
-@hypothesis.given(strategies.lists(strategies.tuples(strategies.integers(0, 8), strategies.integers(0, 5))), strategies.integers(0, 3))
+@hypothesis.given(
+    strategies.lists(strategies.tuples(strategies.integers(0, 8), strategies.integers(0, 5))), strategies.integers(0, 3)
+)
 @hypothesis.settings(deadline=None)
 def test_csc_holds_the_edges_in_order(pairs, spare):
     source, target = np.array(pairs, np.int64).reshape(-1, 2).T
@@ -87,19 +90,28 @@ def with_value(value):
 @pytest.mark.parametrize(
     "changes,message",
     [
-        ({"edges": {CITES: (np.array([0, 4]), np.array([1, 3]))}}, "relation paper -cites-> paper: source of edge 1 is node 4, but type 'paper' has 4 nodes"),
+        (
+            {"edges": {CITES: (np.array([0, 4]), np.array([1, 3]))}},
+            "relation paper -cites-> paper: source of edge 1 is node 4, but type 'paper' has 4 nodes",
+        ),
         ({"edges": {CITES: (np.array([0, 1]), np.array([-1, 3]))}}, "target of edge 0 is node -1"),
         ({"edges": {CITES: (np.array([0]), np.array([1, 3]))}}, "1 source ids != 2 target ids"),
-        ({"edges": {Relation("a", "b", "c"): (np.array([0]), np.array([0]))}}, "a -b-> c, which the schema does not have"),
+        (
+            {"edges": {Relation("a", "b", "c"): (np.array([0]), np.array([0]))}},
+            "a -b-> c, which the schema does not have",
+        ),
         ({"features": {"paper": np.ones((3, 2), np.float32)}}, "feature rows 3 != 4 nodes of type 'paper'"),
         ({"features": {"venue": np.ones((3, 2), np.float32)}}, "features of 'venue', which is not among"),
-        ({"features": {"paper": np.full((4, 2), "x")}}, "not numbers"),
+        ({"features": {"paper": np.full((4, 2), "x")}}, "are <U1, and may be float32"),
         ({"features": with_value(np.nan)}, "feature 1 of 'paper' node 2 is nan"),
         ({"features": with_value(-np.inf)}, "feature 1 of 'paper' node 2 is -inf"),
         ({"labels": np.array([0, 1, 2, -1])}, "label 2 of 'paper' node 2 is outside 0..1"),
         ({"labels": np.array([0, 1, 1])}, r"labels of shape \(3,\) != 4 nodes"),
         ({"splits": {"train": np.array([0, 3])}}, "split 'train' has 'paper' node 3, which has no label"),
-        ({"splits": {"train": np.array([0, 1]), "test": np.array([1])}}, "'paper' node 1 is in both split 'train' and split 'test'"),
+        (
+            {"splits": {"train": np.array([0, 1]), "test": np.array([1])}},
+            "'paper' node 1 is in both split 'train' and split 'test'",
+        ),
         ({"splits": {"train": np.array([0, 0])}}, "split 'train' has 'paper' node 0 2 times"),
         ({"splits": {"train": np.array([7])}}, "split 'train': entry 0 is node 7"),
     ],
@@ -162,7 +174,11 @@ def test_opening_reads_no_rows(tmp_path):
         ("schema.json", None, "schema.json: No such file"),
         ("schema.json", b"{", "schema.json: Expecting"),
         ("schema.json", b"[]", "format None version None"),
-        ("schema.json", b'{"format": "hetjax-store", "version": 99}', "version 99, and this hetjax reads 'hetjax-store' version 1"),
+        (
+            "schema.json",
+            b'{"format": "hetjax-store", "version": 99}',
+            "version 99, and this hetjax reads 'hetjax-store' version 1",
+        ),
         ("schema.json", b'{"format": "hetjax-store", "version": 1}', "schema.json: KeyError: 'nodes'"),
         ("labels.npy", None, "labels.npy: No such file"),
         ("labels.npy", b"garbage", "labels.npy: "),
@@ -191,8 +207,13 @@ def test_a_pickle_is_refused(graph, tmp_path):
     [
         ("features_0.npy", np.ones((3, 7), np.float32), "feature rows 3 != 40 nodes of type 'paper'"),
         ("features_0.npy", np.ones((40, 8), np.float32), "'width': 8"),
-        ("labels.npy", np.zeros(3, np.int32), r"labels: int32 \(3,\) != \(40,\)"),
-        ("relation_0.indptr.npy", np.zeros(3, np.int64), r"\(3,\) != \(41,\)"),
+        ("labels.npy", np.zeros(3, np.int32), r"labels: int32 \(3,\) != int32 \(40,\)"),
+        ("labels.npy", np.zeros(40), r"labels: float64 \(40,\) != int32 \(40,\)"),
+        ("split_test.npy", np.zeros((2, 2), np.int32), r"split 'test': int32 \(2, 2\) != int32 \(any,\)"),
+        ("features_0.npy", np.float32(3), "feature rows 0 != 40"),
+        ("relation_0.indptr.npy", np.zeros(41, np.uint64), r"uint64 \(41,\) != int64 \(41,\)"),
+        ("relation_0.indices.npy", np.zeros(155, np.float32), "float32"),
+        ("relation_0.indptr.npy", np.zeros(3, np.int64), r"int64 \(3,\) != int64 \(41,\)"),
     ],
 )
 def test_a_file_of_another_shape_is_named(graph, tmp_path, file, array, message):
@@ -208,5 +229,7 @@ def test_checking_a_store_names_a_wrong_id(graph, tmp_path):
     indices = np.load(file)
     indices[7] = 25
     np.save(file, indices)
-    with pytest.raises(InputError, match="author -writes-> paper: source of edge 7 is node 25, but type 'author' has 25 nodes"):
+    with pytest.raises(
+        InputError, match="author -writes-> paper: source of edge 7 is node 25, but type 'author' has 25 nodes"
+    ):
         check(store.open(tmp_path / "store"))

@@ -1,4 +1,5 @@
 """RDF and the Heterogeneous Graph Benchmark: small files with every fault, and the real ones."""
+
 import gzip
 import json
 import zipfile
@@ -75,7 +76,11 @@ def test_rdf_gzip_is_the_same(rdf_folder):
         ("trainingSet.tsv", None, "trainingSet.tsv: No such file"),
         ("trainingSet.tsv", "", r"trainingSet.tsv: line 1: columns \[\]"),
         ("trainingSet.tsv", "thing\tid\tlabel_x\nhttp://x/a\t1\n", "trainingSet.tsv: line 2: 2 columns != 3"),
-        ("trainingSet.tsv", "thing\tid\tlabel_x\nhttp://x/q\t1\tred\n", "trainingSet.tsv: line 2: no triple mentions <http://x/q>"),
+        (
+            "trainingSet.tsv",
+            "thing\tid\tlabel_x\nhttp://x/q\t1\tred\n",
+            "trainingSet.tsv: line 2: no triple mentions <http://x/q>",
+        ),
         ("testSet.tsv", TRAINING, "is in both split"),
     ],
 )
@@ -101,7 +106,10 @@ def test_rdf_names_the_nearest_predicate_and_a_broken_archive(rdf_folder):
 INFO = {
     "node.dat": {"node type": {"0": "author", "1": "paper"}},
     "link.dat": {
-        "link type": {"0": {"start": "0", "end": "1", "meaning": "writes"}, "1": {"start": "1", "end": "0", "meaning": "written"}}
+        "link type": {
+            "0": {"start": "0", "end": "1", "meaning": "writes"},
+            "1": {"start": "1", "end": "0", "meaning": "written"},
+        }
     },
 }
 FILES = {
@@ -199,7 +207,11 @@ def test_aifb_has_the_published_counts(real_data):
     assert {name: len(ids) for name, ids in graph.splits.items()} == {"train": 112, "validation": 28, "test": 36}
     assert np.bincount(graph.labels[graph.labels >= 0]).tolist() == [73, 28, 60, 15]
     without = rdf.read(real_data / "aifb", reverse=False, literals="drop")
-    assert dict(without.schema.nodes) == {"resource": 2835} and without.edges == 20338 and len(without.schema.relations) == 22
+    assert (
+        dict(without.schema.nodes) == {"resource": 2835}
+        and without.edges == 20338
+        and len(without.schema.relations) == 22
+    )
 
 
 def test_mutag_has_the_published_counts(real_data):
@@ -214,7 +226,11 @@ def test_dblp_has_the_published_counts(real_data):
     graph = hgb.read(real_data / "hgb_dblp")
     assert dict(graph.schema.nodes) == {"author": 4057, "paper": 14328, "term": 7723, "venue": 20}
     assert graph.edges == 239566 and len(graph.schema.relations) == 6
-    assert {name: matrix.shape[1] for name, matrix in graph.features.items()} == {"author": 334, "paper": 4231, "term": 50}
+    assert {name: matrix.shape[1] for name, matrix in graph.features.items()} == {
+        "author": 334,
+        "paper": 4231,
+        "term": 50,
+    }
     assert np.bincount(graph.labels).tolist() == [1197, 745, 1109, 1006]
     assert {name: len(ids) for name, ids in graph.splits.items()} == {"train": 974, "validation": 243, "test": 2840}
     archive = np.load(real_data / "hgb_dblp" / "dblp.npz", allow_pickle=False)

@@ -1,4 +1,5 @@
 """The R-GCN layer against a loop written from the paper, and the sums that it rests on."""
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -48,11 +49,19 @@ def loop(graph, params, x, node_type, features_out):
 def make_layer(graph, x, bases=0, width=4):
     targets = ("paper", "author", "venue", "topic")
     relations = tuple(relation for relation in graph.schema.relations if relation.target in targets)
-    layer = RGCNLayer(relations, targets, {name: matrix.shape[1] for name, matrix in x.items()}, width, bases=bases)
+    layer = RGCNLayer(
+        relations, targets, targets, {name: matrix.shape[1] for name, matrix in x.items()}, width, bases=bases
+    )
     block = whole_graph(graph, 2)[0]
     params = layer.init(jax.random.key(1), block, x)
     # Biases start as zeros, which would hide a missing one.
-    return layer, block, jax.tree.map(lambda leaf: jnp.asarray(leaf + 0.1 * np.arange(leaf.size).reshape(leaf.shape), jnp.float64), params)
+    return (
+        layer,
+        block,
+        jax.tree.map(
+            lambda leaf: jnp.asarray(leaf + 0.1 * np.arange(leaf.size).reshape(leaf.shape), jnp.float64), params
+        ),
+    )
 
 
 @pytest.mark.parametrize("bases", [0, 2])
@@ -110,7 +119,12 @@ def poisoned(adjacency: Adjacency, targets: int, sources: int, edges: int, value
 def test_sums_do_not_read_padding(monkeypatch, value, way):
     monkeypatch.setattr(segment, "_sum_by_rows", getattr(segment, f"_sum_{way}"))
     graph = random_graph()
-    exact = Sampler(graph, learnable=frozenset(graph.schema.nodes)).sample({"paper": np.arange(20)}, (ALL,), (0,)).blocks[0].adjacency["author--writes--paper"]
+    exact = (
+        Sampler(graph, learnable=frozenset(graph.schema.nodes))
+        .sample({"paper": np.arange(20)}, (ALL,), (0,))
+        .blocks[0]
+        .adjacency["author--writes--paper"]
+    )
     sources = len(exact.reverse_indptr) - 1
     x = jnp.asarray(np.random.default_rng(0).standard_normal((sources + 5, 3)))
     padded = poisoned(exact, 27, sources + 5, len(exact.indices) + 9, value)
@@ -136,7 +150,7 @@ def test_sums_equal_a_loop(monkeypatch, way, reverse):
         targets = len(adjacency.indptr) - 1
         dense = np.zeros((targets, len(x)))
         np.add.at(dense, (np.repeat(np.arange(targets), np.diff(adjacency.indptr)), adjacency.indices), 1)
-        found, back = jax.vjp(lambda x: segment.neighbour_sum(used, x), x)  # noqa: B023
+        found, back = jax.vjp(lambda x: segment.neighbour_sum(used, x), x)
         np.testing.assert_allclose(found, dense @ x, atol=1e-12)
         np.testing.assert_allclose(back(found)[0], dense.T @ found, atol=1e-12)
 
@@ -146,7 +160,9 @@ def test_bases_are_shared_by_relations_of_one_width(graph):
     _, _, params = make_layer(graph, x, bases=2)
     tree = params["params"]
     assert tree["shared_8"]["bases"].shape == (2, 8, 4)
-    assert "kernel" not in tree["mean_paper--cites--paper"] and tree["mean_paper--cites--paper"]["coefficients"].shape == (2,)
+    assert "kernel" not in tree["mean_paper--cites--paper"] and tree["mean_paper--cites--paper"][
+        "coefficients"
+    ].shape == (2,)
     assert isinstance(RelationMean(4, Bases(2, 4)).bases, Bases)
 
 
@@ -163,7 +179,9 @@ def test_normalisation_and_dropout(graph):
     assert 0.3 < kept.sum() / (np.asarray(plain["paper"]) != 0).sum() < 0.7
     scale = params["params"]["finishing_paper"]["LayerNorm_0"]["scale"]
     assert scale.shape == (4,)
-    assert {name for name in params["params"] if name.startswith("finishing")} == {f"finishing_{name}" for name in layer.targets}
+    assert {name for name in params["params"] if name.startswith("finishing")} == {
+        f"finishing_{name}" for name in layer.targets
+    }
 
 
 def test_weights_do_not_depend_on_the_other_relations(graph):
@@ -173,10 +191,10 @@ def test_weights_do_not_depend_on_the_other_relations(graph):
     x = {name: jnp.ones((count, 5)) for name, count in graph.schema.nodes.items()}
     relations = graph.schema.into("paper")
 
-    def init(relations):
+    def init(relations, selves=("paper",)):
         block = Block({relation.key: whole.adjacency[relation.key] for relation in relations}, whole.itself)
-        return RGCNLayer(tuple(relations), ("paper",), widths, 4).init(jax.random.key(3), block, x)["params"]
+        return RGCNLayer(tuple(relations), selves, ("paper",), widths, 4).init(jax.random.key(3), block, x)["params"]
 
-    everything, some = init(relations), init(relations[1:3])
-    assert len(some) < len(everything)
+    everything, some = init(relations), init(relations[1:3], selves=())
+    assert len(some) < len(everything) and "self_loop_paper" in everything and "self_loop_paper" not in some
     chex.assert_trees_all_equal(some, {name: everything[name] for name in some})

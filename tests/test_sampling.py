@@ -1,4 +1,7 @@
 """The draw, the blocks, their padding, and the batches."""
+
+import itertools
+
 import hypothesis
 import numpy as np
 import pytest
@@ -21,7 +24,7 @@ def drawn(indptr, indices, sources, targets, fanout, key):
     assert draw.count_neighbours(indptr, targets, fanout, counts) == -1
     out = np.empty(counts[-1], np.int32)
     assert draw.draw_neighbours(indptr, indices, sources, targets, key, counts, out) == -1
-    return [out[a:b].tolist() for a, b in zip(counts, counts[1:])]
+    return [out[a:b].tolist() for a, b in itertools.pairwise(counts)]
 
 
 def star(degree: int):
@@ -107,7 +110,9 @@ def test_blocks_hold_the_paths_that_were_drawn(graph, in_place, fanouts):
             for relation in graph.schema.relations:
                 if relation.key in block.adjacency:
                     edges = block.adjacency[relation.key]
-                    np.add.at(below[relation.source], edges.indices, np.repeat(values[relation.target], np.diff(edges.indptr)))
+                    np.add.at(
+                        below[relation.source], edges.indices, np.repeat(values[relation.target], np.diff(edges.indptr))
+                    )
             values = below
         for node_type in graph.schema.nodes:
             ids = sample.inputs.get(node_type, np.arange(graph.schema.nodes[node_type]))
@@ -154,7 +159,9 @@ def test_padding_keeps_the_edges(graph):
         blocks, inputs = pad_sample(plan, "train", sample, {"paper": 16}, graph)
         assert "paper" not in inputs
         for node_type, ids in sample.inputs.items():
-            assert np.array_equal(inputs[node_type][: len(ids)], ids) and (inputs[node_type][len(ids) :] == NO_NODE).all()
+            assert (
+                np.array_equal(inputs[node_type][: len(ids)], ids) and (inputs[node_type][len(ids) :] == NO_NODE).all()
+            )
         for exact, padded in zip(sample.blocks, blocks):
             for key, edges in exact.adjacency.items():
                 known = len(edges.indptr)
@@ -190,12 +197,21 @@ def test_the_whole_graph_holds_what_each_layer_needs(graph):
 def test_a_wrong_id_in_a_store_is_named_when_it_is_read(graph):
     relation = graph.schema.relations[2]
     indptr, indices = (array.copy() for array in graph.relations[relation])
-    for change, message in ((("indices", 25), "source of edge .* is node 25, but type 'author' has 25 nodes"), (("indptr", -1), "pointers fall after")):
+    for change, message in (
+        (("indices", 25), "source of edge .* is node 25, but type 'author' has 25 nodes"),
+        (("indptr", -1), "pointers fall after"),
+    ):
         broken = indptr.copy(), indices.copy()
         if change[0] == "indices":
             broken[1][:] = change[1]
         else:
             broken[0][5] = broken[0][6] + 1
-        other = HetGraph(graph.schema, dict(graph.relations) | {relation: csc.CSC(*broken)}, graph.features, graph.labels, graph.splits)
+        other = HetGraph(
+            graph.schema,
+            dict(graph.relations) | {relation: csc.CSC(*broken)},
+            graph.features,
+            graph.labels,
+            graph.splits,
+        )
         with pytest.raises(InputError, match=message):
             Sampler(other).sample({"paper": np.arange(40)}, (ALL,), (0,))

@@ -1,4 +1,5 @@
 """One device: mini-batches against the whole graph, evaluation against both, row-wise Adam, padding."""
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -53,7 +54,9 @@ def test_unlimited_fanout_equals_the_whole_graph(layers, options):
     mini_loss, (mini_weights, mini_rows) = jax.jit(trainer.gradients)(state, static, mini.batch)
     np.testing.assert_allclose(mini_loss, loss, rtol=1e-6)
     for path, expected in jax.tree_util.tree_leaves_with_path(weights):
-        found = jax.tree_util.tree_leaves([leaf for name, leaf in jax.tree_util.tree_leaves_with_path(mini_weights) if name == path])[0]
+        found = jax.tree_util.tree_leaves(
+            [leaf for name, leaf in jax.tree_util.tree_leaves_with_path(mini_weights) if name == path]
+        )[0]
         assert relative_error(found, expected) < 1e-5, path
     assert set(rows) == set(trainer.learnable)
     for name, expected in rows.items():
@@ -118,9 +121,15 @@ def poison(batch, graph):
             changed["reverse_indices"] = np.where(keep, edges.reverse_indices, garbage)
         return edges._replace(**changed)
 
-    blocks = tuple(block._replace(adjacency={key: spoil(edges, 0) for key, edges in block.adjacency.items()}) for block in batch.blocks)
+    blocks = tuple(
+        block._replace(adjacency={key: spoil(edges, 0) for key, edges in block.adjacency.items()})
+        for block in batch.blocks
+    )
     empty = np.asarray(batch.weights) == 0
-    inputs = {name: np.where(np.asarray(ids) == NO_NODE, 2**31 - 1 - rng.integers(0, 1000, len(ids)), ids).astype(np.int32) for name, ids in batch.inputs.items()}
+    inputs = {
+        name: np.where(np.asarray(ids) == NO_NODE, 2**31 - 1 - rng.integers(0, 1000, len(ids)), ids).astype(np.int32)
+        for name, ids in batch.inputs.items()
+    }
     return batch._replace(
         blocks=blocks,
         inputs=inputs,
@@ -146,7 +155,11 @@ def test_larger_capacities_change_nothing_but_rounding():
     config, trainer, static = setting(graph)
     sampler = Sampler(graph, frozenset(), frozenset(trainer.learnable))
     tight = next(MiniBatches(sampler, (4, 3), 48, seed=1).epoch(0))
-    wide = next(MiniBatches(sampler, (4, 3), 48, seed=1, capacities={k: v and 3 * v + 5 for k, v in tight.capacities.items()}).epoch(0))
+    wide = next(
+        MiniBatches(
+            sampler, (4, 3), 48, seed=1, capacities={k: v and 3 * v + 5 for k, v in tight.capacities.items()}
+        ).epoch(0)
+    )
     state = trainer.init(0)
     loss, (weights, _) = trainer.gradients(state, static, tight.batch)
     wide_loss, (wide_weights, _) = trainer.gradients(state, static, wide.batch)

@@ -1,4 +1,5 @@
 """Learnable features of featureless node types: one row per node, updated row by row with Adam."""
+
 import zlib
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -69,4 +70,6 @@ def update(table: Table, ids: jax.Array | None, gradient: jax.Array, adam: RowAd
 
 def create_all(key: jax.Array, nodes: Mapping[str, int], width: int) -> dict[str, Table]:
     """One table per node type, each from a key of its own name, so that a type's rows do not depend on the other types."""
-    return {name: create(jax.random.fold_in(key, zlib.crc32(name.encode())), count, width) for name, count in nodes.items()}
+    return {
+        name: create(jax.random.fold_in(key, zlib.crc32(name.encode())), count, width) for name, count in nodes.items()
+    }

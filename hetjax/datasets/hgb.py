@@ -4,8 +4,10 @@
 `label.dat` and `label.dat.test`: id, name, type, class. `info.dat`: JSON with the names of types and relations.
 Columns are separated by tabs. Weights are not read: in the benchmark's graphs all are 1, and R-GCN knows none.
 """
+
 import json
 import zipfile
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +51,9 @@ def read(path: str | Path, validation_fraction: float = 0.2, split_seed: int = 0
         type_names[target],
         int(labels.max()) + 1,
     )
-    return build(schema, edges, {type_names[number]: matrix for number, matrix in features.items()}, labels, splits, str(path))
+    return build(
+        schema, edges, {type_names[number]: matrix for number, matrix in features.items()}, labels, splits, str(path)
+    )
 
 
 def _open(path: Path):
@@ -68,7 +72,9 @@ def _open(path: Path):
         raise InputError(f"{path}: {error}") from None
     for member in archive.infolist():
         if member.file_size > LARGEST_MEMBER:
-            raise InputError(f"{path}: {member.filename} unpacks to {member.file_size} bytes, over the {LARGEST_MEMBER} allowed")
+            raise InputError(
+                f"{path}: {member.filename} unpacks to {member.file_size} bytes, over the {LARGEST_MEMBER} allowed"
+            )
     places = [name for name in archive.namelist() if name.split("/")[-1] == "node.dat"]
     if len(places) != 1:
         raise InputError(f"{path}: {len(places)} members are named node.dat, and there should be 1")
@@ -88,7 +94,7 @@ def _rows(file, columns: tuple[int, ...]):
                 yield line, cells
     except (OSError, KeyError) as error:
         raise InputError(f"{file}: {getattr(error, 'strerror', None) or 'no such file'}") from None
-    except (zipfile.BadZipFile, zipfile.zlib.error, UnicodeDecodeError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, UnicodeDecodeError, EOFError, NotImplementedError, RuntimeError) as error:
         raise InputError(f"{file}: {error}") from None
 
 
@@ -109,11 +115,30 @@ def _read_info(folder) -> tuple[list[str], list[tuple[str, int, int]]]:
         info = json.loads(file.read_text(encoding="utf-8"))
         names = info["node.dat"]["node type"]
         links = info["link.dat"]["link type"]
-        type_names = [names[str(number)] for number in range(len(names))]
+        type_names = [str(names[str(number)]) for number in range(len(names))]
         relations = [links[str(number)] for number in range(len(links))]
-        return type_names, [(link["meaning"], int(link["start"]), int(link["end"])) for link in relations]
-    except (OSError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        links = [(str(link["meaning"]), int(link["start"]), int(link["end"])) for link in relations]
+    except (
+        OSError,
+        KeyError,
+        TypeError,
+        ValueError,
+        RecursionError,
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
         raise InputError(f"{file}: {type(error).__name__}: {error}") from None
+    for given, what in ((type_names, "node types"), (links, "relations")):
+        if len(set(given)) != len(given):
+            raise InputError(f"{file}: {len(given)} {what}, of which {len(set(given))} have names of their own")
+    for name, *ends in links:
+        for end in ends:
+            if not 0 <= end < len(type_names):
+                raise InputError(f"{file}: relation {name}: node type {end}, and there are {len(type_names)}")
+    return type_names, links
 
 
 def _read_nodes(file, type_names: list[str]) -> tuple[np.ndarray, dict[int, np.ndarray]]:
@@ -131,12 +156,15 @@ def _read_nodes(file, type_names: list[str]) -> tuple[np.ndarray, dict[int, np.n
             bare.add(kind)
         else:
             try:
-                values = np.array(cells[3].split(","), np.float32)
+                with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is named below
+                    values = np.array(cells[3].split(","), np.float32)
             except ValueError as error:
                 raise InputError(f"{file}: line {line}: {error}") from None
             known = rows.setdefault(kind, [])
             if known and len(values) != len(known[0]):
-                raise InputError(f"{file}: line {line}: {len(values)} features != {len(known[0])} of the nodes of type {kind} before")
+                raise InputError(
+                    f"{file}: line {line}: {len(values)} features != {len(known[0])} of the nodes of type {kind} before"
+                )
             if not np.isfinite(values).all():
                 column = int(np.argmin(np.isfinite(values)))
                 raise InputError(f"{file}: line {line}: feature {column} is {values[column]}, not a finite number")
@@ -147,7 +175,9 @@ def _read_nodes(file, type_names: list[str]) -> tuple[np.ndarray, dict[int, np.n
     return np.array(types, np.int64), {kind: np.stack(known) for kind, known in rows.items()}
 
 
-def _read_links(file, links, type_names, node_type: np.ndarray, local: np.ndarray) -> dict[Relation, tuple[np.ndarray, np.ndarray]]:
+def _read_links(
+    file, links, type_names, node_type: np.ndarray, local: np.ndarray
+) -> dict[Relation, tuple[np.ndarray, np.ndarray]]:
     pairs: list[list[tuple[int, int]]] = [[] for _ in links]
     for line, cells in _rows(file, (3, 4)):
         kind = _integer(cells[2], file, line, "relation", len(links))
@@ -173,7 +203,9 @@ def _read_labels(file, node_type: np.ndarray, target: int | None = None) -> tupl
         node = _integer(cells[0], file, line, "node id", len(node_type))
         target = int(node_type[node]) if target is None else target
         if node_type[node] != target:
-            raise InputError(f"{file}: line {line}: node {node} is of type {node_type[node]} != {target} of the labels before")
+            raise InputError(
+                f"{file}: line {line}: node {node} is of type {node_type[node]} != {target} of the labels before"
+            )
         if "," in cells[3]:
             raise InputError(f"{file}: line {line}: classes {cells[3]!r}, and a node has one class")
         nodes.append(node)

@@ -3,8 +3,10 @@
 Every predicate becomes a relation. Resources (IRIs and blank nodes) are one node type unless their classes are asked
 for; literals are a node type of their own, one node per distinct literal. No node has features: a model learns them.
 """
+
 import csv
 import gzip
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -59,7 +61,12 @@ def read(
     edges = _edges(triples, types, number)
     relations = {relation: (edge[:, 0], edge[:, 1]) for relation, edge in edges.items()}
     if reverse:
-        relations |= {relation.reverse: (target, source) for relation, (source, target) in list(relations.items())}
+        turned = {relation.reverse: (target, source) for relation, (source, target) in relations.items()}
+        for relation in relations.keys() & turned.keys():
+            raise InputError(
+                f"{folder}: the reverse of {relation.reverse} would be {relation}, which is there already; unset data.reverse"
+            )
+        relations |= turned
 
     target = TARGET if node_types == "class" else RESOURCE
     classes = sorted({label for table in tables.values() for _, label in table})
@@ -80,7 +87,9 @@ def read(
 
 def _find_triples(folder: Path) -> Path:
     if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; it should hold a .nt or .nt.gz file, trainingSet.tsv and testSet.tsv")
+        raise InputError(
+            f"{folder}: no such folder; it should hold a .nt or .nt.gz file, trainingSet.tsv and testSet.tsv"
+        )
     found = sorted([*folder.glob("*.nt"), *folder.glob("*.nt.gz")])
     if len(found) != 1:
         raise InputError(f"{folder}: {len(found)} files end in .nt or .nt.gz, and there should be 1")
@@ -101,7 +110,7 @@ def _read_triples(file: Path, literals: str, exclude: Sequence[str]):
                 triples[predicate.value][pair] = None
     except SyntaxError as error:
         raise InputError(f"{file}: line {error.lineno}: {error.msg}") from None
-    except (OSError, EOFError, gzip.zlib.error) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
     names = _local_names(triples)
     for name in exclude:
@@ -109,7 +118,9 @@ def _read_triples(file: Path, literals: str, exclude: Sequence[str]):
         if not chosen:
             known = [*names, *names.values()]
             near = get_close_matches(name, known, 1)
-            raise InputError(f"{file}: no predicate {name!r} to leave out" + (f"; the nearest is {near[0]!r}" if near else ""))
+            raise InputError(
+                f"{file}: no predicate {name!r} to leave out" + (f"; the nearest is {near[0]!r}" if near else "")
+            )
         for iri in chosen:
             del triples[iri]
     return {names[iri]: (iri, list(pairs)) for iri, pairs in triples.items()}, number
@@ -155,7 +166,10 @@ def _node_types(triples, number, node_types: str, labelled: set[str]) -> list[st
     terms = list(number)
     members = next((pairs for iri, pairs in triples.values() if iri == RDF_TYPE), [])
     size = Counter(value for _, value in members)
-    names = _local_names([str(terms[value]) for value in size])
+    names = {
+        iri: iri if name in (RESOURCE, LITERAL, TARGET) else name
+        for iri, name in _local_names([str(terms[value]) for value in size]).items()
+    }
     for subject, value in sorted(members, key=lambda pair: (-size[pair[1]], pair[1])):
         types[subject] = names[str(terms[value])]  # the last to write is the rarest
     for subject in labelled & number.keys():

@@ -18,6 +18,7 @@ estimate serves for the shape of a graph and the speed of a program, and is not 
 - igb-het: everything is published (Khatua et al., KDD 2023); the size is medium.
 - mag240m: everything is published (Hu et al., NeurIPS 2021); the test nodes are those of `test-dev`.
 """
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType

@@ -1,4 +1,5 @@
 """Dividing labelled nodes where a data set itself names only training and test nodes."""
+
 import numpy as np
 
 

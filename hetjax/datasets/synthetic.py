@@ -5,6 +5,7 @@ communities; features and edges point to them, both imperfectly. Degrees have he
 counters and is a function of the arguments alone, so the same arguments give the same graph on any machine (for the
 features, with any NumPy that keeps its float32 normals as they are).
 """
+
 from concurrent.futures import ThreadPoolExecutor
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -144,9 +145,7 @@ def _communities(members: _Members, classes: int) -> np.ndarray:
     return communities
 
 
-def _features(
-    members: _Members, classes: int, width: int, dtype: str, signal: float, purpose: np.uint64
-) -> np.ndarray:
+def _features(members: _Members, classes: int, width: int, dtype: str, signal: float, purpose: np.uint64) -> np.ndarray:
     """`[nodes, width]`, drawn in float32 some rows at a time, each chunk of rows by a generator of its own."""
     communities = _communities(members, classes)
     centroids = _generator(purpose, 0).standard_normal((classes, width), np.float32) * np.float32(signal / width**0.5)

@@ -1,4 +1,5 @@
 """Compressed sparse columns: the in-neighbours of every node of one relation, contiguous in memory."""
+
 from typing import NamedTuple
 
 import numba

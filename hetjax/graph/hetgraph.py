@@ -1,4 +1,5 @@
 """A heterogeneous graph in memory (or mapped into it): immutable once built, checked when built."""
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -12,6 +13,9 @@ from hetjax.graph.schema import Relation, Schema
 
 SPLITS = ("train", "validation", "test")
 UNLABELLED = -1
+FEATURE_TYPES = tuple(
+    map(np.dtype, ("float32", "float16", "int8", "uint8", "int16", "uint16", "bool"))
+)  # exact in float32
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,9 @@ def build(
             raise InputError(f"{where}: relation {relation}: {len(source)} source ids != {len(target)} target ids")
         for side, ids, node_type in (("source", source, relation.source), ("target", target, relation.target)):
             check_ids(ids, schema.nodes[node_type], f"{where}: relation {relation}: {side} of edge", node_type)
-        relations[relation] = csc_format.from_edges(source, target, schema.nodes[relation.source], schema.nodes[relation.target])
+        relations[relation] = csc_format.from_edges(
+            source, target, schema.nodes[relation.source], schema.nodes[relation.target]
+        )
     for name in edges:
         if name not in relations:
             raise InputError(f"{where}: edges of relation {name}, which the schema does not have")
@@ -111,9 +117,15 @@ def check(graph: HetGraph, where: str = "graph", sorted_edges: bool = False) -> 
     schema = graph.schema
     if not sorted_edges:
         for relation, csc in graph.relations.items():
-            _check_csc(csc, relation, schema, where)
+            check_csc(csc, relation, schema, where)
     for node_type, matrix in graph.features.items():
         _check_features(matrix, node_type, schema, where)
+    check_labels(graph, where)
+
+
+def check_labels(graph: HetGraph, where: str = "graph") -> None:
+    """Raise an InputError for the first label or entry of a split that is wrong."""
+    schema = graph.schema
     labels, count = graph.labels, schema.nodes[schema.target]
     if labels.shape != (count,):
         raise InputError(f"{where}: labels of shape {labels.shape} != {count} nodes of type {schema.target!r}")
@@ -125,34 +137,47 @@ def check(graph: HetGraph, where: str = "graph", sorted_edges: bool = False) -> 
     _check_splits(graph, where)
 
 
-def _check_csc(csc: CSC, relation: Relation, schema: Schema, where: str) -> None:
+def check_csc(csc: CSC, relation: Relation, schema: Schema, where: str = "graph") -> None:
+    """Raise an InputError for the first pointer or source id of a relation that is wrong."""
     targets = schema.nodes[relation.target]
     if csc.indptr.shape != (targets + 1,) or csc.indptr[0] != 0 or csc.indptr[-1] != csc.edges:
         ends = f"{csc.indptr[0]}..{csc.indptr[-1]}" if len(csc.indptr) else "nothing"
         raise InputError(
             f"{where}: relation {relation}: pointers {ends} of {len(csc.indptr)} != 0..{csc.edges} of {targets + 1}"
         )
-    steps = np.diff(csc.indptr)
-    if len(steps) and steps.min() < 0:
-        raise InputError(f"{where}: relation {relation}: pointers fall after target {int(np.argmin(steps))}")
-    check_ids(csc.indices, schema.nodes[relation.source], f"{where}: relation {relation}: source of edge", relation.source)
+    falls = csc.indptr[1:] < csc.indptr[:-1]
+    if falls.any():
+        raise InputError(f"{where}: relation {relation}: pointers fall after target {int(np.argmax(falls))}")
+    check_ids(
+        csc.indices, schema.nodes[relation.source], f"{where}: relation {relation}: source of edge", relation.source
+    )
 
 
 def _check_features(matrix: np.ndarray, node_type: str, schema: Schema, where: str) -> None:
     if node_type not in schema.nodes:
-        raise InputError(f"{where}: features of {node_type!r}, which is not among the node types {sorted(schema.nodes)}")
+        raise InputError(
+            f"{where}: features of {node_type!r}, which is not among the node types {sorted(schema.nodes)}"
+        )
     count = schema.nodes[node_type]
-    if matrix.ndim != 2 or len(matrix) != count:
+    if matrix.ndim != 2 or not matrix.shape[1]:
+        raise InputError(
+            f"{where}: features of type {node_type!r} have shape {matrix.shape}, and should have [nodes, width]"
+        )
+    if len(matrix) != count:
         raise InputError(f"{where}: feature rows {len(matrix)} != {count} nodes of type {node_type!r}")
-    if matrix.dtype.kind not in "fiub":
-        raise InputError(f"{where}: features of type {node_type!r} are {matrix.dtype}, not numbers")
-    rows = max(1, 2**24 // max(1, matrix.shape[1]))
+    if matrix.dtype not in FEATURE_TYPES:
+        raise InputError(
+            f"{where}: features of type {node_type!r} are {matrix.dtype}, and may be {', '.join(map(str, FEATURE_TYPES))}"
+        )
+    rows = max(1, 2**24 // matrix.shape[1])
     for start in range(0, count, rows):
         finite = np.isfinite(matrix[start : start + rows])
         if not finite.all():
             row, column = np.argwhere(~finite)[0]
             value = matrix[start + row, column]
-            raise InputError(f"{where}: feature {column} of {node_type!r} node {start + row} is {value}, not a finite number")
+            raise InputError(
+                f"{where}: feature {column} of {node_type!r} node {start + row} is {value}, not a finite number"
+            )
 
 
 def _check_splits(graph: HetGraph, where: str) -> None:
@@ -169,5 +194,7 @@ def _check_splits(graph: HetGraph, where: str) -> None:
             raise InputError(f"{where}: split {name!r} has {target!r} node {unlabelled[0]}, which has no label")
         taken = ids[owner[ids] >= 0]
         if len(taken):
-            raise InputError(f"{where}: {target!r} node {taken[0]} is in both split {SPLITS[owner[taken[0]]]!r} and split {name!r}")
+            raise InputError(
+                f"{where}: {target!r} node {taken[0]} is in both split {SPLITS[owner[taken[0]]]!r} and split {name!r}"
+            )
         owner[ids] = number

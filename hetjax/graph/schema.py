@@ -1,4 +1,5 @@
 """Node types, relations, and the metagraph that they form."""
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -6,10 +7,12 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 import networkx
+import numpy as np
 
 from hetjax.errors import InputError
 
 MOST_NODES = 2**31 - 1  # node ids travel to the device as int32
+MOST_CLASSES = 2**20
 
 
 class Relation(NamedTuple):
@@ -49,8 +52,14 @@ class Schema:
     classes: int
 
     def __post_init__(self):
-        object.__setattr__(self, "nodes", MappingProxyType({name: int(count) for name, count in self.nodes.items()}))
+        object.__setattr__(self, "nodes", MappingProxyType(dict(self.nodes)))
         object.__setattr__(self, "relations", tuple(Relation(*relation) for relation in self.relations))
+        for name in (*self.nodes, self.target, *(part for relation in self.relations for part in relation)):
+            if not isinstance(name, str):
+                raise InputError(f"the name {name!r} is {type(name).__name__}, and should be a string")
+        for count in (*self.nodes.values(), self.classes):
+            if not isinstance(count, int | np.integer) or isinstance(count, bool):
+                raise InputError(f"the count {count!r} is {type(count).__name__}, and should be an integer")
         for name, count in self.nodes.items():
             if not 0 <= count <= MOST_NODES:
                 raise InputError(f"node type {name!r} has {count} nodes, outside 0..{MOST_NODES}")
@@ -62,8 +71,8 @@ class Schema:
                 raise InputError(f"relation {relation} is given {self.relations.count(relation)} times")
         if self.target not in self.nodes:
             raise InputError(f"target type {self.target!r} is not among the node types {sorted(self.nodes)}")
-        if self.classes < 1:
-            raise InputError(f"the target type {self.target!r} has {self.classes} classes, and needs at least 1")
+        if not 1 <= self.classes <= MOST_CLASSES:
+            raise InputError(f"the target type {self.target!r} has {self.classes} classes, outside 1..{MOST_CLASSES}")
 
     def into(self, node_type: str) -> tuple[Relation, ...]:
         """The relations whose target is `node_type`."""

@@ -3,6 +3,7 @@
 Opening reads `schema.json` and the header of each file, nothing more, so a graph larger than memory opens at once; its
 rows are read when they are used. Nothing is ever unpickled.
 """
+
 import json
 import os
 import shutil
@@ -11,26 +12,36 @@ from pathlib import Path
 import numpy as np
 
 from hetjax.errors import InputError
-from hetjax.graph.csc import CSC
-from hetjax.graph.hetgraph import SPLITS, HetGraph
+from hetjax.graph.csc import CSC, index_dtype
+from hetjax.graph.hetgraph import FEATURE_TYPES, SPLITS, HetGraph
 from hetjax.graph.schema import Relation, Schema
 
 FORMAT, VERSION = "hetjax-store", 1
 LARGEST_SCHEMA = 64 * 2**20  # bytes
+POINTER, ID = np.dtype(np.int64), np.dtype(np.int32)
 
 
 def save(graph: HetGraph, path: str | os.PathLike) -> None:
     """Write `graph` to the new folder `path`; it appears whole or not at all.
 
     Raises:
-      InputError: `path` exists.
+      InputError: `path` exists, or cannot be written.
     """
     path = Path(path)
     if path.exists():
         raise InputError(f"{path}: exists already; a store is written to a new folder")
     partial = path.with_name(f".{path.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    try:
+        partial.mkdir(parents=True)
+        _write(graph, partial)
+        partial.rename(path)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise InputError(f"{path}: {error.strerror or error}") from None
+
+
+def _write(graph: HetGraph, folder: Path) -> None:
     schema = graph.schema
     files = {}
     for number, relation in enumerate(schema.relations):
@@ -41,21 +52,22 @@ def save(graph: HetGraph, path: str | os.PathLike) -> None:
         files[f"features_{type_number[node_type]}"] = matrix
     files |= {"labels": graph.labels} | {f"split_{name}": graph.splits[name] for name in SPLITS}
     for name, array in files.items():
-        np.save(partial / f"{name}.npy", array, allow_pickle=False)
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
     description = {
         "format": FORMAT,
         "version": VERSION,
         "nodes": [
-            {"type": name, "count": count, "features": _describe(graph.features.get(name))} for name, count in schema.nodes.items()
+            {"type": name, "count": count, "features": _describe(graph.features.get(name))}
+            for name, count in schema.nodes.items()
         ],
         "relations": [
-            {"source": r.source, "name": r.name, "target": r.target, "edges": graph.relations[r].edges} for r in schema.relations
+            {"source": r.source, "name": r.name, "target": r.target, "edges": graph.relations[r].edges}
+            for r in schema.relations
         ],
         "target": schema.target,
         "classes": schema.classes,
     }
-    (partial / "schema.json").write_text(json.dumps(description, indent=1))
-    partial.rename(path)
+    (folder / "schema.json").write_text(json.dumps(description, indent=1))
 
 
 def open(path: str | os.PathLike) -> HetGraph:
@@ -71,32 +83,34 @@ def open(path: str | os.PathLike) -> HetGraph:
     try:
         nodes = {node["type"]: node["count"] for node in description["nodes"]}
         relations = tuple(Relation(r["source"], r["name"], r["target"]) for r in description["relations"])
+        if len(nodes) != len(description["nodes"]):
+            raise InputError(f"{len(description['nodes'])} node types, of which {len(nodes)} have names of their own")
         schema = Schema(nodes, relations, description["target"], description["classes"])
         widths = {node["type"]: node["features"] for node in description["nodes"]}
         edges = [r["edges"] for r in description["relations"]]
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{path / 'schema.json'}: {type(error).__name__}: {error}") from None
     except InputError as error:
         raise InputError(f"{path / 'schema.json'}: {error}") from None
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path / 'schema.json'}: {type(error).__name__}: {error}") from None
     csc, features = {}, {}
     for number, relation in enumerate(relations):
-        indptr = _map(path / f"relation_{number}.indptr.npy", (nodes[relation.target] + 1,), f"relation {relation}")
-        csc[relation] = CSC(indptr, _map(path / f"relation_{number}.indices.npy", (edges[number],), f"relation {relation}"))
+        pointers, ids = (path / f"relation_{number}.{part}.npy" for part in CSC._fields)
+        indptr = _map(pointers, POINTER, (nodes[relation.target] + 1,), f"relation {relation}")
+        csc[relation] = CSC(
+            indptr, _map(ids, index_dtype(nodes[relation.source]), (edges[number],), f"relation {relation}")
+        )
     for number, (node_type, about) in enumerate(widths.items()):
         if about is not None:
-            matrix = _map(path / f"features_{number}.npy", None, f"features of type {node_type!r}")
-            if len(matrix) != nodes[node_type]:
-                raise InputError(f"{path / f'features_{number}.npy'}: feature rows {len(matrix)} != {nodes[node_type]} nodes of type {node_type!r}")
-            if _describe(matrix) != about:
-                raise InputError(f"{path / f'features_{number}.npy'}: features {_describe(matrix)} != {about} in schema.json")
-            features[node_type] = matrix
-    labels = _map(path / "labels.npy", (nodes[schema.target],), "labels")
-    splits = {name: _map(path / f"split_{name}.npy", None, f"split {name!r}") for name in SPLITS}
+            features[node_type] = _map_features(path / f"features_{number}.npy", nodes[node_type], about, node_type)
+    labels = _map(path / "labels.npy", ID, (nodes[schema.target],), "labels")
+    splits = {name: _map(path / f"split_{name}.npy", ID, None, f"split {name!r}") for name in SPLITS}
     return HetGraph(schema, csc, features, labels, splits)
 
 
 def _describe(matrix):
-    return None if matrix is None else {"width": matrix.shape[1] if matrix.ndim == 2 else None, "dtype": matrix.dtype.name}
+    return (
+        None if matrix is None else {"width": matrix.shape[1] if matrix.ndim == 2 else None, "dtype": matrix.dtype.name}
+    )
 
 
 def _read_description(file: Path) -> dict:
@@ -106,21 +120,47 @@ def _read_description(file: Path) -> dict:
         description = json.loads(file.read_text())
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}; is this a store? `python -m hetjax.convert` makes one") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{file}: {error}") from None
     about = (description.get("format"), description.get("version")) if isinstance(description, dict) else (None, None)
     if about != (FORMAT, VERSION):
-        raise InputError(f"{file}: format {about[0]!r} version {about[1]!r}, and this hetjax reads {FORMAT!r} version {VERSION}")
+        raise InputError(
+            f"{file}: format {about[0]!r} version {about[1]!r}, and this hetjax reads {FORMAT!r} version {VERSION}"
+        )
     return description
 
 
-def _map(file: Path, shape: tuple[int, ...] | None, what: str) -> np.ndarray:
+def _map_features(file: Path, count: int, about: dict, node_type: str) -> np.ndarray:
+    matrix = _load(file)
+    if matrix.ndim != 2 or len(matrix) != count:
+        rows = len(matrix) if matrix.ndim else 0
+        raise InputError(f"{file}: feature rows {rows} != {count} nodes of type {node_type!r}")
+    if _describe(matrix) != about:
+        raise InputError(f"{file}: features {_describe(matrix)} != {about} in schema.json")
+    if matrix.dtype not in FEATURE_TYPES or not matrix.shape[1]:
+        raise InputError(
+            f"{file}: features {_describe(matrix)}, and the width is at least 1, the dtype one of {', '.join(map(str, FEATURE_TYPES))}"
+        )
+    return matrix
+
+
+def _map(file: Path, dtype: np.dtype, shape: tuple[int] | None, what: str) -> np.ndarray:
+    """A mapped vector; of any length for `shape=None`."""
+    array = _load(file)
+    if array.dtype != dtype or array.ndim != 1 or (shape is not None and array.shape != shape):
+        expected = f"{dtype} {shape if shape is not None else '(any,)'}"
+        raise InputError(f"{file}: {what}: {array.dtype} {array.shape} != {expected} of the schema")
+    return array
+
+
+def _load(file: Path) -> np.ndarray:
     try:
         array = np.load(file, mmap_mode="r", allow_pickle=False)
     except OSError as error:
         raise InputError(f"{file}: {error.strerror or error}") from None
     except (ValueError, EOFError) as error:
         raise InputError(f"{file}: {error}") from None
-    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiub" or (shape is not None and array.shape != shape):
-        raise InputError(f"{file}: {what}: {getattr(array, 'dtype', type(array))} {getattr(array, 'shape', '')} != {shape} in schema.json")
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise InputError(f"{file}: an archive of arrays, and there should be one array")
     return array

@@ -3,6 +3,7 @@
 What a relation contributes to a node is a carrier. Carriers combine in any order, over relations, partitions, devices and
 hosts, and only their total is finished into an embedding; so where a relation is folded is free to choose.
 """
+
 import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple

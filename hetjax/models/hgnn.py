@@ -3,6 +3,7 @@
 A layer says three things: what one relation contributes to a node (`relation`), what the node contributes itself
 (`itself`), and how the combined total becomes an embedding (`finish`). A model file defines one layer.
 """
+
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ class Layer(nn.Module):
 
     Attributes:
       relations: the relations that it folds; a block may hold fewer.
+      selves: the node types whose nodes it folds into themselves; like a relation, one partition owns each.
       targets: the node types that get an embedding.
       widths: of the source embeddings, per node type.
       features: width of the embeddings that it makes.
@@ -27,6 +29,7 @@ class Layer(nn.Module):
     """
 
     relations: tuple[Relation, ...]
+    selves: tuple[str, ...]
     targets: tuple[str, ...]
     widths: Mapping[str, int]
     features: int
@@ -53,13 +56,18 @@ class Layer(nn.Module):
 
     def carriers(self, block: Block, x: Mapping[str, jax.Array]) -> dict[str, Any]:
         """Fold every relation of the block and combine, per target type of the block."""
-        own = {t: x[t] if rows is None else x[t].at[rows].get(mode="fill", fill_value=0) for t, rows in block.itself.items()}
-        total = {node_type: self.itself(node_type, targets) for node_type, targets in own.items()}
+        own = {
+            t: x[t] if rows is None else x[t].at[rows].get(mode="fill", fill_value=0)
+            for t, rows in block.itself.items()
+        }
+        given = [(node_type, self.itself(node_type, own[node_type])) for node_type in self.selves if node_type in own]
         for relation in self.relations:
             if relation.key in block.adjacency:
                 adjacency, target = block.adjacency[relation.key], relation.target
-                carrier = self.relation(relation, adjacency, x[relation.source], own[target])
-                total[target] = self.monoid.combine(total[target], carrier)
+                given.append((target, self.relation(relation, adjacency, x[relation.source], own[target])))
+        total: dict[str, Any] = {}
+        for target, carrier in given:
+            total[target] = self.monoid.combine(total[target], carrier) if target in total else carrier
         return total
 
     def __call__(self, block: Block, x: Mapping[str, jax.Array], train: bool = False) -> dict[str, jax.Array]:

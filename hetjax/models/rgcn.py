@@ -1,4 +1,5 @@
 """R-GCN (Schlichtkrull et al., Modeling Relational Data with Graph Convolutional Networks, ESWC 2018)."""
+
 from collections.abc import Mapping
 
 import flax.linen as nn
@@ -78,8 +79,10 @@ class RGCNLayer(Layer):
     def setup(self):
         widths = sorted({self.widths[relation.source] for relation in self.relations})
         self.shared = {str(width): Bases(self.bases, self.features) for width in widths} if self.bases else {}
-        self.mean = {r.key: RelationMean(self.features, self.shared.get(str(self.widths[r.source]))) for r in self.relations}
-        self.self_loop = {node_type: nn.Dense(self.features, use_bias=False) for node_type in self.targets}
+        self.mean = {
+            r.key: RelationMean(self.features, self.shared.get(str(self.widths[r.source]))) for r in self.relations
+        }
+        self.self_loop = {node_type: nn.Dense(self.features, use_bias=False) for node_type in self.selves}
         self.finishing = {node_type: Finish(self.norm, self.dropout) for node_type in self.targets}
 
     def relation(self, relation: Relation, adjacency, sources, targets):
@@ -92,7 +95,15 @@ class RGCNLayer(Layer):
         return self.finishing[node_type](carrier, train)
 
 
-def build(schema: Schema, widths: Mapping[str, int], hidden: int, layers: int, bases: int = 0, norm: str = "none", dropout: float = 0.0) -> HGNN:
+def build(
+    schema: Schema,
+    widths: Mapping[str, int],
+    hidden: int,
+    layers: int,
+    bases: int = 0,
+    norm: str = "none",
+    dropout: float = 0.0,
+) -> HGNN:
     """An R-GCN of `layers` layers, each `hidden` wide, and a linear head.
 
     The paper's last layer makes the class logits itself; here it is as wide as the others and a head follows, as in
@@ -109,5 +120,5 @@ def build(schema: Schema, widths: Mapping[str, int], hidden: int, layers: int, b
         targets = tuple(node_type for node_type in schema.nodes if node_type in needed[depth + 1])
         relations = tuple(relation for relation in schema.relations if relation.target in targets)
         below = {t: widths[t] if depth == 0 else hidden for t in schema.nodes if t in needed[depth]}
-        stack.append(RGCNLayer(relations, targets, below, hidden, bases, norm, dropout))
+        stack.append(RGCNLayer(relations, targets, targets, below, hidden, bases, norm, dropout))
     return HGNN(tuple(stack), schema.target, schema.classes)

@@ -1,4 +1,5 @@
 """Sums over the neighbours of a node."""
+
 import jax
 import jax.numpy as jnp
 from jax.experimental import sparse
@@ -36,7 +37,9 @@ def _backward(residuals, gradient):
     # No reverse edges were drawn because nobody asks for this gradient; it is right all the same, and XLA drops it unused.
     targets = _targets(adjacency.indptr, adjacency.indices)
     rows = gradient.at[targets].get(mode="fill", fill_value=0)
-    return None, jnp.zeros((like.shape[0], gradient.shape[1]), gradient.dtype).at[adjacency.indices].add(rows, mode="drop")
+    return None, jnp.zeros((like.shape[0], gradient.shape[1]), gradient.dtype).at[adjacency.indices].add(
+        rows, mode="drop"
+    )
 
 
 neighbour_sum.defvjp(_forward, _backward)

@@ -6,6 +6,7 @@ is padded to its capacity, and a capacity is raised, in steps of an eighth of a 
 What padding holds is never read: padded edges lie beyond the last pointer, padded node ids are out of range (reading one
 gives zeros, writing one does nothing), and padded seeds carry no weight in the loss.
 """
+
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 

@@ -4,6 +4,7 @@ Every number is a pure function of what it is for: (seed, epoch, step, hop, rela
 the same neighbours are drawn however the graph is partitioned and whoever draws, and a run resumes at any step without
 generator state to save.
 """
+
 import hashlib
 
 import numba
@@ -15,7 +16,8 @@ _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 def key(*parts: int | str) -> np.uint64:
     """A 64-bit key for a purpose, say `key(seed, epoch, step, hop, relation.key)`; any change changes all that it draws."""
-    return np.uint64(int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little"))
+    plain = tuple(part if isinstance(part, str) else int(part) for part in parts)
+    return np.uint64(int.from_bytes(hashlib.blake2b(repr(plain).encode(), digest_size=8).digest(), "little"))
 
 
 @numba.njit(cache=True, nogil=True, inline="always")

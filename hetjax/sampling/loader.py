@@ -1,4 +1,5 @@
 """Mini-batches, drawn ahead of the step that uses them."""
+
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence

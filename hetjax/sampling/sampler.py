@@ -1,4 +1,5 @@
 """From seed nodes to blocks: draw the neighbours hop by hop, renumber them, and turn the edges around for the gradient."""
+
 from collections.abc import Sequence
 
 import numba
@@ -22,11 +23,15 @@ class Sampler:
       learnable: node types whose feature rows get a gradient.
     """
 
-    def __init__(self, graph: HetGraph, in_place: frozenset[str] = frozenset(), learnable: frozenset[str] = frozenset()):
+    def __init__(
+        self, graph: HetGraph, in_place: frozenset[str] = frozenset(), learnable: frozenset[str] = frozenset()
+    ):
         self.graph, self.in_place, self.learnable = graph, in_place, learnable
         self._row: dict[str, np.ndarray] = {}  # of every node, its row among those reached, or -1
 
-    def sample(self, seeds: dict[str, np.ndarray], fanouts: Sequence[int], stream: tuple, gradients: bool = True) -> Sample:
+    def sample(
+        self, seeds: dict[str, np.ndarray], fanouts: Sequence[int], stream: tuple, gradients: bool = True
+    ) -> Sample:
         """What the embeddings of `seeds` after `len(fanouts)` layers depend on.
 
         Args:
@@ -75,13 +80,17 @@ class Sampler:
         if wrong >= 0:
             raise InputError(f"relation {relation}: pointers fall after target {targets[wrong]}")
         if indptr[-1] > MOST_EDGES:
-            raise InputError(f"relation {relation}: a batch has {indptr[-1]} edges, over {MOST_EDGES}; lower the batch size or the fanout")
+            raise InputError(
+                f"relation {relation}: a batch has {indptr[-1]} edges, over {MOST_EDGES}; lower the batch size or the fanout"
+            )
         indptr = indptr.astype(np.int32)
         indices = np.empty(indptr[-1], np.int32)
         wrong = draw.draw_neighbours(csc.indptr, csc.indices, sources, targets, key, indptr, indices)
         if wrong >= 0:
             found = csc.indices[wrong] if wrong < csc.edges else "beyond the last"
-            raise InputError(f"relation {relation}: source of edge {wrong} is node {found}, but type {relation.source!r} has {sources} nodes")
+            raise InputError(
+                f"relation {relation}: source of edge {wrong} is node {found}, but type {relation.source!r} has {sources} nodes"
+            )
         return indptr, indices
 
     def _number(self, node_type: str, ids: np.ndarray, known: int = 0) -> tuple[np.ndarray, np.ndarray]:

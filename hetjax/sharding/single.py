@@ -1,4 +1,5 @@
 """The plain path on one device, which every other way of running equals: loss, gradients, parameters."""
+
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -47,10 +48,12 @@ class Trainer(NamedTuple):
 
     def init(self, seed: jax.Array) -> TrainState:
         """Weights and tables at step 0; a pure function of the seed."""
-        weights, rows = jax.random.split(jax.random.key(seed))
+        weights, rows, _ = jax.random.split(jax.random.key(seed), 3)
         params = self.model.init(weights, *_smallest_input(self.model, self.widths))
         width = next((self.widths[name] for name in self.learnable), 0)
-        return TrainState(jnp.int32(0), params, self.optimizer.init(params), tables.create_all(rows, self.learnable, width))
+        return TrainState(
+            jnp.int32(0), params, self.optimizer.init(params), tables.create_all(rows, self.learnable, width)
+        )
 
     def loss(self, params, learned, static, batch: Batch, dropout: jax.Array | None = None) -> jax.Array:
         """Mean softmax cross-entropy over the batch's seeds.
@@ -75,16 +78,21 @@ class Trainer(NamedTuple):
 
     def step(self, state: TrainState, static, batch: Batch, seed: jax.Array) -> tuple[TrainState, jax.Array]:
         """One update; returns the new state and the loss before it."""
-        dropout = jax.random.fold_in(jax.random.key(seed), state.step)
+        dropout = jax.random.fold_in(jax.random.split(jax.random.key(seed), 3)[2], state.step)
         loss, (weights, rows) = self.gradients(state, static, batch, dropout)
         updates, optimizer = self.optimizer.update(weights, state.optimizer, state.params)
         params = optax.apply_updates(state.params, updates)
-        learned = {name: tables.update(table, batch.inputs.get(name), rows[name], self.adam) for name, table in state.tables.items()}
+        learned = {
+            name: tables.update(table, batch.inputs.get(name), rows[name], self.adam)
+            for name, table in state.tables.items()
+        }
         return TrainState(state.step + 1, params, optimizer, learned), loss
 
 
 def _smallest_input(model: HGNN, widths: Mapping[str, int]):
     """Blocks and features with one node per type and one edge per relation: enough to shape every weight."""
     edge = Adjacency(jnp.array([0, 1], jnp.int32), jnp.zeros(1, jnp.int32))
-    blocks = tuple(Block({r.key: edge for r in layer.relations}, {t: None for t in layer.targets}) for layer in model.layers)
+    blocks = tuple(
+        Block({r.key: edge for r in layer.relations}, {t: None for t in layer.targets}) for layer in model.layers
+    )
     return blocks, {name: jnp.zeros((1, widths[name])) for name in model.layers[0].widths}
