@@ -1,13 +1,14 @@
 """Kill a training run with SIGKILL at random moments, start it again, and hold the result against an undisturbed run.
 
 `python experiments/kill_resume.py --kills 20` runs both ways of training; it writes `experiments/results/kill_resume.csv`
-and exits with status 1 if any line of `metrics.jsonl` (times aside) or any bit of the final state differs.
+and exits with status 1 if any line of `metrics.jsonl` (times aside) or any bit of the final state differs. A run that was done before its moment came does not count.
 """
 
 import argparse
 import csv
 import json
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,10 +20,10 @@ import numpy as np
 from orbax.checkpoint import v1 as ocp
 from tqdm import tqdm
 
-COMMON = "--data.scale 0.005 --data.classes 8 --model.hidden 16 --model.feature_width 16 --model.dropout 0.2 --train.epochs 6"
+COMMON = "--data.scale 0.005 --data.classes 8 --model.hidden 16 --model.feature_width 16 --model.dropout 0.2 --train.epochs 20"
 MODES = {
-    "minibatch": "--sampling.mode minibatch --sampling.batch_size 128 --sampling.fanout [5,4] --train.checkpoint_steps 7",
-    "full": "--sampling.mode full --train.epochs 12",
+    "minibatch": "--sampling.mode minibatch --sampling.batch_size 128 --sampling.fanout [5,4] --train.checkpoint_steps 17",
+    "full": "--sampling.mode full --train.epochs 60",
 }
 TIMES = ("seconds",)
 
@@ -55,26 +56,24 @@ def differences(one: Path, other: Path) -> list[str]:
     return found
 
 
-def run_killed(mode: str, workdir: Path, moments: list[float]) -> list[str]:
-    """Run, killing each process at its moment (seconds after its start), then once more to the end.
+def run_killed(mode: str, workdir: Path, moment: float) -> str | None:
+    """Run, kill the process `moment` seconds after its start, and run once more to the end.
 
-    Returns what each killed process had reached.
+    Returns what the killed process had saved, or None if it was done before it could be killed.
     """
-    reached = []
-    for moment in moments:
-        process = subprocess.Popen(command(mode, workdir), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        try:
-            _, errors = process.communicate(timeout=moment)
-            if process.returncode:
-                raise RuntimeError(errors.decode())
-            reached.append("done")
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            saved = sorted(folder.name.lstrip("0") for folder in (workdir / "checkpoints").glob("[0-9]*"))
-            reached.append(f"step {saved[-1]}" if saved else "no checkpoint")
+    process = subprocess.Popen(command(mode, workdir), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    try:
+        _, errors = process.communicate(timeout=moment)
+        if process.returncode:
+            raise RuntimeError(errors.decode())
+        return None
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+    saved = sorted(folder.name.lstrip("0") for folder in (workdir / "checkpoints").glob("[0-9]*"))
+    written = (workdir / "metrics.jsonl").exists()
     subprocess.run(command(mode, workdir), check=True, capture_output=True)
-    return reached
+    return f"step {saved[-1]}" if saved else "training" if written else "start-up"
 
 
 def main() -> None:
@@ -93,27 +92,26 @@ def main() -> None:
             started = time.perf_counter()
             subprocess.run(command(mode, whole), check=True, capture_output=True)
             duration = time.perf_counter() - started
-            for number in tqdm(range(options.kills), mode):
-                workdir = Path(folder) / f"{mode}-{number}"
-                moment = chance.uniform(0.05, 1) * duration
-                reached = run_killed(mode, workdir, [moment])
-                wrong = differences(whole, workdir)
-                rows.append(
-                    {
-                        "mode": mode,
-                        "killed_after_seconds": round(moment, 2),
-                        "reached": reached[0],
-                        "differences": len(wrong),
-                    }
-                )
-                for line in wrong[:3]:
-                    tqdm.write(f"{mode} killed after {moment:.2f} s: {line}")
+            with tqdm(total=options.kills, desc=mode) as bar:
+                while bar.n < options.kills:
+                    workdir = Path(folder) / f"{mode}-{len(rows)}"
+                    moment = chance.uniform(0.25, 1) * duration
+                    saved = run_killed(mode, workdir, moment)
+                    if saved is not None:
+                        wrong = differences(whole, workdir)
+                        for line in wrong[:3]:
+                            bar.write(f"{mode} killed after {moment:.2f} s: {line}")
+                        row = {"mode": mode, "killed_after_seconds": round(moment, 2), "had_saved": saved}
+                        rows.append(row | {"differences": len(wrong)})
+                        bar.update()
+                    shutil.rmtree(workdir)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with open(options.out, "w", newline="") as stream:
         writer = csv.DictWriter(stream, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
     failed = sum(row["differences"] > 0 for row in rows)
+    midway = sum(row["had_saved"].startswith("step") for row in rows)
     print(
         f"{len(rows)} runs killed, {len(rows) - failed} identical to the undisturbed one, {failed} not; {options.out}"
     )

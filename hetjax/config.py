@@ -119,6 +119,8 @@ class Train:
     """of row-wise Adam, for learnable features; unset: as for the weights"""
     seed: int = 0
     """of weights, order, neighbours and dropout"""
+    l2: float = 0.0
+    """penalty on the squares of the weights and of the learnable features that a batch reads, times this, added to the loss"""
     steps_per_epoch: int = 0
     """minibatch: most steps of an epoch; 0: as many as it takes to see every training node"""
     evaluate_every: int = 1
@@ -133,6 +135,7 @@ class Train:
             _require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
         _require(0 <= self.seed < 2**31, "train.seed", self.seed, "in 0..2147483647")
         _require(self.learning_rate > 0, "train.learning_rate", self.learning_rate, "over 0")
+        _require(self.l2 >= 0, "train.l2", self.l2, "at least 0")
         rate = self.feature_learning_rate
         _require(rate is None or rate >= 0, "train.feature_learning_rate", rate, "at least 0")
 

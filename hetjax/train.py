@@ -283,7 +283,7 @@ def make_trainer(graph: HetGraph, config: Config) -> Trainer:
     network = rgcn.build(schema, widths, model.hidden, model.layers, model.bases, model.norm, model.dropout)
     rate, feature_rate = config.train.learning_rate, config.train.feature_learning_rate
     adam = RowAdam(rate if feature_rate is None else feature_rate)
-    return Trainer(network, optax.flatten(optax.adam(rate)), adam, widths, learnable)
+    return Trainer(network, optax.flatten(optax.adam(rate)), adam, widths, learnable, config.train.l2)
 
 
 def on_device(abstract: TrainState) -> TrainState:

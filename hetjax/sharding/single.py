@@ -38,6 +38,7 @@ class Trainer(NamedTuple):
       adam: updates the learnable features.
       widths: of the features of every input type, static or learnable.
       learnable: number of nodes of every input type without features.
+      l2: factor of the penalty on squares.
     """
 
     model: HGNN
@@ -45,6 +46,7 @@ class Trainer(NamedTuple):
     adam: RowAdam
     widths: Mapping[str, int]
     learnable: Mapping[str, int]
+    l2: float = 0.0
 
     def init(self, seed: jax.Array) -> TrainState:
         """Weights and tables at step 0; a pure function of the seed."""
@@ -56,7 +58,10 @@ class Trainer(NamedTuple):
         )
 
     def loss(self, params, learned, static, batch: Batch, dropout: jax.Array | None = None) -> jax.Array:
-        """Mean softmax cross-entropy over the batch's seeds.
+        """Mean softmax cross-entropy over the batch's seeds, and the penalty if there is one.
+
+        The penalty is `l2` times the sum of squares of the weights and of the rows in `learned`: as in the R-GCN paper's
+        code, except that a mini-batch pulls only at the learnable features that it reads.
 
         Args:
           params: the model's weights.
@@ -69,7 +74,10 @@ class Trainer(NamedTuple):
         logits = self.model.apply(params, batch.blocks, gathered | learned, train=dropout is not None, rngs=streams)
         picked = logits.at[batch.seeds].get(mode="fill", fill_value=0)
         losses = optax.softmax_cross_entropy_with_integer_labels(picked, batch.labels)
-        return jnp.sum(jnp.where(batch.weights > 0, losses, 0)) / jnp.sum(batch.weights)
+        loss = jnp.sum(jnp.where(batch.weights > 0, losses, 0)) / jnp.sum(batch.weights)
+        if not self.l2:
+            return loss
+        return loss + self.l2 * sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves((params, learned)))
 
     def gradients(self, state: TrainState, static, batch: Batch, dropout: jax.Array | None = None):
         """The loss, and its gradients with respect to the weights and to the rows of `state.tables` that the batch reads."""
