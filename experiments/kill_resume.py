@@ -113,7 +113,8 @@ def main() -> None:
     failed = sum(row["differences"] > 0 for row in rows)
     midway = sum(row["had_saved"].startswith("step") for row in rows)
     print(
-        f"{len(rows)} runs killed, {len(rows) - failed} identical to the undisturbed one, {failed} not; {options.out}"
+        f"{len(rows)} runs killed, {len(rows) - failed} identical to the undisturbed one, {failed} not;"
+        f" {midway} had saved a checkpoint; {options.out}"
     )
     sys.exit(1 if failed else 0)
 
