@@ -69,16 +69,10 @@ def test_a_run_writes_all_that_it_promises(graph_store, tmp_path, mode):
     files = {file.name for file in (tmp_path / "run").iterdir()}
     assert files == {".lock", "config.yaml", "metrics.jsonl", "summary.json", "curves.png", "checkpoints"}
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    for name in (
-        "test_accuracy",
-        "validation_accuracy",
-        "test_macro_f1",
-        "test_micro_f1",
-        "seconds",
-        "peak_memory_bytes",
-        "compiled_programs",
-    ):
-        assert summary[name] >= 0
+    for name in ("test_accuracy", "validation_accuracy", "test_macro_f1", "test_micro_f1"):
+        assert 0 <= summary[name] <= 1
+    for name in ("seconds", "peak_memory_bytes", "compiled_programs"):
+        assert summary[name] > 0
     assert summary["seed"] == 0 and {"jax", "python", "hetjax"} <= set(summary["versions"])
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [line.get("epoch") for line in lines] == [1, 2, 3, None]
@@ -175,6 +169,25 @@ BAD_DATA = {
     "splits overlap": (
         lambda d: [*source("rdf", rdf_data(d / "g", **{"testSet.tsv": TRAINING})), "--data.validation_fraction", "0"],
         "is in both split 'train' and split 'test'",
+    ),
+    "edge to nowhere, unchecked, full graph": (
+        lambda d: [
+            *source("store", broken_store(d / "g", "relation_2.indices.npy", put(7, 25))),
+            *("--data.check", "false", "--sampling.mode", "full"),
+        ],
+        "relation author -writes-> paper: source of edge 7 is node 25, but type 'author' has 25 nodes",
+    ),
+    "edge to nowhere, unchecked, mini-batch": (
+        lambda d: [
+            *source("store", broken_store(d / "g", "relation_2.indices.npy", lambda a: a * 0 + 255)),
+            "--data.check",
+            "false",
+        ],
+        "is node 255, but type 'author' has 25 nodes",
+    ),
+    "split out of range, unchecked": (
+        lambda d: [*source("store", broken_store(d / "g", "split_test.npy", put(0, 2**30))), "--data.check", "false"],
+        "split 'test': entry 0 is node 1073741824, but type 'paper' has 40 nodes",
     ),
     "no training nodes": (
         lambda d: source("store", broken_store(d / "g", "split_train.npy", lambda a: a[:0])),
@@ -322,10 +335,10 @@ def test_where_every_checkpoint_is_damaged_the_run_starts_anew(full_run, tmp_pat
 
 
 def test_killed_runs_continue_as_if_nothing_had_happened(tmp_path):
-    """Two random moments of each way of training; `experiments/kill_resume.py` tries twenty."""
-    done = call("experiments.kill_resume", "--kills", 2, "--out", tmp_path / "out.csv")
+    """A random moment of each way of training; `experiments/kill_resume.py` tries twenty."""
+    done = call("experiments.kill_resume", "--kills", 1, "--out", tmp_path / "out.csv")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 runs killed, 4 identical" in done.stdout
+    assert "2 runs killed, 2 identical" in done.stdout
 
 
 def test_convert_writes_a_store_that_trains_alike(tmp_path):
@@ -337,8 +350,7 @@ def test_convert_writes_a_store_that_trains_alike(tmp_path):
     losses = []
     for name, where in (("a", source("rdf", data)), ("b", source("store", tmp_path / "store"))):
         done = train(tmp_path / name, *where, *SMALL, "--data.validation_fraction", "0")
-        if name == "a":
-            assert done.returncode == 0, done.stderr
+        assert done.returncode == 0, done.stderr
         losses.append(
             [
                 json.loads(line)["train_loss"]

@@ -198,3 +198,16 @@ def test_weights_do_not_depend_on_the_other_relations(graph):
     everything, some = init(relations), init(relations[1:3], selves=())
     assert len(some) < len(everything) and "self_loop_paper" in everything and "self_loop_paper" not in some
     chex.assert_trees_all_equal(some, {name: everything[name] for name in some})
+
+
+def test_partial_folds_combine_to_the_whole(graph):
+    """Relations and self terms may be folded in two places: their carriers add up, and none is counted twice."""
+    x = {name: jnp.asarray(matrix) for name, matrix in features(graph).items()}
+    layer, block, params = make_layer(graph, x)
+    here = layer.clone(relations=layer.relations[::2], selves=("paper", "topic"))
+    there = layer.clone(relations=layer.relations[1::2], selves=("author", "venue"))
+    whole, *parts = (part.apply(params, block, x, method="carriers") for part in (layer, here, there))
+    for node_type, expected in whole.items():
+        given = [part[node_type] for part in parts if node_type in part]
+        total = given[0] if len(given) == 1 else layer.monoid.combine(*given)
+        np.testing.assert_allclose(total, expected, rtol=1e-12, atol=1e-12)

@@ -1,0 +1,84 @@
+"""Which checkpoints are kept, and which is chosen when some are damaged."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hetjax.checkpoint import Checkpoints, Damaged
+
+
+def state(value: int):
+    return {"weights": jnp.full((3, 2), value, jnp.float32), "empty": jnp.zeros((0, 4)), "step": jnp.int32(value)}
+
+
+def saved(folder, *steps):
+    """Checkpoints of `(step, step of the best so far)`."""
+    checkpoints = Checkpoints(folder)
+    for step, best in steps:
+        checkpoints.save(step, state(step), {"best": best and {"step": best}, "note": step})
+    return checkpoints
+
+
+def steps(checkpoints):
+    return [checkpoint.step for checkpoint in checkpoints.newest_first()]
+
+
+def damage(checkpoints, step):
+    file = checkpoints.at(step).folder / "progress.json"
+    file.write_text(file.read_text() + " ")
+
+
+def test_round_trip(tmp_path):
+    checkpoints = saved(tmp_path, (7, None))
+    checkpoint, progress = checkpoints.newest_whole(pytest.fail)
+    assert progress == {"best": None, "note": 7}
+    found = checkpoint.state(state(0))
+    for name, expected in state(7).items():
+        assert found[name].dtype == expected.dtype and np.array_equal(found[name], expected)
+
+
+def test_the_last_two_and_their_best_are_kept(tmp_path):
+    assert steps(saved(tmp_path / "a", (10, None), (20, None), (30, None))) == [30, 20]
+    assert steps(saved(tmp_path / "b", (10, 10), (20, 10), (30, 10), (40, 10))) == [40, 30, 10]
+    assert steps(saved(tmp_path / "c", (10, 10), (20, 10), (30, 30))) == [30, 20, 10]
+    assert steps(saved(tmp_path / "d", (10, 10), (20, 10), (30, 30), (40, 30))) == [40, 30]
+
+
+@pytest.mark.parametrize(
+    "hurt,chosen,left", [((30,), 20, [20, 10]), ((30, 20), 10, [10]), ((10,), 30, [30, 20, 10]), ((30, 10), None, [])]
+)
+def test_damaged_checkpoints_are_passed_over(tmp_path, hurt, chosen, left):
+    checkpoints = saved(tmp_path, (10, 10), (20, 10), (30, 30))
+    for step in hurt:
+        damage(checkpoints, step)
+    said = []
+    found = checkpoints.newest_whole(said.append)
+    assert (found[0].step if found else None) == chosen
+    assert steps(checkpoints) == left
+    if chosen != 30:
+        assert (
+            f"{checkpoints.at(30).folder} is damaged: progress.json has" in said[0]
+            and "the one before it is used" in said[0]
+        )
+    else:
+        assert not said
+    assert ("the run starts anew" in said[-1]) if not left else True
+
+
+@pytest.mark.parametrize("change", ["missing", "added", "digests"])
+def test_what_was_not_written_with_a_checkpoint_is_damage(tmp_path, change):
+    checkpoint = next(saved(tmp_path, (1, None)).newest_first())
+    if change == "missing":
+        (checkpoint.folder / "progress.json").unlink()
+    elif change == "added":
+        (checkpoint.folder / "more").touch()
+    else:
+        (checkpoint.folder / "digests.json").write_text("{}")
+    with pytest.raises(Damaged, match="is missing, or was not written with it"):
+        checkpoint.verify()
+
+
+def test_what_a_killed_save_left_is_cleared(tmp_path):
+    saved(tmp_path, (1, None))
+    (tmp_path / ".2.partial" / "state").mkdir(parents=True)
+    assert steps(Checkpoints(tmp_path)) == [1] and not list(tmp_path.glob(".*"))
