@@ -21,14 +21,15 @@ from tqdm import tqdm
 
 ROOT = Path(__file__).parent.parent
 MINIBATCH = ["--sampling.mode", "minibatch"]
+HELD_OUT = ["--data.validation_fraction", "0.2", "--train.evaluate_every", "5"]
 ROWS = {
     # name: (example, further options, published R-GCN)
     "AIFB, full graph": ("aifb", [], 95.83),
     "AIFB, mini-batch": ("aifb", MINIBATCH, 95.83),
+    "AIFB, full graph, a fifth held out": ("aifb", HELD_OUT, 95.83),
     "MUTAG, full graph": ("mutag", [], 73.23),
     "MUTAG, mini-batch": ("mutag", MINIBATCH, 73.23),
     "HGB DBLP, full graph": ("dblp", [], 92.07),
-    "HGB DBLP, mini-batch": ("dblp", MINIBATCH, 92.07),
 }
 
 
@@ -83,7 +84,7 @@ def draw(results: dict[str, list[dict]], file: Path) -> None:
             label="mean" if not place else None,
         )
         axis.plot([place - 0.3, place + 0.3], [ROWS[name][2]] * 2, "k:", label="published R-GCN" if not place else None)
-    axis.set_xticks(range(len(results)), [name.replace(", ", "\n") for name in results])
+    axis.set_xticks(range(len(results)), [name.replace(", ", ",\n") for name in results])
     axis.set_ylabel("test accuracy (%)")
     axis.grid(axis="y", alpha=0.3)
     axis.legend()

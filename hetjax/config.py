@@ -61,13 +61,15 @@ class Model:
     """Model: the fold, and its size."""
 
     name: Literal["rgcn"] = "rgcn"
-    """which model"""
+    """which model: a file of hetjax/models"""
     hidden: int = 64
     """width of every layer's embeddings"""
     layers: int = 2
     """number of layers, and so of hops"""
     feature_width: int = 64
     """width of the learnable features of node types that have none"""
+    head: bool = True
+    """make logits by a linear head on the last layer's embeddings; false: by the last layer itself, as the R-GCN paper does"""
     bases: int = 0
     """basis matrices that the relations of one source width share; 0: a matrix per relation"""
     norm: Literal["none", "layer"] = "none"

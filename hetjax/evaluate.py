@@ -47,6 +47,8 @@ class Evaluator:
           features: `[nodes, width]` per input type, static or learnable, in host memory or mapped into it.
           ids: distinct.
         """
+        if not len(ids):
+            return np.empty((0, self.model.classes), np.float32)
         x, target = features, self.graph.schema.target
         for depth, types in enumerate(self.needed[1:]):
             everyone = {t: np.arange(self.graph.schema.nodes[t], dtype=np.int32) for t in types}
@@ -57,15 +59,15 @@ class Evaluator:
     def _layer(self, params, x, depth: int, node_type: str, nodes: np.ndarray) -> np.ndarray:
         plan, chunks = self._plan(node_type, nodes)
         size = max((len(chunk) for chunk in chunks), default=0)
-        out = None
-        for first, chunk in zip(np.cumsum([0, *map(len, chunks)]), chunks):
+        parts = []
+        for chunk in chunks:
             sample = self.sampler.sample({node_type: chunk}, (ALL,), (), gradients=False)
             (block,), inputs = pad_sample(plan, node_type, sample, {node_type: size}, self.graph)
             rows = {source: _gather(x[source], ids, len(sample.inputs[source])) for source, ids in inputs.items()}
-            h = np.asarray(self.embed(params, block, rows, depth=depth, node_type=node_type))
-            out = np.empty((len(nodes), h.shape[1]), h.dtype) if out is None else out
-            out[first : first + len(chunk)] = h[: len(chunk)]
-        return np.empty((0, self.model.layers[depth].features), np.float32) if out is None else out
+            h = self.embed(params, block, rows, depth=depth, node_type=node_type)
+            parts.append(np.asarray(h)[: len(chunk)])
+        width = self.model.layers[depth].features
+        return np.concatenate(parts) if parts else np.empty((0, width), np.float32)
 
     def _plan(self, node_type: str, nodes: np.ndarray) -> tuple[Plan, list[np.ndarray]]:
         """Chunks of at most `edges` edges, and capacities that hold for every one."""

@@ -280,7 +280,7 @@ def make_trainer(graph: HetGraph, config: Config) -> Trainer:
     inputs = [name for name in schema.nodes if name in schema.layer_types(model.layers)[0]]
     widths = {name: graph.features[name].shape[1] if name in graph.features else model.feature_width for name in inputs}
     learnable = {name: schema.nodes[name] for name in inputs if name not in graph.features}
-    network = rgcn.build(schema, widths, model.hidden, model.layers, model.bases, model.norm, model.dropout)
+    network = rgcn.build(schema, widths, model.hidden, model.layers, model.bases, model.norm, model.dropout, model.head)
     rate, feature_rate = config.train.learning_rate, config.train.feature_learning_rate
     adam = RowAdam(rate if feature_rate is None else feature_rate)
     return Trainer(network, optax.flatten(optax.adam(rate)), adam, widths, learnable, config.train.l2)

@@ -283,7 +283,7 @@ def test_help_is_complete():
     text = " ".join(call("hetjax.train", "--help").stdout.split())
     for name, section in {"data": Data, "model": Model, "sampling": Sampling, "train": Train}.items():
         for key in fields(section):
-            words = re.search(rf"--{name}\.{key.name} (.{{20,}}?)\(type", text)
+            words = re.search(rf"--{name}\.{key.name} (.{{12,}}?)\(type", text)
             assert words and " --" not in words[1], f"--{name}.{key.name} has no help"
     assert "--workdir" in text and "--config" in text
 

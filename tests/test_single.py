@@ -43,7 +43,7 @@ def relative_error(found, expected):
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
-@pytest.mark.parametrize("options", [{}, {"bases": 2}, {"norm": "layer"}])
+@pytest.mark.parametrize("options", [{}, {"bases": 2, "head": False}, {"norm": "layer"}])
 def test_unlimited_fanout_equals_the_whole_graph(layers, options):
     graph = random_graph(3)
     config, trainer, static = setting(graph, layers, **options)

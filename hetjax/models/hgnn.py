@@ -79,37 +79,42 @@ class Finish(nn.Module):
     """Bias, optional normalisation, ReLU and dropout: how R-GCN, and others like it, finish a node type's embeddings.
 
     Attributes:
+      logits: whether these are the logits: then there is a bias, and nothing else.
       norm: `none`, or `layer`: layer normalisation with a scale and a bias per node type.
       dropout: share of the entries that are dropped in training.
     """
 
     norm: str
     dropout: float
+    logits: bool = False
 
     @nn.compact
     def __call__(self, total: jax.Array, train: bool) -> jax.Array:
-        if self.norm == "layer":
+        if self.norm == "layer" and not self.logits:
             h = nn.LayerNorm()(total)
         else:
             h = total + jnp.expand_dims(self.param("bias", nn.initializers.zeros_init(), total.shape[-1:]), 0)
-        return nn.Dropout(self.dropout)(nn.relu(h), deterministic=not train)
+        return h if self.logits else nn.Dropout(self.dropout)(nn.relu(h), deterministic=not train)
 
 
 class HGNN(nn.Module):
-    """A stack of layers, and a linear head from the target's embeddings to class logits.
+    """A stack of layers, and a linear head from the target's embeddings to class logits, unless the last layer makes these.
 
     Attributes:
       layers: the first reads the nodes' features, the last makes embeddings of the target type alone.
       target: the node type to classify.
       classes: number of logits.
+      linear_head: whether there is a head; without one the last layer's `features` are the logits.
     """
 
     layers: tuple[Layer, ...]
     target: str
     classes: int
+    linear_head: bool = True
 
     def setup(self):
-        self.head = nn.Dense(self.classes)
+        if self.linear_head:
+            self.head = nn.Dense(self.classes)
 
     def __call__(self, blocks: tuple[Block, ...], x: Mapping[str, jax.Array], train: bool = False) -> jax.Array:
         """Logits `[targets of the last block, classes]`.
@@ -129,4 +134,4 @@ class HGNN(nn.Module):
 
     def classify(self, h: jax.Array) -> jax.Array:
         """Logits from the target's last embeddings."""
-        return self.head(h)
+        return self.head(h) if self.linear_head else h

@@ -69,12 +69,13 @@ class RGCNLayer(Layer):
 
     Attributes:
       bases: number of basis matrices per source width, or 0 for a matrix per relation.
-      norm, dropout: as in `Finish`.
+      norm, dropout, logits: as in `Finish`.
     """
 
     bases: int = 0
     norm: str = "none"
     dropout: float = 0.0
+    logits: bool = False
 
     def setup(self):
         widths = sorted({self.widths[relation.source] for relation in self.relations})
@@ -83,7 +84,7 @@ class RGCNLayer(Layer):
             r.key: RelationMean(self.features, self.shared.get(str(self.widths[r.source]))) for r in self.relations
         }
         self.self_loop = {node_type: nn.Dense(self.features, use_bias=False) for node_type in self.selves}
-        self.finishing = {node_type: Finish(self.norm, self.dropout) for node_type in self.targets}
+        self.finishing = {node_type: Finish(self.norm, self.dropout, self.logits) for node_type in self.targets}
 
     def relation(self, relation: Relation, adjacency, sources, targets):
         return self.mean[relation.key](adjacency, sources)
@@ -103,22 +104,26 @@ def build(
     bases: int = 0,
     norm: str = "none",
     dropout: float = 0.0,
+    head: bool = True,
 ) -> HGNN:
-    """An R-GCN of `layers` layers, each `hidden` wide, and a linear head.
+    """An R-GCN of `layers` layers, each `hidden` wide.
 
-    The paper's last layer makes the class logits itself; here it is as wide as the others and a head follows, as in
-    GraphStorm, so that what crosses partitions is `hidden` wide however many classes there are.
+    The paper's last layer makes the class logits itself (`head=False`). By default it is as wide as the others and a linear
+    head follows, as in GraphStorm, so that what crosses partitions is `hidden` wide however many classes there are.
 
     Args:
       schema: of the graph.
       widths: of the features, static or learnable, per node type.
       hidden, layers: size of the stack; layer `k` has the relations and types that the target needs at that depth.
       bases, norm, dropout: as in `RGCNLayer`.
+      head: whether a linear head makes the logits.
     """
     needed, stack = schema.layer_types(layers), []
     for depth in range(layers):
         targets = tuple(node_type for node_type in schema.nodes if node_type in needed[depth + 1])
         relations = tuple(relation for relation in schema.relations if relation.target in targets)
         below = {t: widths[t] if depth == 0 else hidden for t in schema.nodes if t in needed[depth]}
-        stack.append(RGCNLayer(relations, targets, targets, below, hidden, bases, norm, dropout))
-    return HGNN(tuple(stack), schema.target, schema.classes)
+        logits = depth == layers - 1 and not head
+        features = schema.classes if logits else hidden
+        stack.append(RGCNLayer(relations, targets, targets, below, features, bases, norm, dropout, logits))
+    return HGNN(tuple(stack), schema.target, schema.classes, head)
