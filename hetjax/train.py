@@ -233,7 +233,8 @@ class Run:
             "device": jax.devices()[0].device_kind,
             "versions": metrics.versions(),
         }
-        name = self.config.data.path or self.config.data.schema
+        data = self.config.data
+        name = f"a synthetic {data.schema}, scale {data.scale}" if data.format == "synthetic" else data.path
         draw_curves(self.records.all(), self.workdir.file("curves.png"), f"{self.config.model.name} on {name}")
         self.workdir.write("summary.json", json.dumps(summary, indent=1))
         return summary

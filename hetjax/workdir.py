@@ -104,10 +104,10 @@ def draw_curves(records: list[dict], file: Path, title: str) -> None:
     figure, (above, below) = pyplot.subplots(2, 1, sharex=True, figsize=(7, 6), layout="constrained")
     epochs = [record for record in records if "epoch" in record]
     for axis, name, unit in ((above, "loss", "cross-entropy"), (below, "accuracy", "accuracy")):
-        for split in ("train", "validation"):
+        for split, colour in (("train", "tab:blue"), ("validation", "tab:orange")):
             points = [(r["epoch"], r[f"{split}_{name}"]) for r in epochs if r.get(f"{split}_{name}") is not None]
             if points:
-                axis.plot(*zip(*points), marker="." if len(points) < 60 else "", label=split)
+                axis.plot(*zip(*points), color=colour, marker="." if len(points) < 60 else "", label=split)
         axis.set_ylabel(unit)
         axis.grid(alpha=0.3)
     test = next((record["test_accuracy"] for record in records if record.get("test_accuracy") is not None), None)
@@ -117,6 +117,7 @@ def draw_curves(records: list[dict], file: Path, title: str) -> None:
         if axis.get_legend_handles_labels()[0]:
             axis.legend()
     below.set_xlabel("epoch")
+    below.xaxis.get_major_locator().set_params(integer=True)
     figure.suptitle(title)
     figure.savefig(file, dpi=120)
     pyplot.close(figure)
