@@ -122,7 +122,7 @@ class Train:
     seed: int = 0
     """of weights, order, neighbours and dropout"""
     l2: float = 0.0
-    """penalty on the squares of the weights and of the learnable features that a batch reads, times this, added to the loss"""
+    """the squares of the first layer's weights and of the learnable features that a batch reads, times this, join the loss"""
     steps_per_epoch: int = 0
     """minibatch: most steps of an epoch; 0: as many as it takes to see every training node"""
     evaluate_every: int = 1

@@ -224,3 +224,16 @@ def test_quality_equals_scikit_learn():
     probability = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(found["loss"], log_loss(labels, probability, labels=range(6)), rtol=1e-6)
     assert set(metrics.quality(logits[:0], labels[:0]).values()) == {None}
+
+
+def test_the_penalty_is_on_the_first_layer_and_what_it_reads():
+    graph = random_graph(3)
+    _, trainer, static = setting(graph)
+    state, (drawn,) = trainer.init(0), WholeGraph(graph, 2).epoch(0)
+    learned = {name: table.rows for name, table in state.tables.items()}
+    plain = trainer.loss(state.params, learned, static, drawn.batch)
+    squares = sum(
+        float((np.asarray(leaf) ** 2).sum()) for leaf in jax.tree.leaves((state.params["params"]["layers_0"], learned))
+    )
+    found = trainer._replace(l2=0.01).loss(state.params, learned, static, drawn.batch)
+    np.testing.assert_allclose(found - plain, 0.01 * squares, rtol=1e-4)

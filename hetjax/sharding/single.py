@@ -60,8 +60,9 @@ class Trainer(NamedTuple):
     def loss(self, params, learned, static, batch: Batch, dropout: jax.Array | None = None) -> jax.Array:
         """Mean softmax cross-entropy over the batch's seeds, and the penalty if there is one.
 
-        The penalty is `l2` times the sum of squares of the weights and of the rows in `learned`: as in the R-GCN paper's
-        code, except that a mini-batch pulls only at the learnable features that it reads.
+        The penalty is `l2` times the sum of squares of the first layer's weights and of the rows in `learned`. The R-GCN
+        paper's code penalises the first layer alone; its input is one-hot, so these are what its weights are here. A
+        mini-batch pulls only at the learnable features that it reads.
 
         Args:
           params: the model's weights.
@@ -77,7 +78,8 @@ class Trainer(NamedTuple):
         loss = jnp.sum(jnp.where(batch.weights > 0, losses, 0)) / jnp.sum(batch.weights)
         if not self.l2:
             return loss
-        return loss + self.l2 * sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves((params, learned)))
+        penalised = jax.tree.leaves((params["params"]["layers_0"], learned))
+        return loss + self.l2 * sum(jnp.sum(jnp.square(leaf)) for leaf in penalised)
 
     def gradients(self, state: TrainState, static, batch: Batch, dropout: jax.Array | None = None):
         """The loss, and its gradients with respect to the weights and to the rows of `state.tables` that the batch reads."""
