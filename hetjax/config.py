@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
@@ -167,7 +168,15 @@ class Parser(ArgumentParser):
     """A command line whose errors are one line that names the nearest known option."""
 
     def error(self, message: str, ex: Exception | None = None) -> None:
-        raise InputError(" ".join(str(message).split()))
+        text = " ".join(str(message).split())
+        found = re.fullmatch(
+            r'Parser key "(?P<key>[^"]+)": Expected an? (?P<kind>.+?)\. Got value: (?P<value>.*)', text
+        )
+        if found:
+            kind = found["kind"].replace("typing.Literal", "one of ").removeprefix("<class '").removesuffix("'>")
+            kind = "a list such as [25,20], without spaces or in quotes" if kind == "tuple" else kind
+            text = f"{found['key']} is {found['value']}, and should be {kind}"
+        raise InputError(text)
 
 
 def parse(
@@ -191,7 +200,7 @@ def parse(
     usage = f"{prog} [--config FILE.yaml] {wanted} [--section.key VALUE ...]"
     parser = Parser(prog=prog, usage=usage, description=description, allow_abbrev=False)
     parser.add_argument(
-        "--config", action="config", help="a YAML file of sections and keys; options after it override it"
+        "--config", action="config", help="a YAML file of sections and keys; options override it, wherever it stands"
     )
     for name, text in paths.items():
         parser.add_argument(f"--{name}", required=True, help=text)
@@ -199,17 +208,25 @@ def parse(
         parser.add_argument(f"--{name}", type=section, default=section())
     known = [f"{name}.{key.name}" for name, section in sections.items() for key in fields(section)]
     _check_options(arguments, [*paths, "config", "help", "print_config", *sections, *known])
-    for file in _config_files(arguments):
-        _check_file(file, sections)
-    made = parser.instantiate(parser.parse_args(list(arguments)))
+    files, options = _split_config(arguments)
+    for file in files:
+        _check_file(Path(file), sections)
+    made = parser.instantiate(parser.parse_args([*(f"--config={file}" for file in files), *options]))
     return {name: made[name] for name in sections}, {name: made[name] for name in paths}
 
 
-def _config_files(arguments: Sequence[str]) -> list[Path]:
-    following = [value for option, value in itertools.pairwise(arguments) if option == "--config"]
-    return [
-        Path(name) for name in [*following, *(a[len("--config=") :] for a in arguments if a.startswith("--config="))]
-    ]
+def _split_config(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The files given by `--config`, and the other arguments."""
+    files, others, rest = [], [], list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        if argument == "--config" and rest:
+            files.append(rest.pop(0))
+        elif argument.startswith("--config="):
+            files.append(argument.removeprefix("--config="))
+        else:
+            others.append(argument)
+    return files, others
 
 
 def _check_options(arguments: Sequence[str], known: list[str]) -> None:
@@ -273,5 +290,5 @@ def run_command(main, arguments: Sequence[str] | None = None) -> None:
         print(f"hetjax: error: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
-        print("hetjax: stopped; the same command continues", file=sys.stderr)
+        print("hetjax: stopped; the same command continues from the last checkpoint, if there is one", file=sys.stderr)
         sys.exit(130)

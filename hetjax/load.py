@@ -26,6 +26,8 @@ def load(data: Data) -> HetGraph:
             if DATA_FOLDER in os.environ
             else f"; {DATA_FOLDER}, the folder that a relative data.path lies in, is not set"
         )
+        if not hint and os.path.exists(data.path):
+            hint = f"; a relative data.path lies in {DATA_FOLDER}: write {os.path.abspath(data.path)} for the one that is here"
         raise InputError(f"{path}: no such file or folder{hint}")
     if data.format == "store":
         graph = store.open(path)

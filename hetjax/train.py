@@ -95,6 +95,8 @@ class Run:
             raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
         self.batches = make_batches(self.graph, config, frozenset(self.trainer.learnable), self.progress.capacities)
         workdir.claim()  # nothing was written before this line
+        counts = f"{sum(self.graph.schema.nodes.values()):,} nodes of {len(self.graph.schema.nodes)} types"
+        print(f"graph: {counts}, {self.graph.edges:,} edges of {len(self.graph.schema.relations)} relations; compiling")
         self.records = metrics.Records(workdir.file("metrics.jsonl"), self.progress.metrics_bytes)
         self.abstract = on_device(jax.eval_shape(self.trainer.init, self.seed))
         self.step = jax.jit(self.trainer.step, donate_argnums=0)
@@ -183,7 +185,7 @@ class Run:
         self.compiling += programs > 0
         if self.compiling == PATIENCE and programs:
             bar.write(
-                f"{PATIENCE} epochs compiled new programs, because batches kept growing; a smaller sampling.fanout varies less"
+                f"{PATIENCE} epochs compiled new programs, because batches kept growing; for a small graph try --sampling.mode full"
             )
 
     def evaluate(self, split: str) -> dict[str, float]:
@@ -236,7 +238,7 @@ class Run:
         data = self.config.data
         name = f"a synthetic {data.schema}, scale {data.scale}" if data.format == "synthetic" else data.path
         draw_curves(self.records.all(), self.workdir.file("curves.png"), f"{self.config.model.name} on {name}")
-        self.workdir.write("summary.json", json.dumps(summary, indent=1))
+        self.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
         return summary
 
 
@@ -307,20 +309,23 @@ def make_batches(graph: HetGraph, config: Config, learnable: frozenset[str], cap
 
 def report(summary: dict, workdir: Workdir) -> None:
     """Print the results, and where to look next."""
+    validation = summary["validation_accuracy"]
+    chosen = "the last" if validation is None else f"chosen by its validation accuracy, {_percent(validation)}"
+    laps = {name: value for name, value in summary["milliseconds_per_step"].items() if value >= 0.05}
+    parts = ", ".join(f"{name} {value:.1f}" for name, value in laps.items()) or "none was trained by this process"
+    peak = summary["peak_memory_bytes"] / 2**20
     print(
-        f"test accuracy {_percent(summary['test_accuracy'])}, macro-F1 {_percent(summary['test_macro_f1'])}, from epoch {summary['epoch']}"
-        f" (validation accuracy {_percent(summary['validation_accuracy'])})"
+        f"took {summary['seconds']:.1f} s, peak memory {peak:.0f} MiB, {summary['compiled_programs']} compiled programs"
     )
-    parts = ", ".join(f"{name} {value:.1f}" for name, value in summary["milliseconds_per_step"].items())
-    print(
-        f"{summary['seconds']:.1f} s, {summary['peak_memory_bytes'] / 2**20:.0f} MiB at most, {summary['compiled_programs']} compiled programs"
-    )
-    print(f"a step's median milliseconds: {parts or 'none was trained by this process'}")
+    print(f"median milliseconds of a step: {parts}")
+    scores = f"test accuracy {_percent(summary['test_accuracy'])}, macro-F1 {_percent(summary['test_macro_f1'])}"
+    print(f"{scores} (epoch {summary['epoch']}, {chosen})")
     print(f"written to {workdir.path}: summary.json, metrics.jsonl, curves.png, config.yaml, checkpoints/")
-    print(
-        "try next: look at curves.png; change any choice (--help lists them) with another --workdir, such as --model.hidden 128 or"
-        " --sampling.mode full; train a real graph (examples/aifb.yaml), or your own (--data.format)"
-    )
+    if workdir.config["data"]["format"] == "synthetic":
+        print(
+            "try next, each with a --workdir of its own: the whole graph at every step (--sampling.mode full --train.epochs 50),"
+        )
+        print("  a real graph (examples/aifb.yaml), your own (--data.format), or any other choice (--help lists them)")
 
 
 def _line(record: dict) -> str:

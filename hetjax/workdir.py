@@ -112,7 +112,7 @@ def draw_curves(records: list[dict], file: Path, title: str) -> None:
         axis.grid(alpha=0.3)
     test = next((record["test_accuracy"] for record in records if record.get("test_accuracy") is not None), None)
     if test is not None:
-        below.axhline(test, color="black", linestyle=":", label=f"test of the epoch chosen: {test:.3f}")
+        below.axhline(test, color="black", linestyle=":", label=f"test, read once at the end: {test:.3f}")
     for axis in (above, below):
         if axis.get_legend_handles_labels()[0]:
             axis.legend()

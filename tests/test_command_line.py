@@ -229,7 +229,8 @@ BAD_OPTIONS = {
     "no file": (["--config", "none.yaml"], None, "none.yaml: No such file"),
     "fanout": (["--model.layers", "3"], None, "sampling.fanout [25, 20] has 2 numbers != 3 of model.layers"),
     "fanout of zero": (["--sampling.fanout", "[0, 3]"], None, "sampling.fanout is [0, 3], and must be"),
-    "not a number": (["--train.epochs", "many"], None, "train.epochs"),
+    "not a number": (["--train.epochs", "many"], None, "train.epochs is many, and should be int"),
+    "not a list": (["--sampling.fanout", "25"], None, "sampling.fanout is 25, and should be a list such as [25,20]"),
     "negative": (["--train.epochs", "-1"], None, "train.epochs is -1, and must be at least 1"),
     "not a choice": (["--sampling.mode", "half"], None, "sampling.mode"),
     "no value": (["--train.epochs"], None, "train.epochs"),
@@ -271,7 +272,7 @@ def test_relative_paths_lie_in_the_data_folder(graph_store, tmp_path):
 
 def test_options_override_the_file(graph_store, tmp_path):
     (tmp_path / "c.yaml").write_text(yaml.safe_dump({"train": {"epochs": 7, "seed": 5}, "model": {"hidden": 3}}))
-    done = train(tmp_path / "run", "--config", tmp_path / "c.yaml", *on(graph_store))
+    done = train(tmp_path / "run", *on(graph_store), "--config", tmp_path / "c.yaml")
     assert done.returncode == 0, done.stderr
     config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert (config["train"]["epochs"], config["train"]["seed"], config["model"]["hidden"]) == (3, 5, 8)

@@ -130,7 +130,8 @@ def _read_info(folder) -> tuple[list[str], list[tuple[str, int, int]]]:
         NotImplementedError,
         RuntimeError,
     ) as error:
-        raise InputError(f"{file}: {type(error).__name__}: {error}") from None
+        why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+        raise InputError(f"{file}: {why}; is this the benchmark's text form?") from None
     for given, what in ((type_names, "node types"), (links, "relations")):
         if len(set(given)) != len(given):
             raise InputError(f"{file}: {len(given)} {what}, of which {len(set(given))} have names of their own")
