@@ -76,6 +76,15 @@ def run_killed(mode: str, workdir: Path, moment: float) -> str | None:
     return f"step {saved[-1]}" if saved else "training" if written else "start-up"
 
 
+def write(file: Path, rows: list[dict]) -> None:
+    """The table so far."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with open(file, "w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20, help="random moments per way of training")
@@ -103,13 +112,9 @@ def main() -> None:
                             bar.write(f"{mode} killed after {moment:.2f} s: {line}")
                         row = {"mode": mode, "killed_after_seconds": round(moment, 2), "had_saved": saved}
                         rows.append(row | {"differences": len(wrong)})
+                        write(options.out, rows)
                         bar.update()
                     shutil.rmtree(workdir)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    with open(options.out, "w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
     failed = sum(row["differences"] > 0 for row in rows)
     midway = sum(row["had_saved"].startswith("step") for row in rows)
     print(

@@ -1,6 +1,5 @@
 """The configuration of a run: frozen dataclasses, a line of help per field, checked when made."""
 
-import itertools
 import os
 import re
 import sys
