@@ -201,10 +201,10 @@ BAD_DATA = {
 def test_bad_data_is_one_line_and_status_2_and_nothing_written(tmp_path, name):
     arguments, message = BAD_DATA[name]
     done = train(tmp_path / "run", *arguments(tmp_path))
-    one_line_and_nothing_written(done, message, tmp_path / "run")
+    assert_one_line_and_nothing_written(done, message, tmp_path / "run")
 
 
-def one_line_and_nothing_written(done, message: str, workdir: Path):
+def assert_one_line_and_nothing_written(done, message: str, workdir: Path):
     assert done.returncode == 2, done.stderr
     assert done.stderr.count("\n") == 1 and done.stderr.startswith("hetjax: error: ") and message in done.stderr, (
         done.stderr
@@ -244,7 +244,7 @@ def test_bad_options_are_one_line_and_status_2_and_nothing_written(tmp_path, nam
     if text is not None:
         (tmp_path / "c.yaml").write_text(text)
         arguments = ["--config", tmp_path / "c.yaml", *arguments]
-    one_line_and_nothing_written(train(tmp_path / "run", *arguments), message, tmp_path / "run")
+    assert_one_line_and_nothing_written(train(tmp_path / "run", *arguments), message, tmp_path / "run")
 
 
 def test_workdir_is_needed():

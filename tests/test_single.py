@@ -112,7 +112,7 @@ def poison(batch, graph):
     """Garbage wherever a batch is padded."""
     rng = np.random.default_rng(0)
 
-    def spoil(edges, targets):
+    def spoil(edges):
         count = int(edges.indptr[-1])
         garbage = rng.integers(-(2**31), 2**31 - 1, len(edges.indices), np.int32)
         keep = np.arange(len(edges.indices)) < count
@@ -122,7 +122,7 @@ def poison(batch, graph):
         return edges._replace(**changed)
 
     blocks = tuple(
-        block._replace(adjacency={key: spoil(edges, 0) for key, edges in block.adjacency.items()})
+        block._replace(adjacency={key: spoil(edges) for key, edges in block.adjacency.items()})
         for block in batch.blocks
     )
     empty = np.asarray(batch.weights) == 0

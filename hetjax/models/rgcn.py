@@ -10,7 +10,7 @@ from hetjax.graph.schema import Relation, Schema
 from hetjax.models.hgnn import HGNN, Finish, Layer
 from hetjax.models.segment import degree, neighbour_sum
 
-EDGE_COST = 8  # multiplications in the time that a sum over edges takes to move one number
+EDGE_COST = 8  # multiplications in the time that a sum over edges takes to move one number: a guess, not measured
 
 
 class Bases(nn.Module):
