@@ -1,1 +1,12 @@
 """hetjax: exact, fast training of heterogeneous graph neural networks in JAX."""
+
+__all__ = ["HGNN"]
+
+
+def __getattr__(name: str):
+    """The public face, imported when it is used, so that `hetjax.graph` and its like start without jax."""
+    if name == "HGNN":
+        from hetjax.models.hgnn import HGNN
+
+        return HGNN
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -60,8 +60,8 @@ class Data:
 class Model:
     """Model: the fold, and its size."""
 
-    name: Literal["rgcn"] = "rgcn"
-    """which model: a file of hetjax/models"""
+    name: str = "rgcn"
+    """which model: rgcn, rgat, hgt, or one of your own as MODULE:NAME, an importable module's `hetjax.HGNN` or layer"""
     hidden: int = 64
     """width of every layer's embeddings"""
     layers: int = 2
@@ -71,17 +71,31 @@ class Model:
     head: bool = True
     """make logits by a linear head on the last layer's embeddings; false: by the last layer itself, as the R-GCN paper does"""
     bases: int = 0
-    """basis matrices that the relations of one source width share; 0: a matrix per relation"""
+    """rgcn: basis matrices that the relations of one source width share; 0: a matrix per relation"""
+    one_hot: bool = False
+    """rgcn: features of featureless types are one-hot, so that the first layer's matrices have a row per node, as in the R-GCN paper"""
+    heads: int = 4
+    """rgat, hgt: attention heads, which share model.hidden"""
+    softmax: Literal["joint", "relation"] = "joint"
+    """hgt: softmax over all in-edges of all relations, as the paper, or within each relation, as DGL and GraphStorm"""
     norm: Literal["none", "layer"] = "none"
     """normalisation of every layer's embeddings, per node type"""
+    residual: bool = False
+    """rgcn, rgat: add a node's embedding of the layer below, where that has the same width"""
     dropout: float = 0.0
     """share of every layer's embeddings that is dropped in training"""
+    input_dropout: float = 0.0
+    """share of the features that is dropped in training"""
+    attention_dropout: float = 0.0
+    """rgat, hgt: share of the attention weights that is dropped in training"""
 
     def __post_init__(self):
         for name, most in (("hidden", MOST_WIDTH), ("layers", 64), ("feature_width", MOST_WIDTH)):
             _require(1 <= getattr(self, name) <= most, f"model.{name}", getattr(self, name), f"in 1..{most}")
         _require(0 <= self.bases <= MOST_WIDTH, "model.bases", self.bases, f"in 0..{MOST_WIDTH}")
-        _require(0 <= self.dropout < 1, "model.dropout", self.dropout, "in [0, 1)")
+        _require(1 <= self.heads <= MOST_WIDTH, "model.heads", self.heads, f"in 1..{MOST_WIDTH}")
+        for name in ("dropout", "input_dropout", "attention_dropout"):
+            _require(0 <= getattr(self, name) < 1, f"model.{name}", getattr(self, name), "in [0, 1)")
 
 
 @dataclass(frozen=True)

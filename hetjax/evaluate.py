@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.models.hgnn import HGNN
+from hetjax.models.hgnn import Stack
 from hetjax.sampling.blocks import Plan, edges_of, pad_sample, rows_of
 from hetjax.sampling.sampler import ALL, Sampler
 
@@ -28,7 +28,7 @@ class Evaluator:
       edges: most edges of a chunk; a single node with more is a chunk of its own.
     """
 
-    def __init__(self, model: HGNN, graph: HetGraph, edges: int):
+    def __init__(self, model: Stack, graph: HetGraph, edges: int):
         self.model, self.graph, self.sampler = model, graph, Sampler(graph)
         self.needed = graph.schema.layer_types(len(model.layers))
         self.edges = edges

@@ -20,14 +20,19 @@ def quality(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
 
     Args:
       logits: `[nodes, classes]`.
-      labels: class ids `[nodes]`.
+      labels: class ids `[nodes]`, or 0 and 1 `[nodes, classes]` where a node may have several labels: each whose logit is
+        above 0 is then predicted.
 
     Returns:
-      `loss`: mean softmax cross-entropy. `accuracy`. `micro_f1`: equal to the accuracy where a node has one class.
-      `macro_f1`: mean over the classes that occur, among labels or predictions, of each one's F1. None of each for no nodes.
+      `loss`: mean softmax cross-entropy; with several labels, sigmoid cross-entropy, a node's being the mean over classes.
+      `accuracy`: share of nodes whose label, or whole set of labels, is right. `micro_f1`: over all pairs of a node and a
+      label; equal to the accuracy where a node has one class. `macro_f1`: mean over the classes that occur, among labels or
+      predictions, of each one's F1. Both are 0 where no class occurs. None of each for no nodes.
     """
     if not len(labels):
         return dict.fromkeys(("loss", "accuracy", "micro_f1", "macro_f1"))
+    if labels.ndim == 2:
+        return _multilabel_quality(logits, labels != 0)
     shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
     losses = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
     predicted = logits.argmax(axis=1)
@@ -37,6 +42,21 @@ def quality(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     accuracy = float(hits.sum() / len(labels))
     macro = float(np.mean(2 * hits[found > 0] / found[found > 0]))
     return {"loss": float(losses.mean()), "accuracy": accuracy, "micro_f1": accuracy, "macro_f1": macro}
+
+
+def _multilabel_quality(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    wide = logits.astype(np.float64)
+    losses = np.logaddexp(0, np.where(labels, -wide, wide))
+    predicted = logits > 0
+    hits = (predicted & labels).sum(axis=0)
+    found = predicted.sum(axis=0) + labels.sum(axis=0)
+    occur = found > 0
+    return {
+        "loss": float(losses.mean()),
+        "accuracy": float((predicted == labels).all(axis=1).mean()),
+        "micro_f1": float(2 * hits.sum() / found.sum()) if occur.any() else 0.0,
+        "macro_f1": float(np.mean(2 * hits[occur] / found[occur])) if occur.any() else 0.0,
+    }
 
 
 class ProgramCounter:

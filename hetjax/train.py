@@ -9,23 +9,24 @@ import math
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 import optax
 from tqdm import tqdm
 
-from hetjax import metrics
-from hetjax.cache.tables import RowAdam
+from hetjax import metrics, models
+from hetjax.cache.tables import RowAdam, Shape
 from hetjax.checkpoint import Checkpoint, Checkpoints, parameters
 from hetjax.config import Config, Data, Model, Sampling, Train, as_dict, parse, run_command
 from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
-from hetjax.models import rgcn
+from hetjax.models import hgnn
 from hetjax.sampling.loader import MiniBatches, WholeGraph
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.single import Trainer, TrainState
@@ -280,13 +281,31 @@ class Clock:
 def make_trainer(graph: HetGraph, config: Config) -> Trainer:
     """Model and optimizers for a graph."""
     model, schema = config.model, graph.schema
-    inputs = [name for name in schema.nodes if name in schema.layer_types(model.layers)[0]]
-    widths = {name: graph.features[name].shape[1] if name in graph.features else model.feature_width for name in inputs}
-    learnable = {name: schema.nodes[name] for name in inputs if name not in graph.features}
-    network = rgcn.build(schema, widths, model.hidden, model.layers, model.bases, model.norm, model.dropout, model.head)
+    features = {name: matrix.shape[1] for name, matrix in graph.features.items()}
+    network = hgnn.build(models.find(model.name), schema, features, **model_options(model))
+    first = network.layers[0]
+    learnable = {
+        name: Shape(schema.nodes[name], first.widths[name], first.learnable_scale(name, schema.nodes[name]))
+        for name in first.learned
+    }
     rate, feature_rate = config.train.learning_rate, config.train.feature_learning_rate
     adam = RowAdam(rate if feature_rate is None else feature_rate)
-    return Trainer(network, optax.flatten(optax.adam(rate)), adam, widths, learnable, config.train.l2)
+    return Trainer(network, optax.flatten(optax.adam(rate)), adam, first.widths, learnable, config.train.l2)
+
+
+def model_options(model: Model) -> dict[str, Any]:
+    """The configuration's keys that the model has.
+
+    Raises:
+      InputError: a key is set that it does not have.
+    """
+    always = {"hidden", "layers", "feature_width", "head", "input_dropout"}
+    known = always | hgnn.takes(models.find(model.name))
+    for key in fields(Model):
+        value = getattr(model, key.name)
+        if key.name not in known | {"name"} and value != key.default:
+            raise InputError(f"model.{key.name} is {value}, and model {model.name} has no such option")
+    return {key.name: getattr(model, key.name) for key in fields(Model) if key.name in known}
 
 
 def on_device(abstract: TrainState) -> TrainState:

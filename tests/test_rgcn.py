@@ -68,7 +68,7 @@ def make_layer(graph, x, bases=0, width=4):
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 def test_layer_equals_the_papers_equation(monkeypatch, bases, first, seed):
-    monkeypatch.setattr(rgcn, "_multiply_first", lambda *_: first)
+    monkeypatch.setattr(rgcn, "multiply_first", lambda *_: first)
     graph = random_graph(seed)
     x = features(graph, seed)
     layer, block, params = make_layer(graph, x, bases)
@@ -100,9 +100,9 @@ def test_both_orders_are_chosen():
     wide, narrow = jnp.zeros((100, 64)), jnp.zeros((100, 8))
     few = Adjacency(jnp.zeros(11, jnp.int32), jnp.zeros(50, jnp.int32))
     many = Adjacency(jnp.zeros(1001, jnp.int32), jnp.zeros(50, jnp.int32))
-    assert not rgcn._multiply_first(few, wide, 64)
-    assert rgcn._multiply_first(many, wide, 64)
-    assert not rgcn._multiply_first(few, narrow, 64)
+    assert not segment.multiply_first(few, wide, 64)
+    assert segment.multiply_first(many, wide, 64)
+    assert not segment.multiply_first(few, narrow, 64)
 
 
 def poisoned(adjacency: Adjacency, targets: int, sources: int, edges: int, value: int) -> Adjacency:
@@ -110,8 +110,9 @@ def poisoned(adjacency: Adjacency, targets: int, sources: int, edges: int, value
     padded = pad_adjacency(adjacency, targets, sources, edges)
     count = len(adjacency.indices)
     indices, reverse = padded.indices.copy(), padded.reverse_indices.copy()
-    indices[count:], reverse[count:] = value, value
-    return padded._replace(indices=indices, reverse_indices=reverse)
+    edges = padded.reverse_edges.copy()
+    indices[count:], reverse[count:], edges[count:] = value, value, value
+    return padded._replace(indices=indices, reverse_indices=reverse, reverse_edges=edges)
 
 
 @pytest.mark.parametrize("value", [2**31 - 1, -1, -(2**31), 3])

@@ -36,9 +36,23 @@ class RowAdam(NamedTuple):
     epsilon: float = 1e-8
 
 
-def create(key: jax.Array, nodes: int, width: int) -> Table:
-    """A table of normal rows of unit norm in expectation, its moments and counts zero."""
-    rows = jax.random.normal(key, (nodes, width), jnp.float32) * width**-0.5
+class Shape(NamedTuple):
+    """What a table is created from.
+
+    Attributes:
+      nodes, width: rows and columns.
+      scale: standard deviation of the entries.
+    """
+
+    nodes: int
+    width: int
+    scale: float
+
+
+def create(key: jax.Array, shape: Shape) -> Table:
+    """A table of normal entries, its moments and counts zero."""
+    nodes, width, scale = shape
+    rows = jax.random.normal(key, (nodes, width), jnp.float32) * scale
     return Table(rows, jnp.zeros_like(rows), jnp.zeros_like(rows), jnp.zeros(nodes, jnp.int32))
 
 
@@ -68,8 +82,6 @@ def update(table: Table, ids: jax.Array | None, gradient: jax.Array, adam: RowAd
     return Table(*(old.at[ids].set(new, mode="drop", unique_indices=True) for old, new in zip(table, updated)))
 
 
-def create_all(key: jax.Array, nodes: Mapping[str, int], width: int) -> dict[str, Table]:
+def create_all(key: jax.Array, shapes: Mapping[str, Shape]) -> dict[str, Table]:
     """One table per node type, each from a key of its own name, so that a type's rows do not depend on the other types."""
-    return {
-        name: create(jax.random.fold_in(key, zlib.crc32(name.encode())), count, width) for name, count in nodes.items()
-    }
+    return {name: create(jax.random.fold_in(key, zlib.crc32(name.encode())), shape) for name, shape in shapes.items()}

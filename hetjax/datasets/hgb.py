@@ -1,10 +1,11 @@
 """The text form of the Heterogeneous Graph Benchmark (Lv et al., KDD 2021), from a folder or its zip.
 
 `node.dat`: id, name, type and, optionally, comma-separated features. `link.dat`: source, target, relation, weight.
-`label.dat` and `label.dat.test`: id, name, type, class. `info.dat`: JSON with the names of types and relations.
-Columns are separated by tabs. Weights are not read: in the benchmark's graphs all are 1, and R-GCN knows none.
+`label.dat` and `label.dat.test`: id, name, type, class or comma-separated classes; where any line has several, every node
+of the target type may. `info.dat`: JSON with the names of types and relations. Columns are separated by tabs. Weights are not read: in the benchmark's graphs all are 1, and R-GCN knows none.
 """
 
+import itertools
 import json
 import zipfile
 import zlib
@@ -39,17 +40,17 @@ def read(path: str | Path, validation_fraction: float = 0.2, split_seed: int = 0
     for number in range(len(type_names)):
         local[node_type == number] = np.arange(counts[number])
     edges = _read_links(folder / "link.dat", links, type_names, node_type, local)
-    training, train_class, target = _read_labels(folder / "label.dat", node_type)
-    test, test_class, _ = _read_labels(folder / "label.dat.test", node_type, target)
-    labels = np.full(counts[target], UNLABELLED, np.int32)
-    labels[local[training]], labels[local[test]] = train_class, test_class
+    training, train_classes, target = _read_labels(folder / "label.dat", node_type)
+    test, test_classes, _ = _read_labels(folder / "label.dat.test", node_type, target)
+    classes = [*train_classes, *test_classes]
+    labels = _label_array(counts[target], local[np.concatenate([training, test])], classes)
     train, validation = hold_out(local[training], validation_fraction, split_seed)
     splits = {"train": train, "validation": validation, "test": local[test]}
     schema = Schema(
         {name: int(counts[number]) for number, name in enumerate(type_names)},
         tuple(edges),
         type_names[target],
-        int(labels.max()) + 1,
+        1 + max(map(max, classes)),
     )
     return build(
         schema, edges, {type_names[number]: matrix for number, matrix in features.items()}, labels, splits, str(path)
@@ -197,8 +198,8 @@ def _read_links(
     return edges
 
 
-def _read_labels(file, node_type: np.ndarray, target: int | None = None) -> tuple[np.ndarray, np.ndarray, int]:
-    """Global node ids, their classes, and the type that they are of."""
+def _read_labels(file, node_type: np.ndarray, target: int | None = None) -> tuple[np.ndarray, list[list[int]], int]:
+    """Global node ids, the classes of each, and the type that they are of."""
     nodes, classes = [], []
     for line, cells in _rows(file, (4,)):
         node = _integer(cells[0], file, line, "node id", len(node_type))
@@ -207,10 +208,26 @@ def _read_labels(file, node_type: np.ndarray, target: int | None = None) -> tupl
             raise InputError(
                 f"{file}: line {line}: node {node} is of type {node_type[node]} != {target} of the labels before"
             )
-        if "," in cells[3]:
-            raise InputError(f"{file}: line {line}: classes {cells[3]!r}, and a node has one class")
+        known = [_integer(cell, file, line, "class", 2**15) for cell in cells[3].split(",")]
+        for number in known:
+            if known.count(number) > 1:
+                raise InputError(f"{file}: line {line}: class {number} is given {known.count(number)} times")
         nodes.append(node)
-        classes.append(_integer(cells[3], file, line, "class", 2**15))
+        classes.append(known)
     if target is None:
         raise InputError(f"{file}: no labels")
-    return np.array(nodes, np.int64), np.array(classes, np.int32), target
+    return np.array(nodes, np.int64), classes, target
+
+
+def _label_array(count: int, nodes: np.ndarray, classes: list[list[int]]) -> np.ndarray:
+    """Labels as in `HetGraph`, of `count` nodes: a matrix if any of `nodes` has several of the `classes`."""
+    numbers = [len(known) for known in classes]
+    flat = np.array(list(itertools.chain.from_iterable(classes)), np.int32)
+    if max(numbers) == 1:
+        labels = np.full(count, UNLABELLED, np.int32)
+        labels[nodes] = flat
+    else:
+        labels = np.full((count, flat.max() + 1), UNLABELLED, np.int8)
+        labels[nodes] = 0
+        labels[np.repeat(nodes, numbers), flat] = 1
+    return labels

@@ -27,7 +27,9 @@ class HetGraph:
       relations: the edges of every relation of the schema; an empty relation has a CSC without indices.
       features: matrix of numbers `[nodes, width]` per node type, each of its own width and dtype; a type that is absent has
         none, and a model learns its features.
-      labels: int32 `[nodes of the target type]`, class ids, `-1` where there is no label.
+      labels: int32 `[nodes of the target type]`, class ids, `-1` where there is no label; or, where a node may have several
+        labels, int8 `[nodes of the target type, classes]`, 1 for each that it has and 0 for the others, a row of `-1` where
+        nothing is known. A row of zeros is a node known to have no label, and counts as labelled.
       splits: for each of `train`, `validation`, `test` the ids of labelled target nodes; int32, sorted, disjoint.
     """
 
@@ -52,6 +54,15 @@ class HetGraph:
         yield from self.splits.values()
 
     @property
+    def multilabel(self) -> bool:
+        """Whether a node may have several labels."""
+        return self.labels.ndim == 2
+
+    def labelled(self, ids: np.ndarray) -> np.ndarray:
+        """For each of the target nodes `ids`, whether its label is known: bool, of the shape of `ids`."""
+        return (self.labels[ids, 0] if self.multilabel else self.labels[ids]) != UNLABELLED
+
+    @property
     def nbytes(self) -> int:
         return sum(array.nbytes for array in self.arrays())
 
@@ -73,7 +84,8 @@ def build(
     Args:
       schema: what the graph is to contain.
       edges: `(source ids, target ids)` per relation of the schema; a relation that is absent is empty.
-      features, labels, splits: as in `HetGraph`; splits need not be sorted, and one that is absent is empty.
+      features, labels, splits: as in `HetGraph`; labels `[nodes, classes]` may be of any integer type or bool, splits need
+        not be sorted, and one that is absent is empty.
       where: the file or folder to name in an error.
 
     Raises:
@@ -94,7 +106,11 @@ def build(
         if name not in relations:
             raise InputError(f"{where}: edges of relation {name}, which the schema does not have")
     splits = {name: np.sort(np.asarray(splits.get(name, empty))).astype(np.int32) for name in SPLITS}
-    graph = HetGraph(schema, relations, features, np.asarray(labels, np.int32), splits)
+    labels = np.asarray(labels)
+    if labels.ndim == 2:
+        _check_label_matrix(labels, schema, where)  # before int8 wraps a wrong value into a right one
+    labels = np.ascontiguousarray(labels, np.int8) if labels.ndim == 2 else np.asarray(labels, np.int32)
+    graph = HetGraph(schema, relations, features, labels, splits)
     check(graph, where, sorted_edges=True)
     return graph
 
@@ -125,8 +141,15 @@ def check(graph: HetGraph, where: str = "graph", sorted_edges: bool = False) -> 
 
 def check_labels(graph: HetGraph, where: str = "graph") -> None:
     """Raise an InputError for the first label or entry of a split that is wrong."""
-    schema = graph.schema
-    labels, count = graph.labels, schema.nodes[schema.target]
+    if graph.multilabel:
+        _check_label_matrix(graph.labels, graph.schema, where)
+    else:
+        _check_label_vector(graph.labels, graph.schema, where)
+    _check_splits(graph, where)
+
+
+def _check_label_vector(labels: np.ndarray, schema: Schema, where: str) -> None:
+    count = schema.nodes[schema.target]
     if labels.shape != (count,):
         raise InputError(f"{where}: labels of shape {labels.shape} != {count} nodes of type {schema.target!r}")
     wrong = np.flatnonzero((labels < UNLABELLED) | (labels >= schema.classes))
@@ -134,7 +157,26 @@ def check_labels(graph: HetGraph, where: str = "graph") -> None:
         raise InputError(
             f"{where}: label {labels[wrong[0]]} of {schema.target!r} node {wrong[0]} is outside 0..{schema.classes - 1}"
         )
-    _check_splits(graph, where)
+
+
+def _check_label_matrix(labels: np.ndarray, schema: Schema, where: str) -> None:
+    count, classes = schema.nodes[schema.target], schema.classes
+    if labels.shape != (count, classes):
+        raise InputError(
+            f"{where}: labels of shape {labels.shape} != {count} nodes of type {schema.target!r} and {classes} classes"
+        )
+    if labels.dtype.kind not in "iub":
+        raise InputError(f"{where}: labels [nodes, classes] are {labels.dtype}, and may be integers or bool")
+    rows = max(1, 2**24 // classes)
+    for start in range(0, count, rows):
+        block = labels[start : start + rows]
+        unknown = block == UNLABELLED
+        wrong = (block < UNLABELLED) | (block > 1) | (unknown & ~unknown.all(axis=1, keepdims=True))
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise InputError(
+                f"{where}: label {block[row, column]} of {schema.target!r} node {start + row} for class {column} is neither 0 nor 1, nor is its row {UNLABELLED} throughout"
+            )
 
 
 def check_csc(csc: CSC, relation: Relation, schema: Schema, where: str = "graph") -> None:
@@ -189,7 +231,7 @@ def _check_splits(graph: HetGraph, where: str) -> None:
         if len(np.unique(ids)) != len(ids):
             values, times = np.unique(ids, return_counts=True)
             raise InputError(f"{where}: split {name!r} has {target!r} node {values[times > 1][0]} {times.max()} times")
-        unlabelled = ids[graph.labels[ids] == UNLABELLED]
+        unlabelled = ids[~graph.labelled(ids)]
         if len(unlabelled):
             raise InputError(f"{where}: split {name!r} has {target!r} node {unlabelled[0]}, which has no label")
         taken = ids[owner[ids] >= 0]

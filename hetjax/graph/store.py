@@ -18,7 +18,8 @@ from hetjax.graph.schema import Relation, Schema
 
 FORMAT, VERSION = "hetjax-store", 1
 LARGEST_SCHEMA = 64 * 2**20  # bytes
-POINTER, ID = np.dtype(np.int64), np.dtype(np.int32)
+POINTER, ID, FLAG = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.int8)
+LABELS = ("one", "many")  # labels a node; a schema that does not say means the first
 
 
 def save(graph: HetGraph, path: str | os.PathLike) -> None:
@@ -66,6 +67,7 @@ def _write(graph: HetGraph, folder: Path) -> None:
         ],
         "target": schema.target,
         "classes": schema.classes,
+        "labels": LABELS[graph.multilabel],
     }
     (folder / "schema.json").write_text(json.dumps(description, indent=1))
 
@@ -88,6 +90,9 @@ def open(path: str | os.PathLike) -> HetGraph:
         schema = Schema(nodes, relations, description["target"], description["classes"])
         widths = {node["type"]: node["features"] for node in description["nodes"]}
         edges = [r["edges"] for r in description["relations"]]
+        form = description.get("labels", LABELS[0])
+        if form not in LABELS:
+            raise InputError(f"labels {form!r}, and a node may have {' or '.join(map(repr, LABELS))}")
     except InputError as error:
         raise InputError(f"{path / 'schema.json'}: {error}") from None
     except (KeyError, TypeError) as error:
@@ -102,7 +107,9 @@ def open(path: str | os.PathLike) -> HetGraph:
     for number, (node_type, about) in enumerate(widths.items()):
         if about is not None:
             features[node_type] = _map_features(path / f"features_{number}.npy", nodes[node_type], about, node_type)
-    labels = _map(path / "labels.npy", ID, (nodes[schema.target],), "labels")
+    count = nodes[schema.target]
+    dtype, shape = (ID, (count,)) if form == LABELS[0] else (FLAG, (count, schema.classes))
+    labels = _map(path / "labels.npy", dtype, shape, "labels")
     splits = {name: _map(path / f"split_{name}.npy", ID, None, f"split {name!r}") for name in SPLITS}
     return HetGraph(schema, csc, features, labels, splits)
 
@@ -144,10 +151,10 @@ def _map_features(file: Path, count: int, about: dict, node_type: str) -> np.nda
     return matrix
 
 
-def _map(file: Path, dtype: np.dtype, shape: tuple[int] | None, what: str) -> np.ndarray:
-    """A mapped vector; of any length for `shape=None`."""
+def _map(file: Path, dtype: np.dtype, shape: tuple[int, ...] | None, what: str) -> np.ndarray:
+    """A mapped array; a vector of any length for `shape=None`."""
     array = _load(file)
-    if array.dtype != dtype or array.ndim != 1 or (shape is not None and array.shape != shape):
+    if array.dtype != dtype or (array.ndim != 1 if shape is None else array.shape != shape):
         expected = f"{dtype} {shape if shape is not None else '(any,)'}"
         raise InputError(f"{file}: {what}: {array.dtype} {array.shape} != {expected} of the schema")
     return array

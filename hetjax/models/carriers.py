@@ -8,15 +8,93 @@ import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
+
 
 class Monoid(NamedTuple):
-    """How the carriers of one node combine.
+    """A cross-relation aggregation: how the carriers of one node combine, and what their total is.
 
     Attributes:
-      combine: a commutative and associative function of two carriers, each a pytree of arrays `[nodes, ...]`.
+      lift: from what a relation gives, `[nodes, features]`, to a carrier, a pytree of arrays `[nodes, ...]`.
+      combine: a commutative and associative function of two carriers.
+      total: from the combined carrier to `[nodes, features]`.
     """
 
+    lift: Callable[[jax.Array], Any]
     combine: Callable[[Any, Any], Any]
+    total: Callable[[Any], jax.Array]
 
 
-SUM = Monoid(operator.add)  # the carrier is `h [nodes, features]`
+class Weighted(NamedTuple):
+    """The carrier of a mean: `value / weight` once it is total.
+
+    Attributes:
+      value: `[nodes, features]`, the sum.
+      weight: `[nodes, 1]`, how many were summed.
+    """
+
+    value: jax.Array
+    weight: jax.Array
+
+
+class Attention(NamedTuple):
+    """The carrier of a softmax over edges, `numerator / denominator` once it is total.
+
+    Both hold the factor `exp(-largest)`, so logits of any size overflow nowhere. `largest` is a shift that cancels in the
+    quotient: no gradient flows through it.
+
+    Attributes:
+      largest: `[nodes, heads]`, the largest logit so far; minus infinity without an edge.
+      denominator: `[nodes, heads]`, the sum over edges of `exp(logit - largest)`.
+      numerator: `[nodes, heads, width]`, the sum over edges of that times the edge's value.
+    """
+
+    largest: jax.Array
+    denominator: jax.Array
+    numerator: jax.Array
+
+
+def unattended(nodes: int, heads: int, width: int, dtype) -> Attention:
+    """The carrier of nodes without edges: combining it with another changes nothing."""
+    none = jnp.zeros((nodes, heads), dtype)
+    return Attention(jnp.full_like(none, -jnp.inf), none, jnp.zeros((nodes, heads, width), dtype))
+
+
+def merge(one: Attention, other: Attention) -> Attention:
+    """Attention over the edges of both: each is rescaled to the larger of the two shifts, then they add."""
+    largest = jnp.maximum(one.largest, other.largest)
+    shift = finite(largest)
+    scales = [jnp.exp(jax.lax.stop_gradient(part.largest - shift)) for part in (one, other)]
+    denominator = sum(scale * part.denominator for scale, part in zip(scales, (one, other)))
+    numerator = sum(scale[..., None] * part.numerator for scale, part in zip(scales, (one, other)))
+    return Attention(largest, denominator, numerator)
+
+
+def attended(carrier: Attention) -> jax.Array:
+    """The weighted means, `[nodes, heads * width]`: zeros for a node without edges."""
+    some = carrier.denominator > 0
+    mean = carrier.numerator / jnp.where(some, carrier.denominator, 1)[..., None]
+    return jnp.where(some[..., None], mean, 0).reshape(len(mean), -1)
+
+
+def finite(largest: jax.Array) -> jax.Array:
+    """The shift to subtract from logits: zero where there is no largest one."""
+    return jnp.where(largest > -jnp.inf, largest, 0)
+
+
+def _same(value):
+    return value
+
+
+def _counted(value: jax.Array) -> Weighted:
+    return Weighted(value, jnp.ones((len(value), 1), value.dtype))
+
+
+SUM = Monoid(_same, operator.add, _same)
+MEAN = Monoid(_counted, lambda one, other: Weighted(*map(operator.add, one, other)), lambda sum: sum.value / sum.weight)
+MAX = Monoid(_same, jnp.maximum, _same)
+SOFTMAX = Monoid(_same, merge, attended)
+"""Over all in-edges of all relations; what a relation gives is an `Attention` already."""
+
+NAMED = {"sum": SUM, "mean": MEAN, "max": MAX, "softmax": SOFTMAX}

@@ -1,23 +1,28 @@
 """Heterogeneous GNNs as stacks of folds.
 
 A layer says three things: what one relation contributes to a node (`relation`), what the node contributes itself
-(`itself`), and how the combined total becomes an embedding (`finish`). A model file defines one layer.
+(`itself`), and how the combined total becomes an embedding (`finish`). A model file defines one layer and names it `MODEL`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from hetjax.graph.schema import Relation
-from hetjax.models.carriers import SUM, Monoid
+from hetjax.errors import InputError
+from hetjax.graph.schema import Relation, Schema
+from hetjax.models import carriers
+from hetjax.models.carriers import Monoid
 from hetjax.sampling.blocks import Adjacency, Block
 
 
 class Layer(nn.Module):
     """One layer of a heterogeneous GNN.
+
+    The fields that come after `learned` are the model's options; the configuration's keys of the same names set them.
 
     Attributes:
       relations: the relations that it folds; a block may hold fewer.
@@ -25,7 +30,10 @@ class Layer(nn.Module):
       targets: the node types that get an embedding.
       widths: of the source embeddings, per node type.
       features: width of the embeddings that it makes.
+      learned: per node type whose source embeddings are learnable features (there are none above the first layer) the
+        relations that read it, in the model as a whole.
       monoid: how carriers combine, over relations and wherever they were folded.
+      self_term: whether nodes are folded into themselves; if not, `selves` is empty.
     """
 
     relations: tuple[Relation, ...]
@@ -33,38 +41,76 @@ class Layer(nn.Module):
     targets: tuple[str, ...]
     widths: Mapping[str, int]
     features: int
-    monoid: ClassVar[Monoid] = SUM
+    learned: Mapping[str, tuple[Relation, ...]] = field(default_factory=dict)
+    monoid: ClassVar[Monoid] = carriers.SUM
+    self_term: ClassVar[bool] = True
 
-    def relation(self, relation: Relation, adjacency: Adjacency, sources: jax.Array, targets: jax.Array) -> Any:
+    def relation(self, relation: Relation, adjacency: Adjacency, sources: jax.Array, targets: jax.Array, train: bool):
         """The carriers that one relation's edges give its targets.
 
         Args:
           relation: which.
           adjacency: `T` targets by `S` sources.
-          sources: `[S, width of the source type]`.
+          sources: what `prepare` made of the sources' `[S, width of the source type]`.
           targets: `[T, width of the target type]`, the targets' own embeddings of the layer below.
+          train: apply dropout.
         """
         raise NotImplementedError
+
+    def prepare(self, node_type: str, sources: jax.Array) -> Any:
+        """What all relations out of a type read, from its `[S, width]`: that itself, unless they share some work."""
+        return sources
 
     def itself(self, node_type: str, targets: jax.Array) -> Any:
         """The carriers that nodes give themselves: a relation from every node to itself."""
         raise NotImplementedError
 
-    def finish(self, node_type: str, carrier: Any, train: bool) -> jax.Array:
-        """Embeddings `[T, features]` from combined carriers."""
+    def finish(self, node_type: str, carrier: Any, targets: jax.Array, train: bool) -> jax.Array:
+        """Embeddings `[T, features]`.
+
+        Args:
+          node_type: of the targets.
+          carrier: all carriers combined; None for a type that no relation leads to and that has no self term.
+          targets: `[T, width of the type]`, their own embeddings of the layer below.
+          train: apply dropout.
+        """
         raise NotImplementedError
 
-    def carriers(self, block: Block, x: Mapping[str, jax.Array]) -> dict[str, Any]:
-        """Fold every relation of the block and combine, per target type of the block."""
-        own = {
+    def total(self, carrier: Any, targets: jax.Array) -> jax.Array:
+        """What the combined carriers amount to, `[T, features]`; zeros if there are none."""
+        if carrier is None:
+            return jnp.zeros((len(targets), self.features), jnp.result_type(targets, jnp.float32))
+        return self.monoid.total(carrier)
+
+    @classmethod
+    def learnable_width(cls, node_type: str, feature_width: int, **fields) -> int:
+        """Width of the learnable features of a type that has none: `feature_width`, unless a model needs its own.
+
+        Args:
+          **fields: the first layer's.
+        """
+        return feature_width
+
+    def learnable_scale(self, node_type: str, nodes: int) -> float:
+        """Standard deviation of the entries that a type's learnable features start from: rows of unit norm by default."""
+        return self.widths[node_type] ** -0.5
+
+    def own(self, block: Block, x: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        """The targets' own embeddings of the layer below, `[T, width]` per target type of the block."""
+        return {
             t: x[t] if rows is None else x[t].at[rows].get(mode="fill", fill_value=0)
             for t, rows in block.itself.items()
         }
+
+    def carriers(self, block: Block, x: Mapping[str, jax.Array], train: bool = False) -> dict[str, Any]:
+        """Fold every relation of the block and combine, per target type of the block."""
+        own = self.own(block, x)
+        sources = {t: self.prepare(t, rows) for t, rows in x.items()}
         given = [(node_type, self.itself(node_type, own[node_type])) for node_type in self.selves if node_type in own]
         for relation in self.relations:
             if relation.key in block.adjacency:
                 adjacency, target = block.adjacency[relation.key], relation.target
-                given.append((target, self.relation(relation, adjacency, x[relation.source], own[target])))
+                given.append((target, self.relation(relation, adjacency, sources[relation.source], own[target], train)))
         total: dict[str, Any] = {}
         for target, carrier in given:
             total[target] = self.monoid.combine(total[target], carrier) if target in total else carrier
@@ -72,47 +118,81 @@ class Layer(nn.Module):
 
     def __call__(self, block: Block, x: Mapping[str, jax.Array], train: bool = False) -> dict[str, jax.Array]:
         """Embeddings `[targets, features]` per target type of the block, from source embeddings `x`."""
-        return {node_type: self.finish(node_type, total, train) for node_type, total in self.carriers(block, x).items()}
+        totals = self.carriers(block, x, train)
+        return {t: self.finish(t, totals.get(t), own, train) for t, own in self.own(block, x).items()}
+
+
+class PlainLayer(Layer):
+    """A layer that finishes as most do.
+
+    Attributes:
+      norm, dropout, residual: as in `Finish`.
+      logits: whether the layer makes the logits itself.
+      activation: of every entry of the embeddings.
+    """
+
+    norm: str = "none"
+    dropout: float = 0.0
+    residual: bool = False
+    logits: bool = False
+    activation: ClassVar[Callable] = staticmethod(nn.relu)
+
+    def setup(self):
+        options = (self.norm, self.dropout, self.residual, self.logits)
+        self.finishing = {t: Finish(type(self).activation, *options) for t in self.targets}
+
+    def finish(self, node_type: str, carrier: Any, targets: jax.Array, train: bool) -> jax.Array:
+        return self.finishing[node_type](self.total(carrier, targets), targets, train)
 
 
 class Finish(nn.Module):
-    """Bias, optional normalisation, ReLU and dropout: how R-GCN, and others like it, finish a node type's embeddings.
+    """Bias or normalisation, activation, dropout and residual: how a node type's totals become embeddings.
 
     Attributes:
-      logits: whether these are the logits: then there is a bias, and nothing else.
+      activation: of every entry.
       norm: `none`, or `layer`: layer normalisation with a scale and a bias per node type.
       dropout: share of the entries that are dropped in training.
+      residual: add the node's own embedding of the layer below, where that has the same width.
+      logits: whether these are the logits: then there is a bias, and nothing else.
     """
 
+    activation: Callable
     norm: str
     dropout: float
-    logits: bool = False
+    residual: bool
+    logits: bool
 
     @nn.compact
-    def __call__(self, total: jax.Array, train: bool) -> jax.Array:
+    def __call__(self, total: jax.Array, targets: jax.Array, train: bool) -> jax.Array:
         if self.norm == "layer" and not self.logits:
             h = nn.LayerNorm()(total)
         else:
             h = total + jnp.expand_dims(self.param("bias", nn.initializers.zeros_init(), total.shape[-1:]), 0)
-        return h if self.logits else nn.Dropout(self.dropout)(nn.relu(h), deterministic=not train)
+        if self.logits:
+            return h
+        h = nn.Dropout(self.dropout)(self.activation(h), deterministic=not train)
+        return h + targets if self.residual and targets.shape == h.shape else h
 
 
-class HGNN(nn.Module):
-    """A stack of layers, and a linear head from the target's embeddings to class logits, unless the last layer makes these.
+class Stack(nn.Module):
+    """Layers, and a linear head from the target's embeddings to class logits, unless the last layer makes these.
 
     Attributes:
       layers: the first reads the nodes' features, the last makes embeddings of the target type alone.
       target: the node type to classify.
       classes: number of logits.
       linear_head: whether there is a head; without one the last layer's `features` are the logits.
+      input_dropout: share of the features' entries that is dropped in training.
     """
 
     layers: tuple[Layer, ...]
     target: str
     classes: int
     linear_head: bool = True
+    input_dropout: float = 0.0
 
     def setup(self):
+        self.drop = nn.Dropout(self.input_dropout)
         if self.linear_head:
             self.head = nn.Dense(self.classes)
 
@@ -124,6 +204,8 @@ class HGNN(nn.Module):
           x: `[rows, width]` per node type, the rows that the first block's edges point at.
           train: apply dropout, from the random stream named `dropout`.
         """
+        if self.input_dropout and train:
+            x = {node_type: self.drop(x[node_type], deterministic=False) for node_type in sorted(x)}
         for depth, block in enumerate(blocks):
             x = self.embed(depth, block, x, train)
         return self.classify(x[self.target])
@@ -135,3 +217,111 @@ class HGNN(nn.Module):
     def classify(self, h: jax.Array) -> jax.Array:
         """Logits from the target's last embeddings."""
         return self.head(h) if self.linear_head else h
+
+
+@dataclass(frozen=True)
+class HGNN:
+    """A model, from a relation-specific and a cross-relation aggregation.
+
+    Attributes:
+      relations: the relations to fold; None: every one of the graph.
+      relation_aggregation: makes the module that folds one relation, from the relation and the width of the embeddings; it
+        is called with an adjacency, the sources `[S, width]` and the targets `[T, width]`, and gives `[T, features]` (with
+        `softmax`: an `Attention`).
+      cross_relation_aggregation: `sum`, `mean`, `max`, `softmax`, or a `Monoid` of your own.
+      self_term: fold every node into itself too, by a matrix per node type, as one more relation.
+    """
+
+    relations: Sequence[Relation] | None
+    relation_aggregation: Callable[[Relation, int], nn.Module]
+    cross_relation_aggregation: str | Monoid = "sum"
+    self_term: bool = True
+
+    def __post_init__(self):
+        if self.cross_relation_aggregation not in carriers.NAMED and not isinstance(
+            self.cross_relation_aggregation, Monoid
+        ):
+            raise InputError(
+                f"cross-relation aggregation {self.cross_relation_aggregation!r}, and should be one of {', '.join(carriers.NAMED)}, or a Monoid"
+            )
+
+
+class Composed(PlainLayer):
+    """The layer of an `HGNN`.
+
+    Attributes:
+      relation_aggregation: as in `HGNN`.
+      monoid: its cross-relation aggregation.
+    """
+
+    relation_aggregation: Callable[[Relation, int], nn.Module] | None = None
+    monoid: Monoid = carriers.SUM
+
+    def setup(self):
+        super().setup()
+        self.fold = {r.key: self.relation_aggregation(r, self.features) for r in self.relations}
+        self.self_loop = {t: nn.Dense(self.features, use_bias=False) for t in self.selves}
+
+    def relation(self, relation: Relation, adjacency, sources, targets, train: bool):
+        return self.monoid.lift(self.fold[relation.key](adjacency, sources, targets))
+
+    def itself(self, node_type: str, targets):
+        return self.monoid.lift(self.self_loop[node_type](targets))
+
+
+def build(
+    model: type[Layer] | HGNN,
+    schema: Schema,
+    features: Mapping[str, int],
+    hidden: int,
+    layers: int,
+    feature_width: int = 64,
+    head: bool = True,
+    input_dropout: float = 0.0,
+    **options: Any,
+) -> Stack:
+    """A stack of `layers` layers, each `hidden` wide.
+
+    Args:
+      model: a layer, or an `HGNN`.
+      schema: of the graph.
+      features: widths of the static features, per node type that has them.
+      hidden, layers: size of the stack; layer `k` has the relations and types that the target needs at that depth.
+      feature_width: of the learnable features of the types that have none.
+      head: whether a linear head makes the logits, so that what crosses partitions is `hidden` wide however many classes
+        there are, as in GraphStorm; if not, the last layer makes them, as in the R-GCN paper.
+      input_dropout: as in `Stack`.
+      **options: the model's own.
+    """
+    layer = Composed if isinstance(model, HGNN) else model
+    if isinstance(model, HGNN):
+        monoid = carriers.NAMED.get(model.cross_relation_aggregation, model.cross_relation_aggregation)
+        options |= {"relation_aggregation": model.relation_aggregation, "monoid": monoid}
+    needed, stack = schema.layer_types(layers), []
+    for depth in range(layers):
+        targets = tuple(t for t in schema.nodes if t in needed[depth + 1])
+        relations = tuple(relation for relation in schema.relations if relation.target in targets)
+        place = {
+            "relations": relations,
+            "selves": targets if model.self_term else (),
+            "targets": targets,
+            "features": hidden,
+        } | options
+        if depth == layers - 1 and not head:
+            place |= {"features": schema.classes, "logits": True}
+        widths = {t: hidden for t in schema.nodes if t in needed[depth]}
+        if depth == 0:
+            learned = {t: tuple(r for r in relations if r.source == t) for t in widths if t not in features}
+            place["learned"] = learned
+            widths = {
+                t: layer.learnable_width(t, feature_width, **place) if t in learned else features[t] for t in widths
+            }
+        stack.append(layer(widths=widths, **place))
+    return Stack(tuple(stack), schema.target, schema.classes, head, input_dropout)
+
+
+def takes(model: type[Layer] | HGNN) -> frozenset[str]:
+    """The names of a model's options."""
+    layer = Composed if isinstance(model, HGNN) else model
+    place = {"relations", "selves", "targets", "widths", "features", "learned", "logits", "parent", "name"}
+    return frozenset(layer.__dataclass_fields__) - place

@@ -1,16 +1,14 @@
 """R-GCN (Schlichtkrull et al., Modeling Relational Data with Graph Convolutional Networks, ESWC 2018)."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from hetjax.graph.schema import Relation, Schema
-from hetjax.models.hgnn import HGNN, Finish, Layer
-from hetjax.models.segment import degree, neighbour_sum
-
-EDGE_COST = 8  # multiplications in the time that a sum over edges takes to move one number: a guess, not measured
+from hetjax.graph.schema import Relation
+from hetjax.models.hgnn import PlainLayer
+from hetjax.models.segment import degree, multiply_first, neighbour_sum
 
 
 class Bases(nn.Module):
@@ -38,92 +36,105 @@ class RelationMean(nn.Module):
     @nn.compact
     def __call__(self, adjacency, sources: jax.Array) -> jax.Array:
         kernel = self._kernel(sources.shape[1])
-        count = jnp.maximum(degree(adjacency), 1).astype(kernel.dtype)[:, None]
-        if _multiply_first(adjacency, sources, self.features):
-            return neighbour_sum(adjacency, sources.astype(kernel.dtype) @ kernel) / count
-        return neighbour_sum(adjacency, sources.astype(kernel.dtype)) / count @ kernel
+        sources = sources.astype(kernel.dtype)
+        if multiply_first(adjacency, sources, self.features):
+            return neighbour_mean(adjacency, sources @ kernel)
+        return neighbour_mean(adjacency, sources) @ kernel
 
     def _kernel(self, width: int) -> jax.Array:
         if self.bases is None:
             return self.param("kernel", nn.initializers.glorot_uniform(), (width, self.features))
-        coefficients = self.param("coefficients", nn.initializers.normal(self.bases.count**-0.5), (self.bases.count,))
-        return jnp.einsum("b,bio->io", coefficients, self.bases(width))
+        return jnp.einsum("b,bio->io", coefficients(self, self.bases.count), self.bases(width))
 
 
-def _multiply_first(adjacency, sources: jax.Array, features: int) -> bool:
-    """Whether multiplying every source row costs less than summing first and multiplying every target row.
+class SliceMean(nn.Module):
+    """The same term where the sources' features are one-hot: the row of `W_r` that a node picks lies in the node itself.
 
-    The same mathematics either way; the shapes decide, when the program is traced.
+    Attributes:
+      features: width of the result.
+      slices: those of a node's row, `features` numbers each, that hold `W_r`; of several the relation learns a combination.
     """
-    rows, width = sources.shape
-    targets, edges = adjacency.indptr.shape[0] - 1, adjacency.indices.shape[0]
-    first = rows * width * features + EDGE_COST * edges * features
-    return first < targets * width * features + EDGE_COST * edges * width
+
+    features: int
+    slices: tuple[int, ...]
+
+    @nn.compact
+    def __call__(self, adjacency, sources: Sequence[jax.Array]) -> jax.Array:
+        own = [sources[place] for place in self.slices]
+        if len(own) > 1:
+            own = [sum(a * part for a, part in zip(coefficients(self, len(own)), own))]
+        return neighbour_mean(adjacency, own[0])
 
 
-class RGCNLayer(Layer):
+def neighbour_mean(adjacency, x: jax.Array) -> jax.Array:
+    """The mean of the rows of `x` over every target's in-edges, zero without any: `[targets, width]`."""
+    count = jnp.maximum(degree(adjacency), 1).astype(x.dtype)
+    return neighbour_sum(adjacency, x) / count[:, None]
+
+
+def coefficients(module: nn.Module, bases: int) -> jax.Array:
+    """`a_rb` of equation 3, `[bases]`."""
+    return module.param("coefficients", nn.initializers.normal(bases**-0.5), (bases,))
+
+
+class RGCNLayer(PlainLayer):
     """Equation 2, `h_v' = relu(W_0 h_v + sum over r of the mean over N_r(v) of W_r h_u)`.
 
     Deviations: `W_0` is a matrix per node type, because types have different widths; and there is a bias per node type,
-    as DGL and GraphStorm have. The fold is a sum that never looks at the target.
+    as DGL and GraphStorm have. The fold is a sum that never looks at the target, unless there is a residual.
 
     Attributes:
       bases: number of basis matrices per source width, or 0 for a matrix per relation.
-      norm, dropout, logits: as in `Finish`.
+      one_hot: the features of featureless types are one-hot, as in the paper's experiments on entity classification: in the
+        first layer every matrix has a row per node. A node's rows of all matrices are kept together, as its learnable
+        features: a slice of `features` numbers per basis, or per relation out of its type, and one for the self term.
     """
 
     bases: int = 0
-    norm: str = "none"
-    dropout: float = 0.0
-    logits: bool = False
+    one_hot: bool = False
 
     def setup(self):
-        widths = sorted({self.widths[relation.source] for relation in self.relations})
+        super().setup()
+        learned = self.learned if self.one_hot else {}
+        widths = sorted({self.widths[r.source] for r in self.relations if r.source not in learned})
         self.shared = {str(width): Bases(self.bases, self.features) for width in widths} if self.bases else {}
         self.mean = {
-            r.key: RelationMean(self.features, self.shared.get(str(self.widths[r.source]))) for r in self.relations
+            r.key: SliceMean(self.features, self._slices(r))
+            if r.source in learned
+            else RelationMean(self.features, self.shared.get(str(self.widths[r.source])))
+            for r in self.relations
         }
-        self.self_loop = {node_type: nn.Dense(self.features, use_bias=False) for node_type in self.selves}
-        self.finishing = {node_type: Finish(self.norm, self.dropout, self.logits) for node_type in self.targets}
+        self.self_loop = {t: nn.Dense(self.features, use_bias=False) for t in self.selves if t not in learned}
 
-    def relation(self, relation: Relation, adjacency, sources, targets):
+    def prepare(self, node_type: str, sources: jax.Array):
+        """The slices of one-hot sources, cut once, so that the gradient puts them together once."""
+        if not (self.one_hot and node_type in self.learned):
+            return sources
+        return jnp.split(sources, sources.shape[1] // self.features, axis=1)
+
+    def relation(self, relation: Relation, adjacency, sources, targets, train: bool):
         return self.mean[relation.key](adjacency, sources)
 
     def itself(self, node_type: str, targets):
-        return self.self_loop[node_type](targets)
+        if node_type in self.self_loop:
+            return self.self_loop[node_type](targets)
+        return targets[:, -self.features :]
 
-    def finish(self, node_type: str, carrier, train: bool):
-        return self.finishing[node_type](carrier, train)
+    @classmethod
+    def learnable_width(cls, node_type: str, feature_width: int, **fields) -> int:
+        if not fields.get("one_hot"):
+            return feature_width
+        slices = fields.get("bases") or len(fields["learned"][node_type])
+        return (slices + (node_type in fields["selves"])) * fields["features"]
+
+    def learnable_scale(self, node_type: str, nodes: int) -> float:
+        if not self.one_hot:
+            return super().learnable_scale(node_type, nodes)
+        return (2 / (nodes + self.features)) ** 0.5  # Glorot and Bengio's, for a matrix with a row per node
+
+    def _slices(self, relation: Relation) -> tuple[int, ...]:
+        """Where a one-hot source keeps what a relation reads."""
+        return tuple(range(self.bases)) if self.bases else (self.learned[relation.source].index(relation),)
 
 
-def build(
-    schema: Schema,
-    widths: Mapping[str, int],
-    hidden: int,
-    layers: int,
-    bases: int = 0,
-    norm: str = "none",
-    dropout: float = 0.0,
-    head: bool = True,
-) -> HGNN:
-    """An R-GCN of `layers` layers, each `hidden` wide.
-
-    The paper's last layer makes the class logits itself (`head=False`). By default it is as wide as the others and a linear
-    head follows, as in GraphStorm, so that what crosses partitions is `hidden` wide however many classes there are.
-
-    Args:
-      schema: of the graph.
-      widths: of the features, static or learnable, per node type.
-      hidden, layers: size of the stack; layer `k` has the relations and types that the target needs at that depth.
-      bases, norm, dropout: as in `RGCNLayer`.
-      head: whether a linear head makes the logits.
-    """
-    needed, stack = schema.layer_types(layers), []
-    for depth in range(layers):
-        targets = tuple(node_type for node_type in schema.nodes if node_type in needed[depth + 1])
-        relations = tuple(relation for relation in schema.relations if relation.target in targets)
-        below = {t: widths[t] if depth == 0 else hidden for t in schema.nodes if t in needed[depth]}
-        logits = depth == layers - 1 and not head
-        features = schema.classes if logits else hidden
-        stack.append(RGCNLayer(relations, targets, targets, below, features, bases, norm, dropout, logits))
-    return HGNN(tuple(stack), schema.target, schema.classes, head)
+MODEL = RGCNLayer

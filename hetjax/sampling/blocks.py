@@ -27,12 +27,14 @@ class Adjacency(NamedTuple):
       indices: int32 `[edges]`, rows of the source embeddings.
       reverse_indptr: int32 `[sources + 1]`, or None where no gradient flows to the source embeddings.
       reverse_indices: int32 `[edges]`, rows of the targets, or None.
+      reverse_edges: int32 `[edges]`, where each of these edges stands in `indices`, or None.
     """
 
     indptr: np.ndarray
     indices: np.ndarray
     reverse_indptr: np.ndarray | None = None
     reverse_indices: np.ndarray | None = None
+    reverse_edges: np.ndarray | None = None
 
 
 class Block(NamedTuple):
@@ -70,7 +72,7 @@ class Batch(NamedTuple):
       inputs: int32 node ids per node type whose feature rows are to be gathered for the first layer; a type that is
         absent is read in place: its edges point at rows of the whole feature matrix.
       seeds: int32 `[B]` rows of the last layer's embeddings that the loss is taken at.
-      labels: int32 `[B]` class ids.
+      labels: int32 `[B]` class ids, or int8 `[B, classes]` of 0 and 1 where a node has several labels.
       weights: float32 `[B]`, 1 for a seed and 0 for padding.
     """
 
@@ -169,4 +171,5 @@ def pad_adjacency(adjacency: Adjacency, targets: int, sources: int, edges: int) 
     if adjacency.reverse_indptr is None:
         return Adjacency(indptr, indices)
     reverse_indptr = pad(adjacency.reverse_indptr, sources + 1, adjacency.reverse_indptr[-1])
-    return Adjacency(indptr, indices, reverse_indptr, pad(adjacency.reverse_indices, edges, 0))
+    reverse = (pad(array, edges, 0) for array in (adjacency.reverse_indices, adjacency.reverse_edges))
+    return Adjacency(indptr, indices, reverse_indptr, *reverse)

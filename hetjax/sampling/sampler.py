@@ -111,8 +111,9 @@ def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None) -> Adjac
     if sources is None:
         return Adjacency(indptr, indices)
     reverse_indptr, reverse_indices = np.zeros(sources + 1, np.int32), np.empty(len(indices), np.int32)
-    _group_by_source(indptr, indices, reverse_indptr, reverse_indices)
-    return Adjacency(indptr, indices, reverse_indptr, reverse_indices)
+    reverse_edges = np.empty(len(indices), np.int32)
+    _group_by_source(indptr, indices, reverse_indptr, reverse_indices, reverse_edges)
+    return Adjacency(indptr, indices, reverse_indptr, reverse_indices, reverse_edges)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -135,7 +136,7 @@ def _forget(row, ids):
 
 
 @numba.njit(cache=True, nogil=True)
-def _group_by_source(indptr, indices, reverse_indptr, reverse_indices):
+def _group_by_source(indptr, indices, reverse_indptr, reverse_indices, reverse_edges):
     for edge in range(len(indices)):
         reverse_indptr[indices[edge] + 1] += 1
     for node in range(len(reverse_indptr) - 1):
@@ -145,4 +146,5 @@ def _group_by_source(indptr, indices, reverse_indptr, reverse_indices):
         for edge in range(indptr[target], indptr[target + 1]):
             source = indices[edge]
             reverse_indices[cursor[source]] = target
+            reverse_edges[cursor[source]] = edge
             cursor[source] += 1

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import optax
 
 from hetjax.cache import tables
-from hetjax.cache.tables import RowAdam, Table
-from hetjax.models.hgnn import HGNN
+from hetjax.cache.tables import RowAdam, Shape, Table
+from hetjax.models.hgnn import Stack
 from hetjax.sampling.blocks import Adjacency, Batch, Block
 
 
@@ -37,31 +37,28 @@ class Trainer(NamedTuple):
       optimizer: updates the weights.
       adam: updates the learnable features.
       widths: of the features of every input type, static or learnable.
-      learnable: number of nodes of every input type without features.
+      learnable: of the learnable features of every input type without features.
       l2: factor of the penalty on squares.
     """
 
-    model: HGNN
+    model: Stack
     optimizer: optax.GradientTransformation
     adam: RowAdam
     widths: Mapping[str, int]
-    learnable: Mapping[str, int]
+    learnable: Mapping[str, Shape]
     l2: float = 0.0
 
     def init(self, seed: jax.Array) -> TrainState:
         """Weights and tables at step 0; a pure function of the seed."""
         weights, rows, _ = jax.random.split(jax.random.key(seed), 3)
         params = self.model.init(weights, *_smallest_input(self.model, self.widths))
-        width = next((self.widths[name] for name in self.learnable), 0)
-        return TrainState(
-            jnp.int32(0), params, self.optimizer.init(params), tables.create_all(rows, self.learnable, width)
-        )
+        return TrainState(jnp.int32(0), params, self.optimizer.init(params), tables.create_all(rows, self.learnable))
 
     def loss(self, params, learned, static, batch: Batch, dropout: jax.Array | None = None) -> jax.Array:
         """Mean softmax cross-entropy over the batch's seeds, and the penalty if there is one.
 
         The penalty is `l2` times the sum of squares of the first layer's weights and of the rows in `learned`. The R-GCN
-        paper's code penalises the first layer alone; its input is one-hot, so these are what its weights are here. A
+        paper's code penalises the first layer alone; its input is one-hot, so that rows are weights too. A
         mini-batch pulls only at the learnable features that it reads.
 
         Args:
@@ -99,7 +96,7 @@ class Trainer(NamedTuple):
         return TrainState(state.step + 1, params, optimizer, learned), loss
 
 
-def _smallest_input(model: HGNN, widths: Mapping[str, int]):
+def _smallest_input(model: Stack, widths: Mapping[str, int]):
     """Blocks and features with one node per type and one edge per relation: enough to shape every weight."""
     edge = Adjacency(jnp.array([0, 1], jnp.int32), jnp.zeros(1, jnp.int32))
     blocks = tuple(

@@ -1,0 +1,150 @@
+"""HGT (Hu et al., Heterogeneous Graph Transformer, WWW 2020)."""
+
+from typing import ClassVar
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from hetjax.errors import InputError
+from hetjax.graph.schema import Relation
+from hetjax.models import carriers
+from hetjax.models.carriers import Attention, Monoid
+from hetjax.models.hgnn import Layer
+from hetjax.models.segment import at_targets, attend, edge_dot, edge_sum, multiply_first, weighted_sum
+
+
+class Projection(nn.Module):
+    """A node type's linear map onto the heads, before it is applied: `(kernel [width, heads, d], bias [heads, d])`."""
+
+    heads: int
+    size: int
+
+    @nn.compact
+    def __call__(self, width: int) -> tuple[jax.Array, jax.Array]:
+        shape = (width, self.heads, self.size)
+        return (
+            self.param("kernel", nn.initializers.glorot_uniform(in_axis=0, out_axis=(1, 2)), shape),
+            self.param("bias", nn.initializers.zeros_init(), shape[1:]),
+        )
+
+
+class MutualAttention(nn.Module):
+    """Equations 3 and 4 over the edges of one relation: heterogeneous mutual attention and message passing.
+
+    The logit of an edge u -> v is `(K h_u) W_att (Q h_v) mu / sqrt(d)` and its value `(V h_u) W_msg`, per head, with one
+    prior `mu` per relation and head. Where there are many more sources than targets the matrices move to the target side:
+    `(K h_u) . q = h_u . (K^T q)`, and the sum over u of `a V h_u` is `V` times the sum of `a h_u`.
+
+    Attributes:
+      key, value: of the source's type, shared by the relations out of it.
+      dropout: share of the attention weights that is dropped in training.
+    """
+
+    key: Projection
+    value: Projection
+    dropout: float = 0.0
+
+    @nn.compact
+    def __call__(self, adjacency, sources: jax.Array, queries: jax.Array, train: bool = False) -> Attention:
+        """The carrier of the relation's edges.
+
+        Args:
+          sources: `[S, width]`.
+          queries: `[T, heads, d]`, the targets' `Q h_v`.
+        """
+        heads, size = queries.shape[1:]
+        prior = self.param("prior", nn.initializers.ones_init(), (heads,))
+        queries = queries * (prior / size**0.5)[None, :, None]
+        key, key_bias = self._related("attention", self.key, sources.shape[1])
+        value, value_bias = self._related("message", self.value, sources.shape[1])
+        sources = sources.astype(key.dtype)
+        if multiply_first(adjacency, sources, heads * size, heads):
+            logits = edge_dot(adjacency, queries, jnp.einsum("sw,whd->shd", sources, key) + key_bias[None])
+
+            def total(weights):
+                return weighted_sum(adjacency, weights, jnp.einsum("sw,whd->shd", sources, value) + value_bias[None])
+
+        else:
+            logits = edge_dot(adjacency, jnp.einsum("thd,whd->thw", queries, key), sources[:, None])
+            logits += at_targets(adjacency, jnp.sum(queries * key_bias[None], axis=-1))
+
+            def total(weights):
+                summed = weighted_sum(adjacency, weights, sources[:, None])
+                return (
+                    jnp.einsum("thw,whd->thd", summed, value)
+                    + edge_sum(adjacency, weights)[..., None] * value_bias[None]
+                )
+
+        keep = nn.Dropout(self.dropout)(jnp.ones_like(logits), deterministic=False) if self.dropout and train else None
+        return attend(adjacency, logits, total, keep)
+
+    def _related(self, name: str, projection: Projection, width: int) -> tuple[jax.Array, jax.Array]:
+        """A type's projection and after it the relation's matrices, one per head, as one map."""
+        matrices = self.param(
+            name, nn.initializers.glorot_uniform(batch_axis=(0,)), (projection.heads, projection.size, projection.size)
+        )
+        kernel, bias = projection(width)
+        return jnp.einsum("whd,hde->whe", kernel, matrices), jnp.einsum("hd,hde->he", bias, matrices)
+
+
+class HGTLayer(Layer):
+    """`h_v' = s A gelu(a) + (1 - s) h_v`: `a` attends over all in-edges of all relations, `s = sigmoid(skip)` (equation 5).
+
+    Key, query, value and output (`A`) are a linear map per node type with a bias, as in the authors' code, attention,
+    message and prior are per relation, `skip` is per node type. Deviations: where the embeddings below have another width
+    there is no skip, as in PyG; `softmax: relation` takes the softmax within each relation, and the mean over the
+    relations into the type, as DGL's example and GraphStorm do.
+
+    Attributes:
+      heads: of the attention.
+      softmax: `joint` or `relation`.
+      norm: `none`, or `layer`: layer normalisation per node type after the skip.
+      dropout, attention_dropout: shares of the output map's entries, and of the attention weights, dropped in training.
+    """
+
+    heads: int = 4
+    softmax: str = "joint"
+    norm: str = "none"
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    self_term: ClassVar[bool] = False
+
+    def setup(self):
+        if self.features % self.heads:
+            raise InputError(f"embeddings of width {self.features} do not split into {self.heads} heads")
+        sources = sorted({relation.source for relation in self.relations})
+        key, value, query = (
+            {t: Projection(self.heads, self.features // self.heads) for t in types}
+            for types in (sources, sources, self.targets)
+        )
+        self.key, self.value, self.query = key, value, query
+        self.attention = {
+            r.key: MutualAttention(self.key[r.source], self.value[r.source], self.attention_dropout)
+            for r in self.relations
+        }
+        self.output = {t: nn.Dense(self.features) for t in self.targets}
+        self.skip = {t: self.param(f"skip_{t}", nn.initializers.ones_init(), ()) for t in self.targets}
+        self.drop = nn.Dropout(self.dropout)
+        self.normalise = {t: nn.LayerNorm() for t in self.targets} if self.norm == "layer" else {}
+
+    @property
+    def monoid(self) -> Monoid:
+        return carriers.SOFTMAX if self.softmax == "joint" else carriers.MEAN
+
+    def relation(self, relation: Relation, adjacency, sources, targets, train: bool):
+        kernel, bias = self.query[relation.target](targets.shape[1])
+        queries = jnp.einsum("tw,whd->thd", targets.astype(kernel.dtype), kernel) + bias[None]
+        carrier = self.attention[relation.key](adjacency, sources, queries, train)
+        return carrier if self.softmax == "joint" else self.monoid.lift(carriers.attended(carrier))
+
+    def finish(self, node_type: str, carrier, targets, train: bool):
+        h = self.output[node_type](nn.gelu(self.total(carrier, targets), approximate=False))
+        h = self.drop(h, deterministic=not train)
+        if targets.shape == h.shape:
+            gate = nn.sigmoid(self.skip[node_type])
+            h = gate * h + (1 - gate) * targets
+        return self.normalise[node_type](h) if self.normalise else h
+
+
+MODEL = HGTLayer

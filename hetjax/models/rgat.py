@@ -1,0 +1,88 @@
+"""R-GAT: graph attention (Veličković et al., Graph Attention Networks, ICLR 2018) per relation, summed over relations
+(Busbridge et al., Relational Graph Attention Networks, 2019, with the softmax within each relation, WIRGAT)."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from hetjax.errors import InputError
+from hetjax.graph.schema import Relation
+from hetjax.models.carriers import attended
+from hetjax.models.hgnn import PlainLayer
+from hetjax.models.segment import at_sources, at_targets, attend, multiply_first, weighted_sum
+
+SLOPE = 0.2  # of the leaky ReLU below zero (section 2.1 of the GAT paper)
+
+
+class RelationAttention(nn.Module):
+    """Equations 1 to 5 of the GAT paper over the edges of one relation.
+
+    `a_uv = softmax over u of LeakyReLU(s . W h_u + t . W' h_v)`, and per head the sum over u of `a_uv W h_u`. Sources and
+    targets have matrices of their own, because types have different widths; the paper's one matrix is both being equal.
+
+    Attributes:
+      features: width of the result, over all heads.
+      heads: number of heads.
+      dropout: share of the attention weights that is dropped in training.
+    """
+
+    features: int
+    heads: int
+    dropout: float = 0.0
+
+    @nn.compact
+    def __call__(self, adjacency, sources: jax.Array, targets: jax.Array, train: bool = False) -> jax.Array:
+        """`[T, features]`, the heads side by side: zeros for a target without neighbours."""
+        kernel, source_score = self._side("source", sources.shape[1])
+        sources, targets = (x.astype(kernel.dtype) for x in (sources, targets))
+        target_score = self._side("target", targets.shape[1])[1]
+        scores = at_sources(adjacency, sources @ source_score) + at_targets(adjacency, targets @ target_score)
+        logits = nn.leaky_relu(scores, SLOPE)
+        keep = nn.Dropout(self.dropout)(jnp.ones_like(logits), deterministic=False) if self.dropout and train else None
+
+        def total(weights):
+            if multiply_first(adjacency, sources, self.features, self.heads):
+                return weighted_sum(adjacency, weights, jnp.einsum("sw,whd->shd", sources, kernel))
+            return jnp.einsum("thw,whd->thd", weighted_sum(adjacency, weights, sources[:, None]), kernel)
+
+        return attended(attend(adjacency, logits, total, keep))
+
+    def _side(self, side: str, width: int) -> tuple[jax.Array, jax.Array]:
+        """A side's matrix `[width, heads, features / heads]`, and the product with its attention vector, `[width, heads]`."""
+        shape = (width, self.heads, self.features // self.heads)
+        kernel = self.param(f"kernel_{side}", nn.initializers.glorot_uniform(in_axis=0, out_axis=(1, 2)), shape)
+        towards = self.param(f"attention_{side}", nn.initializers.glorot_uniform(), shape[1:])
+        return kernel, jnp.einsum("whd,hd->wh", kernel, towards)
+
+
+class RGATLayer(PlainLayer):
+    """`h_v' = elu(W_0 h_v + sum over r of the attention of relation r)`, with a bias and a `W_0` per node type.
+
+    The fold is a sum, and it looks at the target.
+
+    Attributes:
+      heads: of the attention, concatenated.
+      attention_dropout: share of the attention weights that is dropped in training.
+    """
+
+    heads: int = 4
+    attention_dropout: float = 0.0
+    activation = staticmethod(nn.elu)
+
+    def setup(self):
+        super().setup()
+        if self.features % self.heads:
+            raise InputError(f"embeddings of width {self.features} do not split into {self.heads} heads")
+        self.attention = {
+            r.key: RelationAttention(self.features, self.heads, self.attention_dropout) for r in self.relations
+        }
+        self.self_loop = {t: nn.Dense(self.features, use_bias=False) for t in self.selves}
+
+    def relation(self, relation: Relation, adjacency, sources, targets, train: bool):
+        return self.attention[relation.key](adjacency, sources, targets, train)
+
+    def itself(self, node_type: str, targets):
+        return self.self_loop[node_type](targets)
+
+
+MODEL = RGATLayer

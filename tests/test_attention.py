@@ -1,0 +1,247 @@
+"""R-GAT and HGT against loops written from their papers, logits of any size, and models defined by a user."""
+
+import math
+from itertools import chain
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hetjax
+from hetjax.errors import InputError
+from hetjax.graph.schema import Relation
+from hetjax.models import carriers, hgnn, hgt, rgat, segment
+from hetjax.models.carriers import Attention
+from hetjax.models.hgt import HGTLayer
+from hetjax.models.rgat import RGATLayer
+from hetjax.models.segment import neighbour_sum
+from hetjax.sampling.blocks import pad_adjacency
+from hetjax.sampling.whole import whole_graph
+from tests.conftest import random_graph
+
+HEADS, WIDTH = 2, 6
+TYPES = ("paper", "author", "topic", "venue")
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def setting(graph, layer_class, **options):
+    """A layer on a whole graph, its random weights and features."""
+    rng = np.random.default_rng(0)
+    widths = {"paper": WIDTH, "author": 4, "venue": 5, "topic": WIDTH, "ghost": 3}
+    x = {name: jnp.asarray(rng.standard_normal((graph.schema.nodes[name], width))) for name, width in widths.items()}
+    relations = tuple(relation for relation in graph.schema.relations if relation.target in TYPES)
+    selves = TYPES if layer_class.self_term else ()
+    layer = layer_class(relations, selves, TYPES, widths, WIDTH, heads=HEADS, **options)
+    block = whole_graph(graph, 2)[0]
+    params = layer.init(jax.random.key(0), block, x)
+    return layer, block, jax.tree.map(lambda leaf: jnp.asarray(rng.standard_normal(leaf.shape)), params), x
+
+
+def neighbours(graph, relation, v):
+    csc = graph.relations[relation]
+    return csc.indices[csc.indptr[v] : csc.indptr[v + 1]]
+
+
+def softmax(logits):
+    weights = np.exp(np.array(logits) - max(logits))
+    return weights / weights.sum()
+
+
+def rgat_loop(graph, p, x, node_type):
+    """Equations 1 to 5 of the GAT paper, relation by relation."""
+    size, out = WIDTH // HEADS, []
+    for v, own in enumerate(x[node_type]):
+        total = own @ p[f"self_loop_{node_type}"]["kernel"] + p[f"finishing_{node_type}"]["bias"]
+        for relation in graph.schema.into(node_type):
+            w, found = p[f"attention_{relation.key}"], neighbours(graph, relation, v)
+            for head in range(HEADS):
+                values, logits = [], []
+                for u in found:
+                    value = x[relation.source][u] @ w["kernel_source"][:, head]
+                    score = w["attention_source"][head] @ value
+                    score += w["attention_target"][head] @ (own @ w["kernel_target"][:, head])
+                    logits.append(score if score > 0 else 0.2 * score)
+                    values.append(value)
+                if len(found):
+                    total[head * size : (head + 1) * size] += softmax(logits) @ np.array(values)
+        out.append(np.where(total > 0, total, np.exp(np.minimum(total, 0)) - 1))
+    return np.array(out)
+
+
+def hgt_loop(graph, p, x, node_type, mode):
+    """Equations 3 to 5 of the HGT paper."""
+    size, out = WIDTH // HEADS, []
+    gate = 1 / (1 + math.exp(-p[f"skip_{node_type}"]))
+    for v, own in enumerate(x[node_type]):
+        total, relations = np.zeros(WIDTH), graph.schema.into(node_type)
+        for head in range(HEADS):
+            per_relation = []
+            for relation in relations:
+                w, source, name = p[f"attention_{relation.key}"], x[relation.source], relation.source
+                query = own @ p[f"query_{node_type}"]["kernel"][:, head] + p[f"query_{node_type}"]["bias"][head]
+                logits, values = [], []
+                for u in neighbours(graph, relation, v):
+                    key = source[u] @ p[f"key_{name}"]["kernel"][:, head] + p[f"key_{name}"]["bias"][head]
+                    value = source[u] @ p[f"value_{name}"]["kernel"][:, head] + p[f"value_{name}"]["bias"][head]
+                    logits.append(key @ w["attention"][head] @ query * w["prior"][head] / math.sqrt(size))
+                    values.append(value @ w["message"][head])
+                per_relation.append((logits, values))
+            if mode == "joint":
+                per_relation = [tuple(list(chain(*parts)) for parts in zip(*per_relation))] if relations else []
+            parts = [softmax(a) @ np.array(b) if a else np.zeros(size) for a, b in per_relation]
+            total[head * size : (head + 1) * size] = np.mean(parts, axis=0) if parts else 0
+        activated = np.array([0.5 * t * (1 + math.erf(t / math.sqrt(2))) for t in total])
+        h = activated @ p[f"output_{node_type}"]["kernel"] + p[f"output_{node_type}"]["bias"]
+        out.append(gate * h + (1 - gate) * own if len(own) == WIDTH else h)
+    return np.array(out)
+
+
+CASES = [(RGATLayer, {}), (HGTLayer, {}), (HGTLayer, {"softmax": "relation"})]
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("case", CASES)
+def test_layer_equals_the_papers_equations(monkeypatch, case, first):
+    for module in (rgat, hgt):
+        monkeypatch.setattr(module, "multiply_first", lambda *_: first)
+    graph, (layer_class, options) = random_graph(1, papers=20), case
+    layer, block, params, x = setting(graph, layer_class, **options)
+    found = jax.jit(layer.apply)(params, block, x)
+    assert set(found) == set(block.itself)
+    p, plain = jax.tree.map(np.asarray, params["params"]), jax.tree.map(np.asarray, x)
+    for node_type, h in found.items():
+        mode = options.get("softmax", "joint")
+        loop = (
+            rgat_loop(graph, p, plain, node_type)
+            if layer_class is RGATLayer
+            else hgt_loop(graph, p, plain, node_type, mode)
+        )
+        np.testing.assert_allclose(h, loop, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("case", CASES)
+def test_gradients_equal_finite_differences(monkeypatch, case, first):
+    for module in (rgat, hgt):
+        monkeypatch.setattr(module, "multiply_first", lambda *_: first)
+    graph, (layer_class, options) = random_graph(2, papers=20), case
+    layer, block, params, x = setting(graph, layer_class, **options)
+    rng = np.random.default_rng(2)
+    towards = {name: rng.standard_normal((graph.schema.nodes[name], WIDTH)) for name in block.itself}
+
+    @jax.jit
+    def loss(params, x):
+        return sum(jnp.sum(h * towards[name]) for name, h in layer.apply(params, block, x).items())
+
+    gradients = jax.jit(jax.grad(loss, argnums=(0, 1)))(params, x)
+    step = jax.tree.map(lambda leaf: jnp.asarray(rng.standard_normal(leaf.shape)), (params, x))
+    moved = [loss(*jax.tree.map(lambda a, b: a + size * b, (params, x), step)) for size in (1e-6, -1e-6)]
+    found = sum(jnp.vdot(a, b) for a, b in zip(jax.tree.leaves(gradients), jax.tree.leaves(step)))
+    np.testing.assert_allclose(found, (moved[0] - moved[1]) / 2e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_large_logits_are_finite(case):
+    """Logits of 1e4 and more, with float32 weights; nodes with one neighbour and with none are among them."""
+    graph, (layer_class, options) = random_graph(3, degree=1), case
+    layer, block, params, x = setting(graph, layer_class, **options)
+    x = jax.tree.map(lambda leaf: jnp.asarray(leaf * 300, jnp.float32), x)
+    params = jax.tree.map(lambda leaf: jnp.asarray(leaf * 10, jnp.float32), params)
+
+    def loss(params, x):
+        return sum(jnp.sum(h) for h in layer.apply(params, block, x).values())
+
+    value, gradients = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(params, x)
+    assert np.isfinite(value) and all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients))
+
+
+def test_partial_attention_merges_to_the_whole(graph):
+    """Softmax over all relations is the same wherever each relation was folded, and in whatever order they combine."""
+    layer, block, params, x = setting(graph, HGTLayer)
+    whole = layer.apply(params, block, x, method="carriers")
+    for cut in (1, 3):
+        here = layer.clone(relations=layer.relations[cut:])
+        there = layer.clone(relations=layer.relations[:cut])
+        one, other = (part.apply(params, block, x, method="carriers") for part in (here, there))
+        for node_type, carrier in whole.items():
+            parts = [part[node_type] for part in (one, other) if node_type in part]
+            total = parts[0] if len(parts) == 1 else carriers.merge(*parts)
+            np.testing.assert_allclose(carriers.attended(total), carriers.attended(carrier), rtol=1e-12, atol=1e-12)
+
+
+def test_merging_nothing_changes_nothing():
+    rng = np.random.default_rng(0)
+    some = Attention(*(jnp.asarray(rng.random(shape) + 1) for shape in ((3, 2), (3, 2), (3, 2, 4))))
+    none = Attention(jnp.full((3, 2), -jnp.inf), jnp.zeros((3, 2)), jnp.zeros((3, 2, 4)))
+    for found, expected in zip(carriers.merge(some, none), some):
+        np.testing.assert_array_equal(found, expected)
+    assert not carriers.attended(carriers.merge(none, none)).any()
+
+
+@pytest.mark.parametrize("value", [2**31 - 1, -1, -(2**31), 3])
+@pytest.mark.parametrize("way", ["by_rows", "by_segments"])
+def test_attention_does_not_read_padding(monkeypatch, way, value):
+    monkeypatch.setattr(segment, "_sum_by_rows", getattr(segment, f"_sum_{way}"))
+    graph = random_graph()
+    exact = whole_graph(graph, 2)[0].adjacency["author--writes--paper"]
+    sources, targets, edges = (len(exact.reverse_indptr) - 1, len(exact.indptr) - 1, len(exact.indices))
+    rng = np.random.default_rng(0)
+    x, y = jnp.asarray(rng.standard_normal((sources, 2, 3))), jnp.asarray(rng.standard_normal((targets, 2, 3)))
+    padded = pad_adjacency(exact, targets, sources, edges + 9)
+    spoiled = {}
+    for name in ("indices", "reverse_indices", "reverse_edges"):
+        spoiled[name] = getattr(padded, name).copy()
+        spoiled[name][edges:] = value
+
+    def loss(adjacency, x, y):
+        logits = segment.edge_dot(adjacency, y, x)
+        logits += segment.at_sources(adjacency, x[:, :, 0]) + segment.at_targets(adjacency, y[:, :, 1])
+        carrier = segment.attend(adjacency, logits, lambda weights: segment.weighted_sum(adjacency, weights, x))
+        return jnp.sum(jnp.sin(carriers.attended(carrier)))
+
+    run = jax.jit(jax.value_and_grad(loss, argnums=(1, 2)))
+    for one, other in zip(jax.tree.leaves(run(exact, x, y)), jax.tree.leaves(run(padded._replace(**spoiled), x, y))):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
+    unturned = exact._replace(reverse_indptr=None, reverse_indices=None, reverse_edges=None)
+    for one, other in zip(jax.tree.leaves(run(exact, x, y)), jax.tree.leaves(run(unturned, x, y))):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
+
+
+class Doubled(nn.Module):
+    """A user's aggregation: twice the sum over the neighbours, times a matrix."""
+
+    features: int
+
+    @nn.compact
+    def __call__(self, adjacency, sources, targets):
+        return nn.Dense(self.features, use_bias=False)(2 * neighbour_sum(adjacency, sources.astype(jnp.float64)))
+
+
+@pytest.mark.parametrize("across", ["sum", "mean", "max"])
+def test_a_users_model_is_what_it_says(graph, across):
+    model = hetjax.HGNN(None, lambda relation, features: Doubled(features), across, self_term=False)
+    stack = hgnn.build(model, graph.schema, dict.fromkeys(graph.schema.nodes, 3), hidden=4, layers=1)
+    rng = np.random.default_rng(0)
+    x = {name: jnp.asarray(rng.standard_normal((count, 3))) for name, count in graph.schema.nodes.items()}
+    blocks = whole_graph(graph, 1)
+    params = stack.init(jax.random.key(0), blocks, x)
+    found = stack.apply(params, 0, blocks[0], x, method="embed")["paper"]
+    parts = []
+    for relation in graph.schema.into("paper"):
+        kernel = params["params"]["layers_0"][f"fold_{relation.key}"]["Dense_0"]["kernel"]
+        sums = [np.asarray(x[relation.source])[neighbours(graph, relation, v)].sum(0) for v in range(len(found))]
+        parts.append(2 * np.array(sums) @ kernel)
+    combine = {"sum": np.sum, "mean": np.mean, "max": np.max}[across]
+    np.testing.assert_allclose(found, np.maximum(combine(parts, axis=0), 0), rtol=1e-10, atol=1e-12)
+
+
+def test_an_unknown_cross_relation_aggregation_is_named():
+    with pytest.raises(InputError, match="'median', and should be one of sum, mean, max, softmax"):
+        hetjax.HGNN((Relation("a", "b", "a"),), lambda relation, features: Doubled(features), "median")
