@@ -43,7 +43,8 @@ class Progress:
       epoch: the epoch under way, from 0.
       step: steps of it that are done.
       loss_sum, nodes: over the seeds of those steps.
-      best: step, epoch, accuracy and loss of the checkpoint that did best on the validation nodes, if there was one.
+      best: step, epoch and quality of the checkpoint with the best micro-F1 (for one label a node, the accuracy) on the
+        validation nodes, if there was one.
       metrics_bytes: size of `metrics.jsonl`.
       graph: digest of the graph's shape, labels and splits; a run does not continue on another graph.
       capacities: of the batches, so that a resumed run has the same shapes.
@@ -83,7 +84,7 @@ class Run:
         self.config, self.workdir = config, workdir
         self.programs = metrics.ProgramCounter()
         self.started = time.perf_counter()
-        self.graph = load(config.data)
+        self.graph = relations_of(models.find(config.model.name), load(config.data))
         if not len(self.graph.splits["train"]):
             raise InputError(
                 f"no training nodes among the {len(self.graph.labels)} of type {self.graph.schema.target!r}"
@@ -162,17 +163,11 @@ class Run:
         if due:
             found = self.evaluate("validation")
             record |= {f"validation_{name}": value for name, value in found.items()}
-            better = progress.best is None or (found["accuracy"], -found["loss"]) > (
-                progress.best["accuracy"],
-                -progress.best["loss"],
-            )
-            if found["accuracy"] is not None and better:
-                progress.best = {
-                    "step": record["step"],
-                    "epoch": epoch + 1,
-                    "accuracy": found["accuracy"],
-                    "loss": found["loss"],
-                }
+            best = progress.best
+            if found["micro_f1"] is not None and (
+                best is None or (found["micro_f1"], -found["loss"]) > (best["micro_f1"], -best["loss"])
+            ):
+                progress.best = {"step": record["step"], "epoch": epoch + 1} | found
         self.records.write(record | {"seconds": round(self.seconds(), 3)})
         progress.metrics_bytes = self.records.size
         if due:
@@ -291,6 +286,12 @@ def make_trainer(graph: HetGraph, config: Config) -> Trainer:
     rate, feature_rate = config.train.learning_rate, config.train.feature_learning_rate
     adam = RowAdam(rate if feature_rate is None else feature_rate)
     return Trainer(network, optax.flatten(optax.adam(rate)), adam, first.widths, learnable, config.train.l2)
+
+
+def relations_of(model: type[hgnn.Layer] | hgnn.HGNN, graph: HetGraph) -> HetGraph:
+    """The graph with the relations that a model folds."""
+    chosen = model.relations if isinstance(model, hgnn.HGNN) else None
+    return graph if chosen is None else graph.only(chosen)
 
 
 def model_options(model: Model) -> dict[str, Any]:

@@ -1,6 +1,10 @@
 """R-GAT and HGT against loops written from their papers, logits of any size, and models defined by a user."""
 
+import json
 import math
+import os
+import subprocess
+import sys
 from itertools import chain
 
 import flax.linen as nn
@@ -11,6 +15,7 @@ import pytest
 
 import hetjax
 from hetjax.errors import InputError
+from hetjax.graph import store
 from hetjax.graph.schema import Relation
 from hetjax.models import carriers, hgnn, hgt, rgat, segment
 from hetjax.models.carriers import Attention
@@ -245,3 +250,27 @@ def test_a_users_model_is_what_it_says(graph, across):
 def test_an_unknown_cross_relation_aggregation_is_named():
     with pytest.raises(InputError, match="'median', and should be one of sum, mean, max, softmax"):
         hetjax.HGNN((Relation("a", "b", "a"),), lambda relation, features: Doubled(features), "median")
+
+
+def test_a_users_model_trains_in_both_modes_on_its_relations(graph, tmp_path):
+    module = tmp_path / "mine.py"
+    module.write_text(
+        "import flax.linen as nn\nimport hetjax\nfrom hetjax.graph.schema import Relation\n"
+        "from hetjax.models.segment import neighbour_sum\n"
+        "class Own(nn.Module):\n    features: int\n    @nn.compact\n    def __call__(self, adjacency, sources, targets):\n"
+        "        return nn.Dense(self.features)(neighbour_sum(adjacency, sources.astype('float32')))\n"
+        "model = hetjax.HGNN([Relation('author', 'writes', 'paper'), Relation('paper', 'cites', 'paper')],"
+        " lambda relation, features: Own(features), 'mean')\n"
+    )
+    store.save(graph, tmp_path / "store")
+    for mode in ("full", "minibatch"):
+        options = {"data.format": "store", "data.path": tmp_path / "store", "model.name": "mine:model"}
+        options |= {"sampling.mode": mode, "model.hidden": 8, "workdir": tmp_path / mode, "train.epochs": 3}
+        command = [sys.executable, "-m", "hetjax.train", *(f"--{key}={value}" for key, value in options.items())]
+        done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        records = [json.loads(line) for line in (tmp_path / mode / "metrics.jsonl").read_text().splitlines()]
+        assert records[2]["train_loss"] < records[0]["train_loss"]
+    with pytest.raises(InputError, match="relation a -b-> a is not one of the graph's"):
+        graph.only([Relation("a", "b", "a")])
+    assert graph.only(graph.schema.relations[:2]).schema.relations == graph.schema.relations[:2]

@@ -1,5 +1,6 @@
 """Schema, CSC, the checks at building, and the store."""
 
+import dataclasses
 import json
 
 import hypothesis
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import strategies
 
 from hetjax.errors import InputError
-from hetjax.graph import csc, store
+from hetjax.graph import csc, hetgraph, store
 from hetjax.graph.hetgraph import build, check
 from hetjax.graph.schema import Relation, Schema
 from tests.conftest import random_graph
@@ -121,6 +122,81 @@ def test_building_names_what_is_wrong(changes, message):
         build(**parts(**changes))
 
 
+SEVERAL = [[1, 0], [1, 1], [0, 0], [-1, -1]]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, ">i2", np.float32])
+def test_several_labels_a_node(dtype):
+    given = np.asfortranarray(SEVERAL, dtype)
+    if given.dtype.kind == "f":
+        with pytest.raises(InputError, match=r"labels \[nodes, classes\] are float32, and may be integers or bool"):
+            build(**parts(labels=given))
+        return
+    graph = build(**parts(labels=given))
+    check(graph)
+    assert graph.multilabel and graph.labels.dtype == np.int8 and graph.labels.flags.c_contiguous
+    assert graph.labels.tolist() == SEVERAL and not graph.labels.flags.writeable
+    assert graph.labelled(np.array([3, 2, 0])).tolist() == [False, True, True]
+    assert graph.splits["test"].tolist() == [2]  # whose row is of zeros
+
+
+def test_labels_of_bool_and_lists():
+    everyone = build(**parts(labels=np.array(SEVERAL) == 1, splits={"train": np.array([3, 0, 1, 2])}))
+    assert everyone.labels.dtype == np.int8 and everyone.labels.tolist() == [[1, 0], [1, 1], [0, 0], [0, 0]]
+    assert np.array_equal(build(**parts(labels=SEVERAL)).labels, build(**parts(labels=np.array(SEVERAL))).labels)
+    assert build(**parts(labels=np.array(SEVERAL)[:, 0].astype(bool))).labels.tolist() == [1, 1, 0, 1]
+    nobody = Schema({"paper": 0, "author": 1}, (), "paper", 2)
+    graph = build(nobody, {}, {}, np.zeros((0, 2), bool), {})
+    assert graph.multilabel and graph.labels.shape == (0, 2) and not len(graph.labelled(graph.splits["train"]))
+
+
+def test_one_label_a_node():
+    graph = build(**parts())
+    assert not graph.multilabel and graph.labels.dtype == np.int32 and graph.labels.tolist() == [0, 1, 1, -1]
+    assert graph.labelled(np.array([3, 2])).tolist() == [False, True]
+
+
+def labels_with(row, column, value, dtype=np.int64):
+    labels = np.array(SEVERAL, dtype)
+    labels[row, column] = value
+    return labels
+
+
+@pytest.mark.parametrize(
+    "labels,message",
+    [
+        (
+            labels_with(1, 1, 2),
+            "^graph: label 2 of 'paper' node 1 for class 1 is neither 0 nor 1, nor is its row -1 throughout$",
+        ),
+        (labels_with(0, 1, 256), "label 256 of 'paper' node 0 for class 1"),  # 0 in eight bits
+        (labels_with(0, 1, 2**32), "label 4294967296 of 'paper' node 0 for class 1"),
+        (labels_with(2, 0, -2, np.int8), "label -2 of 'paper' node 2 for class 0"),
+        (labels_with(2, 1, -1), "label -1 of 'paper' node 2 for class 1"),
+        (labels_with(3, 0, 1), "label -1 of 'paper' node 3 for class 1"),
+        (np.array([[1, 0], [0, 1], [0, 0], [255, 255]], np.uint8), "label 255 of 'paper' node 3 for class 0"),
+        (np.array(SEVERAL)[:3], r"labels of shape \(3, 2\) != 4 nodes of type 'paper' and 2 classes"),
+        (np.zeros((4, 3), np.int8), r"labels of shape \(4, 3\) != 4 nodes of type 'paper' and 2 classes"),
+        (np.zeros((4, 1), np.int8), r"labels of shape \(4, 1\) != 4 nodes"),
+        (np.zeros((4, 2, 1), np.int8), r"labels of shape \(4, 2, 1\) != 4 nodes of type 'paper'"),
+        (labels_with(1, slice(None), -1), "split 'validation' has 'paper' node 1, which has no label"),
+    ],
+)
+def test_building_names_what_is_wrong_with_several_labels(labels, message):
+    with pytest.raises(InputError, match=message):
+        build(**parts(labels=labels))
+
+
+def test_a_wrong_label_far_down_is_named():
+    nodes, classes = 70, 2**20  # checked 16 rows at a time
+    labels = np.zeros((nodes, classes), np.int8)
+    labels[37, 5] = 3
+    graph = build(Schema({"paper": nodes}, (), "paper", 1), {}, {}, np.zeros(nodes), {})
+    graph = dataclasses.replace(graph, schema=Schema({"paper": nodes}, (), "paper", classes), labels=labels)
+    with pytest.raises(InputError, match="label 3 of 'paper' node 37 for class 5 "):
+        hetgraph.check_labels(graph)
+
+
 @pytest.mark.parametrize(
     "arguments,message",
     [
@@ -148,6 +224,88 @@ def test_store_round_trip(graph, tmp_path):
     assert json.loads((tmp_path / "store" / "schema.json").read_text())["version"] == store.VERSION
     with pytest.raises(InputError, match="exists already"):
         store.save(graph, tmp_path / "store")
+
+
+@pytest.fixture
+def several(graph):
+    """The graph with up to 3 labels a node; where it had none, there is none."""
+    labels = np.random.default_rng(5).integers(0, 2, (len(graph.labels), 3)).astype(np.int8)
+    labels[graph.labels == -1] = -1
+    return dataclasses.replace(graph, labels=labels)
+
+
+def test_store_round_trip_with_several_labels(graph, several, tmp_path):
+    store.save(several, tmp_path / "store")
+    opened = store.open(tmp_path / "store")
+    check(opened)
+    assert opened.multilabel and isinstance(opened.labels, np.memmap) and opened.labels.dtype == np.int8
+    assert opened.schema == several.schema and opened.labels.shape == (40, 3)
+    for one, other in zip(several.arrays(), opened.arrays(), strict=True):
+        assert one.dtype == other.dtype and np.array_equal(one, other)
+    assert (opened.labels == -1).all(axis=1).sum() == 2
+    store.save(graph, tmp_path / "single")
+    said = [json.loads((tmp_path / name / "schema.json").read_text()) for name in ("store", "single")]
+    assert [about["labels"] for about in said] == ["many", "one"] and said[0] | said[1] == said[1]
+    assert said[0]["version"] == 1
+
+
+def say(folder, **changes):
+    """Change what the schema of a store says; None takes a key away."""
+    file = folder / "schema.json"
+    said = json.loads(file.read_text()) | changes
+    file.write_text(json.dumps({key: value for key, value in said.items() if value is not None}))
+
+
+def test_a_store_that_does_not_say_has_one_label_a_node(graph, several, tmp_path):
+    store.save(graph, tmp_path / "old")
+    say(tmp_path / "old", labels=None)
+    opened = store.open(tmp_path / "old")
+    assert not opened.multilabel and np.array_equal(opened.labels, graph.labels)
+    store.save(several, tmp_path / "new")
+    say(tmp_path / "new", labels=None)
+    with pytest.raises(InputError, match=r"labels.npy: labels: int8 \(40, 3\) != int32 \(40,\) of the schema"):
+        store.open(tmp_path / "new")
+
+
+@pytest.mark.parametrize(
+    "form,message",
+    [
+        ("several", "schema.json: labels 'several', and a node may have 'one' or 'many'"),
+        (["many"], r"schema.json: labels \['many'\], and"),
+        (True, "schema.json: labels True, and"),
+        ("many", r"labels.npy: labels: int32 \(40,\) != int8 \(40, 3\) of the schema"),
+    ],
+)
+def test_opening_names_a_wrong_form_of_labels(graph, tmp_path, form, message):
+    store.save(graph, tmp_path / "store")
+    say(tmp_path / "store", labels=form)
+    with pytest.raises(InputError, match=message):
+        store.open(tmp_path / "store")
+
+
+@pytest.mark.parametrize(
+    "labels,message",
+    [
+        (np.zeros((40, 4), np.int8), r"labels: int8 \(40, 4\) != int8 \(40, 3\)"),
+        (np.zeros((39, 3), np.int8), r"labels: int8 \(39, 3\) != int8 \(40, 3\)"),
+        (np.zeros((40, 3), np.int32), r"labels: int32 \(40, 3\) != int8 \(40, 3\)"),
+        (np.zeros(40, np.int8), r"labels: int8 \(40,\) != int8 \(40, 3\)"),
+    ],
+)
+def test_labels_of_another_shape_are_named(several, tmp_path, labels, message):
+    store.save(several, tmp_path / "store")
+    np.save(tmp_path / "store" / "labels.npy", labels)
+    with pytest.raises(InputError, match=message):
+        store.open(tmp_path / "store")
+
+
+def test_checking_a_store_names_a_wrong_label(several, tmp_path):
+    store.save(several, tmp_path / "store")
+    labels = several.labels.copy()
+    labels[31, 2] = 7
+    np.save(tmp_path / "store" / "labels.npy", labels)
+    with pytest.raises(InputError, match="^here: label 7 of 'paper' node 31 for class 2 is neither 0 nor 1"):
+        hetgraph.check_labels(store.open(tmp_path / "store"), "here")
 
 
 def test_opening_reads_no_rows(tmp_path):

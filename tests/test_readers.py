@@ -138,6 +138,34 @@ def test_hgb_by_hand(hgb_folder):
     assert len(graph.splits["train"]) == len(graph.splits["validation"]) == 1
 
 
+def test_hgb_by_hand_with_several_labels(hgb_folder):
+    (hgb_folder / "label.dat").write_text("4\tD\t0\t2,0\n")
+    (hgb_folder / "label.dat.test").write_text('0\tA "B\t0\t3\n')
+    graph = hgb.read(hgb_folder, validation_fraction=0)
+    assert graph.multilabel and graph.schema.classes == 4 and graph.labels.dtype == np.int8
+    assert graph.labels.tolist() == [[0, 0, 0, 1], [-1, -1, -1, -1], [1, 0, 1, 0]]
+    assert graph.splits["train"].tolist() == [2] and graph.splits["test"].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "training,test,several",
+    [
+        ("0\tA\t0\t1\n", "1\tC\t0\t0\n", False),
+        ("0\tA,B\t0\t1\n", "1\tC,D\t0\t0\n", False),  # commas in names
+        ("0\tA\t0\t1\n", "1\tC\t0\t0,1\n", True),
+        ("0\tA\t0\t1,0\n", "1\tC\t0\t0\n", True),
+        ("0\tA\t0\t1,0\n", "", True),
+        ("0\tA\t0\t1\n", "", False),
+    ],
+)
+def test_hgb_has_several_labels_where_any_line_has(hgb_folder, training, test, several):
+    (hgb_folder / "label.dat").write_text(training)
+    (hgb_folder / "label.dat.test").write_text(test)
+    graph = hgb.read(hgb_folder, validation_fraction=0)
+    assert graph.multilabel == several and graph.schema.classes == 2
+    assert graph.labels.shape == ((3, 2) if several else (3,))
+
+
 @pytest.mark.parametrize("inner", ["", "DBLP/"])
 def test_hgb_zip_is_the_same(hgb_folder, tmp_path_factory, inner):
     folder = tmp_path_factory.mktemp("zip")
@@ -168,6 +196,14 @@ def test_hgb_zip_is_the_same(hgb_folder, tmp_path_factory, inner):
         ("label.dat", "0\tA\t0\t1\n2\tP\t1\t0\n", "label.dat: line 2: node 2 is of type 1 != 0"),
         ("label.dat", "0\tA\t0\t-1\n", "label.dat: line 1: class -1"),
         ("label.dat", "", "label.dat: no labels"),
+        ("label.dat", "0\tA\t0\t1\n1\tC\t0\t0,2,0\n", "label.dat: line 2: class 0 is given 2 times"),
+        ("label.dat.test", "4\tD\t0\t3,1,3,3\n", "label.dat.test: line 1: class 3 is given 3 times"),
+        ("label.dat", "0\tA\t0\t1,\n", "label.dat: line 1: class '' is not an integer"),
+        ("label.dat", "0\tA\t0\t\n", "label.dat: line 1: class '' is not an integer"),
+        ("label.dat", "0\tA\t0\t1,x\n", "label.dat: line 1: class 'x' is not an integer"),
+        ("label.dat", "0\tA\t0\t1,-2\n", "label.dat: line 1: class -2"),
+        ("label.dat", "0\tA\t0\t1,0\n0\tA\t0\t1\n", "split 'train' has 'author' node 0 2 times"),
+        ("label.dat.test", "0\tA\t0\t1,0\n", "is in both split"),
         ("label.dat.test", "0\tA\t0\t1\n", "is in both split"),
         ("label.dat.test", "9\tA\t0\t1\n", "label.dat.test: line 1: node id 9, and there are 5"),
         ("label.dat.test", None, "label.dat.test: No such file"),
@@ -237,3 +273,26 @@ def test_dblp_has_the_published_counts(real_data):
     assert np.array_equal(graph.splits["test"], np.sort(archive["test_idx"]))
     order = np.argsort(archive["test_idx"])
     assert np.array_equal(graph.labels[graph.splits["test"]], archive["test_label"][order])
+
+
+def test_imdb_has_the_published_counts(real_data):
+    graph = hgb.read(real_data / "hgb_imdb")
+    assert dict(graph.schema.nodes) == {"movie": 4932, "director": 2393, "actor": 6124, "keyword": 7971}
+    assert [csc.edges for csc in graph.relations.values()] == [4932, 4932, 14779, 14779, 23610, 23610]
+    assert {name: matrix.shape[1] for name, matrix in graph.features.items()} == {
+        "movie": 3489,
+        "director": 3341,
+        "actor": 3341,
+    }
+    assert graph.schema.target == "movie" and graph.multilabel and graph.labels.shape == (4932, 5)
+    assert (graph.labels == 1).sum(axis=0).tolist() == [1090, 1384, 1837, 1135, 2517]
+    assert (graph.labels == -1).all(axis=1).sum() == 4932 - 4573
+    several = graph.labels[graph.labelled(np.arange(4932))].sum(axis=1)
+    assert several.min() == 1 and several.max() == 5
+    assert {name: len(ids) for name, ids in graph.splits.items()} == {"train": 1097, "validation": 274, "test": 3202}
+    archive = np.load(real_data / "hgb_imdb" / "imdb.npz", allow_pickle=False)  # movies are the first type
+    known = np.sort(np.concatenate([graph.splits["train"], graph.splits["validation"]]))
+    for ids, name in ((known, "train"), (graph.splits["test"], "test")):
+        order = np.argsort(archive[f"{name}_idx"])
+        assert np.array_equal(ids, archive[f"{name}_idx"][order])
+        assert np.array_equal(graph.labels[ids], archive[f"{name}_label"][order])

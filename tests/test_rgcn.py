@@ -212,3 +212,36 @@ def test_partial_folds_combine_to_the_whole(graph):
         given = [part[node_type] for part in parts if node_type in part]
         total = given[0] if len(given) == 1 else layer.monoid.combine(*given)
         np.testing.assert_allclose(total, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("bases", [0, 2])
+def test_slices_of_a_row_are_the_matrices_of_one_hot_features(graph, bases):
+    """The layer equals the plain one on identity matrices, whose kernels are what the rows hold."""
+    rng, width, types = np.random.default_rng(0), 4, ("paper", "author")
+    relations = tuple(relation for relation in graph.schema.relations if relation.target in types)
+    learned = {t: tuple(r for r in relations if r.source == t) for t in graph.schema.nodes}
+    place = {"relations": relations, "selves": types, "targets": types, "features": width, "learned": learned}
+    options = {"bases": bases, "one_hot": True}
+    widths = {t: RGCNLayer.learnable_width(t, 64, **place, **options) for t in learned}
+    assert widths["author"] == width * ((bases or 2) + 1) and widths["topic"] == width * (bases or 1)
+    rows = {t: jnp.asarray(rng.standard_normal((graph.schema.nodes[t], widths[t]))) for t in learned}
+    layer = RGCNLayer(widths=widths, **place, **options)
+    block = whole_graph(graph, 1)[0]._replace(itself=dict.fromkeys(types))
+    block = block._replace(adjacency=whole_graph(graph, 2)[0].adjacency)
+    params = layer.init(jax.random.key(0), block, rows)
+    found = layer.apply(params, block, rows)
+
+    cut = {t: np.asarray(table).reshape(len(table), widths[t] // width, width) for t, table in rows.items()}
+    plain = {f"finishing_{t}": params["params"][f"finishing_{t}"] for t in types}
+    plain |= {f"self_loop_{t}": {"kernel": cut[t][:, -1]} for t in types}
+    for relation in relations:
+        matrices = cut[relation.source]
+        if bases:
+            kernel = np.einsum("b,nbo->no", params["params"][f"mean_{relation.key}"]["coefficients"], matrices[:, :bases])
+        else:
+            kernel = matrices[:, learned[relation.source].index(relation)]
+        plain[f"mean_{relation.key}"] = {"kernel": kernel}
+    identity = {t: np.eye(graph.schema.nodes[t]) for t in learned}
+    for node_type in types:
+        expected = loop(graph, {"params": plain}, identity, node_type, width)
+        np.testing.assert_allclose(found[node_type], expected, rtol=1e-10, atol=1e-12)

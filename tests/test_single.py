@@ -1,5 +1,7 @@
 """One device: mini-batches against the whole graph, evaluation against both, row-wise Adam, padding."""
 
+import dataclasses
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -255,3 +257,20 @@ def test_the_penalty_is_on_the_first_layer_and_what_it_reads():
     )
     found = trainer._replace(l2=0.01).loss(state.params, learned, static, drawn.batch)
     np.testing.assert_allclose(found - plain, 0.01 * squares, rtol=1e-4)
+
+
+def test_several_labels_a_node_in_both_modes():
+    graph = random_graph(3)
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, (graph.schema.nodes["paper"], 3)).astype(np.int8)
+    graph = dataclasses.replace(graph, labels=labels)
+    config, trainer, static = setting(graph)
+    state = jax.jit(trainer.init)(0)
+    (whole,) = WholeGraph(graph, 2).epoch(0)
+    (mini,) = make_batches(graph, config, frozenset(trainer.learnable), {}).epoch(0)
+    losses = [float(trainer.gradients(state, static, drawn.batch)[0]) for drawn in (whole, mini)]
+    learned = {name: table.rows for name, table in state.tables.items()}
+    logits = np.asarray(trainer.model.apply(state.params, whole.batch.blocks, static | learned))
+    ids = graph.splits["train"]
+    expected = metrics.quality(logits[ids], labels[ids])["loss"]
+    np.testing.assert_allclose(losses, expected, rtol=1e-6)

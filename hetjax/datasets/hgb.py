@@ -2,7 +2,8 @@
 
 `node.dat`: id, name, type and, optionally, comma-separated features. `link.dat`: source, target, relation, weight.
 `label.dat` and `label.dat.test`: id, name, type, class or comma-separated classes; where any line has several, every node
-of the target type may. `info.dat`: JSON with the names of types and relations. Columns are separated by tabs. Weights are not read: in the benchmark's graphs all are 1, and R-GCN knows none.
+of the target type may. `info.dat`: JSON with the names of types and relations. Columns are separated by tabs. Weights
+are not read: in the benchmark's graphs all are 1, and R-GCN knows none.
 """
 
 import itertools
@@ -209,9 +210,9 @@ def _read_labels(file, node_type: np.ndarray, target: int | None = None) -> tupl
                 f"{file}: line {line}: node {node} is of type {node_type[node]} != {target} of the labels before"
             )
         known = [_integer(cell, file, line, "class", 2**15) for cell in cells[3].split(",")]
-        for number in known:
-            if known.count(number) > 1:
-                raise InputError(f"{file}: line {line}: class {number} is given {known.count(number)} times")
+        if len(set(known)) != len(known):
+            values, times = np.unique(known, return_counts=True)
+            raise InputError(f"{file}: line {line}: class {values[times.argmax()]} is given {times.max()} times")
         nodes.append(node)
         classes.append(known)
     if target is None:

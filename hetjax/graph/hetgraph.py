@@ -1,7 +1,7 @@
 """A heterogeneous graph in memory (or mapped into it): immutable once built, checked when built."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -61,6 +61,19 @@ class HetGraph:
     def labelled(self, ids: np.ndarray) -> np.ndarray:
         """For each of the target nodes `ids`, whether its label is known: bool, of the shape of `ids`."""
         return (self.labels[ids, 0] if self.multilabel else self.labels[ids]) != UNLABELLED
+
+    def only(self, relations: Sequence[Relation]) -> "HetGraph":
+        """The same graph with the edges of some relations alone; nothing is copied.
+
+        Raises:
+          InputError: a relation that the graph does not have.
+        """
+        for relation in relations:
+            if relation not in self.relations:
+                known = ", ".join(map(str, self.relations))
+                raise InputError(f"relation {Relation(*relation)} is not one of the graph's: {known}")
+        kept = {relation: csc for relation, csc in self.relations.items() if relation in relations}
+        return replace(self, schema=replace(self.schema, relations=tuple(kept)), relations=kept)
 
     @property
     def nbytes(self) -> int:

@@ -106,7 +106,7 @@ def pad(array: np.ndarray, length: int, value) -> np.ndarray:
     """`array` with `value` appended up to `length`."""
     if len(array) == length:
         return array
-    padded = np.empty(length, array.dtype)
+    padded = np.empty((length, *array.shape[1:]), array.dtype)
     padded[: len(array)] = array
     padded[len(array) :] = value
     return padded

@@ -55,7 +55,9 @@ class Trainer(NamedTuple):
         return TrainState(jnp.int32(0), params, self.optimizer.init(params), tables.create_all(rows, self.learnable))
 
     def loss(self, params, learned, static, batch: Batch, dropout: jax.Array | None = None) -> jax.Array:
-        """Mean softmax cross-entropy over the batch's seeds, and the penalty if there is one.
+        """Mean cross-entropy over the batch's seeds, and the penalty if there is one.
+
+        Softmax cross-entropy, or, where nodes have several labels, the mean over the classes of the sigmoid's.
 
         The penalty is `l2` times the sum of squares of the first layer's weights and of the rows in `learned`. The R-GCN
         paper's code penalises the first layer alone; its input is one-hot, so that rows are weights too. A
@@ -71,7 +73,10 @@ class Trainer(NamedTuple):
         streams = None if dropout is None else {"dropout": dropout}
         logits = self.model.apply(params, batch.blocks, gathered | learned, train=dropout is not None, rngs=streams)
         picked = logits.at[batch.seeds].get(mode="fill", fill_value=0)
-        losses = optax.softmax_cross_entropy_with_integer_labels(picked, batch.labels)
+        if batch.labels.ndim == 2:
+            losses = jnp.mean(optax.sigmoid_binary_cross_entropy(picked, batch.labels), axis=1)
+        else:
+            losses = optax.softmax_cross_entropy_with_integer_labels(picked, batch.labels)
         loss = jnp.sum(jnp.where(batch.weights > 0, losses, 0)) / jnp.sum(batch.weights)
         if not self.l2:
             return loss

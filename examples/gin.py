@@ -1,0 +1,31 @@
+"""A model of your own: GIN (Xu et al., ICLR 2019) per relation, and the mean over relations.
+
+    python -m hetjax.train --model.name examples.gin:model --config examples/quickstart.yaml --workdir runs/gin
+    python -m hetjax.train --model.name examples.gin:model --config examples/quickstart.yaml --workdir runs/gin-full \
+        --sampling.mode full --train.epochs 30
+
+Run it where `examples` can be imported: in the folder that holds it. Expect about 97 % test accuracy of the first.
+"""
+
+import flax.linen as nn
+
+import hetjax
+from hetjax.models.segment import neighbour_sum
+
+
+class GIN(nn.Module):
+    """`MLP(sum over the neighbours of h_u)`; the node's own part is the self term of the model."""
+
+    features: int
+
+    @nn.compact
+    def __call__(self, adjacency, sources, targets):
+        h = nn.relu(nn.Dense(self.features)(neighbour_sum(adjacency, sources)))
+        return nn.Dense(self.features)(nn.LayerNorm()(h))
+
+
+model = hetjax.HGNN(
+    relations=None,  # all of the graph's
+    relation_aggregation=lambda relation, features: GIN(features),
+    cross_relation_aggregation="mean",
+)

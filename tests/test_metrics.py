@@ -1,0 +1,72 @@
+"""The quality of predictions, for one label a node and for several."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import accuracy_score, f1_score, log_loss
+
+from hetjax.metrics import quality
+
+
+def test_one_label_by_hand():
+    logits = np.log(np.array([[0.5, 0.25, 0.25], [0.1, 0.8, 0.1], [0.6, 0.2, 0.2]], np.float32))
+    found = quality(logits, np.array([0, 1, 1], np.int32))
+    np.testing.assert_allclose(found["loss"], -np.log([0.5, 0.8, 0.2]).mean(), rtol=1e-6)
+    assert found["accuracy"] == found["micro_f1"] == pytest.approx(2 / 3)
+    assert found["macro_f1"] == pytest.approx(2 / 3)  # of two classes; the third does not occur
+
+
+def test_several_labels_by_hand():
+    probability = np.array([[0.8, 0.4, 0.1], [0.3, 0.9, 0.2], [0.6, 0.7, 0.1], [0.2, 0.1, 0.3]])
+    labels = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 0]], np.int8)
+    found = quality(np.log(probability / (1 - probability)).astype(np.float32), labels)
+    right = np.where(labels, probability, 1 - probability)
+    np.testing.assert_allclose(found["loss"], -np.log(right).mean(axis=1).mean(), rtol=1e-6)
+    assert found["accuracy"] == 0.5  # the first node and the last, to which no label applies
+    assert found["micro_f1"] == pytest.approx(2 * 3 / (4 + 4))
+    assert found["macro_f1"] == pytest.approx((1 / 2 + 1) / 2)  # the third class does not occur
+    assert all(type(value) is float for value in found.values())
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_several_labels_equal_scikit_learn(seed, dtype):
+    rng = np.random.default_rng(seed)
+    logits = (3 * rng.standard_normal((200, 7)) - 1).astype(dtype)
+    labels = (rng.random((200, 7)) < rng.uniform(0.1, 0.7, 7)).astype(np.int8)
+    labels[:, [2, 4, 5]] = 0
+    # Class 2 occurs on neither side, 4 and 5 only among predictions, 6 only among labels.
+    logits[:, [2, 6]] = -np.abs(logits[:, [2, 6]])
+    logits[0, 0] = 0  # not above 0
+    found = quality(logits, labels)
+    predicted = (logits > 0).astype(int)
+    occur = [0, 1, 3, 4, 5, 6]
+    assert not predicted[:, 2].any() and predicted[:, 4].any() and labels[:, 6].any()
+    np.testing.assert_allclose(found["accuracy"], accuracy_score(labels, predicted))
+    np.testing.assert_allclose(found["micro_f1"], f1_score(labels, predicted, average="micro"))
+    np.testing.assert_allclose(found["macro_f1"], f1_score(labels, predicted, average="macro", labels=occur))
+    probability = 1 / (1 + np.exp(-logits.astype(np.float64)))
+    losses = [log_loss(labels[:, number], probability[:, number], labels=[0, 1]) for number in range(7)]
+    np.testing.assert_allclose(found["loss"], np.mean(losses), rtol=1e-9)
+
+
+def test_large_logits_of_several_labels():
+    logits = np.array([[1e4, -1e4], [1e4, -1e4]], np.float32)
+    with np.errstate(all="raise", under="ignore"):
+        assert quality(logits, np.array([[1, 0], [1, 0]], np.int8))["loss"] == 0
+        wrong = quality(logits, np.array([[1, 0], [0, 1]], np.int8))
+        assert wrong == {"loss": 5e3, "accuracy": 0.5, "micro_f1": 0.5, "macro_f1": pytest.approx(1 / 3)}
+        small = quality(np.full((1, 1), 40, np.float32), np.ones((1, 1), np.int8))
+    np.testing.assert_allclose(small["loss"], np.exp(-40), rtol=1e-9)  # and not 0, the difference of two large numbers
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint8, bool])
+def test_the_type_of_several_labels_does_not_matter(dtype):
+    rng = np.random.default_rng(0)
+    logits, labels = rng.standard_normal((50, 4)), rng.integers(0, 2, (50, 4))
+    assert quality(logits, labels.astype(dtype)) == quality(logits, labels)
+
+
+def test_several_labels_of_which_none_occurs():
+    found = quality(np.full((3, 2), -np.log(3)), np.zeros((3, 2), np.int8))
+    assert found == {"loss": pytest.approx(np.log(4 / 3)), "accuracy": 1, "micro_f1": 0, "macro_f1": 0}
+    assert set(quality(np.zeros((0, 2)), np.zeros((0, 2), np.int8)).values()) == {None}
