@@ -1,6 +1,6 @@
 """Test accuracy on real graphs, beside the published figures: 5 seeds of every example configuration.
 
-`HETJAX_DATA=... python experiments/published_accuracy.py` trains every row of the table below, prints it, and writes
+`HETJAX_DATA=... python experiments/published_accuracy.py` trains every row of its table, prints it, and writes
 `experiments/results/published_accuracy.{csv,md,png}`. Every run is a work directory of its own under `--runs`, so an
 interrupted table continues where it stopped. A seed decides both the weights and which nodes are held out for validation.
 """
