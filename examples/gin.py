@@ -1,10 +1,8 @@
 """A model of your own: GIN (Xu et al., ICLR 2019) per relation, and the mean over relations.
 
     python -m hetjax.train --model.name examples.gin:model --config examples/quickstart.yaml --workdir runs/gin
-    python -m hetjax.train --model.name examples.gin:model --config examples/quickstart.yaml --workdir runs/gin-full \
-        --sampling.mode full --train.epochs 30
 
-Run it where `examples` can be imported: in the folder that holds it. Expect about 99 % test accuracy of the first.
+Run it where `examples` can be imported: in the folder that holds it. One run gave 99 % test accuracy.
 """
 
 import flax.linen as nn

@@ -53,7 +53,7 @@ MODELS = [
 
 
 @pytest.mark.parametrize(
-    ("layers", "options"), [(1, {}), (3, {}), *((2, model) for model in MODELS)]
+    ("layers", "options"), [*((depth, model) for depth in (1, 3) for model in MODELS[:3]), *((2, model) for model in MODELS)]
 )
 def test_unlimited_fanout_equals_the_whole_graph(layers, options):
     graph = random_graph(3)
@@ -64,12 +64,12 @@ def test_unlimited_fanout_equals_the_whole_graph(layers, options):
     loss, (weights, rows) = jax.jit(trainer.gradients)(state, static, whole.batch)
     mini_loss, (mini_weights, mini_rows) = jax.jit(trainer.gradients)(state, static, mini.batch)
     np.testing.assert_allclose(mini_loss, loss, rtol=1e-6)
-    # Some gradients are zero but for rounding: a softmax within one relation does not see the bias of its keys.
-    rounding = 1e-7 * float(optax.tree.norm((weights, rows)))
+    # Attention has gradients that are zero but for rounding: a softmax within one relation does not see its keys' bias.
+    rounding = 1e-7 * float(optax.tree.norm((weights, rows))) if "heads" in options else 0
 
     def close(found, expected, name):
         error = np.linalg.norm(np.asarray(found) - expected)
-        assert error < max(1e-5 * np.linalg.norm(expected), rounding), name
+        assert error <= max(1e-5 * np.linalg.norm(expected), rounding), name
 
     for path, expected in jax.tree_util.tree_leaves_with_path(weights):
         found = jax.tree_util.tree_leaves(

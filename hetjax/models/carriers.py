@@ -55,12 +55,6 @@ class Attention(NamedTuple):
     numerator: jax.Array
 
 
-def unattended(nodes: int, heads: int, width: int, dtype) -> Attention:
-    """The carrier of nodes without edges: combining it with another changes nothing."""
-    none = jnp.zeros((nodes, heads), dtype)
-    return Attention(jnp.full_like(none, -jnp.inf), none, jnp.zeros((nodes, heads, width), dtype))
-
-
 def merge(one: Attention, other: Attention) -> Attention:
     """Attention over the edges of both: each is rescaled to the larger of the two shifts, then they add."""
     largest = jnp.maximum(one.largest, other.largest)
