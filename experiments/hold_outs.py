@@ -18,6 +18,8 @@ from tqdm import tqdm
 
 from hetjax import metrics
 from hetjax.config import Config, Data, Model, Sampling, Train, parse
+from hetjax.datasets.splits import hold_out
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
 from hetjax.sampling.loader import WholeGraph
 from hetjax.train import make_trainer
@@ -47,6 +49,12 @@ def curves(config: Config, graphs: list, every: int, bar: tqdm) -> np.ndarray:
     return np.array(found)
 
 
+def divided(graph: HetGraph, fraction: float, division: int) -> HetGraph:
+    """The graph with a share of its training nodes held out."""
+    train, validation = hold_out(graph.splits["train"], fraction, division)
+    return replace(graph, splits=graph.splits | {"train": train, "validation": validation})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--example", required=True, help="examples/NAME.yaml, which the combinations change")
@@ -71,8 +79,8 @@ def main() -> None:
             made, _ = parse(SECTIONS, [*given, *(f"--{pair}" for pair in variant)], "hold_outs", "", {})
             config = Config(**made)
             if not graphs:
-                parts = {"validation_fraction": options.fraction}
-                graphs = [load(replace(config.data, split_seed=d, **parts)) for d in range(options.divisions)]
+                graph = load(replace(config.data, validation_fraction=0))
+                graphs = [divided(graph, options.fraction, division) for division in range(options.divisions)]
             found = curves(config, graphs, options.every, bar)
             mean = found.mean(axis=0)
             best = int(mean.argmax())

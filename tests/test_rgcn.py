@@ -249,13 +249,15 @@ def test_slices_of_a_row_are_the_matrices_of_one_hot_features(graph, bases, shar
     cut = {t: np.asarray(table).reshape(len(table), widths[t] // width, width) for t, table in rows.items()}
     plain = {f"finishing_{t}": params["params"][f"finishing_{t}"] for t in types}
     for t in types:
-        own = f"self_loop_{t}"
-        combined = np.einsum("b,nbo->no", params["params"][own]["coefficients"], cut[t]) if share else cut[t][:, -1]
-        plain[own] = {"kernel": combined}
+        kernel = cut[t][:, -1]
+        if share:
+            kernel = np.einsum("b,nbo->no", params["params"][f"combine_self_{t}"]["coefficients"], cut[t])
+        plain[f"self_loop_{t}"] = {"kernel": kernel}
     for relation in relations:
         matrices = cut[relation.source]
         if bases:
-            kernel = np.einsum("b,nbo->no", params["params"][f"mean_{relation.key}"]["coefficients"], matrices[:, :bases])
+            own = params["params"][f"combine_{relation.key}"]["coefficients"]
+            kernel = np.einsum("b,nbo->no", own, matrices[:, :bases])
         else:
             kernel = matrices[:, learned[relation.source].index(relation)]
         plain[f"mean_{relation.key}"] = {"kernel": kernel}

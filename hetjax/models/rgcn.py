@@ -1,7 +1,5 @@
 """R-GCN (Schlichtkrull et al., Modeling Relational Data with Graph Convolutional Networks, ESWC 2018)."""
 
-from collections.abc import Sequence
-
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -9,7 +7,7 @@ import jax.numpy as jnp
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models.hgnn import PlainLayer
-from hetjax.models.segment import degree, multiply_first, neighbour_sum
+from hetjax.models.segment import multiply_first, neighbour_mean
 
 
 class Bases(nn.Module):
@@ -58,28 +56,6 @@ class SelfTerm(nn.Module):
         return targets @ matrix(self, targets.shape[1], self.features, self.bases)
 
 
-class SliceMean(nn.Module):
-    """`RelationMean` where the sources' features are one-hot: the row of `W_r` that a node picks lies in the node itself.
-
-    Attributes:
-      slices: those of a node's row that hold `W_r`; of several the relation learns a combination.
-    """
-
-    slices: tuple[int, ...]
-
-    @nn.compact
-    def __call__(self, adjacency, sources: Sequence[jax.Array]) -> jax.Array:
-        return neighbour_mean(adjacency, picked(self, [sources[place] for place in self.slices]))
-
-
-class SliceSelf(nn.Module):
-    """`SelfTerm` where the features are one-hot: a combination of a node's slices."""
-
-    @nn.compact
-    def __call__(self, slices: Sequence[jax.Array]) -> jax.Array:
-        return picked(self, slices)
-
-
 def matrix(module: nn.Module, width: int, features: int, bases: Bases | None) -> jax.Array:
     """A module's `[width, features]`: a combination of the bases (equation 3), or without any a matrix of its own."""
     if bases is None:
@@ -87,22 +63,19 @@ def matrix(module: nn.Module, width: int, features: int, bases: Bases | None) ->
     return jnp.einsum("b,bio->io", coefficients(module, bases.count), bases(width))
 
 
-def picked(module: nn.Module, slices: Sequence[jax.Array]) -> jax.Array:
-    """A module's combination of slices; the slice itself if there is but one."""
-    if len(slices) == 1:
-        return slices[0]
-    return sum(a * part for a, part in zip(coefficients(module, len(slices)), slices))
-
-
-def neighbour_mean(adjacency, x: jax.Array) -> jax.Array:
-    """The mean of the rows of `x` over every target's in-edges, zero without any: `[targets, width]`."""
-    count = jnp.maximum(degree(adjacency), 1).astype(x.dtype)
-    return neighbour_sum(adjacency, x) / count[:, None]
-
-
 def coefficients(module: nn.Module, bases: int) -> jax.Array:
     """`a_rb` of equation 3, `[bases]`."""
     return module.param("coefficients", nn.initializers.normal(bases**-0.5), (bases,))
+
+
+class Coefficients(nn.Module):
+    """How a matrix whose rows lie in the nodes' own rows, one per node, is combined from `bases` parts of these."""
+
+    bases: int
+
+    @nn.compact
+    def __call__(self) -> jax.Array:
+        return coefficients(self, self.bases)
 
 
 class RGCNLayer(PlainLayer):
@@ -133,12 +106,14 @@ class RGCNLayer(PlainLayer):
         widths = sorted({self.widths[t] for t in sharing - set(learned)})
         self.shared = {str(width): Bases(self.bases, self.features) for width in widths} if self.bases else {}
         self.mean = {
-            r.key: SliceMean(self._slices(r))
-            if r.source in learned
-            else RelationMean(self.features, self.shared.get(str(self.widths[r.source])))
+            r.key: RelationMean(self.features, self.shared.get(str(self.widths[r.source])))
             for r in self.relations
+            if r.source not in learned
         }
-        self.self_loop = {t: SliceSelf() if t in learned else self._self_term(t) for t in self.selves}
+        self.self_loop = {t: self._self_term(t) for t in self.selves if t not in learned}
+        combined = [r for r in self.relations if r.source in learned] if self.bases else []
+        self.combine = {r.key: Coefficients(self.bases) for r in combined}
+        self.combine_self = {t: Coefficients(self.bases) for t in self.selves if t in learned and self.share_self}
 
     def _self_term(self, node_type: str) -> nn.Module:
         if self.share_self:
@@ -146,19 +121,34 @@ class RGCNLayer(PlainLayer):
         return nn.Dense(self.features, use_bias=False)
 
     def prepare(self, node_type: str, sources: jax.Array):
-        """The slices of one-hot sources, cut once, so that the gradient puts them together once."""
-        if not (self.one_hot and node_type in self.learned):
+        """Of one-hot sources what each relation reads, `[S, features]` by its key: all at once, as one product of matrices."""
+        if not self._one_hot(node_type):
             return sources
-        return jnp.split(sources, sources.shape[1] // self.features, axis=1)
+        keys, parts = [relation.key for relation in self.learned[node_type]], self._parts(sources)
+        if self.bases:
+            keys = [key for key in keys if key in self.combine]
+            weights = [self.combine[key]() for key in keys]
+            parts = jnp.einsum("rb,bnf->rnf", jnp.stack(weights), parts[: self.bases]) if keys else parts[:0]
+        # Split, not indexed, because the gradient of that is one concatenation.
+        return {key: part[0] for key, part in zip(keys, jnp.split(parts, len(parts)))} if keys else {}
 
     def relation(self, relation: Relation, adjacency, sources, targets, train: bool):
+        if self._one_hot(relation.source):
+            return neighbour_mean(adjacency, sources[relation.key])
         return self.mean[relation.key](adjacency, sources)
 
     def itself(self, node_type: str, targets):
-        if self.one_hot and node_type in self.learned:
-            slices = self.prepare(node_type, targets)
-            targets = slices if self.share_self else slices[-1:]
-        return self.self_loop[node_type](targets)
+        if not self._one_hot(node_type):
+            return self.self_loop[node_type](targets)
+        parts = self._parts(targets)
+        return jnp.einsum("b,bnf->nf", self.combine_self[node_type](), parts) if self.share_self else parts[-1]
+
+    def _one_hot(self, node_type: str) -> bool:
+        return self.one_hot and node_type in self.learned
+
+    def _parts(self, rows: jax.Array) -> jax.Array:
+        """Rows of one-hot nodes, `[parts, nodes, features]`."""
+        return jnp.moveaxis(rows.reshape(len(rows), rows.shape[1] // self.features, self.features), 1, 0)
 
     @classmethod
     def learnable_width(cls, node_type: str, feature_width: int, **fields) -> int:
@@ -172,10 +162,6 @@ class RGCNLayer(PlainLayer):
         if not self.one_hot:
             return super().learnable_scale(node_type, nodes)
         return (2 / (nodes + self.features)) ** 0.5  # Glorot and Bengio's, for a matrix with a row per node
-
-    def _slices(self, relation: Relation) -> tuple[int, ...]:
-        """Where a one-hot source keeps what a relation reads."""
-        return tuple(range(self.bases)) if self.bases else (self.learned[relation.source].index(relation),)
 
 
 MODEL = RGCNLayer

@@ -73,6 +73,33 @@ neighbour_sum.defvjp(_neighbour_sum_forward, _neighbour_sum_backward)
 
 
 @jax.custom_vjp
+def neighbour_mean(adjacency: Adjacency, x: jax.Array) -> jax.Array:
+    """The mean of the rows `x[u]` over the edges u -> v: `[targets, width]`, zeros for a target without edges.
+
+    The weight of an edge is one over the degree of its target. So what comes back to the targets is read as it is by the sums
+    of all relations; if each relation divided it first, XLA would compute it anew for each.
+    """
+    return _sum(_Rows(adjacency.indptr, adjacency.indices), _take(_shares(adjacency, x), _targets(adjacency)), x)
+
+
+def _neighbour_mean_backward(residuals, gradient):
+    adjacency, like = residuals
+    turned, _ = _turned(adjacency, like.shape[0])
+    return None, _sum(turned, _take(_shares(adjacency, gradient), turned.indices), gradient)
+
+
+neighbour_mean.defvjp(
+    lambda adjacency, x: (neighbour_mean(adjacency, x), (adjacency, _like(x))),
+    _neighbour_mean_backward,
+)
+
+
+def _shares(adjacency: Adjacency, x: jax.Array) -> jax.Array:
+    """One over the degree of every target that has edges, `[targets]` of the dtype of `x`."""
+    return 1 / jnp.maximum(degree(adjacency), 1).astype(x.dtype)
+
+
+@jax.custom_vjp
 def weighted_sum(adjacency: Adjacency, weights: jax.Array, x: jax.Array) -> jax.Array:
     """`out[v, h] = sum of weights[e, h] x[u, h] over the edges e: u -> v`.
 
