@@ -88,7 +88,9 @@ def from_json(description: dict, where: str) -> Sizes:
         for relation, count in edges.items():
             if not isinstance(count, int) or isinstance(count, bool) or count < 0:
                 raise InputError(f"relation {relation} has {count!r} edges, and should have 0 or more")
-        features = {n["type"]: _width(n["features"], n["type"]) for n in description["nodes"] if n["features"] is not None}
+        features = {
+            n["type"]: _width(n["features"], n["type"]) for n in description["nodes"] if n["features"] is not None
+        }
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     except (KeyError, TypeError) as error:

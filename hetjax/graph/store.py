@@ -7,7 +7,8 @@ rows are read when they are used. Nothing is ever unpickled.
 import json
 import os
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,24 +25,36 @@ LARGEST_SCHEMA = 64 * 2**20  # bytes
 POINTER, ID, FLAG = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.int8)
 
 
-def save(graph: HetGraph, path: str | os.PathLike) -> None:
-    """Write `graph` to the new folder `path`; it appears whole or not at all.
+@contextmanager
+def new_folder(path: str | os.PathLike) -> Iterator[Path]:
+    """A folder to write into, which becomes the new folder `path` when all is written; on an error nothing is left.
 
     Raises:
       InputError: `path` exists, or cannot be written.
     """
     path = Path(path)
     if path.exists():
-        raise InputError(f"{path}: exists already; a store is written to a new folder")
+        raise InputError(f"{path}: exists already; it is to be a new folder")
     partial = path.with_name(f".{path.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
         partial.mkdir(parents=True)
-        _write(graph, partial)
+        yield partial
         partial.rename(path)
     except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
         raise InputError(f"{path}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def save(graph: HetGraph, path: str | os.PathLike) -> None:
+    """Write `graph` to the new folder `path`; it appears whole or not at all.
+
+    Raises:
+      InputError: `path` exists, or cannot be written.
+    """
+    with new_folder(path) as folder:
+        _write(graph, folder)
 
 
 def _write(graph: HetGraph, folder: Path) -> None:
@@ -96,8 +109,8 @@ def open(
             matrices[node_type] = _map_features(path / f"features_{number}.npy", node_type, about)
     count = schema.nodes[schema.target]
     dtype, shape = (FLAG, (count, schema.classes)) if about.multilabel else (ID, (count,))
-    labels = _map(path / "labels.npy", dtype, shape, "labels")
-    splits = {name: _map(path / f"split_{name}.npy", ID, None, f"split {name!r}") for name in SPLITS}
+    labels = map_array(path / "labels.npy", dtype, shape, "labels")
+    splits = {name: map_array(path / f"split_{name}.npy", ID, None, f"split {name!r}") for name in SPLITS}
     return HetGraph(replace(schema, relations=tuple(csc)), csc, matrices, labels, splits)
 
 
@@ -121,12 +134,12 @@ def _read_description(file: Path) -> dict:
 def _map_relation(path: Path, number: int, relation: Relation, about: Sizes) -> CSC:
     nodes, what = about.schema.nodes, f"relation {relation}"
     pointers, ids = (path / f"relation_{number}.{part}.npy" for part in CSC._fields)
-    indptr = _map(pointers, POINTER, (nodes[relation.target] + 1,), what)
-    return CSC(indptr, _map(ids, index_dtype(nodes[relation.source]), (about.edges[relation],), what))
+    indptr = map_array(pointers, POINTER, (nodes[relation.target] + 1,), what)
+    return CSC(indptr, map_array(ids, index_dtype(nodes[relation.source]), (about.edges[relation],), what))
 
 
 def _map_features(file: Path, node_type: str, about: Sizes) -> np.ndarray:
-    matrix, count = _load(file), about.schema.nodes[node_type]
+    matrix, count = load_array(file), about.schema.nodes[node_type]
     if matrix.ndim != 2 or len(matrix) != count:
         rows = len(matrix) if matrix.ndim else 0
         raise InputError(f"{file}: feature rows {rows} != {count} nodes of type {node_type!r}")
@@ -137,16 +150,16 @@ def _map_features(file: Path, node_type: str, about: Sizes) -> np.ndarray:
     return matrix
 
 
-def _map(file: Path, dtype: np.dtype, shape: tuple[int, ...] | None, what: str) -> np.ndarray:
+def map_array(file: Path, dtype: np.dtype, shape: tuple[int, ...] | None, what: str) -> np.ndarray:
     """A mapped array; a vector of any length for `shape=None`."""
-    array = _load(file)
+    array = load_array(file)
     if array.dtype != dtype or (array.ndim != 1 if shape is None else array.shape != shape):
         expected = f"{dtype} {shape if shape is not None else '(any,)'}"
         raise InputError(f"{file}: {what}: {array.dtype} {array.shape} != {expected} of the schema")
     return array
 
 
-def _load(file: Path) -> np.ndarray:
+def load_array(file: Path) -> np.ndarray:
     try:
         array = np.load(file, mmap_mode="r", allow_pickle=False)
     except OSError as error:
