@@ -94,8 +94,9 @@ def _plan(given: dict, about: Sizes, folder: Path) -> Plan:
     metapaths = given["metapaths"]
     if metapaths is not None:
         metapaths = tuple(tuple(Relation(*relation) for relation in path) for path in metapaths)
-    if given["exchange"] not in ("last", "every"):
-        raise InputError(f"exchange {given['exchange']!r}, and should be last or every")
+    for key, values in (("exchange", ("last", "every")), ("self_term", (True, False)), ("method", ("exact", "lpt"))):
+        if given[key] not in values:
+            raise InputError(f"{key} is {given[key]!r}, and should be {' or '.join(map(str, values))}")
     targets = tuple(given["targets"])
     tree = Metatree(about.schema, targets, given["hops"], metapaths, given["self_term"], given["exchange"])
     owners = tuple(tuple(_root(root) for root in part["owns"]) for part in given["parts"])
@@ -113,7 +114,10 @@ def _edge_cut(given: dict, about: Sizes, folder: Path) -> EdgeCut:
 
 
 def _root(given: str | list) -> Root:
-    return Root(given, None) if isinstance(given, str) else Root(given[2], Relation(*given))
+    if isinstance(given, str):
+        return Root(given, None)
+    relation = Relation(*given)
+    return Root(relation.target, relation)
 
 
 def _workload(given: dict) -> Workload:

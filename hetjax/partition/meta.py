@@ -28,6 +28,7 @@ def partition(
     self_term: bool = True,
     exchange: Literal["last", "every"] = "last",
     data: int | None = None,
+    copied: bool = False,
     workload: Workload | None = None,
 ) -> Plan:
     """Divide a graph's relations among partitions, so that each folds whole relations on its own.
@@ -43,6 +44,7 @@ def partition(
       method: `lpt`, the paper's; `exact`, of least expected cost (`assign.Cost`); `auto`: exact where that takes no time.
       self_term, exchange: what the model does, as in `Metatree`.
       data: replicas of each partition; None: as few as give `parts`.
+      copied: whether `save` is to write a store for each partition.
       workload: the training step that costs are expected of.
 
     Raises:
@@ -63,4 +65,4 @@ def partition(
     owners = assign(about, tree, workload, relation, data, method)
     if method == "auto":
         method = "exact" if ways(len(tree.roots), relation) <= MOST_WAYS else "lpt"
-    return Plan(about, tree, owners, data, method, workload, path)
+    return Plan(about, tree, owners, data, method, workload, path, copied)

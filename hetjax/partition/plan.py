@@ -224,7 +224,9 @@ def check_digest(expected: Sizes, found: Sizes, where: str) -> None:
 
 def difference(there, here, place: str) -> str | None:
     """The first place where plain values differ, with both; None if they do not."""
-    if isinstance(there, dict) and isinstance(here, dict) and there.keys() == here.keys():
+    if isinstance(there, dict) and isinstance(here, dict):
+        if there.keys() != here.keys():
+            return f"{place} has the keys {_short(list(there))}, and should have {_short(list(here))}"
         pairs = [(there[key], here[key], f"{place}.{key}") for key in here]
     elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
         pairs = [(a, b, f"{place}[{number}]") for number, (a, b) in enumerate(zip(there, here))]
