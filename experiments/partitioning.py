@@ -31,12 +31,19 @@ from hetjax.graph import store
 from hetjax.graph.csc import index_dtype
 from hetjax.graph.sizes import Sizes
 
-SCALES = {"ogbn-mag": 0.2, "freebase": 0.05, "donor": 0.05, "igb-het": 0.01, "mag240m": 0.001}
+SCALES = {"ogbn-mag": 0.5, "freebase": 0.2, "donor": 0.1, "igb-het": 0.02, "mag240m": 0.005}
 ROOT = Path(__file__).parent.parent
 MEASURED = """import runpy, sys
 try: runpy.run_module("hetjax.partition", run_name="__main__", alter_sys=True)
 finally: print(*(line for line in open("/proc/self/status") if line.startswith("VmHWM")))"""
-METHODS = ("meta", "random", "metis", "metis-vol")
+METHODS = {
+    "meta": ["--method", "meta"],
+    "meta, as the paper assigns": ["--method", "meta", "--assign", "lpt"],
+    "random": ["--method", "random"],
+    "metis": ["--method", "metis"],
+    "metis-vol": ["--method", "metis-vol"],
+}
+FULL = "full counts"
 COLUMNS = (
     "schema", "scale", "method", "nodes", "edges", "seconds", "peak_mib", "manifest_mib", "storage_mib",
     "replication_nodes", "replication_edges", "balance_bytes", "cut_share", "step_mib",
@@ -70,9 +77,9 @@ def hollow_store(shape: Shape, folder: Path) -> None:
 
 def partition(path: Path, out: Path, parts: int, method: str) -> dict:
     """Run the command on a store; returns its seconds, its peak memory in MiB, and what its report says."""
-    command = [sys.executable, "-c", MEASURED, "--graph", path, "--parts", parts, "--out", out, "--method", method]
+    command = [sys.executable, "-c", MEASURED, "--graph", path, "--parts", parts, "--out", out]
     started = time.perf_counter()
-    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    done = subprocess.run([*map(str, command), *METHODS[method]], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     seconds = time.perf_counter() - started
     if done.returncode:
         sys.exit(f"partitioning {path} by {method}: exit status {done.returncode}")
@@ -91,17 +98,18 @@ def partition(path: Path, out: Path, parts: int, method: str) -> dict:
     }
 
 
-def rows(schema: str, parts: int, scale: float, folder: Path, methods=METHODS) -> list[dict]:
-    """Partition a graph of a schema by every method."""
-    path = folder / "store"
-    if scale == 1:
-        hollow_store(SHAPES[schema], path)
-    else:
-        store.save(generate(schema, scale, classes=32), path)
-    about = store.describe(path)
-    size = {"nodes": sum(about.schema.nodes.values()), "edges": sum(about.edges.values())}
-    start = {"schema": schema, "scale": scale} | size
-    return [start | partition(path, folder / method, parts, method) for method in methods]
+def rows(schema: str, parts: int, scale: float, folder: Path) -> list[dict]:
+    """Partition a graph of a schema by every method, and its full counts by the first."""
+    store.save(generate(schema, scale, classes=32), folder / "store")
+    hollow_store(SHAPES[schema], folder / "full")
+    runs = [("store", scale, method) for method in METHODS] + [("full", FULL, "meta")]
+    found = []
+    for number, (name, size, method) in enumerate(runs):
+        about = store.describe(folder / name)
+        counts = {"nodes": sum(about.schema.nodes.values()), "edges": sum(about.edges.values())}
+        done = partition(folder / name, folder / f"out{number}", parts, method)
+        found.append({"schema": schema, "scale": size} | counts | done)
+    return found
 
 
 def table(results: list[dict], parts: int) -> str:
@@ -122,7 +130,7 @@ def draw(results: list[dict], file: Path) -> None:
     """Seconds, peak memory and storage by schema, a bar per method; the full counts a bar of their own."""
     figure, axes = pyplot.subplots(1, 3, figsize=(14, 4.2), layout="constrained")
     schemas = list(dict.fromkeys(row["schema"] for row in results))
-    groups = [(f"{method}", method, False) for method in METHODS] + [("meta, full counts", "meta", True)]
+    groups = [(method, method, False) for method in METHODS] + [("meta, full counts", "meta", True)]
     keys = (
         ("seconds", "seconds"),
         ("peak_mib", "peak memory (MiB)"),
@@ -130,14 +138,16 @@ def draw(results: list[dict], file: Path) -> None:
     )
     for axis, (key, label) in zip(axes, keys):
         for number, (name, method, full) in enumerate(groups):
-            found = {r["schema"]: r[key] for r in results if r["method"] == method and (r["scale"] == 1) == full}
-            place = [schemas.index(schema) + (number - 2) * 0.17 for schema in found]
-            axis.bar(place, list(found.values()), 0.16, label=name, color=f"C{number}")
+            found = {r["schema"]: r[key] for r in results if r["method"] == method and (r["scale"] == FULL) == full}
+            place = [schemas.index(schema) + (number - 2.5) * 0.14 for schema in found]
+            axis.bar(place, list(found.values()), 0.13, label=name, color=f"C{number}")
         axis.set(yscale="log", ylabel=label, xticks=range(len(schemas)))
         axis.set_xticklabels([f"{schema}\nx {SCALES[schema]}" for schema in schemas])
-        axis.grid(axis="y", alpha=0.3)
+        axis.yaxis.set_major_formatter("{x:,.0f}")
+        axis.yaxis.set_minor_formatter("")
+        axis.grid(axis="y", which="both", alpha=0.3)
         axis.set_axisbelow(True)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, frameon=False)
     figure.savefig(file, dpi=120)
 
 
@@ -151,9 +161,8 @@ def main() -> None:
     options = parser.parse_args()
     results = []
     for schema in tqdm(options.schemas, unit="schema"):
-        for scale, methods in ((SCALES[schema] * options.scale, METHODS), (1, ("meta",))):
-            with tempfile.TemporaryDirectory() as folder:
-                results += rows(schema, options.parts, scale, Path(folder), methods)
+        with tempfile.TemporaryDirectory() as folder:
+            results += rows(schema, options.parts, SCALES[schema] * options.scale, Path(folder))
     options.out.mkdir(parents=True, exist_ok=True)
     with open(options.out / "partitioning.csv", "w", newline="") as stream:
         writer = csv.DictWriter(stream, COLUMNS)

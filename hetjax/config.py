@@ -272,7 +272,9 @@ def _check_file(file: Path, sections: dict[str, type]) -> None:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: {' '.join(str(error).split())}") from None
     if not isinstance(given, dict):
-        raise InputError(f"{file}: {type(given).__name__}, and there should be {'keys' if '' in sections else f'sections {sorted(sections)}'}")
+        raise InputError(
+            f"{file}: {type(given).__name__}, and there should be {'keys' if '' in sections else f'sections {sorted(sections)}'}"
+        )
     if "" in sections:
         given = {"": given}
     for name, keys in given.items():

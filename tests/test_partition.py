@@ -349,6 +349,8 @@ def test_hybrid_hosts_share_a_partition():
     assert plan.part_of(3) is plan.parts[1]
     with pytest.raises(InputError, match="host 6"):
         plan.part_of(6)
+    with pytest.raises(InputError, match="8 replicas of each partition share a batch of 4"):
+        partition(full("mag240m"), 16, data=8, workload=Workload(batch_size=4))
 
 
 WRITES, REV_WRITES = Relation("author", "writes", "paper"), Relation("paper", "rev_writes", "author")

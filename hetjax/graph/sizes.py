@@ -112,3 +112,29 @@ def row_bytes(sizes: Sizes, node_type: str) -> int:
     """Bytes of one node's static features; 0 for a type that has none."""
     width, dtype = sizes.features.get(node_type, (0, "float32"))
     return width * np.dtype(dtype).itemsize
+
+
+def check_digest(expected: Sizes, found: Sizes, where: str) -> None:
+    """Raise an InputError that says how a graph differs from the one that a plan was made for."""
+    if expected.digest != found.digest:
+        wrong = difference(found.json(), expected.json(), "schema")
+        raise InputError(f"{where}: is not the graph that was partitioned: {wrong}")
+
+
+def difference(there, here, place: str) -> str | None:
+    """The first place where plain values differ, with both; None if they do not."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        if there.keys() != here.keys():
+            return f"{place} has the keys {_short(list(there))}, and should have {_short(list(here))}"
+        pairs = [(there[key], here[key], f"{place}.{key}") for key in here]
+    elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
+        pairs = [(a, b, f"{place}[{number}]") for number, (a, b) in enumerate(zip(there, here))]
+    else:
+        same = there == here and type(there) is type(here)
+        return None if same else f"{place} is {_short(there)}, and should be {_short(here)}"
+    return next(filter(None, (difference(*pair) for pair in pairs)), None)
+
+
+def _short(value) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."

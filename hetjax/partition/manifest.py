@@ -14,10 +14,10 @@ from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
-from hetjax.graph.sizes import Sizes, from_json
+from hetjax.graph.sizes import Sizes, check_digest, difference, from_json
 from hetjax.partition.cost import Workload
 from hetjax.partition.metatree import Metatree, Root
-from hetjax.partition.plan import EDGE_CUTS, FORMAT, PART, VERSION, EdgeCut, Plan, check_digest, difference
+from hetjax.partition.plan import EDGE_CUTS, FORMAT, PART, VERSION, EdgeCut, Plan
 
 FILE = "manifest.json"
 LARGEST = 64 * 2**20  # bytes of a manifest

@@ -62,6 +62,10 @@ def partition(
     tree = Metatree(about.schema, targets, hops, metapaths, self_term, exchange)
     relation, data = mesh(parts, len(tree.roots), data)
     workload = workload or Workload()
+    if data > workload.batch_size:
+        raise InputError(
+            f"{data} replicas of each partition share a batch of {workload.batch_size}; some would have no seeds"
+        )
     owners = assign(about, tree, workload, relation, data, method)
     if method == "auto":
         method = "exact" if ways(len(tree.roots), relation) <= MOST_WAYS else "lpt"

@@ -1,6 +1,7 @@
 """A picture of a plan: the metagraph, and beside it the metatree coloured by partition (or, of an edge-cut, who has what)."""
 
 import math
+from collections import Counter
 from pathlib import Path
 
 from matplotlib import colormaps
@@ -15,6 +16,7 @@ from hetjax.partition.plan import EdgeCut, Plan
 
 SHARED, UNUSED = "0.4", "0.78"
 MOST_ROWS = 150  # of the metatree; what is deeper is not drawn, and that is said
+MOST_PARALLEL = 4  # relations between two types that are drawn one by one
 MOST_NAMES = 10  # relations whose names stand in the metagraph
 ROW, CHARACTER = 0.19, 0.078  # inches
 
@@ -47,7 +49,9 @@ def _draw_cut(cut: EdgeCut, report, file: Path) -> None:
     figure, (left, right) = _figure(7.6, 8.0, max(6.5, 0.45 * cut.parts + 3.0))
     schema, shares = cut.sizes.schema, report.summary["cut_share_of"]
     scale = colormaps["plasma"].reversed()
-    _metagraph(left, schema, (schema.target,), {r: scale(0.1 + 0.9 * shares[str(r)]) for r in schema.relations})
+    colours = {r: scale(0.1 + 0.9 * shares[str(r)]) for r in schema.relations}
+    names = {r: f"{r.name} {shares[str(r)]:.0%}" for r in schema.relations}
+    _metagraph(left, schema, (schema.target,), colours, names)
     start = [0] * cut.parts
     names = list(schema.nodes)
     for number, name in enumerate(names):
@@ -58,6 +62,7 @@ def _draw_cut(cut: EdgeCut, report, file: Path) -> None:
     right.barh(range(cut.parts), halo, 0.7, start, color="white", edgecolor="0.5", hatch="///", label="halo")
     right.set(yticks=range(cut.parts), ylabel="partition", xlabel="nodes")
     right.invert_yaxis()
+    right.xaxis.set_major_formatter("{x:,.0f}")
     right.spines[["top", "right"]].set_visible(False)
     handles = [
         Line2D([], [], color=scale(0.1 + 0.9 * share), lw=3, label=f"{share:.0%} of edges cut") for share in (0, 0.5, 1)
@@ -94,18 +99,14 @@ def _hosts(hosts: tuple[int, ...]) -> str:
     return str(hosts[0]) if len(hosts) == 1 else f"{hosts[0]} to {hosts[-1]}"
 
 
-def _metagraph(axis, schema: Schema, targets: tuple[str, ...], colours: dict) -> None:
+def _metagraph(axis, schema: Schema, targets: tuple[str, ...], colours: dict, names: dict | None = None) -> None:
     """Node types on a circle, the targets first, at the top; relations as arrows that bend apart."""
     order = sorted(schema.nodes, key=lambda name: name not in targets)
     angles = {name: math.pi / 2 - 2 * math.pi * number / len(order) for number, name in enumerate(order)}
     place = {name: (math.cos(angle), math.sin(angle)) for name, angle in angles.items()}
-    seen: dict[tuple[str, str], int] = {}
-    for relation in schema.relations:
-        pair = (relation.source, relation.target)
-        number = seen[pair] = seen.get(pair, -1) + 1
-        label = relation.name if len(schema.relations) <= MOST_NAMES else ""
-        arrow = _loop if relation.source == relation.target else _arrow
-        arrow(axis, place[relation.source], place[relation.target], number, colours[relation], label)
+    for (source, target), arrows in _arrows(schema, colours, names or {}).items():
+        for number, (colour, label) in enumerate(arrows):
+            (_loop if source == target else _arrow)(axis, place[source], place[target], number, colour, label)
     for name, (x, y) in place.items():
         face = "#ffe9a8" if name in targets else "white"
         text = f"{name}\n{schema.nodes[name]:,}"
@@ -113,6 +114,22 @@ def _metagraph(axis, schema: Schema, targets: tuple[str, ...], colours: dict) ->
         axis.text(x, y, text, ha="center", va="center", fontsize=9, bbox=box, zorder=5)
     axis.set(xlim=(-1.35, 1.35), ylim=(-1.35, 1.35), aspect="equal", title="metagraph")
     axis.axis("off")
+
+
+def _arrows(schema: Schema, colours: dict, names: dict) -> dict[tuple[str, str], list]:
+    """`(colour, label)` of every arrow, by its ends; of many relations with the same ends, an arrow per colour."""
+    between: dict[tuple[str, str], list[Relation]] = {}
+    for relation in schema.relations:
+        between.setdefault((relation.source, relation.target), []).append(relation)
+    arrows = {}
+    for ends, relations in between.items():
+        if len(relations) <= MOST_PARALLEL:
+            named = len(schema.relations) <= MOST_NAMES
+            arrows[ends] = [(colours[r], names.get(r, r.name) if named else "") for r in relations]
+        else:
+            counts = Counter(colours[r] for r in relations)
+            arrows[ends] = [(colour, f"{count} relations") for colour, count in counts.items()]
+    return arrows
 
 
 def _arrow(axis, start, end, number: int, colour, label: str) -> None:

@@ -1,7 +1,6 @@
 """Plans: which relations, at which layers, and which node types each partition has; or which nodes, of an edge-cut."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -13,7 +12,7 @@ import numpy as np
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
-from hetjax.graph.sizes import Sizes, sizes
+from hetjax.graph.sizes import Sizes, check_digest, sizes
 from hetjax.partition.assign import Groups
 from hetjax.partition.cost import Workload, links
 from hetjax.partition.metatree import Fold, Metatree, Program, Root
@@ -213,29 +212,3 @@ def _header(plan: Plan | EdgeCut) -> dict:
     workload = asdict(plan.workload) | {"fanout": list(plan.workload.fanout)}
     about = {"method": plan.method, "graph": plan.sizes.json(), "graph_digest": plan.sizes.digest, "store": plan.store}
     return {"format": FORMAT, "version": VERSION} | about | {"workload": workload}
-
-
-def check_digest(expected: Sizes, found: Sizes, where: str) -> None:
-    """Raise an InputError that says how a graph differs from the one that a plan was made for."""
-    if expected.digest != found.digest:
-        wrong = difference(found.json(), expected.json(), "schema")
-        raise InputError(f"{where}: is not the graph that was partitioned: {wrong}")
-
-
-def difference(there, here, place: str) -> str | None:
-    """The first place where plain values differ, with both; None if they do not."""
-    if isinstance(there, dict) and isinstance(here, dict):
-        if there.keys() != here.keys():
-            return f"{place} has the keys {_short(list(there))}, and should have {_short(list(here))}"
-        pairs = [(there[key], here[key], f"{place}.{key}") for key in here]
-    elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
-        pairs = [(a, b, f"{place}[{number}]") for number, (a, b) in enumerate(zip(there, here))]
-    else:
-        same = there == here and type(there) is type(here)
-        return None if same else f"{place} is {_short(there)}, and should be {_short(here)}"
-    return next(filter(None, (difference(*pair) for pair in pairs)), None)
-
-
-def _short(value) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -25,14 +25,14 @@ from hetjax.errors import InputError
 from hetjax.graph.csc import index_dtype
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
-from hetjax.graph.sizes import Sizes, row_bytes, sizes
+from hetjax.graph.sizes import Sizes, check_digest, row_bytes, sizes
 from hetjax.graph.store import new_folder
 from hetjax.partition import manifest
 from hetjax.partition.assign import Costs
 from hetjax.partition.cost import FLOAT, ID, learnable_row, program_weights
 from hetjax.partition.measure import Cut, measure, remote_rows
 from hetjax.partition.metatree import Metatree
-from hetjax.partition.plan import EdgeCut, Plan, check_digest
+from hetjax.partition.plan import EdgeCut, Plan
 
 MOMENTS = 2
 COLUMNS = ("nodes", "halo_nodes", "edges", "topology_bytes", "feature_bytes", "learnable_bytes", "boundary_nodes")
