@@ -13,7 +13,7 @@ from hetjax.partition.cost import Workload, learnable_row, program_weights, work
 from hetjax.partition.metatree import Metatree, Root
 
 Groups = tuple[tuple[Root, ...], ...]  # of each partition, in the metatree's order
-MOST_WAYS = 50_000  # to divide the sub-metatrees; an exact search of so many takes seconds
+MOST_ROOTS, MOST_WAYS = 12, 50_000  # sub-metatrees, and ways to divide them, that are searched; all take a second
 
 
 def weight(sizes: Sizes, tree: Metatree, root: Root) -> int:
@@ -49,6 +49,11 @@ def ways(items: int, parts: int) -> int:
     for _ in range(items):
         row = [0] + [row[k - 1] + k * row[k] for k in range(1, parts + 1)]
     return row[parts]
+
+
+def searchable(items: int, parts: int) -> bool:
+    """Whether an exact search is quick."""
+    return items <= MOST_ROOTS and ways(items, parts) <= MOST_WAYS
 
 
 class Cost(NamedTuple):
@@ -143,7 +148,7 @@ def assign(sizes: Sizes, tree: Metatree, workload: Workload, parts: int, data: i
 
     Args:
       data: hosts that run each partition.
-      method: `exact`, `lpt`, or `auto`: exact where there are at most `MOST_WAYS` ways, else longest processing time first.
+      method: `exact`, `lpt`, or `auto`: exact where that is quick (`searchable`), else longest processing time first.
 
     Raises:
       InputError: more partitions than sub-metatrees, or an exact search among too many ways.
@@ -151,12 +156,12 @@ def assign(sizes: Sizes, tree: Metatree, workload: Workload, parts: int, data: i
     count = len(tree.roots)
     if not 1 <= parts <= count:
         raise InputError(f"{parts} partitions, and the metatree has {count} sub-metatrees to divide")
-    number = ways(count, parts)
-    if method == "exact" and number > MOST_WAYS:
+    quick = searchable(count, parts)
+    if method == "exact" and not quick:
         raise InputError(
-            f"exact search among {number} ways to divide {count} sub-metatrees, and at most {MOST_WAYS} are searched; use lpt"
+            f"{count} sub-metatrees divide into {parts} in {ways(count, parts)} ways, and exact searches at most {MOST_ROOTS} in {MOST_WAYS}; use lpt"
         )
-    if method == "lpt" or number > MOST_WAYS:
+    if method == "lpt" or not quick:
         groups = longest_first([weight(sizes, tree, root) for root in tree.roots], parts)
     else:
         groups = exact(Costs(sizes, tree, workload, parts, data))

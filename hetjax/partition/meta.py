@@ -9,7 +9,7 @@ from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, sizes
-from hetjax.partition.assign import MOST_WAYS, assign, mesh, ways
+from hetjax.partition.assign import assign, mesh, searchable
 from hetjax.partition.cost import Workload
 from hetjax.partition.metatree import Metatree
 from hetjax.partition.plan import Plan
@@ -68,5 +68,5 @@ def partition(
         )
     owners = assign(about, tree, workload, relation, data, method)
     if method == "auto":
-        method = "exact" if ways(len(tree.roots), relation) <= MOST_WAYS else "lpt"
+        method = "exact" if searchable(len(tree.roots), relation) else "lpt"
     return Plan(about, tree, owners, data, method, workload, path, copied)

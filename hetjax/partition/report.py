@@ -27,26 +27,13 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, check_digest, row_bytes, sizes
 from hetjax.graph.store import new_folder
-from hetjax.partition import manifest
-from hetjax.partition.assign import Costs
-from hetjax.partition.cost import FLOAT, ID, learnable_row, program_weights
-from hetjax.partition.measure import Cut, measure, remote_rows
-from hetjax.partition.metatree import Metatree
-from hetjax.partition.plan import EdgeCut, Plan
+from hetjax.partition import manifest, traffic
+from hetjax.partition.cost import FLOAT
+from hetjax.partition.measure import Cut, measure
+from hetjax.partition.plan import EdgeCut, Part, Plan
 
 MOMENTS = 2
 COLUMNS = ("nodes", "halo_nodes", "edges", "topology_bytes", "feature_bytes", "learnable_bytes", "boundary_nodes")
-
-RAF_FORMULAS = {
-    "partial_aggregations": "2 (R - 1) x batch x hidden x 4 x exchanges: a ring all-reduce of [batch, hidden] float32 over R partitions; one exchange, or, where folds look at the target, one a layer forward and one a layer but the last backward",
-    "replicated_weights": "sum over weights (R-GCN's matrices) of 2 (hosts that have it - 1) x bytes: a ring all-reduce of gradients",
-    "shared_learnable_rows": "sum over types of (hosts that read it - 1) x sum over these of expected distinct rows x (4 + 4 width): ids and gradients",
-}
-VANILLA_FORMULAS = {
-    "remote_features": "sum over types with static features of expected remote distinct rows x (4 + bytes a row): the id there, the features back",
-    "remote_learnable_rows": "sum over learnable types of expected remote distinct rows x (4 + 4 width + 4 + 4 width): the id there, the row back, the id and its gradient there",
-    "gradients": "2 (P - 1) x bytes of the model's weights (R-GCN's): a ring all-reduce over P partitions",
-}
 
 
 class Report(NamedTuple):
@@ -59,8 +46,7 @@ class Report(NamedTuple):
 def report(plan: Plan | EdgeCut, graph: HetGraph | None = None) -> Report:
     """Report on a plan; an edge-cut's needs the graph, and reads all its edges.
 
-    Traffic is in bytes that all hosts together send in a training step, by kind, expected (`cost`, `measure`); the formulas
-    stand beside it. Remote sampling, which vanilla execution also needs, is not in it.
+    Traffic is expected, in bytes that all hosts together send in a training step (`traffic`); the formulas stand beside it.
     """
     if isinstance(plan, Plan):
         return _meta(plan)
@@ -71,69 +57,72 @@ def report(plan: Plan | EdgeCut, graph: HetGraph | None = None) -> Report:
 
 
 def _meta(plan: Plan) -> Report:
-    about, nodes, rows = plan.sizes, plan.sizes.schema.nodes, []
-    everywhere: tuple[set, set] = set(), set()
-    boundary = sum(nodes[target] for target in plan.tree.targets) if len(plan.parts) > 1 else 0
-    costs = Costs(about, plan.tree, plan.workload, len(plan.parts), plan.data)
-    masks = [sum(1 << plan.tree.roots.index(root) for root in part.roots) for part in plan.parts]
-    for part, mask in zip(plan.parts, masks):
-        program = part.program
-        types = set(program.reads) | {root.target for root in part.roots}
-        types |= {name for r in program.relations for name in (r.source, r.target)}
-        everywhere[0].update(types)
-        everywhere[1].update(program.relations)
-        reads = {name: nodes[name] for name in program.reads}
-        row = {"part": part.number, "hosts": " ".join(map(str, part.hosts)), "sub_metatrees": len(part.roots)}
-        row |= {"relations": len(program.relations), "nodes": sum(nodes[name] for name in types), "halo_nodes": 0}
-        row |= {"edges": sum(about.edges[r] for r in program.relations)}
-        row |= {
-            "topology_bytes": sum(topology_bytes(about, r, nodes[r.target], about.edges[r]) for r in program.relations)
-        }
-        row |= _feature_bytes(plan, reads) | {
-            "boundary_nodes": boundary,
-            "expected_load_bytes": round(costs.of(mask)[0]),
-        }
-        rows.append(row)
-    held = sum(nodes[name] for name in everywhere[0]), sum(about.edges[r] for r in everywhere[1])
-    hops, workload = plan.tree.hops, plan.workload
-    exchanges = 1 if plan.tree.exchange == "last" else 2 * hops - 1
-    cost = costs.cost(masks)
-    traffic = {
-        "partial_aggregations": 2 * (len(plan.parts) - 1) * workload.batch_size * workload.hidden * FLOAT * exchanges,
-        "replicated_weights": cost.weights,
-        "shared_learnable_rows": cost.rows,
+    of, masks = traffic.costs(plan)
+    rows = [
+        _part_row(plan, part) | {"expected_load_bytes": round(of.of(mask)[0])} for part, mask in zip(plan.parts, masks)
+    ]
+    nodes = sum(plan.sizes.schema.nodes[name] for name in frozenset().union(*map(_touched, plan.parts)))
+    edges = sum(plan.sizes.edges[r] for r in plan.model.relations)
+    summary = _summary(plan, rows, (nodes, edges), traffic.raf(plan), traffic.RAF_FORMULAS)
+    return Report(rows, summary | {"mesh": plan.mesh})
+
+
+def _touched(part: Part) -> frozenset[str]:
+    """The types of which a partition has nodes."""
+    ends = frozenset(name for r in part.program.relations for name in (r.source, r.target))
+    return ends | frozenset(part.program.reads) | frozenset(root.target for root in part.roots)
+
+
+def _part_row(plan: Plan, part: Part) -> dict:
+    about, nodes, relations = plan.sizes, plan.sizes.schema.nodes, part.program.relations
+    boundary = sum(nodes[target] for target in plan.tree.targets)
+    return {
+        "part": part.number,
+        "hosts": " ".join(map(str, part.hosts)),
+        "sub_metatrees": len(part.roots),
+        "relations": len(relations),
+        "nodes": sum(nodes[name] for name in _touched(part)),
+        "halo_nodes": 0,
+        "edges": sum(about.edges[r] for r in relations),
+        "topology_bytes": sum(topology_bytes(about, r, nodes[r.target], about.edges[r]) for r in relations),
+        **_feature_bytes(plan, {name: nodes[name] for name in part.program.reads}),
+        "boundary_nodes": boundary if len(plan.parts) > 1 else 0,
     }
-    return Report(rows, _summary(plan, rows, held, traffic, RAF_FORMULAS) | {"mesh": plan.mesh})
 
 
 def _edge_cut(cut: EdgeCut, counts: Cut) -> Report:
-    about, rows = cut.sizes, []
-    for part in range(cut.parts):
-        own = {name: int(count[part]) for name, count in counts.nodes.items()}
-        edges = {relation: int(count[part].sum()) for relation, count in counts.edges.items()}
-        row = {"part": part, "hosts": str(part), "relations": len(edges), "nodes": sum(own.values())}
-        row |= {"halo_nodes": sum(int(count[part]) for count in counts.halo.values()), "edges": sum(edges.values())}
-        row |= {"topology_bytes": sum(topology_bytes(about, r, own[r.target], edges[r]) for r in edges)}
-        row |= _feature_bytes(cut, own)
-        row |= {"boundary_nodes": sum(int(count[part]) for count in counts.boundary.values())}
-        rows.append(row | {"training_nodes": int(counts.train[part])})
-    target = about.schema.target
-    remote, width = remote_rows(cut, counts, (target,)), cut.workload.feature_width * FLOAT
-    static = {name: count for name, count in remote.items() if name in about.features}
-    learned = sum(count for name, count in remote.items() if name not in static)
-    model = Metatree(about.schema, (target,), cut.hops)
-    weights = program_weights(about, cut.workload, model.program(model.roots))
-    traffic = {
-        "remote_features": sum(count * (ID + row_bytes(about, name)) for name, count in static.items()),
-        "remote_learnable_rows": learned * (ID + width + learnable_row(cut.workload)),
-        "gradients": 2 * (cut.parts - 1) * weights,
+    rows = [_cut_row(cut, counts, part) for part in range(cut.parts)]
+    held = sum(cut.sizes.schema.nodes.values()), sum(cut.sizes.edges.values())
+    crossing = {str(r): int(count.sum() - count.trace()) for r, count in counts.edges.items()}
+    shares = {str(r): _share(crossing[str(r)], count) for r, count in cut.sizes.edges.items()}
+    summary = _summary(cut, rows, held, traffic.vanilla(cut, counts), traffic.VANILLA_FORMULAS)
+    return Report(
+        rows,
+        summary
+        | {
+            "cut_edges": sum(crossing.values()),
+            "cut_share": _share(sum(crossing.values()), held[1]),
+            "cut_share_of": shares,
+            "halo_nodes": sum(row["halo_nodes"] for row in rows),
+        },
+    )
+
+
+def _cut_row(cut: EdgeCut, counts: Cut, part: int) -> dict:
+    own = {name: int(count[part]) for name, count in counts.nodes.items()}
+    edges = {relation: int(count[part].sum()) for relation, count in counts.edges.items()}
+    return {
+        "part": part,
+        "hosts": str(part),
+        "relations": len(edges),
+        "nodes": sum(own.values()),
+        "halo_nodes": sum(int(count[part]) for count in counts.halo.values()),
+        "edges": sum(edges.values()),
+        "topology_bytes": sum(topology_bytes(cut.sizes, r, own[r.target], edges[r]) for r in edges),
+        **_feature_bytes(cut, own),
+        "boundary_nodes": sum(int(count[part]) for count in counts.boundary.values()),
+        "training_nodes": int(counts.train[part]),
     }
-    held = sum(about.schema.nodes.values()), sum(about.edges.values())
-    crossing = sum(int(count.sum() - count.trace()) for count in counts.edges.values())
-    shares = {str(r): _share(count.sum() - count.trace(), count.sum()) for r, count in counts.edges.items()}
-    halo = sum(row["halo_nodes"] for row in rows)
-    more = {"cut_edges": crossing, "cut_share": _share(crossing, held[1]), "cut_share_of": shares, "halo_nodes": halo}
-    return Report(rows, _summary(cut, rows, held, traffic, VANILLA_FORMULAS) | more)
 
 
 def _share(part: int, whole: int) -> float:
@@ -153,10 +142,10 @@ def _feature_bytes(plan: Plan | EdgeCut, rows: Mapping[str, int]) -> dict[str, i
     }
 
 
-def _summary(plan, rows: list[dict], held: tuple[int, int], traffic: Mapping[str, float], formulas: Mapping) -> dict:
+def _summary(plan, rows: list[dict], held: tuple[int, int], sent: Mapping[str, float], formulas: Mapping) -> dict:
     total = {name: sum(row[name] for row in rows) for name in COLUMNS}
     stored = [sum(row[name] for name in COLUMNS if name.endswith("bytes")) for row in rows]
-    traffic = {name: round(count) for name, count in traffic.items()}
+    sent = {name: round(count) for name, count in sent.items()}
     return {
         "method": plan.method,
         "partitions": len(rows),
@@ -166,7 +155,7 @@ def _summary(plan, rows: list[dict], held: tuple[int, int], traffic: Mapping[str
         "balance_edges": _balance([row["edges"] for row in rows]),
         "balance_bytes": _balance(stored),
         "boundary_nodes_most": max(row["boundary_nodes"] for row in rows),
-        "step_bytes": traffic | {"total": sum(traffic.values())},
+        "step_bytes": sent | {"total": sum(sent.values())},
         "step_bytes_formulas": dict(formulas),
     }
 
