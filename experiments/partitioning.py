@@ -1,12 +1,12 @@
-"""What partitioning takes: time, peak memory and storage of meta-partitioning, METIS and random (Heta's Tables 3 and 4).
+"""Time, peak memory and storage of meta-partitioning, METIS and random partitioning (Heta's Tables 3 and 4).
 
-`python experiments/partitioning.py` makes a graph of each schema at the scale that stands in its table, stores it, partitions
-it with every method through `python -m hetjax.partition`, each run a process of its own, and does meta-partitioning once more
-with every schema's full counts, on a store whose arrays are holes in files: nothing reads them. It prints its table, and writes
-`experiments/results/partitioning.{csv,md,png}`.
+`python experiments/partitioning.py` makes a graph of each schema at the scale that stands in its table, stores it,
+partitions it with every method through `python -m hetjax.partition`, each run a process of its own, and does
+meta-partitioning once more with every schema's full counts, on a store whose arrays are holes in files: nothing reads
+them. It prints its table, and writes `experiments/results/partitioning.{csv,md,png}`.
 
-Seconds are of the whole process, the start of Python, report and picture included; peak memory is the kernel's `VmHWM` of
-it (Linux), mapped pages that it read included. Storage is of all partitions together: topology and static features.
+Seconds are of the whole process, the start of Python, report and picture included; peak memory is the kernel's `VmHWM`
+of it (Linux), mapped pages that it read included. Storage is of all partitions together: topology and static features.
 """
 
 import argparse
@@ -51,9 +51,9 @@ COLUMNS = (
 
 
 def hollow_store(shape: Shape, folder: Path) -> None:
-    """A store of a data set's schema and full counts whose files are holes: headers and lengths, no rows, no disk space.
+    """A store of a data set's schema and full counts whose files are holes: headers and lengths, no rows.
 
-    It opens and can be meta-partitioned; anything that reads rows finds zeros, which are no graph.
+    It takes no space on disk, opens, and can be meta-partitioned; anything that reads rows finds zeros, which are no graph.
     """
     schema, edges = shape.schema(), shape.relations()
     arrays = {"labels": ("int32", (schema.nodes[shape.target],))}

@@ -652,6 +652,17 @@ def block_graph(blocks=4, size=50):
     return build(schema, {relation: (order[source], order[target])}, {}, np.zeros(count, int), {"train": order[:50]})
 
 
+@pytest.mark.parametrize("nodes, edges, parts", [(1, 0, 1), (10, 0, 10), (3, 8, 2), (5, 3, 5)])
+@pytest.mark.parametrize("method", ["random", "metis", "metis-vol"])
+def test_edge_cuts_of_tiny_graphs(nodes, edges, parts, method):
+    """Nodes without edges, no edges at all, as many partitions as nodes; partitions may stay empty."""
+    relation, rng = Relation("a", "r", "a"), np.random.default_rng(0)
+    ends = rng.integers(0, nodes, (2, edges))
+    graph = build(Schema({"a": nodes, "none": 0}, (relation,), "a", 2), {relation: ends}, {}, np.zeros(nodes, int), {})
+    made = edge_cut(graph, parts, method)
+    assert sum(row["nodes"] for row in report(made, graph).rows) == nodes
+
+
 @pytest.mark.parametrize("method", ["metis", "metis-vol"])
 def test_metis_finds_communities(method):
     graph = block_graph()

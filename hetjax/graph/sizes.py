@@ -54,7 +54,7 @@ class Sizes:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the description: equal for graphs of equal types, relations, counts and widths, whatever their edges."""
+        """SHA-256 of the description: equal for equal types, relations, counts and widths, whatever the edges."""
         return hashlib.sha256(json.dumps(self.json(), sort_keys=True).encode()).hexdigest()
 
 

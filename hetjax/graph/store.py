@@ -96,7 +96,7 @@ def open(
       features: the node types whose features are opened; None: all that have any.
 
     Raises:
-      InputError: a missing or unreadable file, another format or version, or a file of another shape than the schema says.
+      InputError: a missing or unreadable file, another format or version, or a file of another shape than it says.
     """
     path = Path(path)
     about = describe(path)

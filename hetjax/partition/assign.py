@@ -19,8 +19,8 @@ MOST_ROOTS, MOST_WAYS = 12, 50_000  # sub-metatrees, and ways to divide them, th
 def weight(sizes: Sizes, tree: Metatree, root: Root) -> int:
     """The weight of a sub-metatree: edges of its links' relations plus nodes of the types below the root, each once.
 
-    The paper weighs vertices by nodes and links by edges. Its released code counts a type or relation that recurs in the
-    sub-metatree once, as here; it also counts the root, which every partition has.
+    The paper weighs vertices by nodes and links by edges. Its released code counts a type or relation that recurs in
+    the sub-metatree once, as here; it also counts the root, which every partition has.
     """
     program = tree.program([root])
     types = {relation.source for relation in program.relations} | {root.source}.union(*program.types)
@@ -31,8 +31,8 @@ def longest_first(weights: Sequence[float], parts: int) -> list[list[int]]:
     """Longest processing time first (Graham 1969): the heaviest item left goes to the lightest partition.
 
     Returns:
-      The items of each partition, rising. The heaviest partition weighs at most `4/3 - 1/(3 parts)` of the least possible;
-      no partition is empty if there are as many items.
+      The items of each partition, rising. The heaviest partition weighs at most `4/3 - 1/(3 parts)` of the least
+      possible; no partition is empty if there are as many items.
     """
     groups = [[] for _ in range(parts)]
     heap = [(0, 0, part) for part in range(parts)]  # weight, items, partition
@@ -61,9 +61,10 @@ class Cost(NamedTuple):
 
     Attributes:
       load: gathered by the busiest partition (`cost.Work`).
-      weights: sent by all hosts to sum the gradients of replicated weights: `2 (hosts - 1)` times their size, as a ring does,
-        over the hosts that have them.
-      rows: sent by all hosts to exchange shared learnable rows: every host's ids and gradients, to every other that reads them.
+      weights: sent by all hosts to sum the gradients of replicated weights: `2 (hosts - 1)` times their size, as a ring
+        does, over the hosts that have them.
+      rows: sent by all hosts to exchange shared learnable rows: every host's ids and gradients, to every other that
+        reads them.
       total: `load + network * (weights + rows) / hosts`: the busiest host's reading, and an average host's sending.
       spread: sum of the squares of the partitions' loads; the more even they are, the less.
     """

@@ -26,7 +26,7 @@ class Workload:
 
     Attributes:
       batch_size: seed nodes of a step, over all partitions.
-      fanout: neighbours drawn per node and relation, the seeds' own hop first; -1: all; the last serves all deeper hops.
+      fanout: neighbours drawn per node and relation, the seeds' own hop first; -1: all; the last serves deeper hops.
       hidden: width of every layer's embeddings.
       feature_width: of the learnable features of types that have none.
       network: cost of sending a byte, in bytes read from memory; 10 is about a network of 10 Gbit/s beside 10 GB/s.
@@ -59,8 +59,8 @@ class Work(NamedTuple):
     """A partition's own share of a step.
 
     Attributes:
-      load: bytes that its folds gather: for every edge drawn the source's features or embedding, for every node folded into
-        itself its own.
+      load: bytes that its folds gather: for every edge drawn the source's features or embedding, for every node folded
+        into itself its own.
       rows: distinct rows of features read, per node type.
     """
 
@@ -69,7 +69,7 @@ class Work(NamedTuple):
 
 
 def distinct(nodes, have, draws):
-    """Expected number of distinct nodes after `draws` more among `nodes`, `have` being there already; numbers or arrays."""
+    """Expected distinct nodes after `draws` more among `nodes`, `have` being there already; numbers or arrays."""
     nodes = np.asarray(nodes, np.float64)
     missed = np.exp(draws * np.log1p(-1 / np.maximum(nodes, 1 + 1e-12)))
     return have + (nodes - have) * (1 - missed)
@@ -99,7 +99,7 @@ def program_weights(sizes: Sizes, workload: Workload, program: Program) -> int:
 
 
 def work(sizes: Sizes, workload: Workload, tree: Metatree, roots: Iterable[Root]) -> Work:
-    """What one step of the owner of `roots` is expected to read; each target type has `batch_size` seeds, at most all."""
+    """What a step of the owner of `roots` is expected to read; each target type has `batch_size` seeds, or all."""
     nodes, program, together = sizes.schema.nodes, tree.program(roots), tree.exchange == "every"
     seeds = {target: min(workload.batch_size, nodes[target]) for target in tree.targets}
     inner: dict[str, float] = {}

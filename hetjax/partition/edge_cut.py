@@ -1,10 +1,10 @@
 """Edge-cut partitioning, the baselines of Heta's paper: every node in one partition, at random or by METIS.
 
-METIS sees the graph made homogeneous, as in DGL: all types' nodes numbered on, every edge in both directions, once, without
-self loops. All nodes weigh the same, whatever their type, features or split: METIS balances their number, not the types'
-nor the training nodes'. `metis` makes the number of cut edges small, `metis-vol` the number of (node, other partition that
-has a neighbour of it), both by k-way partitioning (Karypis and Kumar 1998); pymetis gives no node sizes, so volume is
-counted in nodes, not in bytes.
+METIS sees the graph made homogeneous, as in DGL: all types' nodes numbered on, every edge in both directions, once,
+without self loops. All nodes weigh the same, whatever their type, features or split: METIS balances their number, not
+the types' nor the training nodes'. `metis` makes the number of cut edges small, `metis-vol` the number of (node, other
+partition that has a neighbour of it), both by k-way partitioning (Karypis and Kumar 1998); pymetis gives no node sizes,
+so volume is counted in nodes, not in bytes.
 """
 
 import numba
@@ -82,8 +82,8 @@ def homogeneous(graph: HetGraph, dtype=np.int64) -> tuple[np.ndarray, np.ndarray
     """The undirected simple graph below all relations, types' nodes numbered on in the schema's order.
 
     Returns:
-      `(indptr [nodes + 1], neighbours)`: the neighbours of node `v` are `neighbours[indptr[v]:indptr[v + 1]]`, rising; each
-      edge is there in both directions, once, and there are no self loops.
+      `(indptr [nodes + 1], neighbours)`: the neighbours of node `v` are `neighbours[indptr[v]:indptr[v + 1]]`, rising;
+      each edge is there in both directions, once, and there are no self loops.
     """
     start = offsets(graph.schema)
     places = [(start[r.source], start[r.target]) for r in graph.relations]

@@ -1,7 +1,7 @@
 """The manifest on disk: versioned JSON, `manifest.json`, and for an edge-cut an array per node type beside it.
 
-A manifest is read back whole: from what was decided (the graph, the metatree, who owns which sub-metatree) everything else
-in it is computed anew and compared, so a file that was changed by hand, cut or mixed up is refused with the place.
+A manifest is read back whole: from what was decided (the graph, the metatree, who owns which sub-metatree) everything
+else in it is computed anew and compared, so a file that was changed by hand, cut or mixed up is refused with the place.
 """
 
 import json
@@ -62,8 +62,8 @@ def open_part(
 ) -> tuple[Plan, HetGraph]:
     """Open one partition of a meta-partitioning: its relations, the static features it reads, labels and splits.
 
-    No other file is opened. Types whose features the partition does not read are there without features; whether a type is
-    learnable stands in the plan (`plan.sizes.features`), not in the partition's graph.
+    No other file is opened. Types whose features the partition does not read are there without features; whether a type
+    is learnable stands in the plan (`plan.sizes.features`), not in the partition's graph.
 
     Args:
       folder: holds the manifest.

@@ -20,7 +20,8 @@ class Cut(NamedTuple):
       edges: int64 `[P, P]` per relation; `edges[p, q]` have their target in `p`, their source in `q`.
       halo: int64 `[P]` per type: nodes of other partitions that have an edge into this one.
       boundary: int64 `[P]` per type: own nodes with an edge from or to another partition.
-      draws: float64 `[hops, P, P]` per relation: neighbours in `q` that a hop draws, expected, summed over the targets in `p`.
+      draws: float64 `[hops, P, P]` per relation: neighbours in `q` that a hop draws, expected, summed over the targets
+        in `p`.
       nodes: int64 `[P]` per type: own nodes.
       train: int64 `[P]`: own training nodes.
     """
@@ -79,9 +80,10 @@ def _readers(mask: np.ndarray, parts: int) -> np.ndarray:
 def remote_rows(cut: EdgeCut, counts: Cut, targets: Iterable[str]) -> dict[str, float]:
     """Features that a step of vanilla execution is expected to fetch from other partitions: distinct rows per type.
 
-    Every partition trains on its share of the batch, drawn from the training nodes that it has, samples all hops, and fetches
-    what it does not own. An estimate as in `cost`, by partition: nodes that are reached are taken to be like all of their type
-    and partition, and a draw to hit each of these alike. What it draws from where is counted from every edge and degree.
+    Every partition trains on its share of the batch, drawn from the training nodes that it has, samples all hops, and
+    fetches what it does not own. An estimate as in `cost`, by partition: nodes that are reached are taken to be like
+    all of their type and partition, and a draw to hit each of these alike. What it draws from where is counted from
+    every edge and degree.
     """
     types, reads = cut.sizes.schema.nodes, dict.fromkeys(cut.sizes.schema.nodes, 0.0)
     for part in range(cut.parts):

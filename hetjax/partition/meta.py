@@ -41,7 +41,7 @@ def partition(
       metapaths: chains of relations, the one into the target first, that the model folds; None: all relations.
       hops: number of the model's layers; None: the longest metapath's length, or 2.
       targets: the types that seeds have; None: the schema's target.
-      method: `lpt`, the paper's; `exact`, of least expected cost (`assign.Cost`); `auto`: exact where that takes no time.
+      method: `lpt`, the paper's; `exact`, of least expected cost (`assign.Cost`); `auto`: exact where quick.
       self_term, exchange: what the model does, as in `Metatree`.
       data: replicas of each partition; None: as few as give `parts`.
       copied: whether `save` is to write a store for each partition.

@@ -1,14 +1,16 @@
 """The metatree: all that a target's embedding is computed from, link by link (Heta, PVLDB 18(9) 2025, section 5).
 
-The root is the target type. A vertex has a child per relation into its type, the relation's source type, and one for its
-self term, the type itself; the tree ends after as many hops as the model has layers. A link of hop `h` is folded by layer
-`layers - h`, so the last layer folds the links into the root. The sub-metatrees are what hangs from each of these links.
+The root is the target type. A vertex has a child per relation into its type, the relation's source type, and one for
+its self term, the type itself; the tree ends after as many hops as the model has layers. A link of hop `h` is folded by
+layer `layers - h`, so the last layer folds the links into the root. The sub-metatrees are what hangs from each of these
+links.
 
 Vertices of one hop and one type have the same children, so a set of sub-metatrees is, without repetition, a set of
-relations per layer. That is what a partition runs, and what `program` returns; `tree` spells the tree out, for a picture.
+relations per layer. That is what a partition runs, and what `program` returns; `tree` spells the tree out, for a
+picture.
 
-Deviations from the paper's released code: that has a sub-metatree per neighbouring type and drops parallel relations; here
-there is one per relation, and one for the self term, so every link into the root has an owner.
+Deviations from the paper's released code: that has a sub-metatree per neighbouring type and drops parallel relations;
+here there is one per relation, and one for the self term, so every link into the root has an owner.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +28,7 @@ MOST_VERTICES = 100_000  # of a tree that is spelt out
 
 
 class Root(NamedTuple):
-    """A link into the root of the metatree, which names a sub-metatree: a relation, or a target type's self term (None)."""
+    """A link into the metatree's root, which names a sub-metatree: a relation, or a target's self term (None)."""
 
     target: str
     relation: Relation | None
@@ -71,8 +73,8 @@ class Program(NamedTuple):
 
     Attributes:
       layers: the first layer's first.
-      types: per depth the node types whose inner nodes' embeddings are computed: entry `k` after layer `k - 1`, entry 0 the
-        input; the last is empty, for after the last layer there are only seeds.
+      types: per depth the node types whose inner nodes' embeddings are computed: entry `k` after layer `k - 1`, entry 0
+        the input; the last is empty, for after the last layer there are only seeds.
       reads: the node types whose features are read, in the schema's order.
     """
 
@@ -94,12 +96,12 @@ class Metatree:
       schema: of the graph.
       targets: the node types that seeds have; of several, the root is a super root that joins them.
       hops: number of links from the root to a leaf, which is the number of layers.
-      metapaths: each a chain of relations, the one into the target first; layer `layers - h` then folds the relations that
-        stand at place `h` of any, and no other. None: all relations.
+      metapaths: each a chain of relations, the one into the target first; layer `layers - h` then folds the relations
+        that stand at place `h` of any, and no other. None: all relations.
       self_term: whether the model folds nodes into themselves (R-GCN and R-GAT do, HGT does not).
-      exchange: `last`: seeds' carriers are combined after the last layer alone, so what the self term needs is computed by
-        its owner, as for any relation. `every`: after every layer, as folds that look at the target need (R-GAT, HGT, skips:
-        section 4 of the design); then seeds' embeddings are known to all, and the self term hangs from nothing.
+      exchange: `last`: seeds' carriers are combined after the last layer alone, so what the self term needs is computed
+        by its owner, as for any relation. `every`: after every layer, as folds that look at the target need (R-GAT,
+        HGT, skips); then seeds' embeddings are known to all, and nothing hangs from the self term.
     """
 
     schema: Schema
@@ -159,10 +161,10 @@ class Metatree:
         return Program(tuple(layers[::-1]), tuple(types[::-1]), reads)
 
     def tree(self, depth: int | None = None, most: int = MOST_VERTICES) -> networkx.DiGraph:
-        """The metatree to a depth (None: all of it), every vertex and link spelt out, edges pointing from child to parent.
+        """The metatree to a depth (None: all of it), every vertex and link spelt out, edges from child to parent.
 
-        Vertices are numbers, 0 the root, in breadth-first order, with attributes `type` (a super root: None), `hop`, `root`
-        (the sub-metatree it lies in) and `relation` (of the link to its parent; None for a self term).
+        Vertices are numbers, 0 the root, in breadth-first order, with attributes `type` (a super root: None), `hop`,
+        `root` (the sub-metatree it lies in) and `relation` (of the link to its parent; None for a self term).
 
         Raises:
           InputError: more than `most` vertices.

@@ -1,4 +1,4 @@
-"""A picture of a plan: the metagraph, and beside it the metatree coloured by partition (or, of an edge-cut, who has what)."""
+"""A picture of a plan: the metagraph, and the metatree coloured by partition (or, of an edge-cut, who has what)."""
 
 import math
 from collections import Counter

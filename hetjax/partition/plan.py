@@ -46,7 +46,8 @@ class Plan:
       sizes: of the graph.
       tree: the metatree that is divided.
       owners: the sub-metatrees of each partition.
-      data: replicas of each partition, which share its seeds; hosts are numbered row by row of the mesh `relation` x `data`.
+      data: replicas of each partition, which share its seeds; hosts are numbered row by row of the mesh `relation` x
+        `data`.
       method: how the owners were found: `exact` or `lpt`.
       workload: the step that costs are expected of.
       store: the graph's store, which every host reads its files from; None if there is none.
@@ -95,7 +96,7 @@ class Plan:
 
     @cached_property
     def replicated(self) -> dict[tuple[int, Relation | str], tuple[int, ...]]:
-        """The weights that several partitions use: their numbers, per (layer, relation) or (layer, self term's type)."""
+        """The weights that several partitions use, and which, per (layer, relation) or (layer, self term's type)."""
         users: dict[tuple[int, Relation | str], tuple[int, ...]] = {}
         for part in self.parts:
             for layer, folds in enumerate(part.program.layers):
@@ -114,7 +115,7 @@ class Plan:
         return {name: parts for name, parts in readers.items() if len(parts) > 1}
 
     def local_sizes(self, part: Part) -> Sizes:
-        """The sizes of the graph that a partition opens: all node types, its relations, the static features it reads."""
+        """The sizes of what a partition opens: all node types, its relations, the static features it reads."""
         edges = {r: self.sizes.edges[r] for r in self.sizes.schema.relations if r in part.program.relations}
         features = {name: about for name, about in self.sizes.features.items() if name in part.program.reads}
         return Sizes(replace(self.sizes.schema, relations=tuple(edges)), edges, features, self.sizes.multilabel)

@@ -10,8 +10,9 @@
 | `learnable_bytes` | float32 rows and two Adam moments of the types it reads | of its nodes |
 | `boundary_nodes` | the target nodes, whose carriers partitions combine, if there are several | own nodes with a cut edge |
 
-The replication factor is the sum over partitions of nodes and halo (of edges) by the number of nodes (edges) that any has;
-the balance of a column is its largest value by its mean. Hybrid replicas of a partition are counted once, except in traffic.
+The replication factor is the sum over partitions of nodes and halo (of edges) by the number of nodes (edges) that any
+has; the balance of a column is its largest value by its mean. Hybrid replicas of a partition are counted once, except
+in traffic.
 """
 
 import csv
@@ -46,7 +47,7 @@ class Report(NamedTuple):
 def report(plan: Plan | EdgeCut, graph: HetGraph | None = None) -> Report:
     """Report on a plan; an edge-cut's needs the graph, and reads all its edges.
 
-    Traffic is expected, in bytes that all hosts together send in a training step (`traffic`); the formulas stand beside it.
+    Traffic is expected, in bytes that all hosts together send in a training step (`traffic`), with its formulas.
     """
     if isinstance(plan, Plan):
         return _meta(plan)

@@ -1,7 +1,8 @@
 """Bytes that all hosts together are expected to send in a training step, by kind; formulas, and nothing measured.
 
-Collectives are counted as a ring does them: an all-reduce of `n` bytes over `P` hosts sends `2 (P - 1) n` in all. Counts of rows
-are the estimates of `cost` and `measure`. Remote sampling, which vanilla execution also needs, is not in it.
+Collectives are counted as a ring does them: an all-reduce of `n` bytes over `P` hosts sends `2 (P - 1) n` in all.
+Counts of rows are the estimates of `cost` and `measure`. Remote sampling, which vanilla execution also needs, is not in
+it.
 """
 
 from hetjax.graph.sizes import row_bytes
@@ -43,7 +44,7 @@ def raf(plan: Plan) -> dict[str, float]:
 
 
 def vanilla(cut: EdgeCut, counts: Cut) -> dict[str, float]:
-    """Of data-parallel execution over an edge-cut, which fetches remote features, by the kinds of `VANILLA_FORMULAS`."""
+    """Of data-parallel execution over an edge-cut, with remote features fetched, by the kinds of `VANILLA_FORMULAS`."""
     about, target, fetched = cut.sizes, cut.sizes.schema.target, ID + cut.workload.feature_width * FLOAT
     model = Metatree(about.schema, (target,), cut.hops)
     remote = remote_rows(cut, counts, (target,))
