@@ -1,12 +1,13 @@
 """Kill a training run with SIGKILL at random moments, start it again, and hold the result against an undisturbed run.
 
-`python experiments/kill_resume.py --kills 20` runs both ways of training; it writes `experiments/results/kill_resume.csv`
-and exits with status 1 if any line of `metrics.jsonl` (times aside) or any bit of the final state differs. A run that was done before its moment came does not count.
+`python experiments/kill_resume.py --kills 20` tries every model in both ways of training; it writes
+`experiments/results/kill_resume.csv` and exits with status 1 if any line of `metrics.jsonl` (times aside) or any bit of the
+final state differs. A run that was done before its moment came does not count.
 """
 
 import argparse
 import csv
-import json
+import itertools
 import random
 import shutil
 import subprocess
@@ -14,28 +15,49 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import jax
 import numpy as np
 from orbax.checkpoint import v1 as ocp
+from runs import environment, records
 from tqdm import tqdm
 
-COMMON = "--data.scale 0.005 --data.classes 8 --model.hidden 16 --model.feature_width 16 --model.dropout 0.2 --train.epochs 20"
+COMMON = "--data.scale 0.005 --data.classes 8 --model.hidden 16 --model.feature_width 16 --model.dropout 0.2"
 MODES = {
     "minibatch": "--sampling.mode minibatch --sampling.batch_size 128 --sampling.fanout [5,4] --train.checkpoint_steps 17",
-    "full": "--sampling.mode full --train.epochs 60",
+    "full": "--sampling.mode full",
 }
-TIMES = ("seconds",)
+MODELS = {"rgcn": "", "rgat": "--model.heads 2", "hgt": "--model.heads 2"}
 
 
-def command(mode: str, workdir: Path) -> list[str]:
-    return [sys.executable, "-m", "hetjax.train", "--workdir", str(workdir), *COMMON.split(), *MODES[mode].split()]
+class Way(NamedTuple):
+    """What is trained, and how: a model, `minibatch` or `full`, and for how many epochs."""
+
+    model: str
+    mode: str
+    epochs: int
 
 
-def records(workdir: Path) -> list[dict]:
+def start(way: Way, workdir: Path) -> subprocess.Popen:
+    """Start or continue the run in `workdir`."""
+    options = f"--model.name {way.model} {MODELS[way.model]} {COMMON} {MODES[way.mode]} --train.epochs {way.epochs}".split()
+    command = [sys.executable, "-m", "hetjax.train", "--workdir", str(workdir), *options]
+    return subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment(workdir.parent)
+    )
+
+
+def finish(process: subprocess.Popen) -> None:
+    """Wait for a run that must succeed."""
+    _, errors = process.communicate()
+    if process.returncode:
+        raise RuntimeError(errors)
+
+
+def timeless(workdir: Path) -> list[dict]:
     """The lines of metrics.jsonl without their times."""
-    lines = (workdir / "metrics.jsonl").read_text().splitlines()
-    return [{key: value for key, value in json.loads(line).items() if key not in TIMES} for line in lines]
+    return [{key: value for key, value in record.items() if key != "seconds"} for record in records(workdir)]
 
 
 def final_state(workdir: Path) -> list[tuple[str, np.ndarray]]:
@@ -49,31 +71,55 @@ def final_state(workdir: Path) -> list[tuple[str, np.ndarray]]:
 
 def differences(one: Path, other: Path) -> list[str]:
     """What differs between two runs, to the last bit."""
-    found = [f"record {a} != {b}" for a, b in zip(records(one), records(other), strict=True) if a != b]
+    found = [f"record {a} != {b}" for a, b in zip(timeless(one), timeless(other), strict=True) if a != b]
     for (name, a), (other_name, b) in zip(final_state(one), final_state(other), strict=True):
         if name != other_name or a.dtype != b.dtype or a.tobytes() != b.tobytes():
             found.append(f"state {name} != {other_name}")
     return found
 
 
-def run_killed(mode: str, workdir: Path, moment: float) -> str | None:
+def run_killed(way: Way, workdir: Path, moment: float) -> str | None:
     """Run, kill the process `moment` seconds after its start, and run once more to the end.
 
     Returns what the killed process had saved, or None if it was done before it could be killed.
     """
-    process = subprocess.Popen(command(mode, workdir), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    process = start(way, workdir)
     try:
-        _, errors = process.communicate(timeout=moment)
-        if process.returncode:
-            raise RuntimeError(errors.decode())
+        process.wait(timeout=moment)
+        finish(process)
         return None
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
     saved = sorted(folder.name.lstrip("0") for folder in (workdir / "checkpoints").glob("[0-9]*"))
     written = (workdir / "metrics.jsonl").exists()
-    subprocess.run(command(mode, workdir), check=True, capture_output=True)
+    finish(start(way, workdir))
     return f"step {saved[-1]}" if saved else "training" if written else "start-up"
+
+
+def kill(way: Way, folder: Path, kills: int, chance: random.Random) -> list[dict]:
+    """Rows of the table for one way."""
+    name = f"{way.model}-{way.mode}"
+    whole, again, rows = folder / name, folder / f"{name}-again", []
+    finish(start(way, whole))
+    started = time.perf_counter()
+    finish(start(way, again))  # its programs are compiled, as those of the runs that are killed
+    duration, wrong = time.perf_counter() - started, differences(whole, again)
+    if wrong:
+        raise RuntimeError(f"two undisturbed runs differ: {wrong[0]}")
+    with tqdm(total=kills, desc=name) as bar:
+        while bar.n < kills:
+            workdir, moment = folder / f"{name}-killed", chance.uniform(0.25, 1) * duration
+            saved = run_killed(way, workdir, moment)
+            if saved is not None:
+                wrong = differences(whole, workdir)
+                for line in wrong[:3]:
+                    bar.write(f"{name} killed after {moment:.2f} s: {line}")
+                row = {"model": way.model, "mode": way.mode, "killed_after_seconds": round(moment, 2), "had_saved": saved}
+                rows.append(row | {"differences": len(wrong)})
+                bar.update()
+            shutil.rmtree(workdir)
+    return rows
 
 
 def write(file: Path, rows: list[dict]) -> None:
@@ -87,8 +133,10 @@ def write(file: Path, rows: list[dict]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=20, help="random moments per way of training")
+    parser.add_argument("--kills", type=int, default=20, help="random moments per model and way of training")
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS), help="models to try")
     parser.add_argument("--modes", nargs="+", choices=list(MODES), default=list(MODES), help="ways of training to try")
+    parser.add_argument("--epochs", type=int, default=20, help="of mini-batches; the whole graph is trained three times as long")
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parent / "results" / "kill_resume.csv", help="the table to write"
@@ -96,25 +144,10 @@ def main() -> None:
     options = parser.parse_args()
     chance, rows = random.Random(options.seed), []
     with tempfile.TemporaryDirectory() as folder:
-        for mode in options.modes:
-            whole = Path(folder) / f"{mode}-undisturbed"
-            started = time.perf_counter()
-            subprocess.run(command(mode, whole), check=True, capture_output=True)
-            duration = time.perf_counter() - started
-            with tqdm(total=options.kills, desc=mode) as bar:
-                while bar.n < options.kills:
-                    workdir = Path(folder) / f"{mode}-{len(rows)}"
-                    moment = chance.uniform(0.25, 1) * duration
-                    saved = run_killed(mode, workdir, moment)
-                    if saved is not None:
-                        wrong = differences(whole, workdir)
-                        for line in wrong[:3]:
-                            bar.write(f"{mode} killed after {moment:.2f} s: {line}")
-                        row = {"mode": mode, "killed_after_seconds": round(moment, 2), "had_saved": saved}
-                        rows.append(row | {"differences": len(wrong)})
-                        write(options.out, rows)
-                        bar.update()
-                    shutil.rmtree(workdir)
+        for model, mode in itertools.product(options.models, options.modes):
+            epochs = options.epochs * (3 if mode == "full" else 1)  # which have one step each
+            rows += kill(Way(model, mode, epochs), Path(folder), options.kills, chance)
+            write(options.out, rows)
     failed = sum(row["differences"] > 0 for row in rows)
     midway = sum(row["had_saved"].startswith("step") for row in rows)
     print(

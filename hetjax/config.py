@@ -72,6 +72,10 @@ class Model:
     """make logits by a linear head on the last layer's embeddings; false: by the last layer itself, as the R-GCN paper does"""
     bases: int = 0
     """rgcn: basis matrices that the relations of one source width share; 0: a matrix per relation"""
+    share_self: bool = False
+    """rgcn: the matrix for a node's own embedding is a combination of the bases too, as in the R-GCN paper's code"""
+    bias: bool = True
+    """rgcn, rgat: add a bias to every embedding; false: none, as in the R-GCN paper"""
     one_hot: bool = False
     """rgcn: features of featureless types are one-hot, so that the first layer's matrices have a row per node, as in the R-GCN paper"""
     heads: int = 4
@@ -86,6 +90,8 @@ class Model:
     """share of every layer's embeddings that is dropped in training"""
     input_dropout: float = 0.0
     """share of the features that is dropped in training"""
+    input_projection: bool = False
+    """map every type's features linearly to model.hidden before the first layer, so that residuals and skips reach all layers"""
     attention_dropout: float = 0.0
     """rgat, hgt: share of the attention weights that is dropped in training"""
 
@@ -137,6 +143,20 @@ class Train:
     """of weights, order, neighbours and dropout"""
     l2: float = 0.0
     """the squares of the first layer's weights and of the learnable features that a batch reads, times this, join the loss"""
+    weight_decay: float = 0.0
+    """decoupled, as in AdamW: of all weights, and of the learnable features that a batch reads"""
+    label_smoothing: float = 0.0
+    """share of every label that is spread evenly over all classes"""
+    gradient_clip: float = 0.0
+    """largest norm of all gradients together, before the update; 0: any"""
+    schedule: Literal["constant", "cosine", "step"] = "constant"
+    """of both learning rates: as they are, to zero along half a cosine over all epochs, or lowered every schedule_epochs"""
+    schedule_epochs: int = 10
+    """step: epochs between two lowerings"""
+    schedule_factor: float = 0.5
+    """step: what a lowering multiplies the learning rates with"""
+    patience: int = 0
+    """epochs without a better validation after which training stops; 0: never"""
     steps_per_epoch: int = 0
     """minibatch: most steps of an epoch; 0: as many as it takes to see every training node"""
     evaluate_every: int = 1
@@ -147,11 +167,13 @@ class Train:
     def __post_init__(self):
         for name in ("epochs", "evaluate_every"):
             _require(getattr(self, name) >= 1, f"train.{name}", getattr(self, name), "at least 1")
-        for name in ("steps_per_epoch", "checkpoint_steps"):
+        _require(self.schedule_epochs >= 1, "train.schedule_epochs", self.schedule_epochs, "at least 1")
+        _require(0 < self.schedule_factor <= 1, "train.schedule_factor", self.schedule_factor, "in (0, 1]")
+        _require(0 <= self.label_smoothing < 1, "train.label_smoothing", self.label_smoothing, "in [0, 1)")
+        for name in ("steps_per_epoch", "checkpoint_steps", "patience", "weight_decay", "gradient_clip", "l2"):
             _require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
         _require(0 <= self.seed < 2**31, "train.seed", self.seed, "in 0..2147483647")
         _require(self.learning_rate > 0, "train.learning_rate", self.learning_rate, "over 0")
-        _require(self.l2 >= 0, "train.l2", self.l2, "at least 0")
         rate = self.feature_learning_rate
         _require(rate is None or rate >= 0, "train.feature_learning_rate", rate, "at least 0")
 

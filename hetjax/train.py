@@ -27,12 +27,12 @@ from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
 from hetjax.models import hgnn
-from hetjax.sampling.loader import MiniBatches, WholeGraph
+from hetjax.sampling.loader import MiniBatches, WholeGraph, steps_per_epoch
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.single import Trainer, TrainState
 from hetjax.workdir import Workdir, draw_curves
 
-PATIENCE = 3  # epochs that may compile before the user is told
+COMPILING = 3  # epochs that may compile before the user is told
 
 
 @dataclass
@@ -89,6 +89,8 @@ class Run:
             raise InputError(
                 f"no training nodes among the {len(self.graph.labels)} of type {self.graph.schema.target!r}"
             )
+        if config.train.patience and not len(self.graph.splits["validation"]):
+            raise InputError(f"train.patience is {config.train.patience}, and there are no validation nodes")
         self.trainer, self.seed = make_trainer(self.graph, config), np.int32(config.train.seed)
         self.checkpoints = Checkpoints(workdir.file("checkpoints"))
         found = self.checkpoints.newest_whole(lambda words: print(f"hetjax: {words}", file=sys.stderr))
@@ -125,6 +127,9 @@ class Run:
         done = self.progress.epoch * steps + self.progress.step
         with tqdm(total=epochs * steps, initial=done, unit="step", disable=None, desc="training") as bar:
             for epoch in range(self.progress.epoch, epochs):
+                if self.out_of_patience():
+                    bar.write(f"stopped after epoch {epoch}: none was better than epoch {self.progress.best['epoch']}")
+                    break
                 programs = self.programs.count
                 self.train_epoch(epoch, bar)
                 self.note_compiling(self.programs.count - programs, bar)
@@ -176,12 +181,20 @@ class Run:
                 bar.write(_line(record))
                 self.reported = epoch + 1
 
+    def out_of_patience(self) -> bool:
+        """Whether the validation has not become better for `train.patience` epochs; never before it was read again."""
+        progress, options = self.progress, self.config.train
+        due = progress.step == 0 and progress.epoch % options.evaluate_every == 0
+        return bool(options.patience and due and progress.best) and (
+            progress.epoch - progress.best["epoch"] >= options.patience
+        )
+
     def note_compiling(self, programs: int, bar: tqdm) -> None:
         """Say so if epochs go on compiling training steps: the shapes of batches still grow."""
         self.compiling += programs > 0
-        if self.compiling == PATIENCE and programs:
+        if self.compiling == COMPILING and programs:
             bar.write(
-                f"{PATIENCE} epochs compiled new programs, because batches kept growing; for a small graph try --sampling.mode full"
+                f"{COMPILING} epochs compiled new programs, because batches kept growing; for a small graph try --sampling.mode full"
             )
 
     def evaluate(self, split: str) -> dict[str, float]:
@@ -275,17 +288,47 @@ class Clock:
 
 def make_trainer(graph: HetGraph, config: Config) -> Trainer:
     """Model and optimizers for a graph."""
-    model, schema = config.model, graph.schema
+    model, options, schema = config.model, config.train, graph.schema
     features = {name: matrix.shape[1] for name, matrix in graph.features.items()}
     network = hgnn.build(models.find(model.name), schema, features, **model_options(model))
-    first = network.layers[0]
     learnable = {
-        name: Shape(schema.nodes[name], first.widths[name], first.learnable_scale(name, schema.nodes[name]))
-        for name in first.learned
+        name: Shape(schema.nodes[name], width, network.learnable_scale(name, schema.nodes[name]))
+        for name, width in network.widths.items()
+        if name not in features
     }
-    rate, feature_rate = config.train.learning_rate, config.train.feature_learning_rate
-    adam = RowAdam(rate if feature_rate is None else feature_rate)
-    return Trainer(network, optax.flatten(optax.adam(rate)), adam, first.widths, learnable, config.train.l2)
+    rate, feature_rate = options.learning_rate, options.feature_learning_rate
+    steps = make_steps(graph, config)
+    adam = RowAdam(
+        schedule(rate if feature_rate is None else feature_rate, options, steps), weight_decay=options.weight_decay
+    )
+    optimizer = optax.flatten(optax.adamw(schedule(rate, options, steps), weight_decay=options.weight_decay))
+    return Trainer(
+        network,
+        optimizer,
+        adam,
+        network.widths,
+        learnable,
+        options.l2,
+        options.label_smoothing,
+        options.gradient_clip,
+    )
+
+
+def make_steps(graph: HetGraph, config: Config) -> int:
+    """Steps of an epoch."""
+    sampling = config.sampling
+    if sampling.mode == "full":
+        return 1
+    return steps_per_epoch(len(graph.splits["train"]), sampling.batch_size, config.train.steps_per_epoch)
+
+
+def schedule(rate: float, options: Train, steps: int) -> optax.ScalarOrSchedule:
+    """The learning rate by training step, for epochs of `steps` steps."""
+    if options.schedule == "cosine":
+        return optax.cosine_decay_schedule(rate, options.epochs * steps)
+    if options.schedule == "step":
+        return optax.exponential_decay(rate, options.schedule_epochs * steps, options.schedule_factor, staircase=True)
+    return rate
 
 
 def relations_of(model: type[hgnn.Layer] | hgnn.HGNN, graph: HetGraph) -> HetGraph:
@@ -300,7 +343,7 @@ def model_options(model: Model) -> dict[str, Any]:
     Raises:
       InputError: a key is set that it does not have.
     """
-    always = {"hidden", "layers", "feature_width", "head", "input_dropout"}
+    always = {"hidden", "layers", "feature_width", "head", "input_dropout", "input_projection"}
     known = always | hgnn.takes(models.find(model.name))
     for key in fields(Model):
         value = getattr(model, key.name)
@@ -321,6 +364,7 @@ def make_batches(graph: HetGraph, config: Config, learnable: frozenset[str], cap
     if sampling.mode == "full":
         return WholeGraph(graph, config.model.layers)
     in_place = frozenset(name for name, matrix in graph.features.items() if matrix.dtype == np.float32)
+    in_place = frozenset() if config.model.input_projection else in_place  # what is projected is gathered first
     sampler = Sampler(graph, in_place, learnable)
     return MiniBatches(
         sampler, sampling.fanout, sampling.batch_size, config.train.seed, config.train.steps_per_epoch, capacities

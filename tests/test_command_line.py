@@ -335,11 +335,35 @@ def test_where_every_checkpoint_is_damaged_the_run_starts_anew(full_run, tmp_pat
     assert (hurt / "summary.json").exists()
 
 
-def test_killed_runs_continue_as_if_nothing_had_happened(tmp_path):
+@pytest.mark.parametrize("model", ["rgcn", "rgat", "hgt"])
+def test_killed_runs_continue_as_if_nothing_had_happened(tmp_path, model):
     """A random moment of each way of training; `experiments/kill_resume.py` tries twenty."""
-    done = call("experiments.kill_resume", "--kills", 1, "--out", tmp_path / "out.csv")
+    script = [sys.executable, ROOT / "experiments" / "kill_resume.py", "--kills", "1", "--epochs", "4", "--out", tmp_path / "out.csv"]
+    done = subprocess.run([*script, "--models", model], capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 runs killed, 2 identical" in done.stdout
+
+
+def test_patience_stops_a_run_and_a_continued_one_alike(graph_store, tmp_path):
+    options = on(graph_store, "--sampling.mode", "full", "--train.epochs", "400", "--train.patience", "6")
+    options += ["--train.evaluate_every", "2"]
+    done = train(tmp_path / "run", *options)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert lines[-2]["epoch"] == summary["epoch"] + 6 < 400
+    (tmp_path / "run" / "summary.json").unlink()
+    again = train(tmp_path / "run", *options)
+    assert again.returncode == 0, again.stderr
+    assert f"stopped after epoch {lines[-2]['epoch']}" in again.stdout + again.stderr
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["test_accuracy"] == summary["test_accuracy"]
+
+
+def test_patience_needs_validation_nodes(tmp_path):
+    data = rdf_data(tmp_path / "g")
+    done = train(tmp_path / "run", *source("rdf", data), "--data.validation_fraction", "0", "--train.patience", "3")
+    message = "train.patience is 3, and there are no validation nodes"
+    assert_one_line_and_nothing_written(done, message, tmp_path / "run")
 
 
 def test_convert_writes_a_store_that_trains_alike(tmp_path):

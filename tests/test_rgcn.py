@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hetjax.errors import InputError
 from hetjax.models import rgcn, segment
 from hetjax.models.rgcn import Bases, RelationMean, RGCNLayer
 from hetjax.sampling.blocks import Adjacency, Block, pad_adjacency
@@ -30,27 +31,30 @@ def loop(graph, params, x, node_type, features_out):
     """Equation 2 for every node of a type, with 1 / c = 1 / number of in-edges of the relation."""
     params = params["params"]
     out = np.zeros((graph.schema.nodes[node_type], features_out))
+    out += np.asarray(params.get(f"finishing_{node_type}", {"bias": 0})["bias"])
+
+    def matrix(own, width):
+        if "kernel" in own:
+            return own["kernel"]
+        shared = params[f"shared_{width}"]["bases"]
+        return sum(own["coefficients"][b] * shared[b] for b in range(len(shared)))
+
     for v in range(len(out)):
-        out[v] = x[node_type][v] @ params[f"self_loop_{node_type}"]["kernel"] + params[f"finishing_{node_type}"]["bias"]
+        out[v] += x[node_type][v] @ matrix(params[f"self_loop_{node_type}"], x[node_type].shape[1])
         for relation in graph.schema.into(node_type):
             csc = graph.relations[relation]
             neighbours = csc.indices[csc.indptr[v] : csc.indptr[v + 1]]
-            own = params[f"mean_{relation.key}"]
-            if "kernel" in own:
-                kernel = own["kernel"]
-            else:
-                shared = params[f"shared_{x[relation.source].shape[1]}"]["bases"]
-                kernel = sum(own["coefficients"][b] * shared[b] for b in range(len(shared)))
+            kernel = matrix(params[f"mean_{relation.key}"], x[relation.source].shape[1])
             for u in neighbours:
                 out[v] += x[relation.source][u] @ kernel / len(neighbours)
     return np.maximum(out, 0)
 
 
-def make_layer(graph, x, bases=0, width=4):
+def make_layer(graph, x, bases=0, width=4, **options):
     targets = ("paper", "author", "venue", "topic")
     relations = tuple(relation for relation in graph.schema.relations if relation.target in targets)
     layer = RGCNLayer(
-        relations, targets, targets, {name: matrix.shape[1] for name, matrix in x.items()}, width, bases=bases
+        relations, targets, targets, {name: matrix.shape[1] for name, matrix in x.items()}, width, bases=bases, **options
     )
     block = whole_graph(graph, 2)[0]
     params = layer.init(jax.random.key(1), block, x)
@@ -167,6 +171,17 @@ def test_bases_are_shared_by_relations_of_one_width(graph):
     assert isinstance(RelationMean(4, Bases(2, 4)).bases, Bases)
 
 
+def test_self_terms_may_share_the_bases_and_biases_may_be_absent(graph):
+    x = features(graph)
+    layer, block, params = make_layer(graph, x, bases=2, share_self=True, bias=False)
+    assert not any(name.startswith("finishing") for name in params["params"])
+    found = layer.apply(params, block, x)
+    for node_type in layer.targets:
+        np.testing.assert_allclose(found[node_type], loop(graph, params, x, node_type, 4), rtol=1e-10, atol=1e-12)
+    with pytest.raises(InputError, match="no bases to share"):
+        layer.clone(bases=0).init(jax.random.key(1), block, x)
+
+
 def test_normalisation_and_dropout(graph):
     x = {name: jnp.asarray(matrix, jnp.float32) for name, matrix in features(graph).items()}
     layer, block, _ = make_layer(graph, x)
@@ -214,16 +229,16 @@ def test_partial_folds_combine_to_the_whole(graph):
         np.testing.assert_allclose(total, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("bases", [0, 2])
-def test_slices_of_a_row_are_the_matrices_of_one_hot_features(graph, bases):
+@pytest.mark.parametrize(("bases", "share"), [(0, False), (2, False), (2, True)])
+def test_slices_of_a_row_are_the_matrices_of_one_hot_features(graph, bases, share):
     """The layer equals the plain one on identity matrices, whose kernels are what the rows hold."""
     rng, width, types = np.random.default_rng(0), 4, ("paper", "author")
     relations = tuple(relation for relation in graph.schema.relations if relation.target in types)
     learned = {t: tuple(r for r in relations if r.source == t) for t in graph.schema.nodes}
     place = {"relations": relations, "selves": types, "targets": types, "features": width, "learned": learned}
-    options = {"bases": bases, "one_hot": True}
+    options = {"bases": bases, "one_hot": True, "share_self": share}
     widths = {t: RGCNLayer.learnable_width(t, 64, **place, **options) for t in learned}
-    assert widths["author"] == width * ((bases or 2) + 1) and widths["topic"] == width * (bases or 1)
+    assert widths["author"] == width * ((bases or 2) + (not share)) and widths["topic"] == width * (bases or 1)
     rows = {t: jnp.asarray(rng.standard_normal((graph.schema.nodes[t], widths[t]))) for t in learned}
     layer = RGCNLayer(widths=widths, **place, **options)
     block = whole_graph(graph, 1)[0]._replace(itself=dict.fromkeys(types))
@@ -233,7 +248,10 @@ def test_slices_of_a_row_are_the_matrices_of_one_hot_features(graph, bases):
 
     cut = {t: np.asarray(table).reshape(len(table), widths[t] // width, width) for t, table in rows.items()}
     plain = {f"finishing_{t}": params["params"][f"finishing_{t}"] for t in types}
-    plain |= {f"self_loop_{t}": {"kernel": cut[t][:, -1]} for t in types}
+    for t in types:
+        own = f"self_loop_{t}"
+        combined = np.einsum("b,nbo->no", params["params"][own]["coefficients"], cut[t]) if share else cut[t][:, -1]
+        plain[own] = {"kernel": combined}
     for relation in relations:
         matrices = cut[relation.source]
         if bases:

@@ -49,6 +49,7 @@ MODELS = [
     {"name": "rgat", "heads": 2},
     {"name": "hgt", "heads": 2},
     {"name": "hgt", "heads": 2, "softmax": "relation", "norm": "layer"},
+    {"residual": True, "input_projection": True},
 ]
 
 
@@ -103,7 +104,9 @@ def test_a_step_of_each_way_gives_the_same_state():
 
 
 @pytest.mark.parametrize("edges", [1, 30, 10**6])
-@pytest.mark.parametrize("options", [{}, {"name": "rgat", "heads": 2}, {"name": "hgt", "heads": 2}])
+@pytest.mark.parametrize(
+    "options", [{}, {"input_projection": True}, {"name": "rgat", "heads": 2}, {"name": "hgt", "heads": 2}]
+)
 def test_evaluation_is_exact_in_chunks_of_any_size(edges, options):
     graph = random_graph(4)
     _, trainer, static = setting(graph, **options)

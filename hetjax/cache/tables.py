@@ -1,7 +1,7 @@
 """Learnable features of featureless node types: one row per node, updated row by row with Adam."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import jax
@@ -28,12 +28,22 @@ class RowAdam(NamedTuple):
 
     This is not dense Adam: a row that a batch does not touch keeps its moments, which dense Adam would decay, and corrects
     its bias by its own count of updates. Where every step touches every row the two are the same.
+
+    Attributes:
+      learning_rate: a number, or a function of the training step as optax's schedules are.
+      decay_first, decay_second, epsilon: as the paper's.
+      weight_decay: decoupled (Loshchilov and Hutter 2019), of the rows that a batch touched.
     """
 
-    learning_rate: float
+    learning_rate: float | jax.Array | Callable[[jax.Array], jax.Array]
     decay_first: float = 0.9
     decay_second: float = 0.999
     epsilon: float = 1e-8
+    weight_decay: float = 0.0
+
+    def at(self, step: jax.Array) -> "RowAdam":
+        """The same, with the learning rate of a training step."""
+        return self._replace(learning_rate=self.learning_rate(step)) if callable(self.learning_rate) else self
 
 
 class Shape(NamedTuple):
@@ -67,6 +77,7 @@ def update(table: Table, ids: jax.Array | None, gradient: jax.Array, adam: RowAd
     Args:
       ids: int32 `[n]`, distinct, in any order; ids out of range are ignored, and None means every row.
       gradient: float32 `[n, width]`.
+      adam: whose learning rate is a number.
     """
     first, second = read(table.first, ids), read(table.second, ids)
     count = (table.count if ids is None else table.count.at[ids].get(mode="fill", fill_value=0)) + 1
@@ -75,7 +86,10 @@ def update(table: Table, ids: jax.Array | None, gradient: jax.Array, adam: RowAd
     times = count.astype(jnp.float32)[:, None]
     mean = first / (1 - adam.decay_first**times)
     scale = jnp.sqrt(second / (1 - adam.decay_second**times)) + adam.epsilon
-    rows = read(table.rows, ids) - adam.learning_rate * mean / scale
+    rows, change = read(table.rows, ids), mean / scale
+    if adam.weight_decay:
+        change += adam.weight_decay * rows
+    rows -= adam.learning_rate * change
     updated = Table(rows, first, second, count)
     if ids is None:
         return updated

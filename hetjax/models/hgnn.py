@@ -126,7 +126,7 @@ class PlainLayer(Layer):
     """A layer that finishes as most do.
 
     Attributes:
-      norm, dropout, residual: as in `Finish`.
+      norm, dropout, residual, bias: as in `Finish`.
       logits: whether the layer makes the logits itself.
       activation: of every entry of the embeddings.
     """
@@ -134,11 +134,12 @@ class PlainLayer(Layer):
     norm: str = "none"
     dropout: float = 0.0
     residual: bool = False
+    bias: bool = True
     logits: bool = False
     activation: ClassVar[Callable] = staticmethod(nn.relu)
 
     def setup(self):
-        options = (self.norm, self.dropout, self.residual, self.logits)
+        options = (self.norm, self.dropout, self.residual, self.bias, self.logits)
         self.finishing = {t: Finish(type(self).activation, *options) for t in self.targets}
 
     def finish(self, node_type: str, carrier: Any, targets: jax.Array, train: bool) -> jax.Array:
@@ -153,20 +154,23 @@ class Finish(nn.Module):
       norm: `none`, or `layer`: layer normalisation with a scale and a bias per node type.
       dropout: share of the entries that are dropped in training.
       residual: add the node's own embedding of the layer below, where that has the same width.
-      logits: whether these are the logits: then there is a bias, and nothing else.
+      bias: whether there is one; a normalisation has its own.
+      logits: whether these are the logits: then there is at most a bias.
     """
 
     activation: Callable
     norm: str
     dropout: float
     residual: bool
+    bias: bool
     logits: bool
 
     @nn.compact
     def __call__(self, total: jax.Array, targets: jax.Array, train: bool) -> jax.Array:
+        h = total
         if self.norm == "layer" and not self.logits:
             h = nn.LayerNorm()(total)
-        else:
+        elif self.bias:
             h = total + jnp.expand_dims(self.param("bias", nn.initializers.zeros_init(), total.shape[-1:]), 0)
         if self.logits:
             return h
@@ -179,19 +183,24 @@ class Stack(nn.Module):
 
     Attributes:
       layers: the first reads the nodes' features, the last makes embeddings of the target type alone.
+      widths: of the features, per node type that is read, static or learnable.
       target: the node type to classify.
       classes: number of logits.
       linear_head: whether there is a head; without one the last layer's `features` are the logits.
       input_dropout: share of the features' entries that is dropped in training.
+      input_projection: width that every type's features are mapped to, linearly, before the first layer; 0: they are not.
     """
 
     layers: tuple[Layer, ...]
+    widths: Mapping[str, int]
     target: str
     classes: int
     linear_head: bool = True
     input_dropout: float = 0.0
+    input_projection: int = 0
 
     def setup(self):
+        self.project = {t: nn.Dense(self.input_projection) for t in self.widths} if self.input_projection else {}
         self.drop = nn.Dropout(self.input_dropout)
         if self.linear_head:
             self.head = nn.Dense(self.classes)
@@ -212,11 +221,19 @@ class Stack(nn.Module):
 
     def embed(self, depth: int, block: Block, x: Mapping[str, jax.Array], train: bool = False) -> dict[str, jax.Array]:
         """What layer `depth` makes of the embeddings below it."""
+        if self.input_projection and not depth:
+            x = {t: project(x[t]) for t, project in self.project.items() if t in x}
         return self.layers[depth](block, x, train)
 
     def classify(self, h: jax.Array) -> jax.Array:
         """Logits from the target's last embeddings."""
         return self.head(h) if self.linear_head else h
+
+    def learnable_scale(self, node_type: str, nodes: int) -> float:
+        """Standard deviation of the entries that a type's learnable features start from."""
+        if self.input_projection:
+            return self.widths[node_type] ** -0.5
+        return self.layers[0].learnable_scale(node_type, nodes)
 
 
 @dataclass(frozen=True)
@@ -278,6 +295,7 @@ def build(
     feature_width: int = 64,
     head: bool = True,
     input_dropout: float = 0.0,
+    input_projection: bool = False,
     **options: Any,
 ) -> Stack:
     """A stack of `layers` layers, each `hidden` wide.
@@ -291,9 +309,15 @@ def build(
       head: whether a linear head makes the logits, so that what crosses partitions is `hidden` wide however many classes
         there are, as in GraphStorm; if not, the last layer makes them, as in the R-GCN paper.
       input_dropout: as in `Stack`.
+      input_projection: map every type's features to `hidden` numbers first.
       **options: the model's own.
+
+    Raises:
+      InputError: options that do not go together.
     """
     layer = Composed if isinstance(model, HGNN) else model
+    if input_projection and options.get("one_hot"):
+        raise InputError("model.one_hot is true, and model.input_projection would map the one-hot features to others")
     if isinstance(model, HGNN):
         monoid = carriers.NAMED.get(model.cross_relation_aggregation, model.cross_relation_aggregation)
         options |= {"relation_aggregation": model.relation_aggregation, "monoid": monoid}
@@ -310,14 +334,19 @@ def build(
         if depth == layers - 1 and not head:
             place |= {"features": schema.classes, "logits": True}
         widths = {t: hidden for t in schema.nodes if t in needed[depth]}
-        if depth == 0:
+        if depth == 0 and input_projection:
+            inputs = {t: features.get(t, feature_width) for t in widths}
+        elif depth == 0:
             learned = {t: tuple(r for r in relations if r.source == t) for t in widths if t not in features}
             place["learned"] = learned
             widths = {
                 t: layer.learnable_width(t, feature_width, **place) if t in learned else features[t] for t in widths
             }
+            inputs = widths
         stack.append(layer(widths=widths, **place))
-    return Stack(tuple(stack), schema.target, schema.classes, head, input_dropout)
+    return Stack(
+        tuple(stack), inputs, schema.target, schema.classes, head, input_dropout, hidden if input_projection else 0
+    )
 
 
 def takes(model: type[Layer] | HGNN) -> frozenset[str]:

@@ -6,6 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models.hgnn import PlainLayer
 from hetjax.models.segment import degree, multiply_first, neighbour_sum
@@ -35,35 +36,62 @@ class RelationMean(nn.Module):
 
     @nn.compact
     def __call__(self, adjacency, sources: jax.Array) -> jax.Array:
-        kernel = self._kernel(sources.shape[1])
+        kernel = matrix(self, sources.shape[1], self.features, self.bases)
         sources = sources.astype(kernel.dtype)
         if multiply_first(adjacency, sources, self.features):
             return neighbour_mean(adjacency, sources @ kernel)
         return neighbour_mean(adjacency, sources) @ kernel
 
-    def _kernel(self, width: int) -> jax.Array:
-        if self.bases is None:
-            return self.param("kernel", nn.initializers.glorot_uniform(), (width, self.features))
-        return jnp.einsum("b,bio->io", coefficients(self, self.bases.count), self.bases(width))
 
-
-class SliceMean(nn.Module):
-    """The same term where the sources' features are one-hot: the row of `W_r` that a node picks lies in the node itself.
+class SelfTerm(nn.Module):
+    """The term `W_0 h_v` of equation 2, where `W_0` is a combination of bases.
 
     Attributes:
-      features: width of the result.
-      slices: those of a node's row, `features` numbers each, that hold `W_r`; of several the relation learns a combination.
+      features, bases: as in `RelationMean`.
     """
 
     features: int
+    bases: Bases
+
+    @nn.compact
+    def __call__(self, targets: jax.Array) -> jax.Array:
+        return targets @ matrix(self, targets.shape[1], self.features, self.bases)
+
+
+class SliceMean(nn.Module):
+    """`RelationMean` where the sources' features are one-hot: the row of `W_r` that a node picks lies in the node itself.
+
+    Attributes:
+      slices: those of a node's row that hold `W_r`; of several the relation learns a combination.
+    """
+
     slices: tuple[int, ...]
 
     @nn.compact
     def __call__(self, adjacency, sources: Sequence[jax.Array]) -> jax.Array:
-        own = [sources[place] for place in self.slices]
-        if len(own) > 1:
-            own = [sum(a * part for a, part in zip(coefficients(self, len(own)), own))]
-        return neighbour_mean(adjacency, own[0])
+        return neighbour_mean(adjacency, picked(self, [sources[place] for place in self.slices]))
+
+
+class SliceSelf(nn.Module):
+    """`SelfTerm` where the features are one-hot: a combination of a node's slices."""
+
+    @nn.compact
+    def __call__(self, slices: Sequence[jax.Array]) -> jax.Array:
+        return picked(self, slices)
+
+
+def matrix(module: nn.Module, width: int, features: int, bases: Bases | None) -> jax.Array:
+    """A module's `[width, features]`: a combination of the bases (equation 3), or without any a matrix of its own."""
+    if bases is None:
+        return module.param("kernel", nn.initializers.glorot_uniform(), (width, features))
+    return jnp.einsum("b,bio->io", coefficients(module, bases.count), bases(width))
+
+
+def picked(module: nn.Module, slices: Sequence[jax.Array]) -> jax.Array:
+    """A module's combination of slices; the slice itself if there is but one."""
+    if len(slices) == 1:
+        return slices[0]
+    return sum(a * part for a, part in zip(coefficients(module, len(slices)), slices))
 
 
 def neighbour_mean(adjacency, x: jax.Array) -> jax.Array:
@@ -81,30 +109,41 @@ class RGCNLayer(PlainLayer):
     """Equation 2, `h_v' = relu(W_0 h_v + sum over r of the mean over N_r(v) of W_r h_u)`.
 
     Deviations: `W_0` is a matrix per node type, because types have different widths; and there is a bias per node type,
-    as DGL and GraphStorm have. The fold is a sum that never looks at the target, unless there is a residual.
+    as DGL and GraphStorm have, unless `bias` is unset. The fold is a sum that never looks at the target, unless there is a
+    residual.
 
     Attributes:
       bases: number of basis matrices per source width, or 0 for a matrix per relation.
+      share_self: make `W_0` of the bases, as every `W_r` is, as in the paper's code; otherwise it is a matrix of its own.
       one_hot: the features of featureless types are one-hot, as in the paper's experiments on entity classification: in the
         first layer every matrix has a row per node. A node's rows of all matrices are kept together, as its learnable
         features: a slice of `features` numbers per basis, or per relation out of its type, and one for the self term.
     """
 
     bases: int = 0
+    share_self: bool = False
     one_hot: bool = False
 
     def setup(self):
         super().setup()
+        if self.share_self and not self.bases:
+            raise InputError("model.share_self is true, and model.bases is 0: there are no bases to share")
         learned = self.learned if self.one_hot else {}
-        widths = sorted({self.widths[r.source] for r in self.relations if r.source not in learned})
+        sharing = {r.source for r in self.relations} | set(self.selves if self.share_self else ())
+        widths = sorted({self.widths[t] for t in sharing - set(learned)})
         self.shared = {str(width): Bases(self.bases, self.features) for width in widths} if self.bases else {}
         self.mean = {
-            r.key: SliceMean(self.features, self._slices(r))
+            r.key: SliceMean(self._slices(r))
             if r.source in learned
             else RelationMean(self.features, self.shared.get(str(self.widths[r.source])))
             for r in self.relations
         }
-        self.self_loop = {t: nn.Dense(self.features, use_bias=False) for t in self.selves if t not in learned}
+        self.self_loop = {t: SliceSelf() if t in learned else self._self_term(t) for t in self.selves}
+
+    def _self_term(self, node_type: str) -> nn.Module:
+        if self.share_self:
+            return SelfTerm(self.features, self.shared[str(self.widths[node_type])])
+        return nn.Dense(self.features, use_bias=False)
 
     def prepare(self, node_type: str, sources: jax.Array):
         """The slices of one-hot sources, cut once, so that the gradient puts them together once."""
@@ -116,16 +155,18 @@ class RGCNLayer(PlainLayer):
         return self.mean[relation.key](adjacency, sources)
 
     def itself(self, node_type: str, targets):
-        if node_type in self.self_loop:
-            return self.self_loop[node_type](targets)
-        return targets[:, -self.features :]
+        if self.one_hot and node_type in self.learned:
+            slices = self.prepare(node_type, targets)
+            targets = slices if self.share_self else slices[-1:]
+        return self.self_loop[node_type](targets)
 
     @classmethod
     def learnable_width(cls, node_type: str, feature_width: int, **fields) -> int:
         if not fields.get("one_hot"):
             return feature_width
         slices = fields.get("bases") or len(fields["learned"][node_type])
-        return (slices + (node_type in fields["selves"])) * fields["features"]
+        own = node_type in fields["selves"] and not fields.get("share_self")
+        return (slices + own) * fields["features"]
 
     def learnable_scale(self, node_type: str, nodes: int) -> float:
         if not self.one_hot:

@@ -36,6 +36,12 @@ class Drawn(NamedTuple):
     seconds: float
 
 
+def steps_per_epoch(nodes: int, batch_size: int, limit: int) -> int:
+    """Batches that `nodes` training nodes make: at most `limit`, if that is not 0."""
+    steps = -(-nodes // batch_size)
+    return min(steps, limit) if limit else steps
+
+
 class WholeGraph:
     """Batches that are the whole graph: one step an epoch."""
 
@@ -86,8 +92,7 @@ class MiniBatches:
 
     def steps(self) -> int:
         """Steps in an epoch."""
-        steps = -(-len(self.train) // self.batch_size)
-        return min(steps, self.limit) if self.limit else steps
+        return steps_per_epoch(len(self.train), self.batch_size, self.limit)
 
     def epoch(self, epoch: int, first: int = 0) -> Iterator[Drawn]:
         """The batches of an epoch from step `first` on, each drawn in a thread while the ones before are used."""

@@ -39,6 +39,8 @@ class Trainer(NamedTuple):
       widths: of the features of every input type, static or learnable.
       learnable: of the learnable features of every input type without features.
       l2: factor of the penalty on squares.
+      label_smoothing: share of every label that is spread evenly: over all classes, or, of several labels, over yes and no.
+      clip: largest norm of all gradients together, weights and rows, before the update; 0 is any.
     """
 
     model: Stack
@@ -47,6 +49,8 @@ class Trainer(NamedTuple):
     widths: Mapping[str, int]
     learnable: Mapping[str, Shape]
     l2: float = 0.0
+    label_smoothing: float = 0.0
+    clip: float = 0.0
 
     def init(self, seed: jax.Array) -> TrainState:
         """Weights and tables at step 0; a pure function of the seed."""
@@ -55,9 +59,7 @@ class Trainer(NamedTuple):
         return TrainState(jnp.int32(0), params, self.optimizer.init(params), tables.create_all(rows, self.learnable))
 
     def loss(self, params, learned, static, batch: Batch, dropout: jax.Array | None = None) -> jax.Array:
-        """Mean cross-entropy over the batch's seeds, and the penalty if there is one.
-
-        Softmax cross-entropy, or, where nodes have several labels, the mean over the classes of the sigmoid's.
+        """Mean `cross_entropy` over the batch's seeds, and the penalty if there is one.
 
         The penalty is `l2` times the sum of squares of the first layer's weights and of the rows in `learned`. The R-GCN
         paper's code penalises the first layer alone; its input is one-hot, so that rows are weights too. A
@@ -73,10 +75,7 @@ class Trainer(NamedTuple):
         streams = None if dropout is None else {"dropout": dropout}
         logits = self.model.apply(params, batch.blocks, gathered | learned, train=dropout is not None, rngs=streams)
         picked = logits.at[batch.seeds].get(mode="fill", fill_value=0)
-        if batch.labels.ndim == 2:
-            losses = jnp.mean(optax.sigmoid_binary_cross_entropy(picked, batch.labels), axis=1)
-        else:
-            losses = optax.softmax_cross_entropy_with_integer_labels(picked, batch.labels)
+        losses = cross_entropy(picked, batch.labels, self.label_smoothing)
         loss = jnp.sum(jnp.where(batch.weights > 0, losses, 0)) / jnp.sum(batch.weights)
         if not self.l2:
             return loss
@@ -91,14 +90,35 @@ class Trainer(NamedTuple):
     def step(self, state: TrainState, static, batch: Batch, seed: jax.Array) -> tuple[TrainState, jax.Array]:
         """One update; returns the new state and the loss before it."""
         dropout = jax.random.fold_in(jax.random.split(jax.random.key(seed), 3)[2], state.step)
-        loss, (weights, rows) = self.gradients(state, static, batch, dropout)
+        loss, gradients = self.gradients(state, static, batch, dropout)
+        if self.clip:
+            gradients, _ = optax.clip_by_global_norm(self.clip).update(gradients, optax.EmptyState())
+        weights, rows = gradients
         updates, optimizer = self.optimizer.update(weights, state.optimizer, state.params)
         params = optax.apply_updates(state.params, updates)
+        adam = self.adam.at(state.step)
         learned = {
-            name: tables.update(table, batch.inputs.get(name), rows[name], self.adam)
+            name: tables.update(table, batch.inputs.get(name), rows[name], adam)
             for name, table in state.tables.items()
         }
         return TrainState(state.step + 1, params, optimizer, learned), loss
+
+
+def cross_entropy(logits: jax.Array, labels: jax.Array, smoothing: float = 0.0) -> jax.Array:
+    """Of every node, `[nodes]`: the softmax's, or the mean over the classes of the sigmoid's where nodes have several labels.
+
+    Args:
+      logits: `[nodes, classes]`.
+      labels: class ids `[nodes]`, or 0 and 1 `[nodes, classes]`.
+      smoothing: share of every label that is spread evenly (Szegedy et al. 2016).
+    """
+    if labels.ndim == 2:
+        labels = labels * (1 - smoothing) + smoothing / 2
+        return jnp.mean(optax.sigmoid_binary_cross_entropy(logits, labels), axis=1)
+    if not smoothing:
+        return optax.softmax_cross_entropy_with_integer_labels(logits, labels)
+    smooth = optax.smooth_labels(jax.nn.one_hot(labels, logits.shape[1], dtype=logits.dtype), smoothing)
+    return optax.softmax_cross_entropy(logits, smooth)
 
 
 def _smallest_input(model: Stack, widths: Mapping[str, int]):
@@ -107,4 +127,4 @@ def _smallest_input(model: Stack, widths: Mapping[str, int]):
     blocks = tuple(
         Block({r.key: edge for r in layer.relations}, {t: None for t in layer.targets}) for layer in model.layers
     )
-    return blocks, {name: jnp.zeros((1, widths[name])) for name in model.layers[0].widths}
+    return blocks, {name: jnp.zeros((1, width)) for name, width in widths.items()}

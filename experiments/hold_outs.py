@@ -1,0 +1,107 @@
+"""Choose between configurations without the test nodes: quality on held-out training nodes, over many divisions of them.
+
+`HETJAX_DATA=... python experiments/hold_outs.py --example mutag --vary model.bases=10,30 --vary train.l2=0,0.0005` trains
+every combination on the whole graph once per division, in one process, and prints the mean over the divisions of the
+validation micro-F1 (for one label a node: the accuracy) at the epoch where that mean is largest, and at the last. All
+combinations see the same divisions. Rows are appended to `experiments/results/hold_outs.csv`.
+"""
+
+import argparse
+import csv
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+from tqdm import tqdm
+
+from hetjax import metrics
+from hetjax.config import Config, Data, Model, Sampling, Train, parse
+from hetjax.load import load
+from hetjax.sampling.loader import WholeGraph
+from hetjax.train import make_trainer
+
+ROOT = Path(__file__).parent.parent
+SECTIONS = {"data": Data, "model": Model, "sampling": Sampling, "train": Train}
+
+
+def curves(config: Config, graphs: list, every: int, bar: tqdm) -> np.ndarray:
+    """Validation micro-F1 every so many epochs, `[graphs, evaluations]`."""
+    trainer = make_trainer(graphs[0], config)
+    init, step = jax.jit(trainer.init), jax.jit(trainer.step, donate_argnums=0)
+    apply = jax.jit(trainer.model.apply)
+    found = []
+    for seed, graph in enumerate(graphs):
+        static = {name: jax.device_put(graph.features[name]) for name in trainer.widths if name in graph.features}
+        (drawn,) = WholeGraph(graph, config.model.layers).epoch(0)
+        state, seed, ids = init(np.int32(seed)), np.int32(seed), graph.splits["validation"]
+        found.append([])
+        for epoch in range(1, config.train.epochs + 1):
+            state, _ = step(state, static, drawn.batch, seed)
+            if epoch % every == 0:
+                learned = {name: table.rows for name, table in state.tables.items()}
+                logits = np.asarray(apply(state.params, drawn.batch.blocks, static | learned))
+                found[-1].append(metrics.quality(logits[ids], graph.labels[ids])["micro_f1"])
+        bar.update()
+    return np.array(found)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--example", required=True, help="examples/NAME.yaml, which the combinations change")
+    parser.add_argument("--vary", action="append", default=[], metavar="KEY=VALUE,VALUE", help="a key and its values")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key that all have")
+    parser.add_argument("--divisions", type=int, default=10, help="ways to hold out nodes")
+    parser.add_argument("--fraction", type=float, default=0.2, help="of the training nodes, held out")
+    parser.add_argument("--every", type=int, default=1, help="epochs between two looks at them")
+    parser.add_argument(
+        "--out", type=Path, default=Path(__file__).parent / "results" / "hold_outs.csv", help="the table to append to"
+    )
+    options = parser.parse_args()
+    keys = [pair.partition("=")[0] for pair in options.vary]
+    choices = [pair.partition("=")[2].split(",") for pair in options.vary]
+    given = [f"--config={ROOT / 'examples' / options.example}.yaml", "--sampling.mode=full"]
+    given += [f"--{pair}" for pair in options.set]
+    combinations = list(itertools.product(*choices))
+    graphs: list = []
+    with tqdm(total=len(combinations) * options.divisions, unit="run") as bar:
+        for values in combinations:
+            variant = [f"{key}={value}" for key, value in zip(keys, values)]
+            made, _ = parse(SECTIONS, [*given, *(f"--{pair}" for pair in variant)], "hold_outs", "", {})
+            config = Config(**made)
+            if not graphs:
+                parts = {"validation_fraction": options.fraction}
+                graphs = [load(replace(config.data, split_seed=d, **parts)) for d in range(options.divisions)]
+            found = curves(config, graphs, options.every, bar)
+            mean = found.mean(axis=0)
+            best = int(mean.argmax())
+            row = {
+                "example": options.example,
+                "set": " ".join(options.set),
+                "variant": " ".join(variant),
+                "divisions": options.divisions,
+                "best_epoch": (best + 1) * options.every,
+                "mean": round(100 * float(mean[best]), 2),
+                "deviation": round(100 * float(found[:, best].std(ddof=1)), 2),
+                "last_epoch": config.train.epochs,
+                "last_mean": round(100 * float(mean[-1]), 2),
+                "own_best_mean": round(100 * float(found.max(axis=1).mean()), 2),
+            }
+            bar.write(" ".join(f"{key}={value}" for key, value in row.items()))
+            append(options.out, row)
+
+
+def append(file: Path, row: dict) -> None:
+    """One more line, and the header before the first."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = not file.exists()
+    with open(file, "a", newline="") as stream:
+        writer = csv.DictWriter(stream, list(row))
+        if new:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+if __name__ == "__main__":
+    main()

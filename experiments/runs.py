@@ -1,0 +1,31 @@
+"""Training runs of an experiment, each by the command line, in a work directory of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+def train(workdir: Path, example: str, options: dict[str, str]) -> dict:
+    """Train an example's configuration, or read what it gave before; returns its summary."""
+    config = ROOT / "examples" / f"{example}.yaml"
+    command = [sys.executable, "-m", "hetjax.train", "--config", str(config), "--workdir", str(workdir)]
+    command += [f"--{key}={value}" for key, value in options.items()]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(workdir.parent), cwd=ROOT)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stderr}")
+    return json.loads((workdir / "summary.json").read_text())
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Of runs that differ only in their seeds, and so compile the same programs: jax keeps these in `folder/programs`."""
+    cache = {"JAX_COMPILATION_CACHE_DIR": str(folder.absolute() / "programs")}
+    return os.environ | cache | {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+
+
+def records(workdir: Path) -> list[dict]:
+    """The lines of a run's metrics.jsonl."""
+    return [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]

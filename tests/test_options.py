@@ -1,0 +1,117 @@
+"""Options of training, each against its definition: smoothing, clipping, decay, schedules, patience, projection."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from hetjax.cache import tables
+from hetjax.cache.tables import RowAdam, Shape
+from hetjax.config import Train
+from hetjax.errors import InputError
+from hetjax.sampling.loader import WholeGraph
+from hetjax.sharding.single import cross_entropy
+from hetjax.train import schedule
+from tests.conftest import random_graph
+from tests.test_single import setting
+
+
+def log_softmax(logits):
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_cross_entropy_equals_its_definition(smoothing):
+    rng = np.random.default_rng(0)
+    logits, labels = rng.standard_normal((9, 4)).astype(np.float32), rng.integers(0, 4, 9)
+    smooth = np.eye(4)[labels] * (1 - smoothing) + smoothing / 4
+    expected = -(smooth * log_softmax(logits)).sum(axis=1)
+    np.testing.assert_allclose(cross_entropy(logits, labels, smoothing), expected, rtol=1e-5)
+    several = rng.integers(0, 2, (9, 4)).astype(np.int8)
+    smooth, sure = several * (1 - smoothing) + smoothing / 2, 1 / (1 + np.exp(-logits))
+    expected = -(smooth * np.log(sure) + (1 - smooth) * np.log(1 - sure)).mean(axis=1)
+    np.testing.assert_allclose(cross_entropy(logits, several, smoothing), expected, rtol=1e-5)
+
+
+def test_smoothing_reaches_the_loss():
+    graph = random_graph(3)
+    _, trainer, static = setting(graph)
+    state, (drawn,) = trainer.init(0), WholeGraph(graph, 2).epoch(0)
+    learned = {name: table.rows for name, table in state.tables.items()}
+    logits = trainer.model.apply(state.params, drawn.batch.blocks, static | learned)[drawn.batch.seeds]
+    found = trainer._replace(label_smoothing=0.2).loss(state.params, learned, static, drawn.batch)
+    np.testing.assert_allclose(found, cross_entropy(logits, drawn.batch.labels, 0.2).mean(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("clip", [1e-3, 1e3])
+def test_gradients_are_clipped_together_before_the_update(clip):
+    """With plain gradient steps in place of Adam, what changes is the clipped gradient."""
+    graph = random_graph(3)
+    _, trainer, static = setting(graph)
+    trainer = trainer._replace(optimizer=optax.sgd(1.0), clip=clip)
+    state, (drawn,) = trainer.init(0), WholeGraph(graph, 2).epoch(0)
+    _, gradients = trainer.gradients(state, static, drawn.batch)
+    norm = np.sqrt(sum((np.asarray(leaf, np.float64) ** 2).sum() for leaf in jax.tree.leaves(gradients)))
+    assert 1e-3 < norm < 1e3
+    scale = min(1, clip / norm)
+    new, _ = trainer.step(state, static, drawn.batch, 0)
+    for old, now, gradient in zip(*map(jax.tree.leaves, (state.params, new.params, gradients[0]))):
+        np.testing.assert_allclose(np.asarray(old) - now, scale * gradient, atol=1e-5 * scale + 1e-7)
+    for name, table in new.tables.items():  # after one step Adam's first moment is a tenth of the gradient
+        np.testing.assert_allclose(table.first, 0.1 * scale * gradients[1][name], rtol=1e-4, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", ["constant", "cosine", "step"])
+def test_row_adam_with_decay_and_schedule_equals_dense_adamw_where_every_row_is_touched(form):
+    options = Train(schedule=form, epochs=6, schedule_epochs=2, schedule_factor=0.1)
+    rate = schedule(0.02, options, steps=3)
+    adam, dense = RowAdam(rate, weight_decay=0.3), optax.adamw(rate, weight_decay=0.3)
+    table = tables.create(jax.random.key(0), Shape(9, 4, 0.5))
+    params, state = table.rows, dense.init(table.rows)
+    rng = np.random.default_rng(0)
+    for step in range(18):
+        gradient = jnp.asarray(rng.standard_normal((9, 4)), jnp.float32)
+        table = tables.update(table, None, gradient, adam.at(jnp.int32(step)))
+        updates, state = dense.update(gradient, state, params)
+        params = optax.apply_updates(params, updates)
+    np.testing.assert_allclose(table.rows, params, rtol=1e-5, atol=1e-7)
+
+
+def test_schedules_by_their_definition():
+    constant, cosine, step = (
+        schedule(0.5, Train(schedule=form, epochs=10, schedule_epochs=4, schedule_factor=0.1), 5)
+        for form in ("constant", "cosine", "step")
+    )
+    assert constant == 0.5
+    for at in (0, 7, 19, 20, 39, 49, 50):
+        np.testing.assert_allclose(cosine(at), 0.25 * (1 + np.cos(np.pi * at / 50)), atol=1e-7)
+        np.testing.assert_allclose(step(at), 0.5 * 0.1 ** (at // 20), rtol=1e-6)
+
+
+def test_both_learning_rates_follow_the_schedule():
+    graph = random_graph(3)
+    _, trainer, static = setting(graph)
+    late = Train(schedule="step", schedule_epochs=1, schedule_factor=1e-9)
+    rate = schedule(0.02, late, 1)
+    trainer = trainer._replace(optimizer=optax.adamw(rate, weight_decay=0), adam=RowAdam(rate))
+    (drawn,) = WholeGraph(graph, 2).epoch(0)
+    before = trainer.step(trainer.init(0), static, drawn.batch, 0)[0]
+    after = trainer.step(before, static, drawn.batch, 0)[0]
+    for old, new in zip(*(jax.tree.leaves((state.params, state.tables["author"].rows)) for state in (before, after))):
+        np.testing.assert_allclose(old, new, atol=1e-7)
+
+
+def test_projected_features_feed_the_first_layer():
+    graph = random_graph(3)
+    _, trainer, _ = setting(graph, name="hgt", heads=2, input_projection=True)
+    state = trainer.init(0)
+    params = state.params["params"]
+    assert params["project_paper"]["kernel"].shape == (7, 8) and params["project_author"]["kernel"].shape == (6, 8)
+    assert {name for name in params["layers_0"] if name.startswith("skip")} == {
+        f"skip_{t}" for t in trainer.model.layers[0].targets
+    }
+    assert all(width == 8 for width in trainer.model.layers[0].widths.values())
+    with pytest.raises(InputError, match="one_hot"):
+        setting(graph, one_hot=True, input_projection=True)
