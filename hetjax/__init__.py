@@ -1,6 +1,8 @@
 """hetjax: exact, fast training of heterogeneous graph neural networks in JAX."""
 
-__all__ = ["HGNN"]
+from importlib import import_module
+
+__all__ = ["HGNN", "partition"]
 
 
 def __getattr__(name: str):
@@ -9,4 +11,6 @@ def __getattr__(name: str):
         from hetjax.models.hgnn import HGNN
 
         return HGNN
+    if name == "partition":
+        return import_module("hetjax.partition")  # a package that can be called
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -220,7 +220,8 @@ def parse(
     """Read sections of configuration from a command line and the YAML file that its `--config` names.
 
     Args:
-      sections: a dataclass per section.
+      sections: a dataclass per section. The keys of one named `""` stand alone, `--key`, in the file too; a key of it that
+        is true or false may be given without a value, and is then true.
       arguments: the command line.
       prog, description: for `--help`.
       paths: further options that every command line must give, with their help.
@@ -232,7 +233,8 @@ def parse(
       InputError: an unknown or malformed option, in the file or on the command line.
     """
     wanted = " ".join(f"--{name} {name.upper()}" for name in paths)
-    usage = f"{prog} [--config FILE.yaml] {wanted} [--section.key VALUE ...]"
+    option = "--key" if "" in sections else "--section.key"
+    usage = f"{prog} [--config FILE.yaml] {wanted} [{option} VALUE ...]"
     parser = Parser(prog=prog, usage=usage, description=description, allow_abbrev=False)
     parser.add_argument(
         "--config", action="config", help="a YAML file of sections and keys; options override it, wherever it stands"
@@ -240,14 +242,27 @@ def parse(
     for name, text in paths.items():
         parser.add_argument(f"--{name}", required=True, help=text)
     for name, section in sections.items():
-        parser.add_argument(f"--{name}", type=section, default=section())
-    known = [f"{name}.{key.name}" for name, section in sections.items() for key in fields(section)]
-    _check_options(arguments, [*paths, "config", "help", "print_config", *sections, *known])
+        if name:
+            parser.add_argument(f"--{name}", type=section, default=section())
+        else:
+            parser.add_class_arguments(section)
+    known = [f"{name}.{key.name}".lstrip(".") for name, section in sections.items() for key in fields(section)]
+    _check_options(arguments, [*paths, "config", "help", "print_config", *filter(None, sections), *known])
     files, options = _split_config(arguments)
     for file in files:
         _check_file(Path(file), sections)
+    options = _bare_flags(options, sections.get(""))
     made = parser.instantiate(parser.parse_args([*(f"--config={file}" for file in files), *options]))
-    return {name: made[name] for name in sections}, {name: made[name] for name in paths}
+    alone = {key.name: made[key.name] for key in fields(sections[""])} if "" in sections else {}
+    given = {name: made[name] if name else section(**alone) for name, section in sections.items()}
+    return given, {name: made[name] for name in paths}
+
+
+def _bare_flags(options: Sequence[str], section: type | None) -> list[str]:
+    """The options, with `=true` after each flag of a section that no value follows."""
+    flags = {f"--{key.name}" for key in fields(section) if key.type in (bool, "bool")} if section else set()
+    after = [*options[1:], "--"]
+    return [f"{o}=true" if o in flags and following.startswith("--") else o for o, following in zip(options, after)]
 
 
 def _split_config(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -279,7 +294,11 @@ def _check_file(file: Path, sections: dict[str, type]) -> None:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: {' '.join(str(error).split())}") from None
     if not isinstance(given, dict):
-        raise InputError(f"{file}: {type(given).__name__}, and there should be sections {sorted(sections)}")
+        raise InputError(
+            f"{file}: {type(given).__name__}, and there should be {'keys' if '' in sections else f'sections {sorted(sections)}'}"
+        )
+    if "" in sections:
+        given = {"": given}
     for name, keys in given.items():
         if name not in sections:
             raise InputError(f"{file}: unknown section {name!r}{_nearest(name, list(sections))}")
@@ -287,10 +306,11 @@ def _check_file(file: Path, sections: dict[str, type]) -> None:
             raise InputError(f"{file}: section {name!r} is {keys!r}, and there should be keys")
         known = [key.name for key in fields(sections[name])]
         for key, value in keys.items():
+            place = f"{name}.{key}".lstrip(".")
             if value is None and key != "feature_learning_rate":
-                raise InputError(f"{file}: {name}.{key} has no value")
+                raise InputError(f"{file}: {place} has no value")
             if key not in known:
-                raise InputError(f"{file}: unknown key {name}.{key}{_nearest(str(key), known, f'{name}.')}")
+                raise InputError(f"{file}: unknown key {place}{_nearest(str(key), known, f'{name}.'.lstrip('.'))}")
 
 
 def _nearest(name: str, known: list[str], prefix: str = "") -> str:

@@ -7,19 +7,44 @@ rows are read when they are used. Nothing is ever unpickled.
 import json
 import os
 import shutil
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from hetjax.errors import InputError
 from hetjax.graph.csc import CSC, index_dtype
-from hetjax.graph.hetgraph import FEATURE_TYPES, SPLITS, HetGraph
-from hetjax.graph.schema import Relation, Schema
+from hetjax.graph.hetgraph import SPLITS, HetGraph
+from hetjax.graph.schema import Relation
+from hetjax.graph.sizes import Sizes, from_json, sizes
 
 FORMAT, VERSION = "hetjax-store", 1
 LARGEST_SCHEMA = 64 * 2**20  # bytes
 POINTER, ID, FLAG = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.int8)
-LABELS = ("one", "many")  # labels a node; a schema that does not say means the first
+
+
+@contextmanager
+def new_folder(path: str | os.PathLike) -> Iterator[Path]:
+    """A folder to write into, which becomes the new folder `path` when all is written; on an error nothing is left.
+
+    Raises:
+      InputError: `path` exists, or cannot be written.
+    """
+    path = Path(path)
+    if path.exists():
+        raise InputError(f"{path}: exists already; it is to be a new folder")
+    partial = path.with_name(f".{path.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir(parents=True)
+        yield partial
+        partial.rename(path)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def save(graph: HetGraph, path: str | os.PathLike) -> None:
@@ -28,18 +53,8 @@ def save(graph: HetGraph, path: str | os.PathLike) -> None:
     Raises:
       InputError: `path` exists, or cannot be written.
     """
-    path = Path(path)
-    if path.exists():
-        raise InputError(f"{path}: exists already; a store is written to a new folder")
-    partial = path.with_name(f".{path.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        partial.mkdir(parents=True)
-        _write(graph, partial)
-        partial.rename(path)
-    except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise InputError(f"{path}: {error.strerror or error}") from None
+    with new_folder(path) as folder:
+        _write(graph, folder)
 
 
 def _write(graph: HetGraph, folder: Path) -> None:
@@ -54,70 +69,49 @@ def _write(graph: HetGraph, folder: Path) -> None:
     files |= {"labels": graph.labels} | {f"split_{name}": graph.splits[name] for name in SPLITS}
     for name, array in files.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
-    description = {
-        "format": FORMAT,
-        "version": VERSION,
-        "nodes": [
-            {"type": name, "count": count, "features": _describe(graph.features.get(name))}
-            for name, count in schema.nodes.items()
-        ],
-        "relations": [
-            {"source": r.source, "name": r.name, "target": r.target, "edges": graph.relations[r].edges}
-            for r in schema.relations
-        ],
-        "target": schema.target,
-        "classes": schema.classes,
-        "labels": LABELS[graph.multilabel],
-    }
+    description = {"format": FORMAT, "version": VERSION} | sizes(graph).json()
     (folder / "schema.json").write_text(json.dumps(description, indent=1))
 
 
-def open(path: str | os.PathLike) -> HetGraph:
+def describe(path: str | os.PathLike) -> Sizes:
+    """What `schema.json` says of the store at `path`; no other file is opened.
+
+    Raises:
+      InputError: a missing or unreadable file, or another format or version.
+    """
+    file = Path(path) / "schema.json"
+    return from_json(_read_description(file), str(file))
+
+
+def open(
+    path: str | os.PathLike, relations: Collection[Relation] | None = None, features: Collection[str] | None = None
+) -> HetGraph:
     """Map the store at `path` into memory.
 
     Only headers are read and held against `schema.json`; `hetjax.graph.hetgraph.check` reads everything.
 
+    Args:
+      path: a folder that `save` wrote.
+      relations: those to open, which are then the schema's; None: every one. The node types are all there in any case.
+      features: the node types whose features are opened; None: all that have any.
+
     Raises:
-      InputError: a missing or unreadable file, another format or version, or a file of another shape than the schema says.
+      InputError: a missing or unreadable file, another format or version, or a file of another shape than it says.
     """
     path = Path(path)
-    description = _read_description(path / "schema.json")
-    try:
-        nodes = {node["type"]: node["count"] for node in description["nodes"]}
-        relations = tuple(Relation(r["source"], r["name"], r["target"]) for r in description["relations"])
-        if len(nodes) != len(description["nodes"]):
-            raise InputError(f"{len(description['nodes'])} node types, of which {len(nodes)} have names of their own")
-        schema = Schema(nodes, relations, description["target"], description["classes"])
-        widths = {node["type"]: node["features"] for node in description["nodes"]}
-        edges = [r["edges"] for r in description["relations"]]
-        form = description.get("labels", LABELS[0])
-        if form not in LABELS:
-            raise InputError(f"labels {form!r}, and a node may have {' or '.join(map(repr, LABELS))}")
-    except InputError as error:
-        raise InputError(f"{path / 'schema.json'}: {error}") from None
-    except (KeyError, TypeError) as error:
-        raise InputError(f"{path / 'schema.json'}: {type(error).__name__}: {error}") from None
-    csc, features = {}, {}
-    for number, relation in enumerate(relations):
-        pointers, ids = (path / f"relation_{number}.{part}.npy" for part in CSC._fields)
-        indptr = _map(pointers, POINTER, (nodes[relation.target] + 1,), f"relation {relation}")
-        csc[relation] = CSC(
-            indptr, _map(ids, index_dtype(nodes[relation.source]), (edges[number],), f"relation {relation}")
-        )
-    for number, (node_type, about) in enumerate(widths.items()):
-        if about is not None:
-            features[node_type] = _map_features(path / f"features_{number}.npy", nodes[node_type], about, node_type)
-    count = nodes[schema.target]
-    dtype, shape = (ID, (count,)) if form == LABELS[0] else (FLAG, (count, schema.classes))
-    labels = _map(path / "labels.npy", dtype, shape, "labels")
-    splits = {name: _map(path / f"split_{name}.npy", ID, None, f"split {name!r}") for name in SPLITS}
-    return HetGraph(schema, csc, features, labels, splits)
-
-
-def _describe(matrix):
-    return (
-        None if matrix is None else {"width": matrix.shape[1] if matrix.ndim == 2 else None, "dtype": matrix.dtype.name}
-    )
+    about = describe(path)
+    schema, csc, matrices = about.schema, {}, {}
+    for number, relation in enumerate(schema.relations):
+        if relations is None or relation in relations:
+            csc[relation] = _map_relation(path, number, relation, about)
+    for number, node_type in enumerate(schema.nodes):
+        if node_type in about.features and (features is None or node_type in features):
+            matrices[node_type] = _map_features(path / f"features_{number}.npy", node_type, about)
+    count = schema.nodes[schema.target]
+    dtype, shape = (FLAG, (count, schema.classes)) if about.multilabel else (ID, (count,))
+    labels = map_array(path / "labels.npy", dtype, shape, "labels")
+    splits = {name: map_array(path / f"split_{name}.npy", ID, None, f"split {name!r}") for name in SPLITS}
+    return HetGraph(replace(schema, relations=tuple(csc)), csc, matrices, labels, splits)
 
 
 def _read_description(file: Path) -> dict:
@@ -137,30 +131,35 @@ def _read_description(file: Path) -> dict:
     return description
 
 
-def _map_features(file: Path, count: int, about: dict, node_type: str) -> np.ndarray:
-    matrix = _load(file)
+def _map_relation(path: Path, number: int, relation: Relation, about: Sizes) -> CSC:
+    nodes, what = about.schema.nodes, f"relation {relation}"
+    pointers, ids = (path / f"relation_{number}.{part}.npy" for part in CSC._fields)
+    indptr = map_array(pointers, POINTER, (nodes[relation.target] + 1,), what)
+    return CSC(indptr, map_array(ids, index_dtype(nodes[relation.source]), (about.edges[relation],), what))
+
+
+def _map_features(file: Path, node_type: str, about: Sizes) -> np.ndarray:
+    matrix, count = load_array(file), about.schema.nodes[node_type]
     if matrix.ndim != 2 or len(matrix) != count:
         rows = len(matrix) if matrix.ndim else 0
         raise InputError(f"{file}: feature rows {rows} != {count} nodes of type {node_type!r}")
-    if _describe(matrix) != about:
-        raise InputError(f"{file}: features {_describe(matrix)} != {about} in schema.json")
-    if matrix.dtype not in FEATURE_TYPES or not matrix.shape[1]:
-        raise InputError(
-            f"{file}: features {_describe(matrix)}, and the width is at least 1, the dtype one of {', '.join(map(str, FEATURE_TYPES))}"
-        )
+    if (matrix.shape[1], matrix.dtype.name) != about.features[node_type]:
+        here = {"width": matrix.shape[1], "dtype": matrix.dtype.name}
+        there = dict(zip(("width", "dtype"), about.features[node_type]))
+        raise InputError(f"{file}: features {here} != {there} in schema.json")
     return matrix
 
 
-def _map(file: Path, dtype: np.dtype, shape: tuple[int, ...] | None, what: str) -> np.ndarray:
+def map_array(file: Path, dtype: np.dtype, shape: tuple[int, ...] | None, what: str) -> np.ndarray:
     """A mapped array; a vector of any length for `shape=None`."""
-    array = _load(file)
+    array = load_array(file)
     if array.dtype != dtype or (array.ndim != 1 if shape is None else array.shape != shape):
         expected = f"{dtype} {shape if shape is not None else '(any,)'}"
         raise InputError(f"{file}: {what}: {array.dtype} {array.shape} != {expected} of the schema")
     return array
 
 
-def _load(file: Path) -> np.ndarray:
+def load_array(file: Path) -> np.ndarray:
     try:
         array = np.load(file, mmap_mode="r", allow_pickle=False)
     except OSError as error:

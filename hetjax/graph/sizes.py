@@ -1,0 +1,140 @@
+"""What a graph's description says of it: types, relations, counts and widths, and no array."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from hetjax.errors import InputError
+from hetjax.graph.hetgraph import FEATURE_TYPES, HetGraph
+from hetjax.graph.schema import Relation, Schema
+
+LABELS = ("one", "many")  # labels a node; a description that does not say means the first
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A graph without its arrays.
+
+    Attributes:
+      schema: node types, relations, target.
+      edges: number of edges per relation, in the schema's order.
+      features: `(width, name of the dtype)` per node type that has static features.
+      multilabel: whether a node may have several labels.
+    """
+
+    schema: Schema
+    edges: Mapping[Relation, int]
+    features: Mapping[str, tuple[int, str]]
+    multilabel: bool = False
+
+    def __post_init__(self):
+        for name in ("edges", "features"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    def json(self) -> dict:
+        """As plain values, the form that a store's `schema.json` has."""
+        features = {name: {"width": width, "dtype": dtype} for name, (width, dtype) in self.features.items()}
+        return {
+            "nodes": [
+                {"type": name, "count": int(count), "features": features.get(name)}
+                for name, count in self.schema.nodes.items()
+            ],
+            "relations": [
+                {"source": r.source, "name": r.name, "target": r.target, "edges": int(self.edges[r])}
+                for r in self.schema.relations
+            ],
+            "target": self.schema.target,
+            "classes": int(self.schema.classes),
+            "labels": LABELS[self.multilabel],
+        }
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the description: equal for equal types, relations, counts and widths, whatever the edges."""
+        return hashlib.sha256(json.dumps(self.json(), sort_keys=True).encode()).hexdigest()
+
+
+def sizes(graph: HetGraph) -> Sizes:
+    """The sizes of a graph in memory or mapped; no array is read."""
+    features = {name: (matrix.shape[1], matrix.dtype.name) for name, matrix in graph.features.items()}
+    edges = {relation: csc.edges for relation, csc in graph.relations.items()}
+    return Sizes(graph.schema, edges, features, graph.multilabel)
+
+
+def from_json(description: dict, where: str) -> Sizes:
+    """The inverse of `Sizes.json`.
+
+    Args:
+      description: plain values, of which nothing is taken for granted.
+      where: the file to name in an error.
+
+    Raises:
+      InputError: the first thing that is missing or wrong.
+    """
+    try:
+        nodes = {node["type"]: node["count"] for node in description["nodes"]}
+        if len(nodes) != len(description["nodes"]):
+            raise InputError(f"{len(description['nodes'])} node types, of which {len(nodes)} have names of their own")
+        edges = {Relation(r["source"], r["name"], r["target"]): r["edges"] for r in description["relations"]}
+        relations = tuple(Relation(r["source"], r["name"], r["target"]) for r in description["relations"])
+        schema = Schema(nodes, relations, description["target"], description["classes"])
+        form = description.get("labels", LABELS[0])
+        if form not in LABELS:
+            raise InputError(f"labels {form!r}, and a node may have {' or '.join(map(repr, LABELS))}")
+        for relation, count in edges.items():
+            if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+                raise InputError(f"relation {relation} has {count!r} edges, and should have 0 or more")
+        features = {
+            n["type"]: _width(n["features"], n["type"]) for n in description["nodes"] if n["features"] is not None
+        }
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{where}: {type(error).__name__}: {error}") from None
+    return Sizes(schema, edges, features, form == LABELS[1])
+
+
+def _width(about: dict, node_type: str) -> tuple[int, str]:
+    width, dtype = about["width"], about["dtype"]
+    known = [kind.name for kind in FEATURE_TYPES]
+    if not isinstance(width, int) or isinstance(width, bool) or width < 1 or dtype not in known:
+        raise InputError(
+            f"features of type {node_type!r} are {about}, and the width is at least 1, the dtype one of {', '.join(known)}"
+        )
+    return width, dtype
+
+
+def row_bytes(sizes: Sizes, node_type: str) -> int:
+    """Bytes of one node's static features; 0 for a type that has none."""
+    width, dtype = sizes.features.get(node_type, (0, "float32"))
+    return width * np.dtype(dtype).itemsize
+
+
+def check_digest(expected: Sizes, found: Sizes, where: str) -> None:
+    """Raise an InputError that says how a graph differs from the one that a plan was made for."""
+    if expected.digest != found.digest:
+        wrong = difference(found.json(), expected.json(), "schema")
+        raise InputError(f"{where}: is not the graph that was partitioned: {wrong}")
+
+
+def difference(there, here, place: str) -> str | None:
+    """The first place where plain values differ, with both; None if they do not."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        if there.keys() != here.keys():
+            return f"{place} has the keys {_short(list(there))}, and should have {_short(list(here))}"
+        pairs = [(there[key], here[key], f"{place}.{key}") for key in here]
+    elif isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
+        pairs = [(a, b, f"{place}[{number}]") for number, (a, b) in enumerate(zip(there, here))]
+    else:
+        same = there == here and type(there) is type(here)
+        return None if same else f"{place} is {_short(there)}, and should be {_short(here)}"
+    return next(filter(None, (difference(*pair) for pair in pairs)), None)
+
+
+def _short(value) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -1,0 +1,133 @@
+"""What a step is expected to cost: rows reached, bytes folded, bytes exchanged; from counts alone, nothing is read.
+
+Estimates, for comparing plans: each node of a type is taken to have the relation's mean in-degree, so a target draws
+`min(fanout, edges / targets)` neighbours (no fewer than it does on average), and a draw to hit every source alike (real
+degrees are skewed, so real batches reach fewer distinct rows). `m` draws among `n` nodes of which `u` are there already
+leave `u + (n - u) (1 - (1 - 1 / n) ** m)` distinct ones.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from hetjax.errors import InputError
+from hetjax.graph.schema import Relation
+from hetjax.graph.sizes import Sizes, row_bytes
+from hetjax.partition.metatree import Layer, Metatree, Program, Root
+
+FLOAT = ID = 4  # bytes of a float32 and of a node id
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A training step, as far as its cost depends on it.
+
+    Attributes:
+      batch_size: seed nodes of a step, over all partitions.
+      fanout: neighbours drawn per node and relation, the seeds' own hop first; -1: all; the last serves deeper hops.
+      hidden: width of every layer's embeddings.
+      feature_width: of the learnable features of types that have none.
+      network: cost of sending a byte, in bytes read from memory; 10 is about a network of 10 Gbit/s beside 10 GB/s.
+    """
+
+    batch_size: int = 1024
+    fanout: tuple[int, ...] = (25, 20)
+    hidden: int = 64
+    feature_width: int = 64
+    network: float = 10.0
+
+    def __post_init__(self):
+        for name in ("batch_size", "hidden", "feature_width"):
+            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
+                raise InputError(f"{name} is {getattr(self, name)!r}, and must be a whole number from 1 up")
+        if not self.fanout or any(
+            not isinstance(fanout, int) or (fanout < 1 and fanout != -1) for fanout in self.fanout
+        ):
+            raise InputError(f"fanout is {list(self.fanout)}, and must be numbers from 1 up, or -1 for all")
+        if not 0 <= self.network < np.inf:
+            raise InputError(f"network is {self.network}, and must be a number from 0 up")
+
+    def fanout_at(self, hop: int) -> float:
+        """Neighbours drawn at a hop, 1 being the seeds' own."""
+        fanout = self.fanout[min(hop, len(self.fanout)) - 1]
+        return np.inf if fanout == -1 else fanout
+
+
+class Work(NamedTuple):
+    """A partition's own share of a step.
+
+    Attributes:
+      load: bytes that its folds gather: for every edge drawn the source's features or embedding, for every node folded
+        into itself its own.
+      rows: distinct rows of features read, per node type.
+    """
+
+    load: float
+    rows: Mapping[str, float]
+
+
+def distinct(nodes, have, draws):
+    """Expected distinct nodes after `draws` more among `nodes`, `have` being there already; numbers or arrays."""
+    nodes = np.asarray(nodes, np.float64)
+    missed = np.exp(draws * np.log1p(-1 / np.maximum(nodes, 1 + 1e-12)))
+    return have + (nodes - have) * (1 - missed)
+
+
+def width(sizes: Sizes, workload: Workload, node_type: str, layer: int) -> int:
+    """Width of a type's source embeddings at a layer; 0 is the first."""
+    if layer:
+        return workload.hidden
+    return sizes.features[node_type][0] if node_type in sizes.features else workload.feature_width
+
+
+def weight_bytes(sizes: Sizes, workload: Workload, layer: int, source: str) -> int:
+    """Bytes of the weights of one relation or self term, which are counted as R-GCN's: one float32 matrix."""
+    return width(sizes, workload, source, layer) * workload.hidden * FLOAT
+
+
+def links(layer: Layer) -> tuple[tuple[Relation | str, str], ...]:
+    """What has weights in a layer: `(relation, its source)` and `(type, the type)`."""
+    return tuple((r, r.source) for r in layer.relations) + tuple((name, name) for name in layer.selves)
+
+
+def program_weights(sizes: Sizes, workload: Workload, program: Program) -> int:
+    """Bytes of all weights of a program."""
+    every = ((k, source) for k, layer in enumerate(program.layers) for _, source in links(layer))
+    return sum(weight_bytes(sizes, workload, layer, source) for layer, source in every)
+
+
+def work(sizes: Sizes, workload: Workload, tree: Metatree, roots: Iterable[Root]) -> Work:
+    """What a step of the owner of `roots` is expected to read; each target type has `batch_size` seeds, or all."""
+    nodes, program, together = sizes.schema.nodes, tree.program(roots), tree.exchange == "every"
+    seeds = {target: min(workload.batch_size, nodes[target]) for target in tree.targets}
+    inner: dict[str, float] = {}
+    load = 0.0
+    for layer in reversed(range(tree.hops)):
+        folds, draws, below = program.layers[layer], {}, dict(inner)
+        fanout = workload.fanout_at(tree.hops - layer)
+        for fold, count in ((folds.seeds, seeds), (folds.inner, inner)):
+            for relation in fold.relations:
+                drawn = count[relation.target] * min(fanout, sizes.edges[relation] / max(1, nodes[relation.target]))
+                draws[relation.source] = draws.get(relation.source, 0.0) + drawn
+                load += drawn * _row(sizes, workload, relation.source, layer)
+            for name in fold.selves:
+                load += count[name] * _row(sizes, workload, name, layer)
+        if not together:  # a seed that is folded into itself is an inner node of the layer below
+            below |= {name: max(below.get(name, 0.0), seeds[name]) for name in folds.seeds.selves}
+        every = sorted(below.keys() | draws.keys())
+        inner = {n: float(distinct(nodes[n], below.get(n, 0.0), draws.get(n, 0.0))) for n in every}
+    least = seeds if together else {}
+    return Work(load, {name: max(inner.get(name, 0.0), least.get(name, 0.0)) for name in program.reads})
+
+
+def _row(sizes: Sizes, workload: Workload, node_type: str, layer: int) -> int:
+    if layer == 0 and node_type in sizes.features:
+        return row_bytes(sizes, node_type)
+    return width(sizes, workload, node_type, layer) * FLOAT
+
+
+def learnable_row(workload: Workload) -> int:
+    """Bytes that a learnable row's gradient takes on the wire: its id and its float32 values."""
+    return ID + workload.feature_width * FLOAT

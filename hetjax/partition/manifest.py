@@ -1,0 +1,141 @@
+"""The manifest on disk: versioned JSON, `manifest.json`, and for an edge-cut an array per node type beside it.
+
+A manifest is read back whole: from what was decided (the graph, the metatree, who owns which sub-metatree) everything
+else in it is computed anew and compared, so a file that was changed by hand, cut or mixed up is refused with the place.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+from hetjax.errors import InputError
+from hetjax.graph import store
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
+from hetjax.graph.sizes import Sizes, check_digest, difference, from_json
+from hetjax.partition.cost import Workload
+from hetjax.partition.metatree import Metatree, Root
+from hetjax.partition.plan import EDGE_CUTS, FORMAT, PART, VERSION, EdgeCut, Plan
+
+FILE = "manifest.json"
+LARGEST = 64 * 2**20  # bytes of a manifest
+
+
+def write(plan: Plan | EdgeCut, folder: Path, graph: HetGraph | None = None) -> None:
+    """Write the manifest, and what belongs to it, into an existing folder; `graph` is needed where parts are copied."""
+    if isinstance(plan, EdgeCut):
+        for number, array in enumerate(plan.nodes.values()):
+            np.save(folder / f"nodes_{number}.npy", array, allow_pickle=False)
+    elif plan.copied:
+        for part in plan.parts:
+            store.save(plan.take(graph, part), folder / f"part_{part.number}")
+    (folder / FILE).write_text(json.dumps(plan.json(), indent=1))
+
+
+def read(folder: str | os.PathLike) -> Plan | EdgeCut:
+    """Read a manifest back, and check all of it.
+
+    Raises:
+      InputError: a missing or damaged file, another version, or values that contradict each other.
+    """
+    file = Path(folder) / FILE
+    given = _read_json(file)
+    try:
+        about = from_json(given["graph"], "graph")
+        if given["graph_digest"] != about.digest:
+            raise InputError(f"graph_digest {given['graph_digest']} != {about.digest} of the graph that stands there")
+        plan = (_edge_cut if given["method"] in EDGE_CUTS else _plan)(given, about, file.parent)
+        wrong = difference(given, plan.json(), "manifest")
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{file}: {type(error).__name__}: {error}") from None
+    if wrong:
+        raise InputError(f"{file}: {wrong}")
+    return plan
+
+
+def open_part(
+    folder: str | os.PathLike, number: int, graph_store: str | os.PathLike | None = None
+) -> tuple[Plan, HetGraph]:
+    """Open one partition of a meta-partitioning: its relations, the static features it reads, labels and splits.
+
+    No other file is opened. Types whose features the partition does not read are there without features; whether a type
+    is learnable stands in the plan (`plan.sizes.features`), not in the partition's graph.
+
+    Args:
+      folder: holds the manifest.
+      number: of the partition.
+      graph_store: where the graph's store is, if elsewhere than the manifest says, or nowhere there.
+
+    Raises:
+      InputError: as `read`; or no such partition, or a store of a graph of other sizes.
+    """
+    plan = read(folder)
+    if isinstance(plan, EdgeCut):
+        raise InputError(f"{Path(folder) / FILE}: an edge-cut, whose partitions are rows of every file, not files")
+    if not 0 <= number < len(plan.parts):
+        raise InputError(f"{Path(folder) / FILE}: no partition {number} among {len(plan.parts)}")
+    about = plan.local_sizes(plan.parts[number])
+    if plan.copied and graph_store is None:
+        path = Path(folder) / f"part_{number}"
+        check_digest(about, store.describe(path), str(path))
+        return plan, store.open(path)
+    path = graph_store or plan.store
+    if path is None:
+        raise InputError(f"{Path(folder) / FILE}: names no store; say where the graph's is")
+    check_digest(plan.sizes, store.describe(path), str(path))
+    return plan, store.open(path, about.edges, about.features)
+
+
+def _plan(given: dict, about: Sizes, folder: Path) -> Plan:
+    metapaths = given["metapaths"]
+    if metapaths is not None:
+        metapaths = tuple(tuple(Relation(*relation) for relation in path) for path in metapaths)
+    for key, values in (("exchange", ("last", "every")), ("self_term", (True, False)), ("method", ("exact", "lpt"))):
+        if given[key] not in values:
+            raise InputError(f"{key} is {given[key]!r}, and should be {' or '.join(map(str, values))}")
+    targets = tuple(given["targets"])
+    tree = Metatree(about.schema, targets, given["hops"], metapaths, given["self_term"], given["exchange"])
+    owners = tuple(tuple(_root(root) for root in part["owns"]) for part in given["parts"])
+    copied = bool(given["parts"]) and given["parts"][0]["store"] is not None
+    return Plan(about, tree, owners, given["mesh"]["data"], given["method"], _workload(given), given["store"], copied)
+
+
+def _edge_cut(given: dict, about: Sizes, folder: Path) -> EdgeCut:
+    counts = about.schema.nodes
+    nodes = {
+        name: store.map_array(folder / f"nodes_{number}.npy", PART, (counts[name],), f"partitions of {name!r}")
+        for number, name in enumerate(counts)
+    }
+    return EdgeCut(about, nodes, given["parts"], given["method"], given["hops"], _workload(given), given["store"])
+
+
+def _root(given: str | list) -> Root:
+    if isinstance(given, str):
+        return Root(given, None)
+    relation = Relation(*given)
+    return Root(relation.target, relation)
+
+
+def _workload(given: dict) -> Workload:
+    return Workload(**given["workload"] | {"fanout": tuple(given["workload"]["fanout"])})
+
+
+def _read_json(file: Path) -> dict:
+    try:
+        if file.stat().st_size > LARGEST:
+            raise InputError(f"{file}: {file.stat().st_size} bytes, and a manifest has at most {LARGEST}")
+        given = json.loads(file.read_text())
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}; `python -m hetjax.partition` makes one") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{file}: {error}") from None
+    about = (given.get("format"), given.get("version")) if isinstance(given, dict) else (None, None)
+    if about != (FORMAT, VERSION):
+        raise InputError(
+            f"{file}: format {about[0]!r} version {about[1]!r}, and this hetjax reads {FORMAT!r} version {VERSION}"
+        )
+    return given

@@ -1,0 +1,72 @@
+"""Meta-partitioning: a graph divided by its schema alone (Heta, PVLDB 18(9) 2025, section 5)."""
+
+import os
+from collections.abc import Sequence
+from typing import Literal
+
+from hetjax.errors import InputError
+from hetjax.graph import store
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
+from hetjax.graph.sizes import Sizes, sizes
+from hetjax.partition.assign import assign, mesh, searchable
+from hetjax.partition.cost import Workload
+from hetjax.partition.metatree import Metatree
+from hetjax.partition.plan import Plan
+
+HOPS = 2
+
+
+def partition(
+    graph: HetGraph | Sizes | str | os.PathLike,
+    parts: int,
+    metapaths: Sequence[Sequence[Relation]] | None = None,
+    *,
+    hops: int | None = None,
+    targets: Sequence[str] | None = None,
+    method: Literal["auto", "exact", "lpt"] = "auto",
+    self_term: bool = True,
+    exchange: Literal["last", "every"] = "last",
+    data: int | None = None,
+    copied: bool = False,
+    workload: Workload | None = None,
+) -> Plan:
+    """Divide a graph's relations among partitions, so that each folds whole relations on its own.
+
+    Nothing but counts is read, so the size of the graph does not matter.
+
+    Args:
+      graph: a graph, the sizes of one, or the path of a store, which the plan then names.
+      parts: number of partitions; beyond the number of sub-metatrees it must be a product, `relation` x `data`.
+      metapaths: chains of relations, the one into the target first, that the model folds; None: all relations.
+      hops: number of the model's layers; None: the longest metapath's length, or 2.
+      targets: the types that seeds have; None: the schema's target.
+      method: `lpt`, the paper's; `exact`, of least expected cost (`assign.Cost`); `auto`: exact where quick.
+      self_term, exchange: what the model does, as in `Metatree`.
+      data: replicas of each partition; None: as few as give `parts`.
+      copied: whether `save` is to write a store for each partition.
+      workload: the training step that costs are expected of.
+
+    Raises:
+      InputError: a metapath that is no chain into a target, more partitions than can be used, or a number out of range.
+    """
+    path = os.path.abspath(graph) if isinstance(graph, str | os.PathLike) else None
+    about = store.describe(path) if path else graph if isinstance(graph, Sizes) else sizes(graph)
+    if metapaths is not None:
+        metapaths = tuple(tuple(Relation(*relation) for relation in chain) for chain in metapaths)
+        if not metapaths:
+            raise InputError("no metapath is given; None stands for all relations")
+    if hops is None:
+        hops = HOPS if metapaths is None else max(map(len, metapaths))
+    targets = (about.schema.target,) if targets is None else tuple(targets)
+    tree = Metatree(about.schema, targets, hops, metapaths, self_term, exchange)
+    relation, data = mesh(parts, len(tree.roots), data)
+    workload = workload or Workload()
+    if data > workload.batch_size:
+        raise InputError(
+            f"{data} replicas of each partition share a batch of {workload.batch_size}; some would have no seeds"
+        )
+    owners = assign(about, tree, workload, relation, data, method)
+    if method == "auto":
+        method = "exact" if searchable(len(tree.roots), relation) else "lpt"
+    return Plan(about, tree, owners, data, method, workload, path, copied)

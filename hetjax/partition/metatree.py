@@ -1,0 +1,214 @@
+"""The metatree: all that a target's embedding is computed from, link by link (Heta, PVLDB 18(9) 2025, section 5).
+
+The root is the target type. A vertex has a child per relation into its type, the relation's source type, and one for
+its self term, the type itself; the tree ends after as many hops as the model has layers. A link of hop `h` is folded by
+layer `layers - h`, so the last layer folds the links into the root. The sub-metatrees are what hangs from each of these
+links.
+
+Vertices of one hop and one type have the same children, so a set of sub-metatrees is, without repetition, a set of
+relations per layer. That is what a partition runs, and what `program` returns; `tree` spells the tree out, for a
+picture.
+
+Deviations from the paper's released code: that has a sub-metatree per neighbouring type and drops parallel relations;
+here there is one per relation, and one for the self term, so every link into the root has an owner.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import networkx
+
+from hetjax.errors import InputError
+from hetjax.graph.schema import Relation, Schema
+
+MOST_HOPS = 64
+MOST_VERTICES = 100_000  # of a tree that is spelt out
+
+
+class Root(NamedTuple):
+    """A link into the metatree's root, which names a sub-metatree: a relation, or a target's self term (None)."""
+
+    target: str
+    relation: Relation | None
+
+    @property
+    def source(self) -> str:
+        return self.target if self.relation is None else self.relation.source
+
+    def __str__(self) -> str:
+        return f"{self.target} itself" if self.relation is None else str(self.relation)
+
+
+class Fold(NamedTuple):
+    """What is folded into some nodes: relations, and node types into themselves; both in the schema's order."""
+
+    relations: tuple[Relation, ...] = ()
+    selves: tuple[str, ...] = ()
+
+
+class Layer(NamedTuple):
+    """One layer of a partition's program.
+
+    Attributes:
+      seeds: folded into the seed nodes; every link of the model is so in exactly one partition.
+      inner: folded into all other nodes, whose embeddings a partition computes whole, on its own.
+    """
+
+    seeds: Fold = Fold()
+    inner: Fold = Fold()
+
+    @property
+    def relations(self) -> frozenset[Relation]:
+        return frozenset(self.seeds.relations + self.inner.relations)
+
+    @property
+    def selves(self) -> frozenset[str]:
+        return frozenset(self.seeds.selves + self.inner.selves)
+
+
+class Program(NamedTuple):
+    """What a partition computes.
+
+    Attributes:
+      layers: the first layer's first.
+      types: per depth the node types whose inner nodes' embeddings are computed: entry `k` after layer `k - 1`, entry 0
+        the input; the last is empty, for after the last layer there are only seeds.
+      reads: the node types whose features are read, in the schema's order.
+    """
+
+    layers: tuple[Layer, ...]
+    types: tuple[frozenset[str], ...]
+    reads: tuple[str, ...]
+
+    @property
+    def relations(self) -> frozenset[Relation]:
+        """Every relation, at whatever layer."""
+        return frozenset().union(*(layer.relations for layer in self.layers))
+
+
+@dataclass(frozen=True)
+class Metatree:
+    """A metatree, given by what it is grown from.
+
+    Attributes:
+      schema: of the graph.
+      targets: the node types that seeds have; of several, the root is a super root that joins them.
+      hops: number of links from the root to a leaf, which is the number of layers.
+      metapaths: each a chain of relations, the one into the target first; layer `layers - h` then folds the relations
+        that stand at place `h` of any, and no other. None: all relations.
+      self_term: whether the model folds nodes into themselves (R-GCN and R-GAT do, HGT does not).
+      exchange: `last`: seeds' carriers are combined after the last layer alone, so what the self term needs is computed
+        by its owner, as for any relation. `every`: after every layer, as folds that look at the target need (R-GAT,
+        HGT, skips); then seeds' embeddings are known to all, and nothing hangs from the self term.
+    """
+
+    schema: Schema
+    targets: tuple[str, ...]
+    hops: int = 2
+    metapaths: tuple[tuple[Relation, ...], ...] | None = None
+    self_term: bool = True
+    exchange: Literal["last", "every"] = "last"
+
+    def __post_init__(self):
+        if not 1 <= self.hops <= MOST_HOPS:
+            raise InputError(f"{self.hops} hops, outside 1..{MOST_HOPS}")
+        for number, target in enumerate(self.targets):
+            if target not in self.schema.nodes or target in self.targets[:number]:
+                raise InputError(
+                    f"target {target!r} is given twice, or not among the types {sorted(self.schema.nodes)}"
+                )
+        for number, path in enumerate(self.metapaths or ()):
+            _check_metapath(path, f"metapath {number}", self)
+        if not self.roots:
+            raise InputError(f"no relation leads into {', '.join(self.targets)}, so there is nothing to divide")
+        if self.exchange == "every":
+            self._check_seed_relations()
+
+    @cached_property
+    def allowed(self) -> tuple[tuple[Relation, ...], ...]:
+        """Per layer, the relations that the model may fold there."""
+        if self.metapaths is None:
+            return (self.schema.relations,) * self.hops
+        at = [{path[hop] for path in self.metapaths if hop < len(path)} for hop in reversed(range(self.hops))]
+        return tuple(tuple(r for r in self.schema.relations if r in relations) for relations in at)
+
+    @cached_property
+    def roots(self) -> tuple[Root, ...]:
+        """The sub-metatrees: one per relation into a target, in the schema's order, then one per target's self term."""
+        into = [Root(r.target, r) for r in self.allowed[-1] if r.target in self.targets]
+        return tuple(into + [Root(target, None) for target in self.targets if self.self_term])
+
+    def program(self, roots: Iterable[Root]) -> Program:
+        """What the owner of some sub-metatrees computes: their union, hop by hop, each relation once."""
+        roots = set(roots)
+        own = Fold(
+            tuple(r for r in self.schema.relations if Root(r.target, r) in roots),
+            tuple(name for name in self.schema.nodes if Root(name, None) in roots),
+        )
+        alone = self.exchange == "every"  # what a self term reads is then known already
+        types = [frozenset(), frozenset(root.source for root in roots if not (alone and root.relation is None))]
+        layers = [Layer(seeds=own)]
+        for allowed in reversed(self.allowed[:-1]):
+            inner = tuple(r for r in allowed if r.target in types[-1])
+            selves = tuple(name for name in self.schema.nodes if name in types[-1] and self.self_term)
+            seeds = Fold(tuple(r for r in own.relations if r in allowed), own.selves) if alone else Fold()
+            layers.append(Layer(seeds, Fold(inner, selves)))
+            types.append(types[-1] | {r.source for r in inner})
+        needed = types[-1] | (frozenset(self.targets) if alone else frozenset())
+        reads = tuple(name for name in self.schema.nodes if name in needed)
+        return Program(tuple(layers[::-1]), tuple(types[::-1]), reads)
+
+    def tree(self, depth: int | None = None, most: int = MOST_VERTICES) -> networkx.DiGraph:
+        """The metatree to a depth (None: all of it), every vertex and link spelt out, edges from child to parent.
+
+        Vertices are numbers, 0 the root, in breadth-first order, with attributes `type` (a super root: None), `hop`,
+        `root` (the sub-metatree it lies in) and `relation` (of the link to its parent; None for a self term).
+
+        Raises:
+          InputError: more than `most` vertices.
+        """
+        tree = networkx.DiGraph()
+        tree.add_node(0, type=self.targets[0] if len(self.targets) == 1 else None, hop=0, root=None, relation=None)
+        for root in self.roots:
+            self._grow(tree, 0, root.source, 1, root, root.relation)
+        layer = [vertex for vertex in tree if vertex]
+        for hop in range(2, (depth or self.hops) + 1):
+            parents, layer = layer, []
+            for parent in parents:
+                about = tree.nodes[parent]
+                if self.exchange == "every" and about["root"].relation is None:
+                    continue
+                for relation in (*(r for r in self.allowed[-hop] if r.target == about["type"]), None):
+                    child = about["type"] if relation is None else relation.source
+                    layer.append(self._grow(tree, parent, child, hop, about["root"], relation))
+                if len(tree) > most:
+                    raise InputError(f"the metatree has more than {most} vertices")
+        return tree
+
+    def _grow(self, tree, parent: int, node_type: str, hop: int, root: Root, relation: Relation | None) -> int:
+        vertex = len(tree)
+        tree.add_node(vertex, type=node_type, hop=hop, root=root, relation=relation)
+        tree.add_edge(vertex, parent)
+        return vertex
+
+    def _check_seed_relations(self) -> None:
+        for layer, relations in enumerate(self.allowed):
+            for relation in relations:
+                if relation.target in self.targets and Root(relation.target, relation) not in self.roots:
+                    raise InputError(
+                        f"relation {relation} stands in a metapath at hop {self.hops - layer} but at hop 1 of none, so with exchange every no partition folds it into the seeds"
+                    )
+
+
+def _check_metapath(path: Sequence[Relation], place: str, tree: Metatree) -> None:
+    if not 1 <= len(path) <= tree.hops:
+        raise InputError(f"{place} has {len(path)} relations, outside 1..{tree.hops}, the number of hops")
+    for hop, relation in enumerate(path, 1):
+        if relation not in tree.schema.relations:
+            known = ", ".join(map(str, tree.schema.relations))
+            raise InputError(f"{place}: relation {hop} is {relation}, which is not one of the graph's: {known}")
+        before = tree.targets if hop == 1 else (path[hop - 2].source,)
+        if relation.target not in before:
+            raise InputError(f"{place}: relation {hop} is {relation}, and should lead into {' or '.join(before)}")
