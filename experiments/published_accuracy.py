@@ -35,6 +35,7 @@ class Row(NamedTuple):
 
 
 MINIBATCH = {"sampling.mode": "minibatch"}
+AS_MANY_STEPS = {"train.epochs": "10"}  # of 5 mini-batches, as the whole graph's 50 epochs of one step
 HELD_OUT = {"data.validation_fraction": "0.2", "train.evaluate_every": "5"}
 AIFB, MUTAG = (95.83, "R-GCN"), (73.23, "R-GCN")
 ROWS = {
@@ -51,7 +52,7 @@ ROWS = {
     "HGB IMDB, R-GAT": Row("imdb_rgat", (64.86, "GAT"), {}),
     "HGB IMDB, HGT": Row("imdb_hgt", (67.20, "HGT"), {}),
     "AIFB, R-GCN, mini-batch": Row("aifb", AIFB, MINIBATCH),
-    "MUTAG, R-GCN, mini-batch": Row("mutag", MUTAG, MINIBATCH),
+    "MUTAG, R-GCN, mini-batch": Row("mutag", MUTAG, MINIBATCH | AS_MANY_STEPS),
     "AIFB, R-GCN, a fifth held out": Row("aifb", AIFB, HELD_OUT),
 }
 COLUMNS = (

@@ -89,7 +89,7 @@ class Model:
     dropout: float = 0.0
     """share of every layer's embeddings that is dropped in training"""
     input_dropout: float = 0.0
-    """share of the features that is dropped in training"""
+    """share of the features, or of their projections, that is dropped in training"""
     input_projection: bool = False
     """map every type's features linearly to model.hidden before the first layer, so that residuals and skips reach all layers"""
     attention_dropout: float = 0.0

@@ -364,7 +364,8 @@ def make_batches(graph: HetGraph, config: Config, learnable: frozenset[str], cap
     if sampling.mode == "full":
         return WholeGraph(graph, config.model.layers)
     in_place = frozenset(name for name, matrix in graph.features.items() if matrix.dtype == np.float32)
-    in_place = frozenset() if config.model.input_projection else in_place  # what is projected is gathered first
+    if config.model.input_projection or config.model.input_dropout:
+        in_place = frozenset()  # what is changed before it is read is gathered first
     sampler = Sampler(graph, in_place, learnable)
     return MiniBatches(
         sampler, sampling.fanout, sampling.batch_size, config.train.seed, config.train.steps_per_epoch, capacities
