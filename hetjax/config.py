@@ -39,6 +39,8 @@ class Data:
     """rdf: predicates to leave out, by IRI or local name, such as one that gives the label away"""
     node_types: Literal["one", "class"] = "one"
     """rdf: one node type for all resources, or one per rdf:type"""
+    without_features: tuple[str, ...] = ()
+    """node types whose features are left out, so that learnable ones take their place"""
     schema: str = "ogbn-mag"
     """synthetic: the graph's shape: ogbn-mag, freebase, donor, igb-het or mag240m"""
     scale: float = 0.02
