@@ -8,7 +8,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,13 @@ from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
 from hetjax.models import hgnn
+from hetjax.partition import Plan, Workload, partition
 from hetjax.sampling.loader import MiniBatches, WholeGraph, steps_per_epoch
-from hetjax.sampling.sampler import Sampler
-from hetjax.sharding.single import Trainer, TrainState
+from hetjax.sampling.sampler import ALL, Sampler
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding.feed import MeshBatches, MeshWholeGraph
+from hetjax.sharding.raf import Raf
+from hetjax.sharding.single import OneDevice, Trainer, TrainState
 from hetjax.workdir import Workdir, draw_curves
 
 COMPILING = 3  # epochs that may compile before the user is told
@@ -358,17 +362,55 @@ def on_device(abstract: TrainState) -> TrainState:
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), abstract)
 
 
-def make_batches(graph: HetGraph, config: Config, learnable: frozenset[str], capacities: dict[str, int]):
-    """The batches of every epoch, in the way that the configuration asks for."""
-    sampling = config.sampling
+def make_plan(graph: HetGraph, config: Config) -> Plan:
+    """Which partition folds which relations, for a mesh.
+
+    Raises:
+      InputError: the mesh has more partitions, or more replicas, than can be used.
+    """
+    sampling, model, mesh = config.sampling, config.model, config.mesh
+    layers = make_trainer(graph, config).model.layers
+    self_term, looks = any(layer.selves for layer in layers), any(layer.looks_at_target for layer in layers)
+    seeds = len(graph.splits["train"])
+    size, fanout = (seeds, (ALL,)) if sampling.mode == "full" else (min(sampling.batch_size, seeds), sampling.fanout)
+    roots = sum(relation.target == graph.schema.target for relation in graph.schema.relations) + self_term
+    for name, count, most, what in (
+        ("relation", mesh.relation, roots, "relations into the target type, its self term included"),
+        ("data", mesh.data, size, "seeds of a step"),
+    ):
+        if count > most:
+            raise InputError(f"mesh.{name} is {count}, and there are {most} {what}, to divide")
+    return partition(
+        graph,
+        mesh.devices,
+        hops=model.layers,
+        self_term=self_term,
+        # Seeds that are not folded into themselves are read all the same: an Adam of the rows read would see the difference.
+        exchange="every" if looks or not self_term else "last",
+        data=mesh.data,
+        workload=Workload(size, tuple(fanout), model.hidden, model.feature_width),
+    )
+
+
+def make_engine(trainer: Trainer, graph: HetGraph, config: Config, plan: Plan | None) -> OneDevice | Raf:
+    """What trains: one device, or with a plan the mesh that it is for."""
+    if plan is None:
+        return OneDevice(trainer, graph, config.train.seed)
+    mesh = meshes.make(config.mesh.relation, config.mesh.data)
+    return Raf(trainer, graph, plan, mesh, config.sampling.mode == "full")
+
+
+def make_batches(graph: HetGraph, config: Config, trainer: Trainer, capacities: Mapping[str, int], plan=None, mesh=None):
+    """The batches of every epoch, in the way that the configuration asks for; with a plan for its mesh of devices."""
+    sampling, seed, limit = config.sampling, config.train.seed, config.train.steps_per_epoch
     if sampling.mode == "full":
-        return WholeGraph(graph, config.model.layers)
+        return WholeGraph(graph, config.model.layers) if plan is None else MeshWholeGraph(graph, plan, mesh)
     in_place = frozenset(name for name, matrix in graph.features.items() if matrix.dtype == np.float32)
     in_place = frozenset() if config.model.input_projection else in_place  # what is projected is gathered first
-    sampler = Sampler(graph, in_place, learnable)
-    return MiniBatches(
-        sampler, sampling.fanout, sampling.batch_size, config.train.seed, config.train.steps_per_epoch, capacities
-    )
+    learnable, about = frozenset(trainer.learnable), (sampling.fanout, sampling.batch_size, seed, limit, capacities)
+    if plan is None:
+        return MiniBatches(Sampler(graph, in_place, learnable), *about)
+    return MeshBatches(graph, plan, mesh, in_place, learnable, *about)
 
 
 def report(summary: dict, workdir: Workdir) -> None:
