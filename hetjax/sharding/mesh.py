@@ -6,6 +6,7 @@ are regrouped device by device, and nothing is copied.
 """
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,8 @@ BOTH = (RELATION, DATA)
 
 def provide(count: int) -> None:
     """Have as many CPU devices in this process as a mesh needs, if jax has not started; accelerators are what they are."""
+    if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
+        return  # jax refuses to be told twice
     try:
         jax.config.update("jax_num_cpu_devices", count)
     except RuntimeError:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from hetjax.cache import tables
@@ -71,7 +71,7 @@ class LocalPrograms:
 
     def __init__(self, model: Stack, share: Share, mesh: Mesh):
         self.model, self.share, self.mesh = model, share, mesh
-        self.forward = jax.jit(self._forward, static_argnums=0)
+        self.forward, self.pull = jax.jit(self._forward, static_argnums=0), jax.jit(self._pull, static_argnums=0)
 
     def _forward(self, number: int, params, rows, static, local: Local, x, own, total):
         """Pass `number`; returns its outcome, with carriers `[1, seeds, ...]`, and the way back.
@@ -97,29 +97,34 @@ class LocalPrograms:
         mapped = self._map(one, specs, Outcome(SHARE, P(DATA), P(DATA)))
         return jax.vjp(lambda *wanted: mapped(*wanted, static, local), params, learned, x, own, total)
 
+    def _pull(self, gathered: frozenset[str], back, outcome: Outcome, so_far):
+        """Gradients through a pass.
+
+        Args:
+          gathered: the learnable types of which rows were read, rather than the whole table.
+          back: from `forward`.
+          outcome: the gradient of its outcome.
+          so_far: the gradient of the weights by later passes, or None.
+
+        Returns:
+          `(weights, learned rows, x, own, total)`: the gradient of each, summed over replicas where they share it.
+        """
+        weights, learned, x, own, total = back(outcome)
+        weights = weights if so_far is None else jax.tree.map(jnp.add, so_far, weights)
+        kinds = {t: P(DATA) if t in gathered else P() for t in learned}
+        learned = {t: self._keep(leaf, kinds[t]) for t, leaf in learned.items()}
+        return self._keep(weights, P()), learned, self._keep(x, P(DATA)), self._keep(own, P(DATA)), self._keep(total, SHARE)
+
+    def _keep(self, tree, spec: P):
+        """Gradients sharded as what they are of; XLA would choose for those that are zero."""
+        return jax.lax.with_sharding_constraint(tree, NamedSharding(self.mesh, spec)) if jax.tree.leaves(tree) else tree
+
     def _map(self, function, given, made):
         return jax.shard_map(function, mesh=self.mesh, in_specs=given, out_specs=made, check_vma=False)
 
     @staticmethod
     def _read(matrix, ids):
         return tables.read(matrix, ids)
-
-
-@jax.jit
-def pull(back, outcome: Outcome, so_far):
-    """Gradients through a pass.
-
-    Args:
-      back: from `forward`.
-      outcome: the gradient of its outcome.
-      so_far: the gradient of the weights by later passes, or None.
-
-    Returns:
-      `(weights, learned rows, x, own, total)`: the gradient of each, summed over replicas where they share it.
-    """
-    weights, learned, x, own, total = back(outcome)
-    weights = weights if so_far is None else jax.tree.map(jnp.add, so_far, weights)
-    return weights, learned, x, own, total
 
 
 class MeshPrograms:

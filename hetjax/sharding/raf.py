@@ -27,7 +27,7 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding.feed import MeshBatch, shares
 from hetjax.sharding.layout import Layout
 from hetjax.sharding.mesh import DATA, join, split
-from hetjax.sharding.programs import SEEDS, LocalPrograms, MeshPrograms, Outcome, passes, pull, weights_of
+from hetjax.sharding.programs import SEEDS, LocalPrograms, MeshPrograms, Outcome, passes, weights_of
 from hetjax.sharding.replicas import Group, Rows, Sums, groups, owners, pack, paths, select, unpack
 from hetjax.sharding.single import Trainer, TrainState
 
@@ -82,10 +82,12 @@ class Raf:
         several = {t: parts for t, parts in self.tables.items() if not whole and len(parts) * mesh.shape[DATA] > 1}
         self.merge = {t: Rows(mesh, parts, trainer.learnable[t].nodes) for t, parts in several.items()}
         self.add = Sums(mesh, tuple(self.parts))
+        alike = [NamedSharding(line, P()) for line in lines]
         self.packed, self.settled = (
-            [jax.jit(functools.partial(method, part)) for part in self.parts] for method in (self._pack, self._settle)
+            [jax.jit(functools.partial(method, part), out_shardings=alike[part]) for part in self.parts]
+            for method in (self._pack, self._settle)
         )
-        self.updated = jax.jit(self._update, donate_argnums=0)
+        self.updated = [jax.jit(self._update, donate_argnums=0, out_shardings=one) for one in alike]
 
     def place(self, state: TrainState) -> list[TrainState]:
         """A state on the mesh, from one on one device."""
@@ -102,7 +104,8 @@ class Raf:
         if self.trainer.l2 or self.trainer.clip:
             counted = self.add(counted)
             loss = loss + float(counted[0][0, 0])
-        made = [self.updated(state, one._replace(counted=all)) for state, one, all in zip(states, found, counted)]
+        found = [one._replace(counted=all) for one, all in zip(found, counted)]
+        made = [update(state, one) for update, state, one in zip(self.updated, states, found)]
         return jax.block_until_ready(made), loss  # collectives of two steps never wait for each other
 
     def gradients(self, states: Sequence[TrainState], batch: MeshBatch) -> tuple[jax.Array, list[Gradients]]:
@@ -135,7 +138,7 @@ class Raf:
         head = join(self.mesh, P(), [select(state.params, self.head) for state in states])
         own = join(self.mesh, P(DATA), [outcome.own for outcome in outcomes])
         loss, head, carriers, own = self.together.conclude(head, carriers, own, batch.labels, batch.weights)
-        return loss, *self._back(tape, carriers, own), split(self.mesh, P(), head)
+        return loss, *self._back(tape, batch, carriers, own), split(self.mesh, P(), head)
 
     def _pass(self, number: int, part: int, state: TrainState, batch: MeshBatch, before: Outcome):
         rows = {} if number else {t: table.rows for t, table in state.tables.items()}
@@ -143,14 +146,16 @@ class Raf:
         about = state.params, rows, static, batch.parts[part]
         return self.local[part].forward(number, *about, before.x, before.own, before.carrier)
 
-    def _back(self, tape, carriers, own) -> tuple[list[Any], list[dict[str, jax.Array]]]:
+    def _back(self, tape, batch: MeshBatch, carriers, own) -> tuple[list[Any], list[dict[str, jax.Array]]]:
         """From the gradients at the seeds those of the partitions' weights and rows."""
         weights, x, own = [None for _ in self.parts], [{} for _ in self.parts], split(self.mesh, P(DATA), own)
+        gathered = [frozenset(local.inputs) for local in batch.parts]
         for back, way in reversed(tape):
             if way is not None:
                 carriers = self.together.spread(way, join(self.mesh, SEEDS, totals))
             gradients = map(Outcome, split(self.mesh, SEEDS, carriers), x, own)
-            weights, rows, x, own, totals = zip(*map(pull, back, gradients, weights))
+            pulled = [self.local[p].pull(gathered[p], *about) for p, about in enumerate(zip(back, gradients, weights))]
+            weights, rows, x, own, totals = zip(*pulled)
         return list(weights), list(rows)
 
     def _pack(self, part: int, weights, rows) -> dict[Group, jax.Array]:

@@ -88,9 +88,9 @@ class Rows:
         return meshes.split(self.mesh, P(), self.run(*meshes.join(self.mesh, P(BOTH), trees)))
 
     def _merge(self, ids, gradient):
+        if not len(ids):
+            return ids, gradient
         ids, gradient = jax.lax.all_gather((ids, gradient), BOTH, tiled=True)
         size = min(len(ids), self.nodes + 1)
-        if not size:
-            return ids, gradient
         unique, places = jnp.unique(ids, return_inverse=True, size=size, fill_value=NO_NODE)
         return unique, jax.ops.segment_sum(gradient, places.reshape(-1), size)
