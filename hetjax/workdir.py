@@ -9,7 +9,6 @@ import yaml
 
 from hetjax.errors import InputError
 
-
 FREE = "mesh."  # keys that a run may be continued with others of
 
 

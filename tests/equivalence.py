@@ -1,6 +1,7 @@
 """Training on a mesh held against training on one device: for tests/test_raf.py and experiments/raf_equivalence.py."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -26,7 +27,8 @@ class Bounded(nn.Module):
 
     @nn.compact
     def __call__(self, adjacency, sources, targets):
-        return nn.tanh(nn.Dense(self.features)(neighbour_sum(adjacency, sources.astype(jnp.float32))))
+        sources = sources.astype(jnp.promote_types(sources.dtype, jnp.float32))
+        return nn.tanh(nn.Dense(self.features)(neighbour_sum(adjacency, sources)))
 
 
 def across(aggregation: str, **more) -> hetjax.HGNN:
@@ -50,10 +52,17 @@ MODELS = {
 }
 GRAPHS = {
     "random": lambda: random_graph(3),
+    "labels": lambda: several_labels(random_graph(3)),
     "ogbn-mag": lambda: synthetic.generate("ogbn-mag", 0.0003, 4),
     "freebase": lambda: synthetic.generate("freebase", 0.0003, 4),
     "donor": lambda: synthetic.generate("donor", 0.00005, 2),
 }
+
+
+def several_labels(graph):
+    """The same graph, its nodes with any number of labels each."""
+    labels = np.random.default_rng(0).integers(0, 2, (graph.schema.nodes["paper"], 3)).astype(np.int8)
+    return dataclasses.replace(graph, labels=labels)
 
 
 class Errors(NamedTuple):
@@ -129,7 +138,9 @@ def gradients(graph, trainer, alone, spread, state, states, batch, on_mesh) -> t
     if trainer.l2:
         found_loss += float(spread.add([part.counted for part in parts])[0][0, 0])
     nodes = graph.schema.nodes
-    expected = flatten_dict(weights) | {name: laid(leaf, batch.inputs.get(name), nodes[name]) for name, leaf in rows.items()}
+    expected = flatten_dict(weights) | {
+        name: laid(leaf, batch.inputs.get(name), nodes[name]) for name, leaf in rows.items()
+    }
     seen, errors = set(), []
     for part in parts:
         mine = {name: laid(leaf, part.ids.get(name), nodes[name]) for name, leaf in part.rows.items()}

@@ -146,7 +146,9 @@ def _pad_block(block: Block, targets, sources, edges: Mapping[Relation, int]) ->
         r.key: pad_adjacency(block.adjacency[r.key], targets[r.target], sources.get(r.source, 0), count)
         for r, count in edges.items()
     }
-    return Block(adjacency, {t: None if ids is None else pad(ids, targets[t], NO_NODE) for t, ids in block.itself.items()})
+    return Block(
+        adjacency, {t: None if ids is None else pad(ids, targets[t], NO_NODE) for t, ids in block.itself.items()}
+    )
 
 
 def _relations(block: Block, graph: HetGraph) -> list[Relation]:

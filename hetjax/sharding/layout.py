@@ -49,9 +49,9 @@ class Layout:
         params = self.unite([state.params for state in first])
         likes = [state.params for state in first]
         optimizer = jax.tree.map(
-            lambda *leaves: _vector(self.unite([_tree(v, like) for v, like in zip(leaves, likes)]))
-            if leaves[0].ndim
-            else leaves[0],
+            lambda *leaves: (
+                _vector(self.unite([_tree(v, like) for v, like in zip(leaves, likes)])) if leaves[0].ndim else leaves[0]
+            ),
             *(state.optimizer for state in first),
         )
         return jax.device_put(TrainState(first[0].step, params, optimizer, tables), jax.devices()[0])

@@ -113,7 +113,13 @@ class LocalPrograms:
         weights = weights if so_far is None else jax.tree.map(jnp.add, so_far, weights)
         kinds = {t: P(DATA) if t in gathered else P() for t in learned}
         learned = {t: self._keep(leaf, kinds[t]) for t, leaf in learned.items()}
-        return self._keep(weights, P()), learned, self._keep(x, P(DATA)), self._keep(own, P(DATA)), self._keep(total, SHARE)
+        return (
+            self._keep(weights, P()),
+            learned,
+            self._keep(x, P(DATA)),
+            self._keep(own, P(DATA)),
+            self._keep(total, SHARE),
+        )
 
     def _keep(self, tree, spec: P):
         """Gradients sharded as what they are of; XLA would choose for those that are zero."""
@@ -143,7 +149,9 @@ class MeshPrograms:
         """The totals of carriers, both `[partitions, seeds, ...]`, and the way back."""
 
         def one(carrier):
-            return jax.tree.map(lambda leaf: leaf[None], jax.vjp(lambda c: combine(monoid, c, RELATION), _only(carrier)))
+            return jax.tree.map(
+                lambda leaf: leaf[None], jax.vjp(lambda c: combine(monoid, c, RELATION), _only(carrier))
+            )
 
         return self._map(one, (SEEDS,), (SEEDS, P(BOTH)))(carriers)
 

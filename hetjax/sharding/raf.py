@@ -115,7 +115,9 @@ class Raf:
         for group, add in self.sums.items():
             for part, total in zip(group, add([packed[part][group] for part in group])):
                 sums[part][group] = total
-        ids = [{t: batch.parts[part].inputs[t] for t in rows[part] if t in batch.parts[part].inputs} for part in self.parts]
+        ids = [
+            {t: batch.parts[part].inputs[t] for t in rows[part] if t in batch.parts[part].inputs} for part in self.parts
+        ]
         for t, merge in self.merge.items():
             parts = self.tables[t]
             for part, found in zip(parts, merge([(ids[part][t], rows[part][t]) for part in parts])):
@@ -127,7 +129,9 @@ class Raf:
         """Forward and back: the loss, and per partition the gradients of weights and rows, and of the conclusion's weights."""
         outcomes, tape, last = [Outcome(None, {}, None) for _ in self.parts], [], len(passes(self.shares[0])) - 1
         for number in range(last + 1):
-            outcomes, back = zip(*(self._pass(number, part, states[part], batch, outcomes[part]) for part in self.parts))
+            outcomes, back = zip(
+                *(self._pass(number, part, states[part], batch, outcomes[part]) for part in self.parts)
+            )
             carriers = join(self.mesh, SEEDS, [outcome.carrier for outcome in outcomes])
             tape.append((back, None))
             if number < last:
@@ -149,7 +153,7 @@ class Raf:
     def _back(self, tape, batch: MeshBatch, carriers, own) -> tuple[list[Any], list[dict[str, jax.Array]]]:
         """From the gradients at the seeds those of the partitions' weights and rows."""
         weights, x, own = [None for _ in self.parts], [{} for _ in self.parts], split(self.mesh, P(DATA), own)
-        gathered = [frozenset(local.inputs) for local in batch.parts]
+        gathered, totals = [frozenset(local.inputs) for local in batch.parts], ()
         for back, way in reversed(tape):
             if way is not None:
                 carriers = self.together.spread(way, join(self.mesh, SEEDS, totals))
@@ -160,10 +164,15 @@ class Raf:
 
     def _pack(self, part: int, weights, rows) -> dict[Group, jax.Array]:
         leaves = _leaves(weights, rows)
-        return {group: pack([leaves[one] for one in things]) for group, things in self.replicas.items() if part in group}
+        return {
+            group: pack([leaves[one] for one in things]) for group, things in self.replicas.items() if part in group
+        }
 
     def _settle(self, part: int, state: TrainState, weights, rows, ids, sums, head) -> Gradients:
-        leaves, values = _leaves(weights, rows), _leaves(state.params, {t: table.rows for t, table in state.tables.items()})
+        leaves, values = (
+            _leaves(weights, rows),
+            _leaves(state.params, {t: table.rows for t, table in state.tables.items()}),
+        )
         for group, packed in sums.items():
             things = self.replicas[group]
             leaves |= zip(things, unpack(packed, [leaves[one] for one in things]))
