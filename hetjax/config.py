@@ -39,6 +39,8 @@ class Data:
     """rdf: predicates to leave out, by IRI or local name, such as one that gives the label away"""
     node_types: Literal["one", "class"] = "one"
     """rdf: one node type for all resources, or one per rdf:type"""
+    without_features: tuple[str, ...] = ()
+    """node types whose features are left out, so that learnable ones take their place"""
     schema: str = "ogbn-mag"
     """synthetic: the graph's shape: ogbn-mag, freebase, donor, igb-het or mag240m"""
     scale: float = 0.02
@@ -89,7 +91,7 @@ class Model:
     dropout: float = 0.0
     """share of every layer's embeddings that is dropped in training"""
     input_dropout: float = 0.0
-    """share of the features that is dropped in training"""
+    """share of the features, or of their projections, that is dropped in training"""
     input_projection: bool = False
     """map every type's features linearly to model.hidden before the first layer, so that residuals and skips reach all layers"""
     attention_dropout: float = 0.0

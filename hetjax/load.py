@@ -1,6 +1,7 @@
 """From the `data` section of a configuration to a graph."""
 
 import os
+from dataclasses import replace
 
 from hetjax.config import DATA_FOLDER, Data, data_path
 from hetjax.datasets import hgb, rdf, synthetic
@@ -13,8 +14,17 @@ def load(data: Data) -> HetGraph:
     """Read or generate the graph.
 
     Raises:
-      InputError: as the readers do.
+      InputError: as the readers do; or a type whose features are to be left out has none.
     """
+    graph = _read(data)
+    for name in data.without_features:
+        if name not in graph.features:
+            raise InputError(f"data.without_features: type {name!r} is not among {sorted(graph.features)}, which have some")
+    kept = {name: matrix for name, matrix in graph.features.items() if name not in data.without_features}
+    return replace(graph, features=kept) if data.without_features else graph
+
+
+def _read(data: Data) -> HetGraph:
     if data.format == "synthetic":
         return synthetic.generate(data.schema, data.scale, data.classes or None, data.seed)
     if not data.path:

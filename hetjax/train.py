@@ -417,7 +417,8 @@ def make_batches(
     if sampling.mode == "full":
         return WholeGraph(graph, config.model.layers) if plan is None else MeshWholeGraph(graph, plan, mesh)
     in_place = frozenset(name for name, matrix in graph.features.items() if matrix.dtype == np.float32)
-    in_place = frozenset() if config.model.input_projection else in_place  # what is projected is gathered first
+    if config.model.input_projection or config.model.input_dropout:
+        in_place = frozenset()  # what is changed before it is read is gathered first
     about = sampling.fanout, sampling.batch_size, seed, limit, capacities
     if plan is None:
         return MiniBatches(Sampler(graph, in_place, learnable), *about)

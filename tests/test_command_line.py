@@ -193,6 +193,10 @@ BAD_DATA = {
         lambda d: source("store", broken_store(d / "g", "split_train.npy", lambda a: a[:0])),
         "no training nodes",
     ),
+    "features of a type without any": (
+        lambda d: [*source("hgb", hgb_data(d / "g")), "--data.without_features", "[writer]"],
+        "data.without_features: type 'writer' is not among ['paper'], which have some",
+    ),
     "unknown shape": (lambda d: ["--data.schema", "ogbn-mga"], "the nearest is 'ogbn-mag'"),
 }
 
@@ -268,6 +272,13 @@ def test_a_work_directory_of_another_configuration(graph_store, tmp_path):
 def test_relative_paths_lie_in_the_data_folder(graph_store, tmp_path):
     done = train(tmp_path / "run", *on(graph_store.name), HETJAX_DATA=str(graph_store.parent))
     assert done.returncode == 0, done.stderr
+
+
+def test_features_that_are_left_out_are_learned(graph_store, tmp_path):
+    done = train(tmp_path / "run", *on(graph_store, "--data.without_features", "[topic]"))
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["learnable_features"] == 8 * (25 + 6 + 11)  # authors, venues, and now topics
 
 
 def test_options_override_the_file(graph_store, tmp_path):

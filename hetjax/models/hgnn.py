@@ -213,7 +213,7 @@ class Stack(nn.Module):
       target: the node type to classify.
       classes: number of logits.
       linear_head: whether there is a head; without one the last layer's `features` are the logits.
-      input_dropout: share of the features' entries that is dropped in training.
+      input_dropout: share of what the first layer reads that is dropped in training.
       input_projection: width that every type's features are mapped to, linearly, before the first layer; 0: they are not.
     """
 
@@ -239,21 +239,21 @@ class Stack(nn.Module):
           x: `[rows, width]` per node type, the rows that the first block's edges point at.
           train: apply dropout, from the random stream named `dropout`.
         """
-        if self.input_dropout and train:
-            x = {node_type: self.drop(x[node_type], deterministic=False) for node_type in sorted(x)}
         for depth, block in enumerate(blocks):
             x = self.embed(depth, block, x, train)
         return self.classify(x[self.target])
 
     def embed(self, depth: int, block: Block, x: Mapping[str, jax.Array], train: bool = False) -> dict[str, jax.Array]:
         """What layer `depth` makes of the embeddings below it."""
-        return self.layers[depth](block, x if depth else self.enter(x), train)
+        return self.layers[depth](block, x if depth else self.enter(x, train), train)
 
-    def enter(self, x: Mapping[str, jax.Array]) -> Mapping[str, jax.Array]:
-        """What the first layer reads, from the features: these, projected if there is an `input_projection`."""
-        if not self.input_projection:
-            return x
-        return {t: project(x[t]) for t, project in self.project.items() if t in x}
+    def enter(self, x: Mapping[str, jax.Array], train: bool = False) -> Mapping[str, jax.Array]:
+        """What the first layer reads: the features, projected and dropped out if so configured."""
+        if self.input_projection:
+            x = {t: project(x[t]) for t, project in self.project.items() if t in x}
+        if self.input_dropout and train:
+            x = {t: self.drop(x[t], deterministic=False) for t in sorted(x)}
+        return x
 
     def conclude(self, carrier: Any, own: jax.Array | None) -> jax.Array:
         """Logits from the seeds' combined carriers of the last layer.
