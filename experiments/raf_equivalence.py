@@ -2,10 +2,10 @@
 
     python experiments/raf_equivalence.py [--models R-GCN ...] [--graphs random ...]
 
-Prints a line per case and writes experiments/results/raf_equivalence.csv: the largest relative error of the loss, of any
-gradient (weights and learnable rows), and of any weight or table after ten steps of Adam; in float32, and in float64, where
-rounding does not decide which way Adam steps along a gradient that is zero. All cases take hours on two cores; a case that
-the file has is not run again.
+Prints a line per case and writes experiments/results/raf_equivalence.csv: the largest relative error of the loss, of
+any gradient (weights and learnable rows), and of any weight or table after ten steps of Adam; in float32, and in
+float64, where rounding does not decide which way Adam steps along a gradient that is zero. All cases take hours on two
+cores; a case that the file has is not run again.
 """
 
 import csv
@@ -59,7 +59,10 @@ def read() -> dict[tuple, tuple]:
     if not RESULTS.exists():
         return {}
     with open(RESULTS, newline="") as stream:
-        return {tuple(row[name] for name in FIELDS[:6]): tuple(row[name] for name in FIELDS[6:]) for row in csv.DictReader(stream)}
+        return {
+            tuple(row[name] for name in FIELDS[:6]): tuple(row[name] for name in FIELDS[6:])
+            for row in csv.DictReader(stream)
+        }
 
 
 def write(rows: dict[tuple, tuple]) -> None:

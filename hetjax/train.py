@@ -394,7 +394,7 @@ def make_plan(graph: HetGraph, config: Config) -> Plan:
         mesh.devices,
         hops=model.layers,
         self_term=self_term,
-        # Seeds that are not folded into themselves are read all the same: an Adam of the rows read would see the difference.
+        # Seeds not folded into themselves are read all the same: Adam on the rows read would see the difference.
         exchange="every" if looks or not self_term else "last",
         data=mesh.data,
         workload=Workload(size, tuple(fanout), model.hidden, model.feature_width),

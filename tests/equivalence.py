@@ -66,7 +66,7 @@ def several_labels(graph):
 
 
 class Errors(NamedTuple):
-    """Relative differences to one device: of the loss; the largest of any gradient, and of any weight or table in the end."""
+    """Relative differences to one device: of the loss, the largest of any gradient, and of any weight or table after."""
 
     loss: float
     gradient: float
@@ -162,7 +162,7 @@ def laid(rows, ids, nodes: int) -> np.ndarray:
 
 
 def differ(found: dict, expected: dict, size: float) -> dict:
-    """The relative error of each array; one whose norm is under a hundredth of `size`, that of all together, counts as so much.
+    """The relative error of each array; a norm under a hundredth of `size`, that of all together, counts as so much.
 
     Attention has gradients that are zero but for the rounding of larger ones.
     """

@@ -63,7 +63,7 @@ def test_equals_one_device(graph, mesh, mode, model):
     ],
 )
 def test_equals_one_device_in_double_precision(graph, mesh, mode, model):
-    """Where rounding does not decide which way Adam steps along a gradient of zero, the differences are of rounding alone."""
+    """Rounding then does not decide which way Adam steps along a gradient of zero, and all differences are rounding."""
     errors = compare(GRAPHS[graph](), mesh, mode, MODELS[model], wide=True)
     assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-7
 

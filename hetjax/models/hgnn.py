@@ -52,8 +52,8 @@ class Layer(nn.Module):
           relation: which.
           adjacency: `T` targets by `S` sources.
           sources: what `prepare` made of the sources' `[S, width of the source type]`.
-          targets: `[T, width of the target type]`, the targets' own embeddings of the layer below; None unless the layer
-            `looks_at_target`.
+          targets: `[T, width of the target type]`, the targets' own embeddings of the layer below; None unless the
+            layer `looks_at_target`.
           train: apply dropout.
         """
         raise NotImplementedError
@@ -107,8 +107,8 @@ class Layer(nn.Module):
     def looks_at_target(self) -> bool:
         """Whether `relation` or `finish` reads a target's own embedding; what a self term reads does not count.
 
-        If so, whoever folds a relation must know its targets' embeddings of the layer below. If not, they are never given: a
-        layer that says so and reads them all the same fails at once.
+        If so, whoever folds a relation must know its targets' embeddings of the layer below. If not, they are never
+        given: a layer that says so and reads them all the same fails at once.
         """
         return True
 
@@ -130,7 +130,7 @@ class Layer(nn.Module):
           train: apply dropout.
         """
         sources = {t: self.prepare(t, rows) for t, rows in x.items()}
-        given = [(node_type, self.itself(node_type, own[node_type])) for node_type in self.selves if node_type in selves]
+        given = [(t, self.itself(t, own[t])) for t in self.selves if t in selves]
         for relation in self.relations:
             if relation.key in block.adjacency:
                 adjacency, target = block.adjacency[relation.key], relation.target
@@ -286,8 +286,8 @@ class HGNN:
         `softmax`: an `Attention`).
       cross_relation_aggregation: `sum`, `mean`, `max`, `softmax`, or a `Monoid` of your own.
       self_term: fold every node into itself too, by a matrix per node type, as one more relation.
-      looks_at_target: whether the relation-specific aggregation reads its targets; if not, it is given None for them, and
-        partitions of the relations have less to exchange.
+      looks_at_target: whether the relation-specific aggregation reads its targets; if not, it is given None for them,
+        and partitions of the relations have less to exchange.
     """
 
     relations: Sequence[Relation] | None
@@ -368,7 +368,11 @@ def build(
         raise InputError("model.one_hot is true, and model.input_projection would map the one-hot features to others")
     if isinstance(model, HGNN):
         monoid = carriers.NAMED.get(model.cross_relation_aggregation, model.cross_relation_aggregation)
-        options |= {"relation_aggregation": model.relation_aggregation, "monoid": monoid, "looks": model.looks_at_target}
+        options |= {
+            "relation_aggregation": model.relation_aggregation,
+            "monoid": monoid,
+            "looks": model.looks_at_target,
+        }
     needed, stack = schema.layer_types(layers), []
     for depth in range(layers):
         targets = tuple(t for t in schema.nodes if t in needed[depth + 1])

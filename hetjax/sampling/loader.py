@@ -60,7 +60,7 @@ class WholeGraph:
 
 
 class Batches:
-    """Batches of seed nodes, drawn ahead; how a batch is sampled and where it is put is for those that inherit from this.
+    """Batches of seed nodes, drawn ahead; how one is sampled and where it is put is for those that inherit from this.
 
     An epoch's order of the seeds and every neighbour drawn are pure functions of (seed, epoch, step), so an epoch can be
     entered at any step.

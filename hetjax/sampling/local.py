@@ -1,8 +1,8 @@
 """What one partition samples: for the seeds the relations that it owns, for the nodes below them all that they need.
 
-Seeds and inner nodes are different roles, with a block each in every layer. An inner node has all of its relations in the
-partition, so its embeddings are complete; a seed has only those that the partition owns, so its carriers are partial. A
-node that is both keeps both: the draw is a function of the node, so both draw the same neighbours.
+Seeds and inner nodes are different roles, with a block each in every layer. An inner node has all of its relations in
+the partition, so its embeddings are complete; a seed has only those that the partition owns, so its carriers are
+partial. A node that is both keeps both: the draw is a function of the node, so both draw the same neighbours.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,8 +22,8 @@ class Roles(NamedTuple):
     """What one layer of a partition folds; both read the same source rows.
 
     Attributes:
-      seeds: into the seeds; `itself` says where their own rows are, and is empty where the partition's sources do not have
-        them: then they are known from the exchange, or nothing looks at them.
+      seeds: into the seeds; `itself` says where their own rows are, and is empty where the partition's sources do not
+        have them: then they are known from the exchange, or nothing looks at them.
       inner: into all other nodes.
     """
 
@@ -67,8 +67,8 @@ class Share(NamedTuple):
     def reads_seeds(self, depth: int) -> bool:
         """Whether the seeds' own rows are among the sources of layer `depth`.
 
-        They are where their features are, if they look at themselves; above that they come from the exchange. Without an
-        exchange only the owner of their self term reads them, in the last layer.
+        They are where their features are, if they look at themselves; above that they come from the exchange. Without
+        an exchange only the owner of their self term reads them, in the last layer.
         """
         return depth == 0 if self.exchanged else bool(self.program.layers[depth].seeds.selves)
 
@@ -98,7 +98,7 @@ def draw_local(sampler: Sampler, share: Share, seeds: np.ndarray, fanouts: Seque
 
 
 def whole_local(sampler: Sampler, share: Share, seeds: np.ndarray) -> LocalSample:
-    """All edges that a partition folds for `seeds`: inner nodes are all nodes of their types, each the row of its id."""
+    """All edges that a partition folds for `seeds`; inner nodes are all of their types, each the row of its id."""
     graph, program = sampler.graph, share.program
     adjacency = {r: whole_relation(graph, r) for layer in program.layers for r in layer.inner.relations}
     blocks, rows = [], []

@@ -17,9 +17,9 @@ from hetjax.models.carriers import Attention, Monoid, add_weighted, finite, merg
 def combine(monoid: Monoid, carrier: Any, axis: str) -> Any:
     """The total of the carriers of all devices of a mesh axis, alike on each.
 
-    Sums and means are one `psum`, a softmax over edges a `pmax` and a `psum` of what is rescaled to the common maximum. Any
-    other monoid gathers the carriers and folds them; where a combination has no single gradient (a maximum that several
-    attain), what each gets may depend on how the relations are divided.
+    Sums and means are one `psum`, a softmax over edges a `pmax` and a `psum` of what is rescaled to the common maximum.
+    Any other monoid gathers the carriers and folds them; where a combination has no single gradient (a maximum that
+    several attain), what each gets may depend on how the relations are divided.
     """
     return COLLECTIVES.get(monoid.combine, functools.partial(_fold, monoid))(carrier, axis)
 

@@ -41,8 +41,8 @@ def shares(plan: Plan) -> list[Share]:
 class MeshBatches(Batches):
     """Mini-batches for a mesh.
 
-    The seeds of a batch, their order and every neighbour are those of `MiniBatches`; replica `d` has the `d`-th share of the
-    seeds, and every partition the same shares.
+    The seeds of a batch, their order and every neighbour are those of `MiniBatches`; replica `d` has the `d`-th share
+    of the seeds, and every partition the same shares.
 
     Args:
       graph: all of it; of each partition only the relations that it folds are read.
@@ -119,7 +119,7 @@ class MeshBatches(Batches):
 
 
 class MeshWholeGraph(MeshBatches):
-    """Batches that are the whole graph, one step an epoch: a replica folds all of it for its share of the training nodes."""
+    """The whole graph, one step an epoch: a replica folds all of it for its share of the training nodes."""
 
     def __init__(self, graph: HetGraph, plan: Plan, mesh: Mesh):
         self.made = None

@@ -63,7 +63,7 @@ class Layout:
 
 
 def vectors(change: Callable[[Any], Any], optimizer: Any, like: Any) -> Any:
-    """An optimizer's state after a change of the tree of weights; its vectors hold a number per weight, in their order."""
+    """An optimizer's state after a change of the tree of weights, which its vectors follow number by number."""
     return jax.tree.map(lambda leaf: _vector(change(_tree(leaf, like))) if leaf.ndim else leaf, optimizer)
 
 

@@ -1,8 +1,8 @@
 """Meshes of devices, and arrays that cross them.
 
-The mesh has the axes `relation` and `data`: a row is a partition, the devices of a row are its replicas. A partition runs
-its own programs on its row; programs for all run on the whole mesh, or on the rows that take part. Between the two, arrays
-are regrouped device by device, and nothing is copied.
+The mesh has the axes `relation` and `data`: a row is a partition, the devices of a row are its replicas. A partition
+runs its own programs on its row; programs for all run on the whole mesh, or on the rows that take part. Between the
+two, arrays are regrouped device by device, and nothing is copied.
 """
 
 import math
@@ -22,7 +22,7 @@ BOTH = (RELATION, DATA)
 
 
 def provide(count: int) -> None:
-    """Have as many CPU devices in this process as a mesh needs, if jax has not started; accelerators are what they are."""
+    """Have as many CPU devices as a mesh needs, if jax has not started; accelerators are what they are."""
     if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
         return  # jax refuses to be told twice
     try:

@@ -174,8 +174,8 @@ class MeshPrograms:
           labels, weights: of all seeds, sharded over `data`.
 
         Returns:
-          `(loss, gradient of params, gradient of carriers, gradient of own)`; the first two summed over replicas and alike
-          everywhere; of the last each partition has an equal share, as it is summed over them later.
+          `(loss, gradient of params, gradient of carriers, gradient of own)`; the first two summed over replicas and
+          alike everywhere; of the last each partition has an equal share, as it is summed over them later.
         """
         last, smoothing = self.trainer.model.layers[-1], self.trainer.label_smoothing
 

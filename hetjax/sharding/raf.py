@@ -1,13 +1,13 @@
 """Relation-Aggregation-First (Heta, PVLDB 18(9) 2025, section 6): fold where a relation lives, combine at the seeds.
 
-A step is a chain of passes. In each, every partition folds its relations by a program of its own, and one program on the
-whole mesh combines the seeds' carriers. The last one also finishes and takes the loss and its gradient, alike everywhere, so
-no partition is special. Back again, each pulls its slice of the gradient through its own passes.
+A step is a chain of passes. In each, every partition folds its relations by a program of its own, and one program on
+the whole mesh combines the seeds' carriers. The last one also finishes and takes the loss and its gradient, alike
+everywhere, so no partition is special. Back again, each pulls its slice of the gradient through its own passes.
 
-Models whose layers look at no target need one pass of all layers; others one pass a layer, after which every partition knows
-the seeds' embeddings. (Heta's paper passes over this; a partition's own relations alone do not give them.) Weights and
-learnable rows that several partitions read are replicas: their gradients are summed over these, and all apply the same
-update, so replicas stay equal.
+Models whose layers look at no target need one pass of all layers; others one pass a layer, after which every partition
+knows the seeds' embeddings. (Heta's paper passes over this; a partition's own relations alone do not give them.)
+Weights and learnable rows that several partitions read are replicas: their gradients are summed over these, and all
+apply the same update, so replicas stay equal.
 """
 
 import functools
@@ -126,7 +126,7 @@ class Raf:
         return loss, [settle(*one) for settle, *one in given]
 
     def _fold(self, states: Sequence[TrainState], batch: MeshBatch):
-        """Forward and back: the loss, and per partition the gradients of weights and rows, and of the conclusion's weights."""
+        """Forward and back: the loss, and per partition the gradients of weights, rows and the conclusion's weights."""
         outcomes, tape, last = [Outcome(None, {}, None) for _ in self.parts], [], len(passes(self.shares[0])) - 1
         for number in range(last + 1):
             outcomes, back = zip(

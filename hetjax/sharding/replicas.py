@@ -84,7 +84,7 @@ class Rows:
         self.run = jax.jit(mapped)
 
     def __call__(self, trees: Sequence[tuple[jax.Array, jax.Array]]) -> list[tuple[jax.Array, jax.Array]]:
-        """From ids `[n]` and gradients `[n, width]` of each partition, ids once each and their sums, the same for all."""
+        """From ids `[n]` and gradients `[n, width]` of each partition ids, once each, and their sums, the same for all."""
         return meshes.split(self.mesh, P(), self.run(*meshes.join(self.mesh, P(BOTH), trees)))
 
     def _merge(self, ids, gradient):
