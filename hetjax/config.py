@@ -181,6 +181,24 @@ class Train:
 
 
 @dataclass(frozen=True)
+class Mesh:
+    """Mesh: the devices that share a run; 1 x 1 is one device."""
+
+    relation: int = 1
+    """partitions of the relations: each folds its own, and they combine what they have at the seeds (Heta's RAF)"""
+    data: int = 1
+    """replicas of each partition, which share the seeds of every step"""
+
+    def __post_init__(self):
+        for name in ("relation", "data"):
+            _require(getattr(self, name) >= 1, f"mesh.{name}", getattr(self, name), "at least 1")
+
+    @property
+    def devices(self) -> int:
+        return self.relation * self.data
+
+
+@dataclass(frozen=True)
 class Config:
     """All of a run's choices."""
 
@@ -188,8 +206,14 @@ class Config:
     model: Model = field(default_factory=Model)
     sampling: Sampling = field(default_factory=Sampling)
     train: Train = field(default_factory=Train)
+    mesh: Mesh = field(default_factory=Mesh)
 
     def __post_init__(self):
+        for name in ("dropout", "input_dropout", "attention_dropout"):
+            if self.mesh.devices > 1 and getattr(self.model, name):
+                raise InputError(
+                    f"model.{name} is {getattr(self.model, name)}, and must be 0 on a mesh of {self.mesh.relation} x {self.mesh.data}: what is dropped would depend on the mesh"
+                )
         if self.sampling.mode == "minibatch" and len(self.sampling.fanout) != self.model.layers:
             raise InputError(
                 f"sampling.fanout {list(self.sampling.fanout)} has {len(self.sampling.fanout)} numbers != {self.model.layers} of model.layers"

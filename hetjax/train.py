@@ -8,7 +8,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,19 @@ from tqdm import tqdm
 from hetjax import metrics, models
 from hetjax.cache.tables import RowAdam, Shape
 from hetjax.checkpoint import Checkpoint, Checkpoints, parameters
-from hetjax.config import Config, Data, Model, Sampling, Train, as_dict, parse, run_command
+from hetjax.config import Config, Data, Mesh, Model, Sampling, Train, as_dict, parse, run_command
 from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
 from hetjax.models import hgnn
+from hetjax.partition import Plan, Workload, partition, save
 from hetjax.sampling.loader import MiniBatches, WholeGraph, steps_per_epoch
-from hetjax.sampling.sampler import Sampler
-from hetjax.sharding.single import Trainer, TrainState
+from hetjax.sampling.sampler import ALL, Sampler
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding.feed import MeshBatches, MeshWholeGraph
+from hetjax.sharding.raf import Raf
+from hetjax.sharding.single import OneDevice, Trainer, TrainState
 from hetjax.workdir import Workdir, draw_curves
 
 COMPILING = 3  # epochs that may compile before the user is told
@@ -64,10 +68,12 @@ class Progress:
 
 def main(arguments: Sequence[str]) -> None:
     """Train as the command line says, and print where the results are."""
-    sections = {"data": Data, "model": Model, "sampling": Sampling, "train": Train}
+    sections = {"data": Data, "model": Model, "sampling": Sampling, "train": Train, "mesh": Mesh}
     paths = {"workdir": "the folder that the run is written to; a run that was killed continues there"}
     made, paths = parse(sections, arguments, "python -m hetjax.train", "Train a model on a heterogeneous graph.", paths)
     config = Config(**made)
+    if config.mesh.devices > 1:
+        meshes.provide(config.mesh.devices)
     workdir = Workdir(Path(paths["workdir"]), as_dict(config))
     summary = workdir.summary()
     if summary is None:
@@ -92,25 +98,24 @@ class Run:
         if config.train.patience and not len(self.graph.splits["validation"]):
             raise InputError(f"train.patience is {config.train.patience}, and there are no validation nodes")
         self.trainer, self.seed = make_trainer(self.graph, config), np.int32(config.train.seed)
+        plan = make_plan(self.graph, config) if config.mesh.devices > 1 else None
+        self.engine = make_engine(self.trainer, self.graph, config, plan)
         self.checkpoints = Checkpoints(workdir.file("checkpoints"))
         found = self.checkpoints.newest_whole(lambda words: print(f"hetjax: {words}", file=sys.stderr))
         self.progress = Progress(**found[1]) if found else Progress(graph=digest(self.graph))
         if self.progress.graph != digest(self.graph):
             raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
-        self.batches = make_batches(self.graph, config, frozenset(self.trainer.learnable), self.progress.capacities)
+        about = self.graph, config, frozenset(self.trainer.learnable), self.progress.capacities
+        self.batches = make_batches(*about) if plan is None else make_batches(*about, plan, self.engine.mesh)
         workdir.claim()  # nothing was written before this line
         counts = f"{sum(self.graph.schema.nodes.values()):,} nodes of {len(self.graph.schema.nodes)} types"
         print(f"graph: {counts}, {self.graph.edges:,} edges of {len(self.graph.schema.relations)} relations; compiling")
         self.records = metrics.Records(workdir.file("metrics.jsonl"), self.progress.metrics_bytes)
         self.abstract = on_device(jax.eval_shape(self.trainer.init, self.seed))
-        self.step = jax.jit(self.trainer.step, donate_argnums=0)
-        self.static = {
-            name: jax.device_put(self.graph.features[name])
-            for name in self.trainer.widths
-            if name in self.graph.features
-        }
         self.evaluator = Evaluator(self.trainer.model, self.graph, config.sampling.evaluation_edges)
-        self.state = self.initial_state(found[0] if found else None)
+        if plan:
+            keep_plan(plan, workdir)
+        self.state = self.engine.place(self.initial_state(found[0] if found else None))
         self.resumed_seconds, self.reported, self.compiling = self.progress.seconds, self.progress.epoch, 0
         self.clock = Clock()
 
@@ -141,7 +146,7 @@ class Run:
         self.clock.start()
         for drawn in self.batches.epoch(epoch, progress.step):
             self.clock.lap("waiting for a batch")
-            self.state, loss = self.step(self.state, self.static, drawn.batch, self.seed)
+            self.state, loss = self.engine.step(self.state, drawn.batch)
             loss = float(loss)
             self.clock.lap("step")
             self.clock.note("sampling, in a thread ahead", drawn.seconds)
@@ -156,17 +161,19 @@ class Run:
             bar.update()
             bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
             if every and progress.step % every == 0 and progress.step < self.batches.steps():
-                self.save()
+                self.save(self.engine.whole(self.state))
                 self.clock.start()
 
     def end_epoch(self, epoch: int, bar: tqdm) -> None:
         """Record the epoch; evaluate and save where it is time to."""
         progress, options = self.progress, self.config.train
-        record = {"epoch": epoch + 1, "step": int(self.state.step), "train_loss": progress.loss_sum / progress.nodes}
+        steps = (epoch + 1) * self.batches.steps()
+        record = {"epoch": epoch + 1, "step": steps, "train_loss": progress.loss_sum / progress.nodes}
         self.progress.epoch, self.progress.step, self.progress.loss_sum, self.progress.nodes = epoch + 1, 0, 0.0, 0
         due = (epoch + 1) % options.evaluate_every == 0 or epoch + 1 == options.epochs
         if due:
-            found = self.evaluate("validation")
+            state = self.engine.whole(self.state)
+            found = self.evaluate(state, "validation")
             record |= {f"validation_{name}": value for name, value in found.items()}
             best = progress.best
             if found["micro_f1"] is not None and (
@@ -176,7 +183,7 @@ class Run:
         self.records.write(record | {"seconds": round(self.seconds(), 3)})
         progress.metrics_bytes = self.records.size
         if due:
-            self.save()
+            self.save(state)
             if epoch + 1 - self.reported >= options.epochs / 10 or epoch + 1 == options.epochs:
                 bar.write(_line(record))
                 self.reported = epoch + 1
@@ -197,21 +204,19 @@ class Run:
                 f"{COMPILING} epochs compiled new programs, because batches kept growing; for a small graph try --sampling.mode full"
             )
 
-    def evaluate(self, split: str) -> dict[str, float]:
+    def evaluate(self, state: TrainState, split: str) -> dict[str, float]:
         """Quality on the nodes of a split, from full neighbourhoods."""
         ids = self.graph.splits[split]
-        learned = {name: np.asarray(table.rows) for name, table in self.state.tables.items()}
-        features = {name: self.graph.features[name] for name in self.static}
-        found = metrics.quality(
-            self.evaluator.logits(self.state.params, features | learned, ids), self.graph.labels[ids]
-        )
+        learned = {name: np.asarray(table.rows) for name, table in state.tables.items()}
+        features = {name: self.graph.features[name] for name in self.trainer.widths if name not in learned}
+        found = metrics.quality(self.evaluator.logits(state.params, features | learned, ids), self.graph.labels[ids])
         if len(ids) and not math.isfinite(found["loss"]):
             raise FloatingPointError(f"the {split} loss is {found['loss']}; a lower train.learning_rate may help")
         return found
 
-    def save(self) -> None:
+    def save(self, state: TrainState) -> None:
         self.progress.seconds = self.seconds()
-        self.checkpoints.save(int(self.state.step), self.state, asdict(self.progress))
+        self.checkpoints.save(int(state.step), state, asdict(self.progress))
 
     def seconds(self) -> float:
         """Time of this run, over all of its processes."""
@@ -223,8 +228,8 @@ class Run:
         if best:
             chosen = self.checkpoints.at(best["step"])
             chosen.verify()
-            self.state = chosen.state(self.abstract)
-        test = self.evaluate("test")
+        state = chosen.state(self.abstract) if best else self.engine.whole(self.state)
+        test = self.evaluate(state, "test")
         self.records.write({f"test_{name}": value for name, value in test.items()})
         summary = {
             "test_accuracy": test["accuracy"],
@@ -236,11 +241,12 @@ class Run:
             "milliseconds_per_step": self.clock.medians(),
             "peak_memory_bytes": metrics.peak_memory(),
             "compiled_programs": self.programs.count,
-            "weights": parameters(self.state.params),
-            "learnable_features": sum(table.rows.size for table in self.state.tables.values()),
+            "weights": parameters(state.params),
+            "learnable_features": sum(table.rows.size for table in state.tables.values()),
             "nodes": sum(self.graph.schema.nodes.values()),
             "edges": self.graph.edges,
             "seed": self.config.train.seed,
+            "mesh": asdict(self.config.mesh),
             "device": jax.devices()[0].device_kind,
             "versions": metrics.versions(),
         }
@@ -249,6 +255,13 @@ class Run:
         draw_curves(self.records.all(), self.workdir.file("curves.png"), f"{self.config.model.name} on {name}")
         self.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
         return summary
+
+
+def keep_plan(plan: Plan, workdir: Workdir) -> None:
+    """Write a plan beside the run, with its report and picture; a run that moves to another mesh keeps both."""
+    folder = workdir.file("plan_{relation}x{data}".format(**plan.mesh))
+    if not folder.exists():
+        save(plan, folder)
 
 
 def digest(graph: HetGraph) -> str:
@@ -358,18 +371,58 @@ def on_device(abstract: TrainState) -> TrainState:
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), abstract)
 
 
-def make_batches(graph: HetGraph, config: Config, learnable: frozenset[str], capacities: dict[str, int]):
-    """The batches of every epoch, in the way that the configuration asks for."""
-    sampling = config.sampling
+def make_plan(graph: HetGraph, config: Config) -> Plan:
+    """Which partition folds which relations, for a mesh.
+
+    Raises:
+      InputError: the mesh has more partitions, or more replicas, than can be used.
+    """
+    sampling, model, mesh = config.sampling, config.model, config.mesh
+    layers = make_trainer(graph, config).model.layers
+    self_term, looks = any(layer.selves for layer in layers), any(layer.looks_at_target for layer in layers)
+    seeds = len(graph.splits["train"])
+    size, fanout = (seeds, (ALL,)) if sampling.mode == "full" else (min(sampling.batch_size, seeds), sampling.fanout)
+    roots = sum(relation.target == graph.schema.target for relation in graph.schema.relations) + self_term
+    for name, count, most, what in (
+        ("relation", mesh.relation, roots, "relations into the target type, its self term included"),
+        ("data", mesh.data, size, "seeds of a step"),
+    ):
+        if count > most:
+            raise InputError(f"mesh.{name} is {count}, and there are {most} {what}, to divide")
+    return partition(
+        graph,
+        mesh.devices,
+        hops=model.layers,
+        self_term=self_term,
+        # Seeds not folded into themselves are read all the same: Adam on the rows read would see the difference.
+        exchange="every" if looks or not self_term else "last",
+        data=mesh.data,
+        workload=Workload(size, tuple(fanout), model.hidden, model.feature_width),
+    )
+
+
+def make_engine(trainer: Trainer, graph: HetGraph, config: Config, plan: Plan | None) -> OneDevice | Raf:
+    """What trains: one device, or with a plan the mesh that it is for."""
+    if plan is None:
+        return OneDevice(trainer, graph, config.train.seed)
+    mesh = meshes.make(config.mesh.relation, config.mesh.data)
+    return Raf(trainer, graph, plan, mesh, config.sampling.mode == "full")
+
+
+def make_batches(
+    graph: HetGraph, config: Config, learnable: frozenset[str], capacities: Mapping[str, int], plan=None, mesh=None
+):
+    """The batches of every epoch, in the way that the configuration asks for; with a plan, for its mesh of devices."""
+    sampling, seed, limit = config.sampling, config.train.seed, config.train.steps_per_epoch
     if sampling.mode == "full":
-        return WholeGraph(graph, config.model.layers)
+        return WholeGraph(graph, config.model.layers) if plan is None else MeshWholeGraph(graph, plan, mesh)
     in_place = frozenset(name for name, matrix in graph.features.items() if matrix.dtype == np.float32)
     if config.model.input_projection or config.model.input_dropout:
         in_place = frozenset()  # what is changed before it is read is gathered first
-    sampler = Sampler(graph, in_place, learnable)
-    return MiniBatches(
-        sampler, sampling.fanout, sampling.batch_size, config.train.seed, config.train.steps_per_epoch, capacities
-    )
+    about = sampling.fanout, sampling.batch_size, seed, limit, capacities
+    if plan is None:
+        return MiniBatches(Sampler(graph, in_place, learnable), *about)
+    return MeshBatches(graph, plan, mesh, in_place, learnable, *about)
 
 
 def report(summary: dict, workdir: Workdir) -> None:

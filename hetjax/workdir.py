@@ -9,6 +9,8 @@ import yaml
 
 from hetjax.errors import InputError
 
+FREE = "mesh."  # keys that a run may be continued with others of
+
 
 class Workdir:
     """A run's folder. Nothing is written before `claim`.
@@ -18,7 +20,7 @@ class Workdir:
       config: as nested plain values.
 
     Raises:
-      InputError: the folder holds a run of another configuration, or files of no run.
+      InputError: the folder holds a run of another configuration (but for its mesh), or files of no run.
     """
 
     def __init__(self, path: Path, config: dict):
@@ -80,7 +82,7 @@ class Workdir:
             raise InputError(f"{file}: {' '.join(str(error).split())}; give another --workdir") from None
         there, here = _flat(before), _flat(self.config)
         for key in here | there:
-            if there.get(key, "absent") != here.get(key, "absent"):
+            if not key.startswith(FREE) and there.get(key, "absent") != here.get(key, "absent"):
                 raise InputError(
                     f"{file}: {key} is {there.get(key, 'absent')!r} there != {here.get(key, 'absent')!r}; give another --workdir"
                 )

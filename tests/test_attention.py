@@ -170,11 +170,12 @@ def test_large_logits_are_finite(case):
 def test_partial_attention_merges_to_the_whole(graph):
     """Softmax over all relations is the same wherever each relation was folded, and in whatever order they combine."""
     layer, block, params, x = setting(graph, HGTLayer)
-    whole = layer.apply(params, block, x, method="carriers")
+    own = layer.own(block, x)
+    whole = layer.apply(params, block, x, own, own, method="carriers")
     for cut in (1, 3):
         here = layer.clone(relations=layer.relations[cut:])
         there = layer.clone(relations=layer.relations[:cut])
-        one, other = (part.apply(params, block, x, method="carriers") for part in (here, there))
+        one, other = (part.apply(params, block, x, own, own, method="carriers") for part in (here, there))
         for node_type, carrier in whole.items():
             parts = [part[node_type] for part in (one, other) if node_type in part]
             total = parts[0] if len(parts) == 1 else carriers.merge(*parts)

@@ -55,6 +55,11 @@ class Attention(NamedTuple):
     numerator: jax.Array
 
 
+def add_weighted(one: Weighted, other: Weighted) -> Weighted:
+    """The mean over what both sum."""
+    return Weighted(*map(operator.add, one, other))
+
+
 def merge(one: Attention, other: Attention) -> Attention:
     """Attention over the edges of both: each is rescaled to the larger of the two shifts, then they add."""
     largest = jnp.maximum(one.largest, other.largest)
@@ -86,7 +91,7 @@ def _counted(value: jax.Array) -> Weighted:
 
 
 SUM = Monoid(_same, operator.add, _same)
-MEAN = Monoid(_counted, lambda one, other: Weighted(*map(operator.add, one, other)), lambda sum: sum.value / sum.weight)
+MEAN = Monoid(_counted, add_weighted, lambda sum: sum.value / sum.weight)
 MAX = Monoid(_same, jnp.maximum, _same)
 SOFTMAX = Monoid(_same, merge, attended)
 """Over all in-edges of all relations; what a relation gives is an `Attention` already."""

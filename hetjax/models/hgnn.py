@@ -4,7 +4,7 @@ A layer says three things: what one relation contributes to a node (`relation`),
 (`itself`), and how the combined total becomes an embedding (`finish`). A model file defines one layer and names it `MODEL`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -52,7 +52,8 @@ class Layer(nn.Module):
           relation: which.
           adjacency: `T` targets by `S` sources.
           sources: what `prepare` made of the sources' `[S, width of the source type]`.
-          targets: `[T, width of the target type]`, the targets' own embeddings of the layer below.
+          targets: `[T, width of the target type]`, the targets' own embeddings of the layer below; None unless the
+            layer `looks_at_target`.
           train: apply dropout.
         """
         raise NotImplementedError
@@ -102,15 +103,39 @@ class Layer(nn.Module):
             for t, rows in block.itself.items()
         }
 
-    def carriers(self, block: Block, x: Mapping[str, jax.Array], train: bool = False) -> dict[str, Any]:
-        """Fold every relation of the block and combine, per target type of the block."""
-        own = self.own(block, x)
+    @property
+    def looks_at_target(self) -> bool:
+        """Whether `relation` or `finish` reads a target's own embedding; what a self term reads does not count.
+
+        If so, whoever folds a relation must know its targets' embeddings of the layer below. If not, they are never
+        given: a layer that says so and reads them all the same fails at once.
+        """
+        return True
+
+    def carriers(
+        self,
+        block: Block,
+        x: Mapping[str, jax.Array],
+        own: Mapping[str, jax.Array],
+        selves: Container[str],
+        train: bool = False,
+    ) -> dict[str, Any]:
+        """Fold every relation of the block and combine, per target type that anything is folded into.
+
+        Args:
+          block: of which the adjacency alone is read.
+          x: source embeddings.
+          own: the targets' own embeddings of the layer below, `[T, width]` per type.
+          selves: the types whose targets are folded into themselves.
+          train: apply dropout.
+        """
         sources = {t: self.prepare(t, rows) for t, rows in x.items()}
-        given = [(node_type, self.itself(node_type, own[node_type])) for node_type in self.selves if node_type in own]
+        given = [(t, self.itself(t, own[t])) for t in self.selves if t in selves]
         for relation in self.relations:
             if relation.key in block.adjacency:
                 adjacency, target = block.adjacency[relation.key], relation.target
-                given.append((target, self.relation(relation, adjacency, sources[relation.source], own[target], train)))
+                seen = own[target] if self.looks_at_target else None
+                given.append((target, self.relation(relation, adjacency, sources[relation.source], seen, train)))
         total: dict[str, Any] = {}
         for target, carrier in given:
             total[target] = self.monoid.combine(total[target], carrier) if target in total else carrier
@@ -118,8 +143,9 @@ class Layer(nn.Module):
 
     def __call__(self, block: Block, x: Mapping[str, jax.Array], train: bool = False) -> dict[str, jax.Array]:
         """Embeddings `[targets, features]` per target type of the block, from source embeddings `x`."""
-        totals = self.carriers(block, x, train)
-        return {t: self.finish(t, totals.get(t), own, train) for t, own in self.own(block, x).items()}
+        own = self.own(block, x)
+        totals = self.carriers(block, x, own, own, train)
+        return {t: self.finish(t, totals.get(t), rows, train) for t, rows in own.items()}
 
 
 class PlainLayer(Layer):
@@ -229,6 +255,15 @@ class Stack(nn.Module):
             x = {t: self.drop(x[t], deterministic=False) for t in sorted(x)}
         return x
 
+    def conclude(self, carrier: Any, own: jax.Array | None) -> jax.Array:
+        """Logits from the seeds' combined carriers of the last layer.
+
+        Args:
+          carrier: all combined.
+          own: the seeds' embeddings of the layer below; None will do unless the last layer `looks_at_target`.
+        """
+        return self.classify(self.layers[-1].finish(self.target, carrier, own, False))
+
     def classify(self, h: jax.Array) -> jax.Array:
         """Logits from the target's last embeddings."""
         return self.head(h) if self.linear_head else h
@@ -251,12 +286,15 @@ class HGNN:
         `softmax`: an `Attention`).
       cross_relation_aggregation: `sum`, `mean`, `max`, `softmax`, or a `Monoid` of your own.
       self_term: fold every node into itself too, by a matrix per node type, as one more relation.
+      looks_at_target: whether the relation-specific aggregation reads its targets; if not, it is given None for them,
+        and partitions of the relations have less to exchange.
     """
 
     relations: Sequence[Relation] | None
     relation_aggregation: Callable[[Relation, int], nn.Module]
     cross_relation_aggregation: str | Monoid = "sum"
     self_term: bool = True
+    looks_at_target: bool = True
 
     def __post_init__(self):
         if self.cross_relation_aggregation not in carriers.NAMED and not isinstance(
@@ -273,10 +311,16 @@ class Composed(PlainLayer):
     Attributes:
       relation_aggregation: as in `HGNN`.
       monoid: its cross-relation aggregation.
+      looks: whether the relation-specific aggregation reads its targets.
     """
 
     relation_aggregation: Callable[[Relation, int], nn.Module] | None = None
     monoid: Monoid = carriers.SUM
+    looks: bool = True
+
+    @property
+    def looks_at_target(self) -> bool:
+        return self.looks or self.residual
 
     def setup(self):
         super().setup()
@@ -324,7 +368,11 @@ def build(
         raise InputError("model.one_hot is true, and model.input_projection would map the one-hot features to others")
     if isinstance(model, HGNN):
         monoid = carriers.NAMED.get(model.cross_relation_aggregation, model.cross_relation_aggregation)
-        options |= {"relation_aggregation": model.relation_aggregation, "monoid": monoid}
+        options |= {
+            "relation_aggregation": model.relation_aggregation,
+            "monoid": monoid,
+            "looks": model.looks_at_target,
+        }
     needed, stack = schema.layer_types(layers), []
     for depth in range(layers):
         targets = tuple(t for t in schema.nodes if t in needed[depth + 1])

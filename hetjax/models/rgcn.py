@@ -120,6 +120,10 @@ class RGCNLayer(PlainLayer):
             return SelfTerm(self.features, self.shared[str(self.widths[node_type])])
         return nn.Dense(self.features, use_bias=False)
 
+    @property
+    def looks_at_target(self) -> bool:
+        return self.residual
+
     def prepare(self, node_type: str, sources: jax.Array):
         """Of one-hot sources what each relation reads, `[S, features]` by its key: all at once, as one product of matrices."""
         if not self._one_hot(node_type):

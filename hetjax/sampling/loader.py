@@ -2,16 +2,16 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.sampling import draw
-from hetjax.sampling.blocks import Batch, Plan, measure, pad, pad_sample
+from hetjax.sampling.blocks import Batch, Plan, Sample, measure, pad, pad_sample
 from hetjax.sampling.sampler import Sampler
 from hetjax.sampling.whole import whole_graph
 
@@ -23,14 +23,14 @@ class Drawn(NamedTuple):
     """A batch, with what its shapes were and how long it took to draw.
 
     Attributes:
-      batch: on the device.
+      batch: on the device, or devices.
       nodes: number of its seeds.
       capacities: the plan's when this batch was padded; a resumed run starts from them, because results depend on shapes
         in their last bits.
       seconds: time to sample, pad and send it.
     """
 
-    batch: Batch
+    batch: Any
     nodes: int
     capacities: dict[str, int]
     seconds: float
@@ -59,36 +59,42 @@ class WholeGraph:
             yield Drawn(self.batch, len(self.batch.seeds), {}, 0.0)
 
 
-class MiniBatches:
-    """Batches of seed nodes with sampled neighbourhoods.
+class Batches:
+    """Batches of seed nodes, drawn ahead; how one is sampled and where it is put is for those that inherit from this.
 
     An epoch's order of the seeds and every neighbour drawn are pure functions of (seed, epoch, step), so an epoch can be
     entered at any step.
 
     Args:
-      sampler: draws from the graph.
-      fanouts: neighbours per node and relation, the seeds' own hop first.
+      graph: whose training nodes are the seeds.
       batch_size: seeds per batch; an epoch's last batch may have fewer.
       seed: of the order and of the neighbours.
       limit: most steps of an epoch, or 0 for all.
       capacities: of a run that is resumed.
+      use: what the capacities are for; those of any other use are left out.
     """
 
     def __init__(
-        self,
-        sampler: Sampler,
-        fanouts: Sequence[int],
-        batch_size: int,
-        seed: int,
-        limit: int = 0,
-        capacities: dict[str, int] | None = None,
+        self, graph: HetGraph, batch_size: int, seed: int, limit: int, capacities: Mapping[str, int] | None, use: str
     ):
-        self.sampler, self.fanouts, self.seed, self.limit = sampler, tuple(fanouts), seed, limit
-        self.train = sampler.graph.splits["train"]
+        self.graph, self.seed, self.limit, self.use = graph, seed, limit, use
+        self.train = graph.splits["train"]
         self.batch_size = min(batch_size, len(self.train))
-        self.plan = Plan(capacities)
-        if not capacities:
+        self.plan = Plan({name: size for name, size in (capacities or {}).items() if name.startswith(f"{use}/")})
+        if not self.plan.capacities:
             self._estimate()
+
+    def sample(self, seeds: np.ndarray, stream: tuple):
+        """What a batch of seeds depends on; `stream` is what the draw is for."""
+        raise NotImplementedError
+
+    def measure(self, sample) -> Iterator[tuple[str, int, int]]:
+        """As `blocks.measure`."""
+        raise NotImplementedError
+
+    def place(self, seeds: np.ndarray, sample):
+        """Pad a sample to the plan, which it raises where it does not suffice, and put it on the devices."""
+        raise NotImplementedError
 
     def steps(self) -> int:
         """Steps in an epoch."""
@@ -96,7 +102,7 @@ class MiniBatches:
 
     def epoch(self, epoch: int, first: int = 0) -> Iterator[Drawn]:
         """The batches of an epoch from step `first` on, each drawn in a thread while the ones before are used."""
-        order = draw.shuffle(draw.key(self.seed, epoch, "order"), self.train)
+        order = self._order(epoch)
         with ThreadPoolExecutor(1, "sampler") as thread:
             waiting = deque()
             for step in range(first, self.steps()):
@@ -106,27 +112,61 @@ class MiniBatches:
             while waiting:
                 yield waiting.popleft().result()
 
+    def _order(self, epoch: int) -> np.ndarray:
+        return draw.shuffle(draw.key(self.seed, epoch, "order"), self.train)
+
     def _sample(self, order: np.ndarray, epoch: int, step: int):
         seeds = order[step * self.batch_size : (step + 1) * self.batch_size]
-        target = self.sampler.graph.schema.target
-        return seeds, self.sampler.sample({target: seeds}, self.fanouts, (self.seed, epoch, step))
+        return seeds, self.sample(seeds, (self.seed, epoch, step))
 
     def _draw(self, order: np.ndarray, epoch: int, step: int) -> Drawn:
         started = time.perf_counter()
-        graph, size = self.sampler.graph, self.batch_size
         seeds, sample = self._sample(order, epoch, step)
-        blocks, inputs = pad_sample(self.plan, "train", sample, {graph.schema.target: size}, graph)
-        weights = pad(np.ones(len(seeds), np.float32), size, 0)
-        batch = Batch(blocks, inputs, np.arange(size, dtype=np.int32), pad(graph.labels[seeds], size, 0), weights)
-        return Drawn(jax.device_put(batch), len(seeds), dict(self.plan.capacities), time.perf_counter() - started)
+        batch = self.place(seeds, sample)
+        return Drawn(batch, len(seeds), dict(self.plan.capacities), time.perf_counter() - started)
 
     def _estimate(self) -> None:
         """Raise the plan to what a few batches need, and what others are likely to."""
-        order = draw.shuffle(draw.key(self.seed, 0, "order"), self.train)
+        order = self._order(0)
         found: dict[tuple[str, int], list[int]] = {}
         for step in range(min(TRIAL_BATCHES, self.steps())):
             _, sample = self._sample(order, 0, step)
-            for name, size, most in measure("train", sample, self.sampler.graph):
+            for name, size, most in self.measure(sample):
                 found.setdefault((name, most), []).append(size)
         for (name, most), sizes in found.items():
             self.plan.fit(name, int(max(sizes) + SPREAD * np.std(sizes)), most)
+
+
+class MiniBatches(Batches):
+    """Batches of seed nodes with sampled neighbourhoods, on one device.
+
+    Args:
+      sampler: draws from the graph.
+      fanouts: neighbours per node and relation, the seeds' own hop first.
+      batch_size, seed, limit, capacities: as in `Batches`.
+    """
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        fanouts: Sequence[int],
+        batch_size: int,
+        seed: int,
+        limit: int = 0,
+        capacities: Mapping[str, int] | None = None,
+    ):
+        self.sampler, self.fanouts = sampler, tuple(fanouts)
+        super().__init__(sampler.graph, batch_size, seed, limit, capacities, "train")
+
+    def sample(self, seeds: np.ndarray, stream: tuple) -> Sample:
+        return self.sampler.sample({self.graph.schema.target: seeds}, self.fanouts, stream)
+
+    def measure(self, sample: Sample) -> Iterator[tuple[str, int, int]]:
+        return measure(self.use, sample, self.graph)
+
+    def place(self, seeds: np.ndarray, sample: Sample) -> Batch:
+        size = self.batch_size
+        blocks, inputs = pad_sample(self.plan, self.use, sample, {self.graph.schema.target: size}, self.graph)
+        weights = pad(np.ones(len(seeds), np.float32), size, 0)
+        labels = pad(self.graph.labels[seeds], size, 0)
+        return jax.device_put(Batch(blocks, inputs, np.arange(size, dtype=np.int32), labels, weights))

@@ -1,6 +1,7 @@
 """From seed nodes to blocks: draw the neighbours hop by hop, renumber them, and turn the edges around for the gradient."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -12,6 +13,20 @@ from hetjax.sampling import draw
 from hetjax.sampling.blocks import MOST_EDGES, Adjacency, Block, Sample
 
 ALL = -1  # a fanout: every neighbour
+
+
+class Role(NamedTuple):
+    """Some nodes, and what is folded into them.
+
+    Attributes:
+      nodes: distinct ids per node type.
+      relations: whose edges are drawn, for the nodes of their target types.
+      selves: whether the nodes' own embeddings are among the sources.
+    """
+
+    nodes: Mapping[str, np.ndarray]
+    relations: Sequence[Relation]
+    selves: bool = True
 
 
 class Sampler:
@@ -47,31 +62,61 @@ class Sampler:
         blocks: list[Block] = []
         rows: list[dict[str, int]] = []
         for hop, fanout in enumerate(fanouts, start=1):
-            outermost = hop == len(fanouts)
-            in_place = self.in_place if outermost else frozenset()
-            reached = {t: [self._number(t, ids)[1]] for t, ids in frontier.items() if t not in in_place}
-            drawn = {}
-            for relation in self.graph.schema.relations:
-                if relation.target in frontier:
-                    key = draw.key(*stream, hop, relation.key)
-                    indptr, indices = self._draw(relation, frontier[relation.target], fanout, key)
-                    if relation.source not in in_place:
-                        known = reached.setdefault(relation.source, [])
-                        indices, fresh = self._number(relation.source, indices, sum(map(len, known)))
-                        known.append(fresh)
-                    drawn[relation] = (indptr, indices)
-            below = {node_type: np.concatenate(parts) for node_type, parts in reached.items()}
-            adjacency = {}
-            for relation, edges in drawn.items():
-                flows = gradients and (not outermost or relation.source in self.learnable)
-                adjacency[relation.key] = group(*edges, len(below[relation.source]) if flows else None)
-            itself = {t: ids if t in in_place else np.arange(len(ids), dtype=np.int32) for t, ids in frontier.items()}
-            blocks.insert(0, Block(adjacency, itself))
-            for node_type, ids in below.items():
-                _forget(self._row[node_type], ids)
-            rows.insert(0, {node_type: len(ids) for node_type, ids in below.items()})
-            frontier = below
+            role = Role(frontier, self.graph.schema.relations)
+            (block,), frontier = self.hop((role,), fanout, (*stream, hop), hop == len(fanouts), gradients)
+            blocks.insert(0, block)
+            rows.insert(0, {node_type: len(ids) for node_type, ids in frontier.items()})
         return Sample(tuple(blocks), frontier, tuple(rows))
+
+    def hop(
+        self, roles: Sequence[Role], fanout: int, stream: tuple, outermost: bool, gradients: bool = True
+    ) -> tuple[list[Block], dict[str, np.ndarray]]:
+        """Draw one hop.
+
+        Args:
+          roles: nodes and what is drawn for them; their sources are numbered together.
+          fanout: neighbours per node and relation; `ALL` takes every one.
+          stream: what the draw is for, such as `(seed, epoch, step, hop)`.
+          outermost: whether the sources' features are read, rather than their embeddings.
+          gradients: as in `sample`.
+
+        Returns:
+          `(a block per role, the source ids per node type)`; of types that are read in place there are no ids.
+        """
+        in_place = self.in_place if outermost else frozenset()
+        reached: dict[str, list[np.ndarray]] = {}
+
+        def number(node_type: str, ids: np.ndarray) -> np.ndarray:
+            if node_type in in_place:
+                return ids
+            known = reached.setdefault(node_type, [])
+            rows, fresh = self._number(node_type, ids, sum(map(len, known)))
+            known.append(fresh)
+            return rows
+
+        selves = [{t: number(t, ids) for t, ids in role.nodes.items()} if role.selves else {} for role in roles]
+        drawn: list[dict[Relation, tuple[np.ndarray, np.ndarray]]] = []
+        for role in roles:
+            drawn.append({})
+            for relation in role.relations:
+                if relation.target in role.nodes:
+                    key = draw.key(*stream, relation.key)
+                    indptr, indices = self._draw(relation, role.nodes[relation.target], fanout, key)
+                    drawn[-1][relation] = indptr, number(relation.source, indices)
+        below = {node_type: np.concatenate(parts) for node_type, parts in reached.items()}
+
+        def turned(relation: Relation, edges) -> Adjacency:
+            flows = gradients and (not outermost or relation.source in self.learnable)
+            return group(*edges, len(below[relation.source]) if flows else None)
+
+        blocks = [Block({r.key: turned(r, e) for r, e in edges.items()}, own) for edges, own in zip(drawn, selves)]
+        for node_type, ids in below.items():
+            _forget(self._row[node_type], ids)
+        return blocks, below
+
+    def everyone(self, relation: Relation, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All edges into some targets: int32 `(indptr, source ids)`."""
+        return self._draw(relation, np.ascontiguousarray(targets, np.int32), ALL, np.uint64(0))
 
     def _draw(self, relation: Relation, targets: np.ndarray, fanout: int, key: np.uint64):
         csc, sources = self.graph.relations[relation], self.graph.schema.nodes[relation.source]

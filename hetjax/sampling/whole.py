@@ -4,7 +4,8 @@ import numpy as np
 
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph, check_csc
-from hetjax.sampling.blocks import MOST_EDGES, Block
+from hetjax.graph.schema import Relation
+from hetjax.sampling.blocks import MOST_EDGES, Adjacency, Block
 from hetjax.sampling.sampler import group
 
 
@@ -14,19 +15,9 @@ def whole_graph(graph: HetGraph, layers: int) -> tuple[Block, ...]:
     Raises:
       InputError: a pointer or id that is out of range (a store on disk is not trusted), or more edges than int32 counts.
     """
-    schema, adjacency = graph.schema, {}
+    schema = graph.schema
     needed = schema.layer_types(layers)
-    for relation in schema.relations:
-        csc = graph.relations[relation]
-        if csc.edges > MOST_EDGES:
-            raise InputError(
-                f"relation {relation} has {csc.edges} edges, over {MOST_EDGES}: train it with sampling.mode minibatch"
-            )
-        if relation.target in needed[1]:
-            check_csc(csc, relation, schema)
-            adjacency[relation] = group(
-                csc.indptr.astype(np.int32), csc.indices.astype(np.int32), schema.nodes[relation.source]
-            )
+    adjacency = {r: whole_relation(graph, r) for r in schema.relations if r.target in needed[1]}
     return tuple(
         Block(
             {relation.key: edges for relation, edges in adjacency.items() if relation.target in types},
@@ -34,3 +25,19 @@ def whole_graph(graph: HetGraph, layers: int) -> tuple[Block, ...]:
         )
         for types in needed[1:]
     )
+
+
+def whole_relation(graph: HetGraph, relation: Relation) -> Adjacency:
+    """All edges of a relation, grouped both ways.
+
+    Raises:
+      InputError: as `whole_graph`.
+    """
+    csc = graph.relations[relation]
+    if csc.edges > MOST_EDGES:
+        raise InputError(
+            f"relation {relation} has {csc.edges} edges, over {MOST_EDGES}: train it with sampling.mode minibatch"
+        )
+    check_csc(csc, relation, graph.schema)
+    sources = graph.schema.nodes[relation.source]
+    return group(csc.indptr.astype(np.int32), csc.indices.astype(np.int32), sources)

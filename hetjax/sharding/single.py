@@ -5,10 +5,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape, Table
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.models.hgnn import Stack
 from hetjax.sampling.blocks import Adjacency, Batch, Block
 
@@ -93,15 +95,49 @@ class Trainer(NamedTuple):
         loss, gradients = self.gradients(state, static, batch, dropout)
         if self.clip:
             gradients, _ = optax.clip_by_global_norm(self.clip).update(gradients, optax.EmptyState())
-        weights, rows = gradients
+        return self.update(state, *gradients, batch.inputs), loss
+
+    def update(self, state: TrainState, weights, rows, ids: Mapping[str, jax.Array]) -> TrainState:
+        """The state after an update.
+
+        Args:
+          weights: the gradient of `state.params`.
+          rows: of every table the gradient of the rows that its `ids` name; of all rows where it has none.
+          ids: int32 `[rows]`, distinct; those out of range are ignored.
+        """
         updates, optimizer = self.optimizer.update(weights, state.optimizer, state.params)
         params = optax.apply_updates(state.params, updates)
         adam = self.adam.at(state.step)
-        learned = {
-            name: tables.update(table, batch.inputs.get(name), rows[name], adam)
-            for name, table in state.tables.items()
-        }
-        return TrainState(state.step + 1, params, optimizer, learned), loss
+        learned = {t: tables.update(table, ids.get(t), rows[t], adam) for t, table in state.tables.items()}
+        return TrainState(state.step + 1, params, optimizer, learned)
+
+
+class OneDevice:
+    """Training on the first device.
+
+    Args:
+      trainer: what a step needs.
+      graph: whose features are read.
+      seed: of weights and dropout.
+    """
+
+    def __init__(self, trainer: Trainer, graph: HetGraph, seed: int):
+        self.trainer, self.seed = trainer, np.int32(seed)
+        read = [name for name in trainer.widths if name in graph.features]
+        self.static = {name: jax.device_put(graph.features[name]) for name in read}
+        self.compiled = jax.jit(trainer.step, donate_argnums=0)
+
+    def place(self, state: TrainState) -> TrainState:
+        """A state on the first device, as this trains it."""
+        return state
+
+    def whole(self, state: TrainState) -> TrainState:
+        """The inverse of `place`."""
+        return state
+
+    def step(self, state: TrainState, batch: Batch) -> tuple[TrainState, jax.Array]:
+        """One update; the state given is used up."""
+        return self.compiled(state, self.static, batch, self.seed)
 
 
 def cross_entropy(logits: jax.Array, labels: jax.Array, smoothing: float = 0.0) -> jax.Array:

@@ -1,0 +1,155 @@
+"""What one partition samples: for the seeds the relations that it owns, for the nodes below them all that they need.
+
+Seeds and inner nodes are different roles, with a block each in every layer. An inner node has all of its relations in
+the partition, so its embeddings are complete; a seed has only those that the partition owns, so its carriers are
+partial. A node that is both keeps both: the draw is a function of the node, so both draw the same neighbours.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
+from hetjax.partition.metatree import Program
+from hetjax.sampling.blocks import NO_NODE, Block, Plan, edges_of, pad, pad_adjacency, rows_of
+from hetjax.sampling.sampler import Role, Sampler, group
+from hetjax.sampling.whole import whole_relation
+
+
+class Roles(NamedTuple):
+    """What one layer of a partition folds; both read the same source rows.
+
+    Attributes:
+      seeds: into the seeds; `itself` says where their own rows are, and is empty where the partition's sources do not
+        have them: then they are known from the exchange, or nothing looks at them.
+      inner: into all other nodes.
+    """
+
+    seeds: Block
+    inner: Block
+
+
+class Local(NamedTuple):
+    """A partition's part of a batch.
+
+    Attributes:
+      blocks: one per layer, the first layer's first.
+      inputs: int32 node ids per node type whose feature rows are gathered; as in `Batch`.
+    """
+
+    blocks: tuple[Roles, ...]
+    inputs: Mapping[str, np.ndarray]
+
+
+class LocalSample(NamedTuple):
+    """A `Local` of exact sizes, and per layer and node type the number of source rows."""
+
+    blocks: tuple[Roles, ...]
+    inputs: Mapping[str, np.ndarray]
+    rows: tuple[Mapping[str, int], ...]
+
+
+class Share(NamedTuple):
+    """Which part of the model a partition computes.
+
+    Attributes:
+      program: what is folded, from the plan.
+      target: the seeds' type.
+      exchanged: whether the seeds' carriers are combined after every layer, rather than after the last alone.
+    """
+
+    program: Program
+    target: str
+    exchanged: bool
+
+    def reads_seeds(self, depth: int) -> bool:
+        """Whether the seeds' own rows are among the sources of layer `depth`.
+
+        They are where their features are, if they look at themselves; above that they come from the exchange. Without
+        an exchange only the owner of their self term reads them, in the last layer.
+        """
+        return depth == 0 if self.exchanged else bool(self.program.layers[depth].seeds.selves)
+
+
+def draw_local(sampler: Sampler, share: Share, seeds: np.ndarray, fanouts: Sequence[int], stream: tuple) -> LocalSample:
+    """Sample a partition's neighbours of `seeds`: the same that one device draws, those of its relations.
+
+    Args:
+      sampler: of the partition's graph.
+      seeds, fanouts, stream: as in `Sampler.sample`.
+    """
+    target = {share.target: np.ascontiguousarray(seeds, np.int32)}
+    inner: dict[str, np.ndarray] = {}
+    blocks: list[Roles] = []
+    rows: list[dict[str, int]] = []
+    for hop, fanout in enumerate(fanouts, start=1):
+        depth = len(fanouts) - hop
+        layer = share.program.layers[depth]
+        roles = (
+            Role(target, layer.seeds.relations, share.reads_seeds(depth)),
+            Role(inner, layer.inner.relations),
+        )
+        made, inner = sampler.hop(roles, fanout, (*stream, hop), depth == 0)
+        blocks.insert(0, Roles(*made))
+        rows.insert(0, {node_type: len(ids) for node_type, ids in inner.items()})
+    return LocalSample(tuple(blocks), inner, tuple(rows))
+
+
+def whole_local(sampler: Sampler, share: Share, seeds: np.ndarray) -> LocalSample:
+    """All edges that a partition folds for `seeds`; inner nodes are all of their types, each the row of its id."""
+    graph, program = sampler.graph, share.program
+    adjacency = {r: whole_relation(graph, r) for layer in program.layers for r in layer.inner.relations}
+    blocks, rows = [], []
+    for depth, layer in enumerate(program.layers):
+        edges = {r: sampler.everyone(r, seeds) for r in layer.seeds.relations}
+        folded = {r.key: group(*found, graph.schema.nodes[r.source]) for r, found in edges.items()}
+        own = {share.target: seeds.astype(np.int32)} if share.reads_seeds(depth) else {}
+        inner = Block({r.key: adjacency[r] for r in layer.inner.relations}, {t: None for t in program.types[depth + 1]})
+        blocks.append(Roles(Block(folded, own), inner))
+        rows.append({t: graph.schema.nodes[t] for t in (program.types[depth] if depth else program.reads)})
+    return LocalSample(tuple(blocks), {}, tuple(rows))
+
+
+def measure_local(use: str, sample: LocalSample, graph: HetGraph) -> Iterator[tuple[str, int, int]]:
+    """As `blocks.measure`, of a partition's sample."""
+    for depth, (roles, rows) in enumerate(zip(sample.blocks, sample.rows)):
+        for node_type, size in rows.items():
+            yield rows_of(use, depth, node_type), size, graph.schema.nodes[node_type]
+        for role, block in zip(Roles._fields, roles):
+            for relation in _relations(block, graph):
+                size = len(block.adjacency[relation.key].indices)
+                yield edges_of(f"{use}/{role}", depth, relation), size, graph.relations[relation].edges
+
+
+def pad_local(plan: Plan, use: str, sample: LocalSample, seeds: Mapping[str, int], graph: HetGraph) -> Local:
+    """Pad a sample to the plan's capacities, which must hold it.
+
+    Args:
+      seeds: the capacity of the seeds, by their type.
+    """
+    blocks, inner = [], {}
+    for depth in reversed(range(len(sample.blocks))):
+        sources = {t: plan.capacities[rows_of(use, depth, t)] for t in sample.rows[depth]}
+        roles = []
+        for role, block, targets in zip(Roles._fields, sample.blocks[depth], (seeds, inner)):
+            edges = {r: plan.capacities[edges_of(f"{use}/{role}", depth, r)] for r in _relations(block, graph)}
+            roles.append(_pad_block(block, targets, sources, edges))
+        blocks.insert(0, Roles(*roles))
+        inner = sources
+    return Local(tuple(blocks), {t: pad(ids, inner[t], NO_NODE) for t, ids in sample.inputs.items()})
+
+
+def _pad_block(block: Block, targets, sources, edges: Mapping[Relation, int]) -> Block:
+    adjacency = {
+        r.key: pad_adjacency(block.adjacency[r.key], targets[r.target], sources.get(r.source, 0), count)
+        for r, count in edges.items()
+    }
+    return Block(
+        adjacency, {t: None if ids is None else pad(ids, targets[t], NO_NODE) for t, ids in block.itself.items()}
+    )
+
+
+def _relations(block: Block, graph: HetGraph) -> list[Relation]:
+    return [relation for relation in graph.schema.relations if relation.key in block.adjacency]

@@ -1,0 +1,228 @@
+"""The programs of a RAF step: local ones, of a partition on its row of the mesh, and those of all partitions together.
+
+A local program returns the carriers of the seeds and the way back (a `jax.vjp`, which is a pytree). The programs of the
+mesh combine carriers; the last also finishes, takes the loss and its gradient.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from hetjax.cache import tables
+from hetjax.models.hgnn import Stack
+from hetjax.sampling.blocks import Adjacency, Block
+from hetjax.sampling.local import Local, Roles, Share
+from hetjax.sharding.combine import combine
+from hetjax.sharding.mesh import BOTH, DATA, RELATION
+from hetjax.sharding.single import Trainer, cross_entropy
+
+SEEDS = P(RELATION, DATA)  # of arrays [partitions, seeds, ...]; a partition's own are [1, seeds, ...]
+SHARE = P(None, DATA)
+
+
+class Outcome(NamedTuple):
+    """What a pass leaves.
+
+    Attributes:
+      carrier: of the seeds, partial.
+      x: embeddings of the inner nodes, per node type.
+      own: the seeds' embeddings that the pass folded with; None where nothing looks at them.
+    """
+
+    carrier: Any
+    x: Mapping[str, jax.Array]
+    own: jax.Array | None
+
+
+def passes(share: Share) -> list[tuple[int, ...]]:
+    """The layers of each pass: all in one, or one in each where carriers are exchanged after every layer."""
+    depths = range(len(share.program.layers))
+    return [(depth,) for depth in depths] if share.exchanged else [tuple(depths)]
+
+
+def run(model: Stack, share: Share, depths: tuple[int, ...], blocks: Sequence[Roles], x, own, total) -> Outcome:
+    """One pass of a partition; a method of the model, to be given to `model.apply`.
+
+    Args:
+      depths: the layers of the pass.
+      blocks: of every layer.
+      x: embeddings of the inner nodes below the pass; the features for the first.
+      own, total: of the pass before, the latter combined; None for the first.
+    """
+    if depths[0]:
+        own = model.layers[depths[0] - 1].finish(share.target, total, own, False)
+    else:
+        x = model.enter(x)
+    for depth in depths[:-1]:
+        x = model.layers[depth](blocks[depth].inner, x)
+    layer, folds, top = model.layers[depths[-1]], share.program.layers[depths[-1]].seeds, blocks[depths[-1]]
+    own = layer.own(top.seeds, x).get(share.target, own)
+    carrier = layer.carriers(top.seeds, x, {share.target: own}, folds.selves)[share.target]
+    return Outcome(carrier, layer(top.inner, x), own if share.exchanged else None)
+
+
+class LocalPrograms:
+    """The programs of one partition, on its row of the mesh; replicas run them alike on their shares of the seeds."""
+
+    def __init__(self, model: Stack, share: Share, mesh: Mesh):
+        self.model, self.share, self.mesh = model, share, mesh
+        self.forward, self.pull = jax.jit(self._forward, static_argnums=0), jax.jit(self._pull, static_argnums=0)
+
+    def _forward(self, number: int, params, rows, static, local: Local, x, own, total):
+        """Pass `number`; returns its outcome, with carriers `[1, seeds, ...]`, and the way back.
+
+        Args:
+          rows: per learnable type the whole table's rows.
+          static: per static type the whole feature matrix.
+          x, own, total: as in `run`.
+        """
+        depths = passes(self.share)[number]
+        every = self._map(self._read, (P(), P(DATA)), P(DATA))
+        learned = {t: every(m, local.inputs[t]) if t in local.inputs else m for t, m in rows.items()}
+        kinds = {t: P(DATA) if t in local.inputs else P() for t in rows}
+
+        def one(params, learned, x, own, total, static, local):
+            if not number:
+                x = {t: tables.read(matrix, local.inputs.get(t)) for t, matrix in static.items()} | learned
+            total = jax.tree.map(lambda leaf: leaf[0], total)
+            made = self.model.apply(params, self.share, depths, local.blocks, x, own, total, method=run)
+            return made._replace(carrier=jax.tree.map(lambda leaf: leaf[None], made.carrier))
+
+        specs = (P(), kinds, P(DATA), P(DATA), SHARE, P(), P(DATA))
+        mapped = self._map(one, specs, Outcome(SHARE, P(DATA), P(DATA)))
+        return jax.vjp(lambda *wanted: mapped(*wanted, static, local), params, learned, x, own, total)
+
+    def _pull(self, gathered: frozenset[str], back, outcome: Outcome, so_far):
+        """Gradients through a pass.
+
+        Args:
+          gathered: the learnable types of which rows were read, rather than the whole table.
+          back: from `forward`.
+          outcome: the gradient of its outcome.
+          so_far: the gradient of the weights by later passes, or None.
+
+        Returns:
+          `(weights, learned rows, x, own, total)`: the gradient of each, summed over replicas where they share it.
+        """
+        weights, learned, x, own, total = back(outcome)
+        weights = weights if so_far is None else jax.tree.map(jnp.add, so_far, weights)
+        kinds = {t: P(DATA) if t in gathered else P() for t in learned}
+        learned = {t: self._keep(leaf, kinds[t]) for t, leaf in learned.items()}
+        return (
+            self._keep(weights, P()),
+            learned,
+            self._keep(x, P(DATA)),
+            self._keep(own, P(DATA)),
+            self._keep(total, SHARE),
+        )
+
+    def _keep(self, tree, spec: P):
+        """Gradients sharded as what they are of; XLA would choose for those that are zero."""
+        return jax.lax.with_sharding_constraint(tree, NamedSharding(self.mesh, spec)) if jax.tree.leaves(tree) else tree
+
+    def _map(self, function, given, made):
+        return jax.shard_map(function, mesh=self.mesh, in_specs=given, out_specs=made, check_vma=False)
+
+    @staticmethod
+    def _read(matrix, ids):
+        return tables.read(matrix, ids)
+
+
+class MeshPrograms:
+    """The programs that all partitions run together, in the same order."""
+
+    def __init__(self, trainer: Trainer, mesh: Mesh):
+        self.trainer, self.mesh = trainer, mesh
+        layers = trainer.model.layers
+        self.combined = [jax.jit(functools.partial(self._combine, layer.monoid)) for layer in layers]
+        self.spread, self.conclude = jax.jit(self._spread), jax.jit(self._conclude)
+
+    def _map(self, function, given, made):
+        return jax.shard_map(function, mesh=self.mesh, in_specs=given, out_specs=made, check_vma=False)
+
+    def _combine(self, monoid, carriers):
+        """The totals of carriers, both `[partitions, seeds, ...]`, and the way back."""
+
+        def one(carrier):
+            return jax.tree.map(
+                lambda leaf: leaf[None], jax.vjp(lambda c: combine(monoid, c, RELATION), _only(carrier))
+            )
+
+        return self._map(one, (SEEDS,), (SEEDS, P(BOTH)))(carriers)
+
+    def _spread(self, back, totals):
+        """The gradient of carriers from that of totals, to which every partition adds what it made of them."""
+
+        def one(back, total):
+            gradient = jax.lax.psum(_only(total), RELATION)
+            return jax.tree.map(lambda leaf: leaf[None], *_only(back)(gradient))
+
+        return self._map(one, (P(BOTH), SEEDS), SEEDS)(back, totals)
+
+    def _conclude(self, params, carriers, own, labels, weights):
+        """The loss, and its gradients.
+
+        Args:
+          params: the weights that this reads, alike everywhere.
+          carriers: `[partitions, seeds, ...]` of the last layer.
+          own: `[seeds, width]`, the embeddings below it, alike in all partitions; or None.
+          labels, weights: of all seeds, sharded over `data`.
+
+        Returns:
+          `(loss, gradient of params, gradient of carriers, gradient of own)`; the first two summed over replicas and
+          alike everywhere; of the last each partition has an equal share, as it is summed over them later.
+        """
+        last, smoothing = self.trainer.model.layers[-1], self.trainer.label_smoothing
+
+        def share(params, carrier, own, labels, weights):
+            total = combine(last.monoid, carrier, RELATION)
+            logits = self.trainer.model.apply(params, total, own, method="conclude")
+            losses = jnp.where(weights > 0, cross_entropy(logits, labels, smoothing), 0)
+            return jnp.sum(losses) / jax.lax.psum(jnp.sum(weights), DATA)
+
+        def one(params, carriers, own, labels, weights):
+            given = params, _only(carriers), own, labels, weights
+            loss, (head, carrier, own) = jax.value_and_grad(share, (0, 1, 2))(*given)
+            loss, head = jax.lax.psum((loss, head), DATA)
+            own = jax.tree.map(lambda leaf: leaf / self.mesh.shape[RELATION], own)
+            return loss, head, jax.tree.map(lambda leaf: leaf[None], carrier), own
+
+        given = (P(), SEEDS, P(DATA), P(DATA), P(DATA))
+        return self._map(one, given, (P(), P(), SEEDS, P(DATA)))(params, carriers, own, labels, weights)
+
+
+def _only(tree):
+    """Of arrays `[1, ...]` what they hold."""
+    return jax.tree.map(lambda leaf: leaf[0], tree)
+
+
+def weights_of(model: Stack, share: Share, features: Mapping[str, int]) -> tuple[Any, Any]:
+    """The weights that a partition's passes read, and those that the conclusion does, each as a tree of shapes.
+
+    Found by tracing both on a graph of one node per type and one edge per relation.
+    """
+
+    def everything(model):
+        outcome = Outcome(None, {t: jnp.zeros((1, width)) for t, width in features.items()}, None)
+        for depths in passes(share):
+            outcome = run(model, share, depths, blocks, outcome.x, outcome.own, outcome.carrier)
+        return outcome
+
+    blocks, key = _smallest_blocks(share), jax.random.key(0)
+    outcome, local = jax.eval_shape(lambda: model.init_with_output(key, method=everything))
+    return local, jax.eval_shape(lambda c, o: model.init(key, c, o, method="conclude"), outcome.carrier, outcome.own)
+
+
+def _smallest_blocks(share: Share) -> list[Roles]:
+    edge = Adjacency(jnp.array([0, 1], jnp.int32), jnp.zeros(1, jnp.int32))
+    blocks = []
+    for depth, layer in enumerate(share.program.layers):
+        own = {share.target: None} if share.reads_seeds(depth) else {}
+        inner = {t: None for t in share.program.types[depth + 1]}
+        blocks.append(Roles(*(Block({r.key: edge for r in fold.relations}, i) for fold, i in zip(layer, (own, inner)))))
+    return blocks

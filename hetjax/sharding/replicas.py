@@ -1,0 +1,96 @@
+"""What several partitions have a copy of: found by intersecting what they read, summed over them, updated alike."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax.traverse_util import flatten_dict, unflatten_dict
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+from hetjax.sampling.blocks import NO_NODE
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding.mesh import BOTH, RELATION
+
+Path = tuple[str, ...]  # of a weight
+Group = tuple[int, ...]  # partitions
+
+
+def owners(has: Sequence[Any]) -> dict[Any, Group]:
+    """Which partitions have each of the things that they have, in an order that is the same for all."""
+    return {one: tuple(p for p, own in enumerate(has) if one in own) for one in sorted(frozenset().union(*has))}
+
+
+def groups(found: Mapping[Any, Group]) -> dict[Group, tuple]:
+    """What is to be summed over each group of several partitions."""
+    several = sorted({group for group in found.values() if len(group) > 1})
+    return {group: tuple(one for one, parts in found.items() if parts == group) for group in several}
+
+
+def paths(tree: Any) -> frozenset[Path]:
+    """Of the weights of a tree."""
+    return frozenset(flatten_dict(tree))
+
+
+def select(tree: Any, wanted) -> Any:
+    """The weights of a tree at some paths."""
+    return unflatten_dict({path: leaf for path, leaf in flatten_dict(tree).items() if path in wanted})
+
+
+def pack(leaves: Sequence[jax.Array]) -> jax.Array:
+    """Several arrays as one, `[1, numbers]`."""
+    return jnp.concatenate([jnp.ravel(leaf) for leaf in leaves])[None]
+
+
+def unpack(packed: jax.Array, like: Sequence[jax.Array]) -> list[jax.Array]:
+    """The inverse of `pack`."""
+    ends, leaves = 0, []
+    for leaf in like:
+        leaves.append(packed[0, ends : ends + leaf.size].reshape(leaf.shape))
+        ends += leaf.size
+    return leaves
+
+
+class Sums:
+    """The sum of an array `[1, n]` of each partition of a group; each gets it."""
+
+    def __init__(self, mesh: Mesh, group: Group):
+        self.mesh = meshes.rows(mesh, group)
+        mapped = jax.shard_map(self._sum, mesh=self.mesh, in_specs=P(RELATION), out_specs=P(RELATION), check_vma=False)
+        self.run = jax.jit(mapped)
+
+    def __call__(self, trees: Sequence[jax.Array]) -> list[jax.Array]:
+        return meshes.split(self.mesh, P(RELATION), self.run(meshes.join(self.mesh, P(RELATION), trees)))
+
+    @staticmethod
+    def _sum(packed):
+        return jax.lax.psum(packed, RELATION)
+
+
+class Rows:
+    """The gradients of the rows that any device of a group read, each row once.
+
+    Args:
+      mesh: of all partitions.
+      group: those that read the type.
+      nodes: number of rows of the table.
+    """
+
+    def __init__(self, mesh: Mesh, group: Group, nodes: int):
+        self.mesh, self.nodes = meshes.rows(mesh, group), nodes
+        given = (P(BOTH), P(BOTH))
+        mapped = jax.shard_map(self._merge, mesh=self.mesh, in_specs=given, out_specs=(P(), P()), check_vma=False)
+        self.run = jax.jit(mapped)
+
+    def __call__(self, trees: Sequence[tuple[jax.Array, jax.Array]]) -> list[tuple[jax.Array, jax.Array]]:
+        """From ids `[n]` and gradients `[n, width]` of each partition ids, once each, and their sums, the same for all."""
+        return meshes.split(self.mesh, P(), self.run(*meshes.join(self.mesh, P(BOTH), trees)))
+
+    def _merge(self, ids, gradient):
+        if not len(ids):
+            return ids, gradient
+        ids, gradient = jax.lax.all_gather((ids, gradient), BOTH, tiled=True)
+        size = min(len(ids), self.nodes + 1)
+        unique, places = jnp.unique(ids, return_inverse=True, size=size, fill_value=NO_NODE)
+        return unique, jax.ops.segment_sum(gradient, places.reshape(-1), size)
