@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from tests.conftest import random_graph
 from tests.test_readers import FILES, TEST, TRAINING, TRIPLES
 
 ROOT = Path(__file__).parent.parent
+PROGRAMS = tempfile.TemporaryDirectory()  # compiled once for all the runs that are alike
 SMALL = [
     "--model.hidden",
     "8",
@@ -36,6 +38,7 @@ def call(module: str, *arguments, **environment):
     import os
 
     given = {key: value for key, value in os.environ.items() if key != "HETJAX_DATA"} | environment
+    given |= {"JAX_COMPILATION_CACHE_DIR": PROGRAMS.name, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     return subprocess.run(
         [sys.executable, "-m", module, *map(str, arguments)],
         capture_output=True,
