@@ -98,7 +98,7 @@ def draw(results: dict[str, list[dict]], file: Path) -> None:
         label = {"run": "a run", "mean": "mean", "published": "published"} if not place else {}
         axis.plot(found, [place] * len(found), "o", color="tab:blue", alpha=0.5, label=label.get("run"))
         axis.plot(statistics.mean(found), place, "|", color="tab:blue", ms=18, mew=2, label=label.get("mean"))
-        axis.plot(published, place, "|", color="black", ms=18, mew=1.5, ls=":", label=label.get("published"))
+        axis.plot(published, place, "|", color="black", ms=18, mew=1.5, label=label.get("published"))
     axis.set_yticks(range(len(results)), list(results))
     axis.invert_yaxis()
     axis.set_xlabel("test micro-F1 (%), for one label a node the accuracy")

@@ -436,7 +436,9 @@ def report(summary: dict, workdir: Workdir) -> None:
         f"took {summary['seconds']:.1f} s, peak memory {peak:.0f} MiB, {summary['compiled_programs']} compiled programs"
     )
     print(f"median milliseconds of a step: {parts}")
-    scores = f"test accuracy {_percent(summary['test_accuracy'])}, macro-F1 {_percent(summary['test_macro_f1'])}"
+    several = summary["test_micro_f1"] != summary["test_accuracy"]  # as they are where nodes have several labels
+    micro = f"micro-F1 {_percent(summary['test_micro_f1'])}, " if several else ""
+    scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
     print(f"{scores} (epoch {summary['epoch']}, {chosen})")
     print(f"written to {workdir.path}: summary.json, metrics.jsonl, curves.png, config.yaml, checkpoints/")
     if workdir.config["data"]["format"] == "synthetic":
