@@ -222,7 +222,10 @@ def test_partial_folds_combine_to_the_whole(graph):
     layer, block, params = make_layer(graph, x)
     here = layer.clone(relations=layer.relations[::2], selves=("paper", "topic"))
     there = layer.clone(relations=layer.relations[1::2], selves=("author", "venue"))
-    whole, *parts = (part.apply(params, block, x, method="carriers") for part in (layer, here, there))
+    own = {t: x[t] for t in layer.targets}
+    whole, *parts = (
+        part.apply(params, block, x, own, part.selves, method="carriers") for part in (layer, here, there)
+    )
     for node_type, expected in whole.items():
         given = [part[node_type] for part in parts if node_type in part]
         total = given[0] if len(given) == 1 else layer.monoid.combine(*given)
