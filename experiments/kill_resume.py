@@ -91,7 +91,7 @@ def run_killed(way: Way, workdir: Path, moment: float) -> str | None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
-    saved = sorted(folder.name.lstrip("0") for folder in (workdir / "checkpoints").glob("[0-9]*"))
+    saved = sorted(int(folder.name) for folder in (workdir / "checkpoints").glob("[0-9]*"))
     written = (workdir / "metrics.jsonl").exists()
     finish(start(way, workdir))
     return f"step {saved[-1]}" if saved else "training" if written else "start-up"
