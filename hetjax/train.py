@@ -421,7 +421,8 @@ def make_batches(
         in_place = frozenset()  # what is changed before it is read is gathered first
     about = sampling.fanout, sampling.batch_size, seed, limit, capacities
     if plan is None:
-        return MiniBatches(Sampler(graph, in_place, learnable), *about)
+        flows = frozenset(graph.schema.nodes) if config.model.input_projection else learnable
+        return MiniBatches(Sampler(graph, in_place, flows), *about)
     return MeshBatches(graph, plan, mesh, in_place, learnable, *about)
 
 
