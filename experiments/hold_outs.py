@@ -69,7 +69,9 @@ def main() -> None:
     options = parser.parse_args()
     keys = [pair.partition("=")[0] for pair in options.vary]
     if any(key.startswith("data.") for key in keys):
-        parser.error("--vary changes the model and its training; data.* is for --set, as all combinations see one graph")
+        parser.error(
+            "--vary changes the model and its training; data.* is for --set, as all combinations see one graph"
+        )
     choices = [pair.partition("=")[2].split(",") for pair in options.vary]
     given = [f"--config={ROOT / 'examples' / options.example}.yaml", "--sampling.mode=full"]
     given += [f"--{pair}" for pair in options.set]

@@ -41,7 +41,9 @@ class Way(NamedTuple):
 
 def start(way: Way, workdir: Path) -> subprocess.Popen:
     """Start or continue the run in `workdir`."""
-    options = f"--model.name {way.model} {MODELS[way.model]} {COMMON} {MODES[way.mode]} --train.epochs {way.epochs}".split()
+    options = (
+        f"--model.name {way.model} {MODELS[way.model]} {COMMON} {MODES[way.mode]} --train.epochs {way.epochs}".split()
+    )
     command = [sys.executable, "-m", "hetjax.train", "--workdir", str(workdir), *options]
     return subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment(workdir.parent)
@@ -115,7 +117,12 @@ def kill(way: Way, folder: Path, kills: int, chance: random.Random) -> list[dict
                 wrong = differences(whole, workdir)
                 for line in wrong[:3]:
                     bar.write(f"{name} killed after {moment:.2f} s: {line}")
-                row = {"model": way.model, "mode": way.mode, "killed_after_seconds": round(moment, 2), "had_saved": saved}
+                row = {
+                    "model": way.model,
+                    "mode": way.mode,
+                    "killed_after_seconds": round(moment, 2),
+                    "had_saved": saved,
+                }
                 rows.append(row | {"differences": len(wrong)})
                 bar.update()
             shutil.rmtree(workdir)
@@ -136,7 +143,9 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20, help="random moments per model and way of training")
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS), help="models to try")
     parser.add_argument("--modes", nargs="+", choices=list(MODES), default=list(MODES), help="ways of training to try")
-    parser.add_argument("--epochs", type=int, default=20, help="of mini-batches; the whole graph is trained three times as long")
+    parser.add_argument(
+        "--epochs", type=int, default=20, help="of mini-batches; the whole graph is trained three times as long"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parent / "results" / "kill_resume.csv", help="the table to write"

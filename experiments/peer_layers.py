@@ -59,8 +59,15 @@ def gat(x, block, found, names: dict[str, str]):
     return {"b": layer.apply({"params": params}, block.adjacency[RELATIONS["x"].key], x["a"], x["b"])}
 
 
-PYG = dict(kernel_source="lin_src.weight", kernel_target="lin_dst.weight", attention_source="att_src", attention_target="att_dst")
-DGL = dict(kernel_source="fc_src.weight", kernel_target="fc_dst.weight", attention_source="attn_l", attention_target="attn_r")
+PYG = dict(
+    kernel_source="lin_src.weight",
+    kernel_target="lin_dst.weight",
+    attention_source="att_src",
+    attention_target="att_dst",
+)
+DGL = dict(
+    kernel_source="fc_src.weight", kernel_target="fc_dst.weight", attention_source="attn_l", attention_target="attn_r"
+)
 
 
 def hgt(x, block, found):
@@ -100,7 +107,11 @@ def main() -> None:
     graph = build(schema, {RELATIONS[name]: tuple(ends) for name, ends in edges.items()}, x, np.zeros(15, int), {})
     block, rows = whole_graph(graph, 2)[0], []
     with tempfile.TemporaryDirectory() as folder, jax.default_matmul_precision("highest"):
-        np.savez(Path(folder) / "in.npz", **{f"x_{t}": v for t, v in x.items()}, **{f"edges_{n}": v for n, v in edges.items()})
+        np.savez(
+            Path(folder) / "in.npz",
+            **{f"x_{t}": v for t, v in x.items()},
+            **{f"edges_{n}": v for n, v in edges.items()},
+        )
         for peer, python in (("pyg", options.pyg), ("dgl", options.dgl)):
             if not python:
                 continue

@@ -123,7 +123,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5, help="runs of every row")
     parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS), help="rows of the table")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time; more than one makes each one's seconds longer")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="runs at a time; more than one makes each one's seconds longer"
+    )
     parser.add_argument(
         "--runs", type=Path, default=ROOT / "runs" / "published_accuracy", help="where the work directories are"
     )

@@ -19,7 +19,9 @@ def load(data: Data) -> HetGraph:
     graph = _read(data)
     for name in data.without_features:
         if name not in graph.features:
-            raise InputError(f"data.without_features: type {name!r} is not among {sorted(graph.features)}, which have some")
+            raise InputError(
+                f"data.without_features: type {name!r} is not among {sorted(graph.features)}, which have some"
+            )
     kept = {name: matrix for name, matrix in graph.features.items() if name not in data.without_features}
     return replace(graph, features=kept) if data.without_features else graph
 

@@ -54,7 +54,13 @@ def make_layer(graph, x, bases=0, width=4, **options):
     targets = ("paper", "author", "venue", "topic")
     relations = tuple(relation for relation in graph.schema.relations if relation.target in targets)
     layer = RGCNLayer(
-        relations, targets, targets, {name: matrix.shape[1] for name, matrix in x.items()}, width, bases=bases, **options
+        relations,
+        targets,
+        targets,
+        {name: matrix.shape[1] for name, matrix in x.items()},
+        width,
+        bases=bases,
+        **options,
     )
     block = whole_graph(graph, 2)[0]
     params = layer.init(jax.random.key(1), block, x)
@@ -223,9 +229,7 @@ def test_partial_folds_combine_to_the_whole(graph):
     here = layer.clone(relations=layer.relations[::2], selves=("paper", "topic"))
     there = layer.clone(relations=layer.relations[1::2], selves=("author", "venue"))
     own = {t: x[t] for t in layer.targets}
-    whole, *parts = (
-        part.apply(params, block, x, own, part.selves, method="carriers") for part in (layer, here, there)
-    )
+    whole, *parts = (part.apply(params, block, x, own, part.selves, method="carriers") for part in (layer, here, there))
     for node_type, expected in whole.items():
         given = [part[node_type] for part in parts if node_type in part]
         total = given[0] if len(given) == 1 else layer.monoid.combine(*given)

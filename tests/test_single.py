@@ -54,7 +54,8 @@ MODELS = [
 
 
 @pytest.mark.parametrize(
-    ("layers", "options"), [*((depth, model) for depth in (1, 3) for model in MODELS[:3]), *((2, model) for model in MODELS)]
+    ("layers", "options"),
+    [*((depth, model) for depth in (1, 3) for model in MODELS[:3]), *((2, model) for model in MODELS)],
 )
 def test_unlimited_fanout_equals_the_whole_graph(layers, options):
     graph = random_graph(3)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hetjax.errors import InputError
 
-NOT_MODELS = {"__init__", "carriers", "hgnn", "segment"}
+NOT_MODELS = {"__init__", "carriers", "hgnn", "layer", "segment"}
 
 
 def find(name: str):

@@ -10,7 +10,7 @@ from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models import carriers
 from hetjax.models.carriers import Attention, Monoid
-from hetjax.models.hgnn import Layer
+from hetjax.models.layer import Layer
 from hetjax.models.segment import at_targets, attend, edge_dot, edge_sum, multiply_first, weighted_sum
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models.carriers import attended
-from hetjax.models.hgnn import PlainLayer
+from hetjax.models.layer import PlainLayer
 from hetjax.models.segment import at_sources, at_targets, attend, multiply_first, weighted_sum
 
 SLOPE = 0.2  # of the leaky ReLU below zero (section 2.1 of the GAT paper)

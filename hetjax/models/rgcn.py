@@ -6,7 +6,7 @@ import jax.numpy as jnp
 
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
-from hetjax.models.hgnn import PlainLayer
+from hetjax.models.layer import PlainLayer
 from hetjax.models.segment import multiply_first, neighbour_mean
 
 

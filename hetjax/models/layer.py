@@ -1,0 +1,203 @@
+"""What a model says of one layer.
+
+A layer says three things: what one relation contributes to a node (`relation`), what the node contributes itself
+(`itself`), and how the combined total becomes an embedding (`finish`). A model file defines one layer and names it `MODEL`.
+"""
+
+from collections.abc import Callable, Container, Mapping
+from dataclasses import field
+from typing import Any, ClassVar
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from hetjax.graph.schema import Relation
+from hetjax.models import carriers
+from hetjax.models.carriers import Monoid
+from hetjax.sampling.blocks import Adjacency, Block
+
+
+class Layer(nn.Module):
+    """One layer of a heterogeneous GNN.
+
+    The fields that come after `learned` are the model's options; the configuration's keys of the same names set them.
+
+    Attributes:
+      relations: the relations that it folds; a block may hold fewer.
+      selves: the node types whose nodes it folds into themselves; like a relation, one partition owns each.
+      targets: the node types that get an embedding.
+      widths: of the source embeddings, per node type.
+      features: width of the embeddings that it makes.
+      learned: per node type whose source embeddings are learnable features (there are none above the first layer) the
+        relations that read it, in the model as a whole.
+      monoid: how carriers combine, over relations and wherever they were folded.
+      self_term: whether nodes are folded into themselves; if not, `selves` is empty.
+    """
+
+    relations: tuple[Relation, ...]
+    selves: tuple[str, ...]
+    targets: tuple[str, ...]
+    widths: Mapping[str, int]
+    features: int
+    learned: Mapping[str, tuple[Relation, ...]] = field(default_factory=dict)
+    monoid: ClassVar[Monoid] = carriers.SUM
+    self_term: ClassVar[bool] = True
+
+    def relation(self, relation: Relation, adjacency: Adjacency, sources: jax.Array, targets: jax.Array, train: bool):
+        """The carriers that one relation's edges give its targets.
+
+        Args:
+          relation: which.
+          adjacency: `T` targets by `S` sources.
+          sources: what `prepare` made of the sources' `[S, width of the source type]`.
+          targets: `[T, width of the target type]`, the targets' own embeddings of the layer below; None unless the
+            layer `looks_at_target`.
+          train: apply dropout.
+        """
+        raise NotImplementedError
+
+    def prepare(self, node_type: str, sources: jax.Array) -> Any:
+        """What all relations out of a type read, from its `[S, width]`: that itself, unless they share some work."""
+        return sources
+
+    def itself(self, node_type: str, targets: jax.Array) -> Any:
+        """The carriers that nodes give themselves: a relation from every node to itself."""
+        raise NotImplementedError
+
+    def finish(self, node_type: str, carrier: Any, targets: jax.Array, train: bool) -> jax.Array:
+        """Embeddings `[T, features]`.
+
+        Args:
+          node_type: of the targets.
+          carrier: all carriers combined; None for a type that no relation leads to and that has no self term.
+          targets: `[T, width of the type]`, their own embeddings of the layer below.
+          train: apply dropout.
+        """
+        raise NotImplementedError
+
+    def total(self, carrier: Any, targets: jax.Array) -> jax.Array:
+        """What the combined carriers amount to, `[T, features]`; zeros if there are none."""
+        if carrier is None:
+            return jnp.zeros((len(targets), self.features), jnp.result_type(targets, jnp.float32))
+        return self.monoid.total(carrier)
+
+    @classmethod
+    def learnable_width(cls, node_type: str, feature_width: int, **fields) -> int:
+        """Width of the learnable features of a type that has none: `feature_width`, unless a model needs its own.
+
+        Args:
+          **fields: the first layer's.
+        """
+        return feature_width
+
+    def learnable_scale(self, node_type: str, nodes: int) -> float:
+        """Standard deviation of the entries that a type's learnable features start from: rows of unit norm by default."""
+        return self.widths[node_type] ** -0.5
+
+    def own(self, block: Block, x: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        """The targets' own embeddings of the layer below, `[T, width]` per target type of the block."""
+        return {
+            t: x[t] if rows is None else x[t].at[rows].get(mode="fill", fill_value=0)
+            for t, rows in block.itself.items()
+        }
+
+    @property
+    def looks_at_target(self) -> bool:
+        """Whether `relation` or `finish` reads a target's own embedding; what a self term reads does not count.
+
+        If so, whoever folds a relation must know its targets' embeddings of the layer below. If not, they are never
+        given: a layer that says so and reads them all the same fails at once.
+        """
+        return True
+
+    def carriers(
+        self,
+        block: Block,
+        x: Mapping[str, jax.Array],
+        own: Mapping[str, jax.Array],
+        selves: Container[str],
+        train: bool = False,
+    ) -> dict[str, Any]:
+        """Fold every relation of the block and combine, per target type that anything is folded into.
+
+        Args:
+          block: of which the adjacency alone is read.
+          x: source embeddings.
+          own: the targets' own embeddings of the layer below, `[T, width]` per type.
+          selves: the types whose targets are folded into themselves.
+          train: apply dropout.
+        """
+        sources = {t: self.prepare(t, rows) for t, rows in x.items()}
+        given = [(t, self.itself(t, own[t])) for t in self.selves if t in selves]
+        for relation in self.relations:
+            if relation.key in block.adjacency:
+                adjacency, target = block.adjacency[relation.key], relation.target
+                seen = own[target] if self.looks_at_target else None
+                given.append((target, self.relation(relation, adjacency, sources[relation.source], seen, train)))
+        total: dict[str, Any] = {}
+        for target, carrier in given:
+            total[target] = self.monoid.combine(total[target], carrier) if target in total else carrier
+        return total
+
+    def __call__(self, block: Block, x: Mapping[str, jax.Array], train: bool = False) -> dict[str, jax.Array]:
+        """Embeddings `[targets, features]` per target type of the block, from source embeddings `x`."""
+        own = self.own(block, x)
+        totals = self.carriers(block, x, own, own, train)
+        return {t: self.finish(t, totals.get(t), rows, train) for t, rows in own.items()}
+
+
+class PlainLayer(Layer):
+    """A layer that finishes as most do.
+
+    Attributes:
+      norm, dropout, residual, bias: as in `Finish`.
+      logits: whether the layer makes the logits itself.
+      activation: of every entry of the embeddings.
+    """
+
+    norm: str = "none"
+    dropout: float = 0.0
+    residual: bool = False
+    bias: bool = True
+    logits: bool = False
+    activation: ClassVar[Callable] = staticmethod(nn.relu)
+
+    def setup(self):
+        options = (self.norm, self.dropout, self.residual, self.bias, self.logits)
+        self.finishing = {t: Finish(type(self).activation, *options) for t in self.targets}
+
+    def finish(self, node_type: str, carrier: Any, targets: jax.Array, train: bool) -> jax.Array:
+        return self.finishing[node_type](self.total(carrier, targets), targets, train)
+
+
+class Finish(nn.Module):
+    """Bias or normalisation, activation, dropout and residual: how a node type's totals become embeddings.
+
+    Attributes:
+      activation: of every entry.
+      norm: `none`, or `layer`: layer normalisation with a scale and a bias per node type.
+      dropout: share of the entries that are dropped in training.
+      residual: add the node's own embedding of the layer below, where that has the same width.
+      bias: whether there is one; a normalisation has its own.
+      logits: whether these are the logits: then there is at most a bias.
+    """
+
+    activation: Callable
+    norm: str
+    dropout: float
+    residual: bool
+    bias: bool
+    logits: bool
+
+    @nn.compact
+    def __call__(self, total: jax.Array, targets: jax.Array, train: bool) -> jax.Array:
+        h = total
+        if self.norm == "layer" and not self.logits:
+            h = nn.LayerNorm()(total)
+        elif self.bias:
+            h = total + jnp.expand_dims(self.param("bias", nn.initializers.zeros_init(), total.shape[-1:]), 0)
+        if self.logits:
+            return h
+        h = nn.Dropout(self.dropout)(self.activation(h), deterministic=not train)
+        return h + targets if self.residual and targets.shape == h.shape else h
