@@ -17,12 +17,12 @@ import numpy as np
 from tqdm import tqdm
 
 from hetjax import metrics
+from hetjax.assembly import make_trainer
 from hetjax.config import Config, Data, Model, Sampling, Train, parse
 from hetjax.datasets.splits import hold_out
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
 from hetjax.sampling.loader import WholeGraph
-from hetjax.train import make_trainer
 
 ROOT = Path(__file__).parent.parent
 SECTIONS = {"data": Data, "model": Model, "sampling": Sampling, "train": Train}

@@ -4,6 +4,7 @@ import json
 import platform
 import resource
 import sys
+import time
 from importlib.metadata import version
 from pathlib import Path
 
@@ -112,3 +113,25 @@ class Records:
         """Every record so far."""
         self.stream.seek(0)
         return [json.loads(line) for line in self.stream]
+
+
+class Clock:
+    """Where the time of a step goes."""
+
+    def __init__(self):
+        self.laps: dict[str, list[float]] = {}
+
+    def start(self) -> None:
+        self.last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.note(name, now - self.last)
+        self.last = now
+
+    def note(self, name: str, seconds: float) -> None:
+        self.laps.setdefault(name, []).append(seconds)
+
+    def medians(self) -> dict[str, float]:
+        """Median milliseconds of each part."""
+        return {name: round(1000 * float(np.median(laps)), 2) for name, laps in self.laps.items()}

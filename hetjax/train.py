@@ -8,32 +8,25 @@ import json
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
-import optax
 from tqdm import tqdm
 
 from hetjax import metrics, models
-from hetjax.cache.tables import RowAdam, Shape
+from hetjax.assembly import make_batches, make_engine, make_plan, make_trainer, relations_of
 from hetjax.checkpoint import Checkpoint, Checkpoints, parameters
 from hetjax.config import Config, Data, Mesh, Model, Sampling, Train, as_dict, parse, run_command
 from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
-from hetjax.models import hgnn
-from hetjax.partition import Plan, Workload, partition, save
-from hetjax.sampling.loader import MiniBatches, WholeGraph, steps_per_epoch
-from hetjax.sampling.sampler import ALL, Sampler
+from hetjax.partition import Plan, save
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.feed import MeshBatches, MeshWholeGraph
-from hetjax.sharding.raf import Raf
-from hetjax.sharding.single import OneDevice, Trainer, TrainState
+from hetjax.sharding.single import TrainState
 from hetjax.workdir import Workdir, draw_curves
 
 COMPILING = 3  # epochs that may compile before the user is told
@@ -117,7 +110,7 @@ class Run:
             keep_plan(plan, workdir)
         self.state = self.engine.place(self.initial_state(found[0] if found else None))
         self.resumed_seconds, self.reported, self.compiling = self.progress.seconds, self.progress.epoch, 0
-        self.clock = Clock()
+        self.clock = metrics.Clock()
 
     def initial_state(self, checkpoint: Checkpoint | None) -> TrainState:
         """The run's own newest checkpoint that is whole, or else a state from scratch."""
@@ -277,153 +270,10 @@ def digest(graph: HetGraph) -> str:
     return made.hexdigest()
 
 
-class Clock:
-    """Where the time of a step goes."""
-
-    def __init__(self):
-        self.laps: dict[str, list[float]] = {}
-
-    def start(self) -> None:
-        self.last = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.note(name, now - self.last)
-        self.last = now
-
-    def note(self, name: str, seconds: float) -> None:
-        self.laps.setdefault(name, []).append(seconds)
-
-    def medians(self) -> dict[str, float]:
-        """Median milliseconds of each part."""
-        return {name: round(1000 * float(np.median(laps)), 2) for name, laps in self.laps.items()}
-
-
-def make_trainer(graph: HetGraph, config: Config) -> Trainer:
-    """Model and optimizers for a graph."""
-    model, options, schema = config.model, config.train, graph.schema
-    features = {name: matrix.shape[1] for name, matrix in graph.features.items()}
-    network = hgnn.build(models.find(model.name), schema, features, **model_options(model))
-    learnable = {
-        name: Shape(schema.nodes[name], width, network.learnable_scale(name, schema.nodes[name]))
-        for name, width in network.widths.items()
-        if name not in features
-    }
-    rate, feature_rate = options.learning_rate, options.feature_learning_rate
-    steps = make_steps(graph, config)
-    adam = RowAdam(
-        schedule(rate if feature_rate is None else feature_rate, options, steps), weight_decay=options.weight_decay
-    )
-    optimizer = optax.flatten(optax.adamw(schedule(rate, options, steps), weight_decay=options.weight_decay))
-    return Trainer(
-        network,
-        optimizer,
-        adam,
-        network.widths,
-        learnable,
-        options.l2,
-        options.label_smoothing,
-        options.gradient_clip,
-    )
-
-
-def make_steps(graph: HetGraph, config: Config) -> int:
-    """Steps of an epoch."""
-    sampling = config.sampling
-    if sampling.mode == "full":
-        return 1
-    return steps_per_epoch(len(graph.splits["train"]), sampling.batch_size, config.train.steps_per_epoch)
-
-
-def schedule(rate: float, options: Train, steps: int) -> optax.ScalarOrSchedule:
-    """The learning rate by training step, for epochs of `steps` steps."""
-    if options.schedule == "cosine":
-        return optax.cosine_decay_schedule(rate, options.epochs * steps)
-    if options.schedule == "step":
-        return optax.exponential_decay(rate, options.schedule_epochs * steps, options.schedule_factor, staircase=True)
-    return rate
-
-
-def relations_of(model: type[hgnn.Layer] | hgnn.HGNN, graph: HetGraph) -> HetGraph:
-    """The graph with the relations that a model folds."""
-    chosen = model.relations if isinstance(model, hgnn.HGNN) else None
-    return graph if chosen is None else graph.only(chosen)
-
-
-def model_options(model: Model) -> dict[str, Any]:
-    """The configuration's keys that the model has.
-
-    Raises:
-      InputError: a key is set that it does not have.
-    """
-    always = {"hidden", "layers", "feature_width", "head", "input_dropout", "input_projection"}
-    known = always | hgnn.takes(models.find(model.name))
-    for key in fields(Model):
-        value = getattr(model, key.name)
-        if key.name not in known | {"name"} and value != key.default:
-            raise InputError(f"model.{key.name} is {value}, and model {model.name} has no such option")
-    return {key.name: getattr(model, key.name) for key in fields(Model) if key.name in known}
-
-
 def on_device(abstract: TrainState) -> TrainState:
     """Abstract arrays that say where they are to live: on the first device."""
     place = jax.sharding.SingleDeviceSharding(jax.devices()[0])
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), abstract)
-
-
-def make_plan(graph: HetGraph, config: Config) -> Plan:
-    """Which partition folds which relations, for a mesh.
-
-    Raises:
-      InputError: the mesh has more partitions, or more replicas, than can be used.
-    """
-    sampling, model, mesh = config.sampling, config.model, config.mesh
-    layers = make_trainer(graph, config).model.layers
-    self_term, looks = any(layer.selves for layer in layers), any(layer.looks_at_target for layer in layers)
-    seeds = len(graph.splits["train"])
-    size, fanout = (seeds, (ALL,)) if sampling.mode == "full" else (min(sampling.batch_size, seeds), sampling.fanout)
-    roots = sum(relation.target == graph.schema.target for relation in graph.schema.relations) + self_term
-    for name, count, most, what in (
-        ("relation", mesh.relation, roots, "relations into the target type, its self term included"),
-        ("data", mesh.data, size, "seeds of a step"),
-    ):
-        if count > most:
-            raise InputError(f"mesh.{name} is {count}, and there are {most} {what}, to divide")
-    return partition(
-        graph,
-        mesh.devices,
-        hops=model.layers,
-        self_term=self_term,
-        # Seeds not folded into themselves are read all the same: Adam on the rows read would see the difference.
-        exchange="every" if looks or not self_term else "last",
-        data=mesh.data,
-        workload=Workload(size, tuple(fanout), model.hidden, model.feature_width),
-    )
-
-
-def make_engine(trainer: Trainer, graph: HetGraph, config: Config, plan: Plan | None) -> OneDevice | Raf:
-    """What trains: one device, or with a plan the mesh that it is for."""
-    if plan is None:
-        return OneDevice(trainer, graph, config.train.seed)
-    mesh = meshes.make(config.mesh.relation, config.mesh.data)
-    return Raf(trainer, graph, plan, mesh, config.sampling.mode == "full")
-
-
-def make_batches(
-    graph: HetGraph, config: Config, learnable: frozenset[str], capacities: Mapping[str, int], plan=None, mesh=None
-):
-    """The batches of every epoch, in the way that the configuration asks for; with a plan, for its mesh of devices."""
-    sampling, seed, limit = config.sampling, config.train.seed, config.train.steps_per_epoch
-    if sampling.mode == "full":
-        return WholeGraph(graph, config.model.layers) if plan is None else MeshWholeGraph(graph, plan, mesh)
-    in_place = frozenset(name for name, matrix in graph.features.items() if matrix.dtype == np.float32)
-    if config.model.input_projection or config.model.input_dropout:
-        in_place = frozenset()  # what is changed before it is read is gathered first
-    about = sampling.fanout, sampling.batch_size, seed, limit, capacities
-    if plan is None:
-        flows = frozenset(graph.schema.nodes) if config.model.input_projection else learnable
-        return MiniBatches(Sampler(graph, in_place, flows), *about)
-    return MeshBatches(graph, plan, mesh, in_place, learnable, *about)
 
 
 def report(summary: dict, workdir: Workdir) -> None:

@@ -12,11 +12,11 @@ import numpy as np
 from flax.traverse_util import flatten_dict
 
 import hetjax
+from hetjax.assembly import make_batches, make_engine, make_plan, make_trainer
 from hetjax.config import Config, Mesh, Model, Sampling, Train
 from hetjax.datasets import synthetic
 from hetjax.models.segment import neighbour_sum
 from hetjax.sampling.blocks import NO_NODE
-from hetjax.train import make_batches, make_engine, make_plan, make_trainer
 from tests.conftest import random_graph
 
 

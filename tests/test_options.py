@@ -6,13 +6,13 @@ import numpy as np
 import optax
 import pytest
 
+from hetjax.assembly import schedule
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape
 from hetjax.config import Train
 from hetjax.errors import InputError
 from hetjax.sampling.loader import WholeGraph
 from hetjax.sharding.single import cross_entropy
-from hetjax.train import schedule
 from tests.conftest import random_graph
 from tests.test_single import setting
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
+from hetjax.assembly import make_batches, make_engine, make_plan, make_trainer
 from hetjax.config import run_command
 from hetjax.errors import InputError
 from hetjax.graph import store
@@ -22,7 +23,7 @@ from hetjax.partition.metatree import Fold
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding import combine, feed, raf
 from hetjax.sharding import mesh as meshes
-from hetjax.train import main, make_batches, make_engine, make_plan, make_trainer
+from hetjax.train import main
 from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, compare, setting
 from tests.test_command_line import SMALL, train

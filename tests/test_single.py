@@ -10,6 +10,7 @@ import optax
 import pytest
 
 from hetjax import metrics
+from hetjax.assembly import make_batches, make_trainer
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape
 from hetjax.config import Config, Model, Sampling, Train
@@ -17,7 +18,6 @@ from hetjax.evaluate import Evaluator
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sampling.loader import MiniBatches, WholeGraph
 from hetjax.sampling.sampler import ALL, Sampler
-from hetjax.train import make_batches, make_trainer
 from tests.conftest import random_graph
 
 
