@@ -28,10 +28,10 @@ def make_trainer(graph: HetGraph, config: Config) -> Trainer:
     model, options, schema = config.model, config.train, graph.schema
     features = {name: matrix.shape[1] for name, matrix in graph.features.items()}
     network = hgnn.build(models.find(model.name), schema, features, **model_options(model))
+    learned = {name: width for name, width in network.widths.items() if name not in features}
+    rows = sum(schema.nodes[name] for name in learned)
     learnable = {
-        name: Shape(schema.nodes[name], width, network.learnable_scale(name, schema.nodes[name]))
-        for name, width in network.widths.items()
-        if name not in features
+        name: Shape(schema.nodes[name], width, network.learnable_scale(name, rows)) for name, width in learned.items()
     }
     rate, feature_rate = options.learning_rate, options.feature_learning_rate
     steps = make_steps(graph, config)

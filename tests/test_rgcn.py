@@ -174,7 +174,7 @@ def test_bases_are_shared_by_relations_of_one_width(graph):
     assert "kernel" not in tree["mean_paper--cites--paper"] and tree["mean_paper--cites--paper"][
         "coefficients"
     ].shape == (2,)
-    assert isinstance(RelationMean(4, Bases(2, 4)).bases, Bases)
+    assert isinstance(RelationMean(4, Bases(2, 4, 3)).bases, Bases)
 
 
 def test_self_terms_may_share_the_bases_and_biases_may_be_absent(graph):

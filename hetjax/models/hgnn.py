@@ -139,7 +139,7 @@ class Stack(nn.Module):
         return self.head(h) if self.linear_head else h
 
     def learnable_scale(self, node_type: str, nodes: int) -> float:
-        """Standard deviation of the entries that a type's learnable features start from."""
+        """Standard deviation of the entries that a type's learnable features start from, as in `Layer`."""
         if self.input_projection:
             return self.widths[node_type] ** -0.5
         return self.layers[0].learnable_scale(node_type, nodes)

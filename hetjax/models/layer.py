@@ -92,7 +92,12 @@ class Layer(nn.Module):
         return feature_width
 
     def learnable_scale(self, node_type: str, nodes: int) -> float:
-        """Standard deviation of the entries that a type's learnable features start from: rows of unit norm by default."""
+        """Standard deviation of the entries that a type's learnable features start from: rows of unit norm by default.
+
+        Args:
+          node_type: which.
+          nodes: of all types that have learnable features.
+        """
         return self.widths[node_type] ** -0.5
 
     def own(self, block: Block, x: Mapping[str, jax.Array]) -> dict[str, jax.Array]:

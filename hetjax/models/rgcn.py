@@ -1,5 +1,7 @@
 """R-GCN (Schlichtkrull et al., Modeling Relational Data with Graph Convolutional Networks, ESWC 2018)."""
 
+from collections import Counter
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -11,10 +13,16 @@ from hetjax.models.segment import multiply_first, neighbour_mean
 
 
 class Bases(nn.Module):
-    """The matrices that relations of one source width share, `[bases, width, features]` (equation 3)."""
+    """The matrices that relations of one source width share, `[bases, width, features]` (equation 3).
+
+    Attributes:
+      count, features: as in the shape.
+      users: number of relations and self terms that share them.
+    """
 
     count: int
     features: int
+    users: int
 
     @nn.compact
     def __call__(self, width: int) -> jax.Array:
@@ -60,22 +68,28 @@ def matrix(module: nn.Module, width: int, features: int, bases: Bases | None) ->
     """A module's `[width, features]`: a combination of the bases (equation 3), or without any a matrix of its own."""
     if bases is None:
         return module.param("kernel", nn.initializers.glorot_uniform(), (width, features))
-    return jnp.einsum("b,bio->io", coefficients(module, bases.count), bases(width))
+    return jnp.einsum("b,bio->io", coefficients(module, bases.count, bases.users), bases(width))
 
 
-def coefficients(module: nn.Module, bases: int) -> jax.Array:
-    """`a_rb` of equation 3, `[bases]`."""
-    return module.param("coefficients", nn.initializers.normal(bases**-0.5), (bases,))
+def coefficients(module: nn.Module, bases: int, users: int) -> jax.Array:
+    """`a_rb` of equation 3, `[bases]`: a row of a matrix that is drawn as Glorot and Bengio do."""
+    return module.param("coefficients", nn.initializers.normal((2 / (bases + users)) ** 0.5), (bases,))
 
 
 class Coefficients(nn.Module):
-    """How a matrix whose rows lie in the nodes' own rows, one per node, is combined from `bases` parts of these."""
+    """How a matrix whose rows lie in the nodes' own rows, one per node, is combined from `bases` parts of these.
+
+    Attributes:
+      bases: number of parts.
+      users: as in `Bases`.
+    """
 
     bases: int
+    users: int
 
     @nn.compact
     def __call__(self) -> jax.Array:
-        return coefficients(self, self.bases)
+        return coefficients(self, self.bases, self.users)
 
 
 class RGCNLayer(PlainLayer):
@@ -102,9 +116,9 @@ class RGCNLayer(PlainLayer):
         if self.share_self and not self.bases:
             raise InputError("model.share_self is true, and model.bases is 0: there are no bases to share")
         learned = self.learned if self.one_hot else {}
-        sharing = {r.source for r in self.relations} | set(self.selves if self.share_self else ())
-        widths = sorted({self.widths[t] for t in sharing - set(learned)})
-        self.shared = {str(width): Bases(self.bases, self.features) for width in widths} if self.bases else {}
+        sharing = [r.source for r in self.relations] + list(self.selves if self.share_self else ())
+        users = Counter(self.widths[t] for t in sharing if t not in learned) if self.bases else {}
+        self.shared = {str(width): Bases(self.bases, self.features, users[width]) for width in sorted(users)}
         self.mean = {
             r.key: RelationMean(self.features, self.shared.get(str(self.widths[r.source])))
             for r in self.relations
@@ -112,8 +126,10 @@ class RGCNLayer(PlainLayer):
         }
         self.self_loop = {t: self._self_term(t) for t in self.selves if t not in learned}
         combined = [r for r in self.relations if r.source in learned] if self.bases else []
-        self.combine = {r.key: Coefficients(self.bases) for r in combined}
-        self.combine_self = {t: Coefficients(self.bases) for t in self.selves if t in learned and self.share_self}
+        combined_selves = [t for t in self.selves if t in learned and self.share_self]
+        shape = self.bases, len(combined) + len(combined_selves)
+        self.combine = {r.key: Coefficients(*shape) for r in combined}
+        self.combine_self = {t: Coefficients(*shape) for t in combined_selves}
 
     def _self_term(self, node_type: str) -> nn.Module:
         if self.share_self:
@@ -165,7 +181,7 @@ class RGCNLayer(PlainLayer):
     def learnable_scale(self, node_type: str, nodes: int) -> float:
         if not self.one_hot:
             return super().learnable_scale(node_type, nodes)
-        return (2 / (nodes + self.features)) ** 0.5  # Glorot and Bengio's, for a matrix with a row per node
+        return (2 / (nodes + self.features)) ** 0.5  # Glorot and Bengio's, for a matrix with a row per one-hot node
 
 
 MODEL = RGCNLayer
