@@ -29,10 +29,8 @@ def make_trainer(graph: HetGraph, config: Config) -> Trainer:
     features = {name: matrix.shape[1] for name, matrix in graph.features.items()}
     network = hgnn.build(models.find(model.name), schema, features, **model_options(model))
     learned = {name: width for name, width in network.widths.items() if name not in features}
-    rows = sum(schema.nodes[name] for name in learned)
-    learnable = {
-        name: Shape(schema.nodes[name], width, network.learnable_scale(name, rows)) for name, width in learned.items()
-    }
+    scales = network.learnable_scales({name: schema.nodes[name] for name in learned})
+    learnable = {name: Shape(schema.nodes[name], width, scales[name]) for name, width in learned.items()}
     rate, feature_rate = options.learning_rate, options.feature_learning_rate
     steps = make_steps(graph, config)
     adam = RowAdam(
@@ -80,7 +78,7 @@ def model_options(model: Model) -> dict[str, Any]:
     Raises:
       InputError: a key is set that it does not have.
     """
-    always = {"hidden", "layers", "feature_width", "head", "input_dropout", "input_projection"}
+    always = {"hidden", "layers", "feature_width", "feature_init", "head", "input_dropout", "input_projection"}
     known = always | hgnn.takes(models.find(model.name))
     for key in fields(Model):
         value = getattr(model, key.name)

@@ -70,6 +70,8 @@ class Model:
     """number of layers, and so of hops"""
     feature_width: int = 64
     """width of the learnable features of node types that have none"""
+    feature_init: Literal["unit", "glorot"] = "unit"
+    """learnable features start as rows of unit norm, or as the rows of a Glorot matrix per type, so that small types have longer ones"""
     head: bool = True
     """make logits by a linear head on the last layer's embeddings; false: by the last layer itself, as the R-GCN paper does"""
     bases: int = 0

@@ -11,7 +11,7 @@ from hetjax.errors import InputError
 from hetjax.graph.schema import Relation, Schema
 from hetjax.models import carriers
 from hetjax.models.carriers import Monoid
-from hetjax.models.layer import Layer, PlainLayer
+from hetjax.models.layer import Layer, PlainLayer, glorot
 from hetjax.sampling.blocks import Block
 
 
@@ -85,6 +85,8 @@ class Stack(nn.Module):
       linear_head: whether there is a head; without one the last layer's `features` are the logits.
       input_dropout: share of what the first layer reads that is dropped in training.
       input_projection: width that every type's features are mapped to, linearly, before the first layer; 0: they are not.
+      feature_init: `unit`: learnable features start as normal rows of unit norm; `glorot`: as the rows of a type's Glorot
+        matrix, which are longer the fewer there are.
     """
 
     layers: tuple[Layer, ...]
@@ -94,6 +96,7 @@ class Stack(nn.Module):
     linear_head: bool = True
     input_dropout: float = 0.0
     input_projection: int = 0
+    feature_init: str = "unit"
 
     def setup(self):
         self.project = {t: nn.Dense(self.input_projection) for t in self.widths} if self.input_projection else {}
@@ -138,11 +141,18 @@ class Stack(nn.Module):
         """Logits from the target's last embeddings."""
         return self.head(h) if self.linear_head else h
 
-    def learnable_scale(self, node_type: str, nodes: int) -> float:
-        """Standard deviation of the entries that a type's learnable features start from, as in `Layer`."""
-        if self.input_projection:
-            return self.widths[node_type] ** -0.5
-        return self.layers[0].learnable_scale(node_type, nodes)
+    def learnable_scales(self, nodes: Mapping[str, int]) -> dict[str, float]:
+        """Standard deviation of the entries that learnable features start from, of every type that has some.
+
+        Args:
+          nodes: of these types.
+        """
+        own = None if self.input_projection else self.layers[0].learnable_scale(sum(nodes.values()))
+        if own is not None:
+            return dict.fromkeys(nodes, own)
+        if self.feature_init == "glorot":
+            return {t: glorot(count, self.widths[t]) for t, count in nodes.items()}
+        return {t: self.widths[t] ** -0.5 for t in nodes}
 
 
 def build(
@@ -155,6 +165,7 @@ def build(
     head: bool = True,
     input_dropout: float = 0.0,
     input_projection: bool = False,
+    feature_init: str = "unit",
     **options: Any,
 ) -> Stack:
     """A stack of `layers` layers, each `hidden` wide.
@@ -167,7 +178,7 @@ def build(
       feature_width: of the learnable features of the types that have none.
       head: whether a linear head makes the logits, so that what crosses partitions is `hidden` wide however many classes
         there are, as in GraphStorm; if not, the last layer makes them, as in the R-GCN paper.
-      input_dropout: as in `Stack`.
+      input_dropout, feature_init: as in `Stack`.
       input_projection: map every type's features to `hidden` numbers first.
       **options: the model's own.
 
@@ -177,6 +188,10 @@ def build(
     layer = Composed if isinstance(model, HGNN) else model
     if input_projection and options.get("one_hot"):
         raise InputError("model.one_hot is true, and model.input_projection would map the one-hot features to others")
+    if feature_init != "unit" and options.get("one_hot"):
+        raise InputError(
+            f"model.feature_init is {feature_init}, and model.one_hot has rows that start in a way of their own"
+        )
     if isinstance(model, HGNN):
         monoid = carriers.NAMED.get(model.cross_relation_aggregation, model.cross_relation_aggregation)
         options |= {
@@ -207,9 +222,8 @@ def build(
             }
             inputs = widths
         stack.append(layer(widths=widths, **place))
-    return Stack(
-        tuple(stack), inputs, schema.target, schema.classes, head, input_dropout, hidden if input_projection else 0
-    )
+    projection = hidden if input_projection else 0
+    return Stack(tuple(stack), inputs, schema.target, schema.classes, head, input_dropout, projection, feature_init)
 
 
 def takes(model: type[Layer] | HGNN) -> frozenset[str]:

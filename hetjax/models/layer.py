@@ -91,14 +91,13 @@ class Layer(nn.Module):
         """
         return feature_width
 
-    def learnable_scale(self, node_type: str, nodes: int) -> float:
-        """Standard deviation of the entries that a type's learnable features start from: rows of unit norm by default.
+    def learnable_scale(self, nodes: int) -> float | None:
+        """Standard deviation of the entries that learnable features start from; None: the configuration says.
 
         Args:
-          node_type: which.
           nodes: of all types that have learnable features.
         """
-        return self.widths[node_type] ** -0.5
+        return None
 
     def own(self, block: Block, x: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         """The targets' own embeddings of the layer below, `[T, width]` per target type of the block."""
@@ -206,3 +205,8 @@ class Finish(nn.Module):
             return h
         h = nn.Dropout(self.dropout)(self.activation(h), deterministic=not train)
         return h + targets if self.residual and targets.shape == h.shape else h
+
+
+def glorot(rows: int, columns: int) -> float:
+    """Standard deviation of the entries of a matrix that is drawn as Glorot and Bengio (2010) do."""
+    return (2 / (rows + columns)) ** 0.5

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
-from hetjax.models.layer import PlainLayer
+from hetjax.models.layer import PlainLayer, glorot
 from hetjax.models.segment import multiply_first, neighbour_mean
 
 
@@ -73,7 +73,7 @@ def matrix(module: nn.Module, width: int, features: int, bases: Bases | None) ->
 
 def coefficients(module: nn.Module, bases: int, users: int) -> jax.Array:
     """`a_rb` of equation 3, `[bases]`: a row of a matrix that is drawn as Glorot and Bengio do."""
-    return module.param("coefficients", nn.initializers.normal((2 / (bases + users)) ** 0.5), (bases,))
+    return module.param("coefficients", nn.initializers.normal(glorot(bases, users)), (bases,))
 
 
 class Coefficients(nn.Module):
@@ -178,10 +178,8 @@ class RGCNLayer(PlainLayer):
         own = node_type in fields["selves"] and not fields.get("share_self")
         return (slices + own) * fields["features"]
 
-    def learnable_scale(self, node_type: str, nodes: int) -> float:
-        if not self.one_hot:
-            return super().learnable_scale(node_type, nodes)
-        return (2 / (nodes + self.features)) ** 0.5  # Glorot and Bengio's, for a matrix with a row per one-hot node
+    def learnable_scale(self, nodes: int) -> float | None:
+        return glorot(nodes, self.features) if self.one_hot else None
 
 
 MODEL = RGCNLayer
