@@ -1,8 +1,9 @@
 """Test accuracy on real graphs, beside the published figures: 5 seeds of every row.
 
 `HETJAX_DATA=... python experiments/published_accuracy.py` trains every row of its table, prints it, and writes
-`experiments/results/published_accuracy.{csv,md,png}`. Every run is a work directory of its own under `--runs`, so an
-interrupted table continues where it stopped. A seed decides both the weights and which nodes are held out for validation.
+`experiments/results/published_accuracy.{csv,md,png}` after each; `--rows` replaces some and leaves the others as they were.
+Every run is a work directory of its own under `--runs`, so an interrupted table continues where it stopped. A seed decides
+both the weights and which nodes are held out for validation.
 """
 
 import argparse
@@ -60,6 +61,7 @@ COLUMNS = (
     "compiled_programs",
     "seed",
 )
+COUNTS = ("epoch", "weights", "learnable_features", "peak_memory_bytes", "compiled_programs", "seed")  # whole numbers
 
 
 def scores(runs: list[dict]) -> list[float]:
@@ -107,9 +109,23 @@ def draw(results: dict[str, list[dict]], file: Path) -> None:
     figure.savefig(file, dpi=110)
 
 
-def write(results: dict[str, list[dict]], out: Path) -> None:
-    """The table in its three forms."""
+def read(out: Path) -> dict[str, list[dict]]:
+    """The runs of every row that were written before."""
+    results: dict[str, list[dict]] = {}
+    file = out / "published_accuracy.csv"
+    if file.exists():
+        with open(file, newline="") as stream:
+            for line in csv.DictReader(stream):
+                run = {column: float(value) if value else None for column, value in line.items() if column != "row"}
+                whole = {column: int(run[column]) for column in COUNTS}
+                results.setdefault(line["row"], []).append(run | whole)
+    return results
+
+
+def write(found: dict[str, list[dict]], out: Path) -> None:
+    """The table in its three forms, in the order of `ROWS`."""
     out.mkdir(parents=True, exist_ok=True)
+    results = {name: found[name] for name in ROWS if name in found}
     with open(out / "published_accuracy.csv", "w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(["row", *COLUMNS])
@@ -134,7 +150,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     tasks = [(name, seed) for name in options.rows for seed in range(options.seeds)]
-    results: dict[str, list[dict]] = {name: [] for name in options.rows}
+    results = read(options.out)
     with tqdm(total=len(tasks), unit="run") as bar, ThreadPoolExecutor(options.jobs) as pool:
 
         def run(task: tuple[str, int]) -> dict:
@@ -146,10 +162,11 @@ def main() -> None:
             bar.update()
             return summary
 
-        for (name, _), summary in zip(tasks, pool.map(run, tasks)):
-            results[name].append(summary)
-    write(results, options.out)
-    print(table(results))
+        made = pool.map(run, tasks)
+        for name in options.rows:
+            results[name] = [next(made) for _ in range(options.seeds)]
+            write(results, options.out)
+    print((options.out / "published_accuracy.md").read_text(), end="")
 
 
 if __name__ == "__main__":
