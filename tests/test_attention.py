@@ -93,7 +93,9 @@ def hgt_loop(graph, p, x, node_type, mode):
                 query = own @ p[f"query_{node_type}"]["kernel"][:, head] + p[f"query_{node_type}"]["bias"][head]
                 logits, values = [], []
                 for u in neighbours(graph, relation, v):
-                    key = source[u] @ p[f"key_{name}"]["kernel"][:, head] + p[f"key_{name}"]["bias"][head]
+                    key = source[u] @ p[f"key_{name}"]["kernel"][:, head]
+                    if mode == "joint":
+                        key = key + p[f"key_{name}"]["bias"][head]
                     value = source[u] @ p[f"value_{name}"]["kernel"][:, head] + p[f"value_{name}"]["bias"][head]
                     logits.append(key @ w["attention"][head] @ query * w["prior"][head] / math.sqrt(size))
                     values.append(value @ w["message"][head])

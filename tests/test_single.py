@@ -34,7 +34,7 @@ def setting(graph, layers=2, **options):
 
 def whole_rows(graph, rows, batch, node_type):
     """Gradients of gathered rows, laid where the whole table has them."""
-    out = np.zeros((graph.schema.nodes[node_type], rows.shape[1]), np.float32)
+    out = np.zeros((graph.schema.nodes[node_type], rows.shape[1]), rows.dtype)
     ids = np.asarray(batch.inputs[node_type])
     out[ids[ids != NO_NODE]] = np.asarray(rows)[ids != NO_NODE]
     return out
@@ -58,20 +58,22 @@ MODELS = [
     [*((depth, model) for depth in (1, 3) for model in MODELS[:3]), *((2, model) for model in MODELS)],
 )
 def test_unlimited_fanout_equals_the_whole_graph(layers, options):
+    """In float64: in float32 a gradient that nearly cancels holds mostly rounding, on either side."""
     graph = random_graph(3)
-    config, trainer, static = setting(graph, layers, **options)
-    state = jax.jit(trainer.init)(0)
-    (whole,) = WholeGraph(graph, layers).epoch(0)
-    (mini,) = make_batches(graph, config, frozenset(trainer.learnable), {}).epoch(0)
-    loss, (weights, rows) = jax.jit(trainer.gradients)(state, static, whole.batch)
-    mini_loss, (mini_weights, mini_rows) = jax.jit(trainer.gradients)(state, static, mini.batch)
-    np.testing.assert_allclose(mini_loss, loss, rtol=1e-6)
-    # Attention has gradients that are zero but for rounding: a softmax within one relation does not see its keys' bias.
-    rounding = 1e-7 * float(optax.tree.norm((weights, rows))) if "heads" in options else 0
+    with jax.enable_x64(True):
+        config, trainer, static = setting(graph, layers, **options)
+        wide = jax.tree.map(lambda leaf: leaf.astype(float) if leaf.dtype == jnp.float32 else leaf, trainer.init(0))
+        (whole,) = WholeGraph(graph, layers).epoch(0)
+        (mini,) = make_batches(graph, config, frozenset(trainer.learnable), {}).epoch(0)
+        gradients = jax.jit(trainer.gradients)
+        found = [jax.tree.map(np.asarray, gradients(wide, static, drawn.batch)) for drawn in (whole, mini)]
+    (loss, (weights, rows)), (mini_loss, (mini_weights, mini_rows)) = found
+    np.testing.assert_allclose(mini_loss, loss, rtol=1e-12)
+    rounding = 1e-14 * np.linalg.norm([np.linalg.norm(leaf) for leaf in jax.tree.leaves((weights, rows))])
 
     def close(found, expected, name):
         error = np.linalg.norm(np.asarray(found) - expected)
-        assert error <= max(1e-5 * np.linalg.norm(expected), rounding), name
+        assert error <= max(1e-10 * np.linalg.norm(expected), rounding), name
 
     for path, expected in jax.tree_util.tree_leaves_with_path(weights):
         found = jax.tree_util.tree_leaves(

@@ -15,18 +15,23 @@ from hetjax.models.segment import at_targets, attend, edge_dot, edge_sum, multip
 
 
 class Projection(nn.Module):
-    """A node type's linear map onto the heads, before it is applied: `(kernel [width, heads, d], bias [heads, d])`."""
+    """A node type's linear map onto the heads, before it is applied: `(kernel [width, heads, d], bias [heads, d])`.
+
+    Attributes:
+      heads, size: `heads` and `d`.
+      bias: whether there is one; otherwise it is zero.
+    """
 
     heads: int
     size: int
+    bias: bool = True
 
     @nn.compact
     def __call__(self, width: int) -> tuple[jax.Array, jax.Array]:
         shape = (width, self.heads, self.size)
-        return (
-            self.param("kernel", nn.initializers.glorot_uniform(in_axis=0, out_axis=(1, 2)), shape),
-            self.param("bias", nn.initializers.zeros_init(), shape[1:]),
-        )
+        kernel = self.param("kernel", nn.initializers.glorot_uniform(in_axis=0, out_axis=(1, 2)), shape)
+        zeros = nn.initializers.zeros_init()
+        return kernel, self.param("bias", zeros, shape[1:]) if self.bias else jnp.zeros(shape[1:], kernel.dtype)
 
 
 class MutualAttention(nn.Module):
@@ -94,7 +99,8 @@ class HGTLayer(Layer):
     Key, query, value and output (`A`) are a linear map per node type with a bias, as in the authors' code, attention,
     message and prior are per relation, `skip` is per node type. Deviations: where the embeddings below have another width
     there is no skip, as in PyG; `softmax: relation` takes the softmax within each relation, and the mean over the
-    relations into the type, as DGL's example and GraphStorm do.
+    relations into the type, as DGL's example and GraphStorm do. Keys have no bias then, which such a softmax cannot see:
+    its gradient would be rounding alone.
 
     Attributes:
       heads: of the attention.
@@ -114,11 +120,10 @@ class HGTLayer(Layer):
         if self.features % self.heads:
             raise InputError(f"embeddings of width {self.features} do not split into {self.heads} heads")
         sources = sorted({relation.source for relation in self.relations})
-        key, value, query = (
-            {t: Projection(self.heads, self.features // self.heads) for t in types}
-            for types in (sources, sources, self.targets)
-        )
-        self.key, self.value, self.query = key, value, query
+        shape, joint = (self.heads, self.features // self.heads), self.softmax == "joint"
+        self.key = {t: Projection(*shape, bias=joint) for t in sources}
+        self.value = {t: Projection(*shape) for t in sources}
+        self.query = {t: Projection(*shape) for t in self.targets}
         self.attention = {
             r.key: MutualAttention(self.key[r.source], self.value[r.source], self.attention_dropout)
             for r in self.relations
