@@ -56,6 +56,7 @@ def edit(*place, value):
     "change, words",
     [
         (cut, "manifest.json: "),
+        (lambda text: text.ljust(2**26 + 1), r"^[^:]*: 67108865 bytes, and a manifest has at most 67108864$"),
         (lambda text: "[]", "format None"),
         (edit("version", value=2), "version 2, and this hetjax reads 'hetjax-partition' version 1"),
         (edit("graph", "nodes", 0, "count", value=41), "graph_digest"),

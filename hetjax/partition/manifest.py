@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from hetjax.errors import InputError
-from hetjax.graph import store
+from hetjax.graph import store, versioned
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, check_digest, difference, from_json
@@ -20,7 +20,6 @@ from hetjax.partition.metatree import Metatree, Root
 from hetjax.partition.plan import EDGE_CUTS, FORMAT, PART, VERSION, EdgeCut, Plan
 
 FILE = "manifest.json"
-LARGEST = 64 * 2**20  # bytes of a manifest
 
 
 def write(plan: Plan | EdgeCut, folder: Path, graph: HetGraph | None = None) -> None:
@@ -41,7 +40,7 @@ def read(folder: str | os.PathLike) -> Plan | EdgeCut:
       InputError: a missing or damaged file, another version, or values that contradict each other.
     """
     file = Path(folder) / FILE
-    given = _read_json(file)
+    given = versioned.read(file, FORMAT, VERSION, "a manifest", "`python -m hetjax.partition` makes one")
     try:
         about = from_json(given["graph"], "graph")
         if given["graph_digest"] != about.digest:
@@ -122,20 +121,3 @@ def _root(given: str | list) -> Root:
 
 def _workload(given: dict) -> Workload:
     return Workload(**given["workload"] | {"fanout": tuple(given["workload"]["fanout"])})
-
-
-def _read_json(file: Path) -> dict:
-    try:
-        if file.stat().st_size > LARGEST:
-            raise InputError(f"{file}: {file.stat().st_size} bytes, and a manifest has at most {LARGEST}")
-        given = json.loads(file.read_text())
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror}; `python -m hetjax.partition` makes one") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file}: {error}") from None
-    about = (given.get("format"), given.get("version")) if isinstance(given, dict) else (None, None)
-    if about != (FORMAT, VERSION):
-        raise InputError(
-            f"{file}: format {about[0]!r} version {about[1]!r}, and this hetjax reads {FORMAT!r} version {VERSION}"
-        )
-    return given
