@@ -169,7 +169,7 @@ def test_nothing_to_divide():
     schema = Schema({"a": 3, "b": 3}, (Relation("a", "r", "b"),), "a", 2)
     with pytest.raises(InputError, match="no relation leads into a"):
         partition(Sizes(schema, {schema.relations[0]: 3}, {}), 1, self_term=False)
-    with pytest.raises(InputError, match="65 hops"):
+    with pytest.raises(InputError, match="hops is 65, and should be a whole number in 1..64"):
         partition(full("ogbn-mag"), 1, hops=65)
     with pytest.raises(InputError, match="41 sub-metatrees divide into 8 in [0-9]* ways"):
         relations = tuple(Relation("a", f"r{n}", "a") for n in range(40))

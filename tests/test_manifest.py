@@ -9,7 +9,7 @@ import pytest
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.schema import Relation
-from hetjax.partition import Workload, open_part, partition, read, save
+from hetjax.partition import Workload, edge_cut, open_part, partition, read, save
 from hetjax.partition.metatree import Root
 from tests.conftest import random_graph
 from tests.partitions import CITES, REV_WRITES, WRITES, full, read_back
@@ -72,10 +72,19 @@ def edit(*place, value):
         (edit("parts", 0, "hosts", value=[7]), r"parts\[0\].hosts\[0\] is 7, and should be 0"),
         (edit("parts", 0, "reads_static", value=["paper", "ghost"]), r"parts\[0\].reads_static"),
         (edit("shared_learnable_types", value={}), "shared_learnable_types has the keys"),
-        (edit("hops", value=0), "0 hops"),
-        (edit("hops", value="2"), "TypeError"),
+        (edit("hops", value=0), "hops is 0, and should be a whole number in 1..64"),
+        (edit("hops", value="2"), "hops is '2'"),
+        (edit("hops", value=10**6), "hops is 1000000"),
+        (edit("hops", value=True), "hops is True"),
         (edit("exchange", value="never"), "exchange is 'never'"),
         (edit("mesh", "data", value=2), "hosts|mesh"),
+        (edit("mesh", "data", value=10**9), "mesh.data is 1000000000, and should be a whole number in 1..32768"),
+        (edit("mesh", "data", value=True), "mesh.data is True"),
+        (edit("mesh", "data", value=1.5), "mesh.data is 1.5"),
+        (edit("parts", value="x"), "parts is 'x', and should be a list"),
+        (edit("parts", value={}), "parts is {}, and should be a list"),
+        (edit("store", value=5), "store is 5, and should be a path or null"),
+        (edit("store", value=["store"]), r"store is \['store'\]"),
         (edit("workload", "batch_size", value=1.5), "batch_size is 1.5"),
         (edit("workload", "extra", value=1), "TypeError"),
         (edit("method", value=3), "method is 3, and should be exact or lpt"),
@@ -85,10 +94,32 @@ def edit(*place, value):
 )
 def test_a_damaged_manifest_is_refused(stored, tmp_path, change, words):
     save(partition(stored, 2), tmp_path / "plan")
-    file = tmp_path / "plan" / "manifest.json"
+    damaged_is_refused(tmp_path / "plan", change, words)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (edit("parts", value=0), "parts is 0, and should be a whole number in 1..64"),
+        (edit("parts", value=10**9), "parts is 1000000000"),
+        (edit("parts", value="x"), "parts is 'x'"),
+        (edit("parts", value=True), "parts is True"),
+        (edit("hops", value=10**6), "hops is 1000000, and should be a whole number in 1..64"),
+        (edit("hops", value=1.5), "hops is 1.5"),
+        (edit("store", value=5), "store is 5, and should be a path or null"),
+        (edit("method", value="exact"), "parts is 3, and should be a list"),
+    ],
+)
+def test_a_damaged_manifest_of_an_edge_cut_is_refused(graph, tmp_path, change, words):
+    save(edge_cut(graph, 3, "random"), tmp_path / "plan", graph)
+    damaged_is_refused(tmp_path / "plan", change, words)
+
+
+def damaged_is_refused(folder, change, words):
+    file = folder / "manifest.json"
     file.write_text(change(file.read_text()))
     with pytest.raises(InputError, match=words) as raised:
-        read(tmp_path / "plan")
+        read(folder)
     assert str(file) in str(raised.value) and "\n" not in str(raised.value)
 
 

@@ -15,6 +15,7 @@ from hetjax.graph import store, versioned
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, check_digest, difference, from_json
+from hetjax.partition.checks import require
 from hetjax.partition.cost import Workload
 from hetjax.partition.metatree import Metatree, Root
 from hetjax.partition.plan import EDGE_CUTS, FORMAT, PART, VERSION, EdgeCut, Plan
@@ -45,6 +46,7 @@ def read(folder: str | os.PathLike) -> Plan | EdgeCut:
         about = from_json(given["graph"], "graph")
         if given["graph_digest"] != about.digest:
             raise InputError(f"graph_digest {given['graph_digest']} != {about.digest} of the graph that stands there")
+        require(isinstance(given["store"], str | None), "store", given["store"], "a path or null")
         plan = (_edge_cut if given["method"] in EDGE_CUTS else _plan)(given, about, file.parent)
         wrong = difference(given, plan.json(), "manifest")
     except InputError as error:
@@ -90,12 +92,12 @@ def open_part(
 
 
 def _plan(given: dict, about: Sizes, folder: Path) -> Plan:
+    require(isinstance(given["parts"], list), "parts", given["parts"], "a list")
     metapaths = given["metapaths"]
     if metapaths is not None:
         metapaths = tuple(tuple(Relation(*relation) for relation in path) for path in metapaths)
     for key, values in (("exchange", ("last", "every")), ("self_term", (True, False)), ("method", ("exact", "lpt"))):
-        if given[key] not in values:
-            raise InputError(f"{key} is {given[key]!r}, and should be {' or '.join(map(str, values))}")
+        require(given[key] in values, key, given[key], " or ".join(map(str, values)))
     targets = tuple(given["targets"])
     tree = Metatree(about.schema, targets, given["hops"], metapaths, given["self_term"], given["exchange"])
     owners = tuple(tuple(_root(root) for root in part["owns"]) for part in given["parts"])
