@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 
+from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.schema import Relation, Schema
 
@@ -68,3 +69,11 @@ def random_graph(seed: int = 0, papers: int = 40, degree: int = 3) -> HetGraph:
 @pytest.fixture
 def graph() -> HetGraph:
     return random_graph()
+
+
+@pytest.fixture(scope="session")
+def stored(tmp_path_factory) -> Path:
+    """The random graph as a store, which no test may change."""
+    path = tmp_path_factory.mktemp("stored") / "store"
+    store.save(random_graph(), path)
+    return path

@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from hetjax.errors import InputError
+from hetjax.graph import versioned
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import SPLITS, HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, from_json, sizes
 
 FORMAT, VERSION = "hetjax-store", 1
-LARGEST_SCHEMA = 64 * 2**20  # bytes
 POINTER, ID, FLAG = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.int8)
 
 
@@ -80,7 +80,8 @@ def describe(path: str | os.PathLike) -> Sizes:
       InputError: a missing or unreadable file, or another format or version.
     """
     file = Path(path) / "schema.json"
-    return from_json(_read_description(file), str(file))
+    hint = "is this a store? `python -m hetjax.convert` makes one"
+    return from_json(versioned.read(file, FORMAT, VERSION, "a schema", hint), str(file))
 
 
 def open(
@@ -112,23 +113,6 @@ def open(
     labels = map_array(path / "labels.npy", dtype, shape, "labels")
     splits = {name: map_array(path / f"split_{name}.npy", ID, None, f"split {name!r}") for name in SPLITS}
     return HetGraph(replace(schema, relations=tuple(csc)), csc, matrices, labels, splits)
-
-
-def _read_description(file: Path) -> dict:
-    try:
-        if file.stat().st_size > LARGEST_SCHEMA:
-            raise InputError(f"{file}: {file.stat().st_size} bytes, and a schema has at most {LARGEST_SCHEMA}")
-        description = json.loads(file.read_text())
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror}; is this a store? `python -m hetjax.convert` makes one") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file}: {error}") from None
-    about = (description.get("format"), description.get("version")) if isinstance(description, dict) else (None, None)
-    if about != (FORMAT, VERSION):
-        raise InputError(
-            f"{file}: format {about[0]!r} version {about[1]!r}, and this hetjax reads {FORMAT!r} version {VERSION}"
-        )
-    return description
 
 
 def _map_relation(path: Path, number: int, relation: Relation, about: Sizes) -> CSC:

@@ -49,15 +49,15 @@ class Options:
     """meta: give each partition a store of its own, with the files that it needs; without it all read the one store"""
     seed: int = 0
     """random, metis: another seed, another partitioning"""
-    batch_size: int = 1024
+    batch_size: int = Workload.batch_size
     """costs and traffic are expected for: seed nodes per step"""
-    fanout: tuple[int, ...] = (25, 20)
+    fanout: tuple[int, ...] = Workload.fanout
     """neighbours drawn per node and relation, the seeds' own hop first; -1: all; the last serves all deeper hops"""
-    hidden: int = 64
+    hidden: int = Workload.hidden
     """width of every layer's embeddings"""
-    feature_width: int = 64
+    feature_width: int = Workload.feature_width
     """width of the learnable features of node types that have none"""
-    network: float = 10.0
+    network: float = Workload.network
     """cost of sending a byte, in bytes read from memory"""
 
     def __post_init__(self):

@@ -15,10 +15,10 @@ from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Schema
 from hetjax.graph.sizes import sizes
+from hetjax.partition.checks import require_whole
 from hetjax.partition.cost import Workload
-from hetjax.partition.plan import EDGE_CUTS, PART, EdgeCut
-
-MOST_PARTS = 64
+from hetjax.partition.metatree import MOST_HOPS
+from hetjax.partition.plan import EDGE_CUTS, MOST_PARTS, PART, EdgeCut
 
 
 def edge_cut(
@@ -40,8 +40,10 @@ def edge_cut(
       hops, workload, store: as in `EdgeCut`.
 
     Raises:
-      InputError: another method, more partitions than nodes or than `MOST_PARTS`, or pymetis is not installed.
+      InputError: another method, more partitions than nodes or than `MOST_PARTS`, more hops than a metatree may have,
+        or pymetis is not installed.
     """
+    require_whole("hops", hops, MOST_HOPS)
     count = sum(graph.schema.nodes.values())
     if method not in EDGE_CUTS:
         raise InputError(f"method {method!r}, and an edge-cut is one of {', '.join(EDGE_CUTS)}")

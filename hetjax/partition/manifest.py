@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 
 from hetjax.errors import InputError
-from hetjax.graph import store
+from hetjax.graph import store, versioned
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, check_digest, difference, from_json
+from hetjax.partition.checks import require
 from hetjax.partition.cost import Workload
 from hetjax.partition.metatree import Metatree, Root
 from hetjax.partition.plan import EDGE_CUTS, FORMAT, PART, VERSION, EdgeCut, Plan
 
 FILE = "manifest.json"
-LARGEST = 64 * 2**20  # bytes of a manifest
 
 
 def write(plan: Plan | EdgeCut, folder: Path, graph: HetGraph | None = None) -> None:
@@ -41,11 +41,12 @@ def read(folder: str | os.PathLike) -> Plan | EdgeCut:
       InputError: a missing or damaged file, another version, or values that contradict each other.
     """
     file = Path(folder) / FILE
-    given = _read_json(file)
+    given = versioned.read(file, FORMAT, VERSION, "a manifest", "`python -m hetjax.partition` makes one")
     try:
         about = from_json(given["graph"], "graph")
         if given["graph_digest"] != about.digest:
             raise InputError(f"graph_digest {given['graph_digest']} != {about.digest} of the graph that stands there")
+        require(isinstance(given["store"], str | None), "store", given["store"], "a path or null")
         plan = (_edge_cut if given["method"] in EDGE_CUTS else _plan)(given, about, file.parent)
         wrong = difference(given, plan.json(), "manifest")
     except InputError as error:
@@ -91,12 +92,12 @@ def open_part(
 
 
 def _plan(given: dict, about: Sizes, folder: Path) -> Plan:
+    require(isinstance(given["parts"], list), "parts", given["parts"], "a list")
     metapaths = given["metapaths"]
     if metapaths is not None:
         metapaths = tuple(tuple(Relation(*relation) for relation in path) for path in metapaths)
     for key, values in (("exchange", ("last", "every")), ("self_term", (True, False)), ("method", ("exact", "lpt"))):
-        if given[key] not in values:
-            raise InputError(f"{key} is {given[key]!r}, and should be {' or '.join(map(str, values))}")
+        require(given[key] in values, key, given[key], " or ".join(map(str, values)))
     targets = tuple(given["targets"])
     tree = Metatree(about.schema, targets, given["hops"], metapaths, given["self_term"], given["exchange"])
     owners = tuple(tuple(_root(root) for root in part["owns"]) for part in given["parts"])
@@ -122,20 +123,3 @@ def _root(given: str | list) -> Root:
 
 def _workload(given: dict) -> Workload:
     return Workload(**given["workload"] | {"fanout": tuple(given["workload"]["fanout"])})
-
-
-def _read_json(file: Path) -> dict:
-    try:
-        if file.stat().st_size > LARGEST:
-            raise InputError(f"{file}: {file.stat().st_size} bytes, and a manifest has at most {LARGEST}")
-        given = json.loads(file.read_text())
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror}; `python -m hetjax.partition` makes one") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file}: {error}") from None
-    about = (given.get("format"), given.get("version")) if isinstance(given, dict) else (None, None)
-    if about != (FORMAT, VERSION):
-        raise InputError(
-            f"{file}: format {about[0]!r} version {about[1]!r}, and this hetjax reads {FORMAT!r} version {VERSION}"
-        )
-    return given

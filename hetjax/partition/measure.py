@@ -38,7 +38,7 @@ def measure(graph: HetGraph, cut: EdgeCut) -> Cut:
     """Count; memory is 9 bytes a node beside the graph."""
     parts, types = cut.parts, graph.schema.nodes
     readers = {name: np.zeros(count, np.uint64) for name, count in types.items()}
-    boundary = {name: np.zeros(count, np.bool_) for name, count in types.items()}
+    reading = {name: np.zeros(count, np.bool_) for name, count in types.items()}
     fanouts = np.array([cut.workload.fanout_at(hop) for hop in range(1, cut.hops + 1)])
     edges, draws = {}, {}
     for relation, csc in tqdm(graph.relations.items(), "cut edges", leave=False, disable=None):
@@ -46,17 +46,19 @@ def measure(graph: HetGraph, cut: EdgeCut) -> Cut:
         draws[relation] = np.zeros((cut.hops, parts, parts))
         source, _, target = relation
         ends = cut.nodes[source], cut.nodes[target]
-        marks = readers[source], boundary[source], boundary[target]
+        marks = readers[source], reading[target]
         _count(csc.indptr, csc.indices, *ends, fanouts, *marks, edges[relation], draws[relation])
     halo = {name: _readers(mask, parts) for name, mask in readers.items()}
-    edge_of = {name: np.bincount(cut.nodes[name][mark], minlength=parts) for name, mark in boundary.items()}
+    marked = {name: mark | (readers[name] != 0) for name, mark in reading.items()}
+    boundary = {name: np.bincount(cut.nodes[name][mark], minlength=parts) for name, mark in marked.items()}
     owned = {name: np.bincount(array, minlength=parts) for name, array in cut.nodes.items()}
     train = np.bincount(cut.nodes[graph.schema.target][graph.splits["train"]], minlength=parts)
-    return Cut(edges, halo, edge_of, draws, owned, train)
+    return Cut(edges, halo, boundary, draws, owned, train)
 
 
 @numba.njit(cache=True, nogil=True)
-def _count(indptr, indices, source, target, fanouts, readers, source_boundary, target_boundary, edges, draws):
+def _count(indptr, indices, source, target, fanouts, readers, reading, edges, draws):
+    """Add a relation's edges and draws, and mark its cut edges: at the source who reads it, at the target that it reads."""
     for v in range(len(indptr) - 1):
         p, degree = target[v], indptr[v + 1] - indptr[v]
         for edge in range(indptr[v], indptr[v + 1]):
@@ -67,8 +69,7 @@ def _count(indptr, indices, source, target, fanouts, readers, source_boundary, t
                 draws[hop, p, q] += min(fanouts[hop] / degree, 1.0)
             if p != q:
                 readers[u] |= np.uint64(1) << np.uint64(p)
-                source_boundary[u] = True
-                target_boundary[v] = True
+                reading[v] = True
 
 
 def _readers(mask: np.ndarray, parts: int) -> np.ndarray:

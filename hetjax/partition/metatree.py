@@ -22,6 +22,7 @@ import networkx
 
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation, Schema
+from hetjax.partition.checks import require_whole
 
 MOST_HOPS = 64
 MOST_VERTICES = 100_000  # of a tree that is spelt out
@@ -112,8 +113,7 @@ class Metatree:
     exchange: Literal["last", "every"] = "last"
 
     def __post_init__(self):
-        if not 1 <= self.hops <= MOST_HOPS:
-            raise InputError(f"{self.hops} hops, outside 1..{MOST_HOPS}")
+        require_whole("hops", self.hops, MOST_HOPS)
         for number, target in enumerate(self.targets):
             if target not in self.schema.nodes or target in self.targets[:number]:
                 raise InputError(

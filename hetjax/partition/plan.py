@@ -14,11 +14,14 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, check_digest, sizes
 from hetjax.partition.assign import Groups
+from hetjax.partition.checks import require_whole
 from hetjax.partition.cost import Workload, links
-from hetjax.partition.metatree import Fold, Metatree, Program, Root
+from hetjax.partition.metatree import MOST_HOPS, Fold, Metatree, Program, Root
 
 FORMAT, VERSION = "hetjax-partition", 1
 PART = np.dtype(np.uint8)  # of a node's partition
+MOST_HOSTS = 2**16
+MOST_PARTS = 64  # of an edge-cut, whose readers of a node are the bits of a word
 EDGE_CUTS = ("random", "metis", "metis-vol")
 
 
@@ -64,13 +67,12 @@ class Plan:
     copied: bool = False
 
     def __post_init__(self):
-        if self.data < 1:
-            raise InputError(f"{self.data} replicas of each partition, and there should be at least 1")
         owned = [root for roots in self.owners for root in roots]
         if sorted(map(str, owned)) != sorted(map(str, self.tree.roots)) or not all(self.owners):
             raise InputError(
                 f"the partitions own {', '.join(map(str, owned))}, and should own each of these once, and none of them nothing: {', '.join(map(str, self.tree.roots))}"
             )
+        require_whole("mesh.data", self.data, max(1, MOST_HOSTS // len(self.owners)))
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
@@ -189,6 +191,8 @@ class EdgeCut:
         object.__setattr__(self, "nodes", MappingProxyType(dict(self.nodes)))
         if self.method not in EDGE_CUTS:
             raise InputError(f"method {self.method!r}, and an edge-cut is one of {', '.join(EDGE_CUTS)}")
+        require_whole("parts", self.parts, MOST_PARTS)
+        require_whole("hops", self.hops, MOST_HOPS)
         if list(self.nodes) != list(self.sizes.schema.nodes):
             raise InputError(
                 f"partitions of the types {list(self.nodes)} != {list(self.sizes.schema.nodes)} of the graph"
