@@ -41,7 +41,13 @@ AIFB, MUTAG = (95.83, "R-GCN"), (73.23, "R-GCN")
 ROWS = {
     "AIFB, R-GCN": Row("aifb", AIFB, {}),
     "MUTAG, R-GCN": Row("mutag", MUTAG, {}),
+    "AIFB, R-GAT": Row("aifb_rgat", AIFB, {}),
+    "AIFB, HGT": Row("aifb_hgt", AIFB, {}),
+    "MUTAG, R-GAT": Row("mutag_rgat", MUTAG, {}),
+    "MUTAG, HGT": Row("mutag_hgt", MUTAG, {}),
     "HGB DBLP, R-GCN": Row("dblp", (92.07, "R-GCN"), {}),
+    "HGB DBLP, R-GAT": Row("dblp_rgat", (93.39, "GAT"), {}),
+    "HGB DBLP, HGT": Row("dblp_hgt", (93.49, "HGT"), {}),
     "HGB IMDB, R-GCN": Row("imdb", (62.05, "R-GCN"), {}),
     "HGB IMDB, R-GAT": Row("imdb_rgat", (64.86, "GAT"), {}),
     "HGB IMDB, HGT": Row("imdb_hgt", (67.20, "HGT"), {}),
