@@ -1,12 +1,11 @@
 """Kill a training run with SIGKILL at random moments, start it again, and hold the result against an undisturbed run.
 
 `python experiments/kill_resume.py --kills 20` tries every model in both ways of training; it writes
-`experiments/results/kill_resume.csv` and exits with status 1 if any line of `metrics.jsonl` (times aside) or any bit of the
+`experiments/results/kill_resume.csv`, where other models and ways stay as they are, and exits with status 1 if any line of `metrics.jsonl` (times aside) or any bit of the
 final state differs. A run that was done before its moment came does not count.
 """
 
 import argparse
-import csv
 import itertools
 import random
 import shutil
@@ -20,7 +19,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from orbax.checkpoint import v1 as ocp
-from runs import environment, records
+from runs import environment, records, replace_rows
 from tqdm import tqdm
 
 COMMON = "--data.scale 0.005 --data.classes 8 --model.hidden 16 --model.feature_width 16 --model.dropout 0.2"
@@ -129,15 +128,6 @@ def kill(way: Way, folder: Path, kills: int, chance: random.Random) -> list[dict
     return rows
 
 
-def write(file: Path, rows: list[dict]) -> None:
-    """The table so far."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with open(file, "w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20, help="random moments per model and way of training")
@@ -156,7 +146,7 @@ def main() -> None:
         for model, mode in itertools.product(options.models, options.modes):
             epochs = options.epochs * (3 if mode == "full" else 1)  # which have one step each
             rows += kill(Way(model, mode, epochs), Path(folder), options.kills, chance)
-            write(options.out, rows)
+            replace_rows(options.out, ("model", "mode"), rows)
     failed = sum(row["differences"] > 0 for row in rows)
     midway = sum(row["had_saved"].startswith("step") for row in rows)
     print(

@@ -1,5 +1,6 @@
 """Training runs of an experiment, each by the command line, in a work directory of its own."""
 
+import csv
 import json
 import os
 import subprocess
@@ -29,3 +30,16 @@ def environment(folder: Path) -> dict[str, str]:
 def records(workdir: Path) -> list[dict]:
     """The lines of a run's metrics.jsonl."""
     return [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
+
+
+def replace_rows(file: Path, keys: tuple[str, ...], rows: list[dict]) -> None:
+    """Write rows of a table, in place of those that have the same values in the columns `keys`; the others stay."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = {tuple(row[key] for key in keys) for row in rows}
+    with open(file, "a+", newline="") as stream:
+        stream.seek(0)
+        others = [row for row in csv.DictReader(stream) if tuple(row[key] for key in keys) not in new]
+        stream.truncate(0)
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows([*others, *rows])
