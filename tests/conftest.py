@@ -16,6 +16,14 @@ from hetjax.graph.schema import Relation, Schema
 jax.config.update("jax_num_cpu_devices", 4)
 
 
+@pytest.fixture
+def quick_compilation():
+    """The same mathematics in programs that compile in half the time."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of real graphs; without it the test is skipped, but never where tests run unattended."""

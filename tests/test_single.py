@@ -57,12 +57,15 @@ MODELS = [
     ("layers", "options"),
     [*((depth, model) for depth in (1, 3) for model in MODELS[:3]), *((2, model) for model in MODELS)],
 )
+@pytest.mark.usefixtures("quick_compilation")
 def test_unlimited_fanout_equals_the_whole_graph(layers, options):
     """In float64: in float32 a gradient that nearly cancels holds mostly rounding, on either side."""
     graph = random_graph(3)
     with jax.enable_x64(True):
         config, trainer, static = setting(graph, layers, **options)
-        wide = jax.tree.map(lambda leaf: leaf.astype(float) if leaf.dtype == jnp.float32 else leaf, trainer.init(0))
+        wide = jax.tree.map(
+            lambda leaf: leaf.astype(float) if leaf.dtype == jnp.float32 else leaf, jax.jit(trainer.init)(0)
+        )
         (whole,) = WholeGraph(graph, layers).epoch(0)
         (mini,) = make_batches(graph, config, frozenset(trainer.learnable), {}).epoch(0)
         gradients = jax.jit(trainer.gradients)
