@@ -15,12 +15,14 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.models import hgnn
 from hetjax.models.layer import Layer
 from hetjax.partition import Plan, Workload, partition
-from hetjax.sampling.loader import MiniBatches, WholeGraph, steps_per_epoch
+from hetjax.processes.peers import Alone
+from hetjax.sampling.loader import Batches, MiniBatches, WholeGraph, steps_per_epoch
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.feed import MeshBatches, MeshWholeGraph
 from hetjax.sharding.raf import Raf
 from hetjax.sharding.single import OneDevice, Trainer
+from hetjax.sharding.site import Site
 
 
 def make_trainer(graph: HetGraph, config: Config) -> Trainer:
@@ -119,26 +121,36 @@ def make_plan(graph: HetGraph, config: Config) -> Plan:
     )
 
 
-def make_engine(trainer: Trainer, graph: HetGraph, config: Config, plan: Plan | None) -> OneDevice | Raf:
-    """What trains: one device, or with a plan the mesh that it is for."""
-    if plan is None:
-        return OneDevice(trainer, graph, config.train.seed)
+def make_site(graph: HetGraph, config: Config, plan: Plan, peers: Alone | None = None) -> Site:
+    """This process's place on the mesh that a plan is for, from the whole graph."""
     mesh = meshes.make(config.mesh.relation, config.mesh.data)
-    return Raf(trainer, graph, plan, mesh, config.sampling.mode == "full")
+    graphs = {part: plan.take(graph, plan.parts[part]) for part in meshes.rows_here(mesh)}
+    return Site(plan, mesh, graphs, peers or Alone())
+
+
+def make_engine(trainer: Trainer, graph: HetGraph, config: Config, site: Site | None = None) -> OneDevice | Raf:
+    """What trains: one device, or the mesh of a site."""
+    if site is None:
+        return OneDevice(trainer, graph, config.train.seed)
+    return Raf(trainer, site, config.sampling.mode == "full")
 
 
 def make_batches(
-    graph: HetGraph, config: Config, learnable: frozenset[str], capacities: Mapping[str, int], plan=None, mesh=None
-):
-    """The batches of every epoch, in the way that the configuration asks for; with a plan, for its mesh of devices."""
+    graph: HetGraph,
+    config: Config,
+    learnable: frozenset[str],
+    capacities: Mapping[str, int],
+    site: Site | None = None,
+) -> Batches | WholeGraph:
+    """The batches of every epoch, in the way that the configuration asks for; for one device, or the mesh of a site."""
     sampling, seed, limit = config.sampling, config.train.seed, config.train.steps_per_epoch
     if sampling.mode == "full":
-        return WholeGraph(graph, config.model.layers) if plan is None else MeshWholeGraph(graph, plan, mesh)
+        return WholeGraph(graph, config.model.layers) if site is None else MeshWholeGraph(site)
     in_place = frozenset(name for name, matrix in graph.features.items() if matrix.dtype == np.float32)
     if config.model.input_projection or config.model.input_dropout:
         in_place = frozenset()  # what is changed before it is read is gathered first
     about = sampling.fanout, sampling.batch_size, seed, limit, capacities
-    if plan is None:
+    if site is None:
         flows = frozenset(graph.schema.nodes) if config.model.input_projection else learnable
         return MiniBatches(Sampler(graph, in_place, flows), *about)
-    return MeshBatches(graph, plan, mesh, in_place, learnable, *about)
+    return MeshBatches(site, in_place, learnable, *about)

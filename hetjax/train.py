@@ -1,6 +1,6 @@
 """Train a model: `python -m hetjax.train --config FILE.yaml --workdir DIR [--section.key value ...]`.
 
-Read from top to bottom: what a run is made of, where it resumes, its epochs, its end.
+Where several processes train together each runs all of this; process 0 alone writes, prints and evaluates. Read from top to bottom: what a run is made of, where it resumes, its epochs, its end.
 """
 
 import hashlib
@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 
 import jax
@@ -17,14 +18,16 @@ import numpy as np
 from tqdm import tqdm
 
 from hetjax import metrics, models
-from hetjax.assembly import make_batches, make_engine, make_plan, make_trainer, relations_of
+from hetjax.assembly import make_batches, make_engine, make_plan, make_site, make_trainer, relations_of
 from hetjax.checkpoint import Checkpoint, Checkpoints, parameters
-from hetjax.config import Config, Data, Mesh, Model, Sampling, Train, as_dict, parse, run_command
+from hetjax.config import Config, Data, Mesh, Model, Processes, Sampling, Train, as_dict, flat, parse, run_command
 from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
 from hetjax.partition import Plan, save
+from hetjax.processes.launch import joined
+from hetjax.processes.peers import Alone
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.single import TrainState
 from hetjax.workdir import Workdir, draw_curves
@@ -61,26 +64,36 @@ class Progress:
 
 def main(arguments: Sequence[str]) -> None:
     """Train as the command line says, and print where the results are."""
-    sections = {"data": Data, "model": Model, "sampling": Sampling, "train": Train, "mesh": Mesh}
+    sections = {"data": Data, "model": Model, "sampling": Sampling, "train": Train, "mesh": Mesh, "": Processes}
     paths = {"workdir": "the folder that the run is written to; a run that was killed continues there"}
     made, paths = parse(sections, arguments, "python -m hetjax.train", "Train a model on a heterogeneous graph.", paths)
+    processes = made.pop("")
     config = Config(**made)
+    about = flat(as_dict(config)) | {"workdir": paths["workdir"], "hetjax": version("hetjax"), "jax": jax.__version__}
+    with joined(processes, about) as peers:
+        train(config, Path(paths["workdir"]), peers)
+
+
+def train(config: Config, path: Path, peers: Alone) -> None:
+    """Train, or see that it is done, and print the results."""
+    provided = meshes.share_of(config.mesh.relation, config.mesh.data, peers.count)
     if config.mesh.devices > 1:
-        meshes.provide(config.mesh.devices)
-    workdir = Workdir(Path(paths["workdir"]), as_dict(config))
-    summary = workdir.summary()
+        meshes.provide(provided)
+    workdir = Workdir(path, as_dict(config), peers.first)
+    summary = peers.first_says("summary", workdir.summary())
     if summary is None:
-        summary = Run(config, workdir).run()
-    else:
+        summary = Run(config, workdir, peers).run()
+    elif peers.first:
         print(f"{workdir.path}: this run is done (another --workdir starts another); its results:")
-    report(summary, workdir)
+    if peers.first:
+        report(summary, workdir)
 
 
 class Run:
     """One run, from the graph to the summary."""
 
-    def __init__(self, config: Config, workdir: Workdir):
-        self.config, self.workdir = config, workdir
+    def __init__(self, config: Config, workdir: Workdir, peers: Alone):
+        self.config, self.workdir, self.peers = config, workdir, peers
         self.programs = metrics.ProgramCounter()
         self.started = time.perf_counter()
         self.graph = relations_of(models.find(config.model.name), load(config.data))
@@ -90,43 +103,72 @@ class Run:
             )
         if config.train.patience and not len(self.graph.splits["validation"]):
             raise InputError(f"train.patience is {config.train.patience}, and there are no validation nodes")
+        same_graph(digest(self.graph), peers)
         self.trainer, self.seed = make_trainer(self.graph, config), np.int32(config.train.seed)
         plan = make_plan(self.graph, config) if config.mesh.devices > 1 else None
-        self.engine = make_engine(self.trainer, self.graph, config, plan)
+        site = plan and make_site(self.graph, config, plan, peers)
+        self.engine = make_engine(self.trainer, self.graph, config, site)
         self.checkpoints = Checkpoints(workdir.file("checkpoints"))
-        found = self.checkpoints.newest_whole(lambda words: print(f"hetjax: {words}", file=sys.stderr))
-        self.progress = Progress(**found[1]) if found else Progress(graph=digest(self.graph))
+        checkpoint, progress = self.newest()
+        self.progress = Progress(**progress) if checkpoint else Progress(graph=digest(self.graph))
         if self.progress.graph != digest(self.graph):
             raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
         about = self.graph, config, frozenset(self.trainer.learnable), self.progress.capacities
-        self.batches = make_batches(*about) if plan is None else make_batches(*about, plan, self.engine.mesh)
-        workdir.claim()  # nothing was written before this line
-        counts = f"{sum(self.graph.schema.nodes.values()):,} nodes of {len(self.graph.schema.nodes)} types"
-        print(f"graph: {counts}, {self.graph.edges:,} edges of {len(self.graph.schema.relations)} relations; compiling")
-        self.records = metrics.Records(workdir.file("metrics.jsonl"), self.progress.metrics_bytes)
-        self.abstract = on_device(jax.eval_shape(self.trainer.init, self.seed))
-        self.evaluator = Evaluator(self.trainer.model, self.graph, config.sampling.evaluation_edges)
-        if plan:
-            keep_plan(plan, workdir)
-        self.state = self.engine.place(self.initial_state(found[0] if found else None))
+        self.batches = make_batches(*about, site)
+        if peers.first:
+            self.begin(plan)
+        self.state = self.engine.place(self.initial_state(checkpoint))
         self.resumed_seconds, self.reported, self.compiling = self.progress.seconds, self.progress.epoch, 0
         self.clock = metrics.Clock()
 
+    def newest(self) -> tuple[Checkpoint | None, dict]:
+        """The checkpoint to continue from, and its progress: process 0 decides, as it alone may delete what is damaged."""
+        found = None
+        if self.peers.first:
+            found = self.checkpoints.newest_whole(lambda words: print(f"hetjax: {words}", file=sys.stderr))
+            found = found and [found[0].step, found[1]]
+        step, progress = self.peers.first_says("resume", found) or (None, {})
+        return None if step is None else self.checkpoints.at(step), progress
+
+    def begin(self, plan: Plan | None) -> None:
+        """Write and print what process 0 does at the start; nothing was written before."""
+        self.workdir.claim()
+        counts = f"{sum(self.graph.schema.nodes.values()):,} nodes of {len(self.graph.schema.nodes)} types"
+        print(f"graph: {counts}, {self.graph.edges:,} edges of {len(self.graph.schema.relations)} relations; compiling")
+        self.records = metrics.Records(self.workdir.file("metrics.jsonl"), self.progress.metrics_bytes)
+        self.evaluator = Evaluator(self.trainer.model, self.graph, self.config.sampling.evaluation_edges)
+        if plan:
+            keep_plan(plan, self.workdir)
+
     def initial_state(self, checkpoint: Checkpoint | None) -> TrainState:
         """The run's own newest checkpoint that is whole, or else a state from scratch."""
-        if checkpoint:
+        if not checkpoint:
+            return jax.jit(self.trainer.init)(self.seed)
+        if self.peers.first:
             print(f"continuing from {checkpoint.folder}", file=sys.stderr)
-            return checkpoint.state(self.abstract)
-        return jax.jit(self.trainer.init)(self.seed)
+        elif not checkpoint.folder.exists():
+            raise InputError(f"{checkpoint.folder}: not there; all processes must see the same --workdir")
+        return checkpoint.state(self.abstract())
+
+    def abstract(self) -> TrainState:
+        """The shapes of a state."""
+        return jax.eval_shape(self.trainer.init, self.seed)
+
+    def say(self, words: str, bar: tqdm) -> None:
+        if self.peers.first:
+            bar.write(words)
 
     def run(self) -> dict:
         """Train all epochs that are left, test once, and write the summary."""
         epochs, steps = self.config.train.epochs, self.batches.steps()
         done = self.progress.epoch * steps + self.progress.step
-        with tqdm(total=epochs * steps, initial=done, unit="step", disable=None, desc="training") as bar:
+        hidden = None if self.peers.first else True
+        with tqdm(total=epochs * steps, initial=done, unit="step", disable=hidden, desc="training") as bar:
             for epoch in range(self.progress.epoch, epochs):
                 if self.out_of_patience():
-                    bar.write(f"stopped after epoch {epoch}: none was better than epoch {self.progress.best['epoch']}")
+                    self.say(
+                        f"stopped after epoch {epoch}: none was better than epoch {self.progress.best['epoch']}", bar
+                    )
                     break
                 programs = self.programs.count
                 self.train_epoch(epoch, bar)
@@ -173,12 +215,13 @@ class Run:
                 best is None or (found["micro_f1"], -found["loss"]) > (best["micro_f1"], -best["loss"])
             ):
                 progress.best = {"step": record["step"], "epoch": epoch + 1} | found
-        self.records.write(record | {"seconds": round(self.seconds(), 3)})
-        progress.metrics_bytes = self.records.size
+        if self.peers.first:
+            self.records.write(record | {"seconds": round(self.seconds(), 3)})
+            progress.metrics_bytes = self.records.size
         if due:
             self.save(state)
             if epoch + 1 - self.reported >= options.epochs / 10 or epoch + 1 == options.epochs:
-                bar.write(_line(record))
+                self.say(_line(record), bar)
                 self.reported = epoch + 1
 
     def out_of_patience(self) -> bool:
@@ -193,23 +236,30 @@ class Run:
         """Say so if epochs go on compiling training steps: the shapes of batches still grow."""
         self.compiling += programs > 0
         if self.compiling == COMPILING and programs:
-            bar.write(
-                f"{COMPILING} epochs compiled new programs, because batches kept growing; for a small graph try --sampling.mode full"
+            self.say(
+                f"{COMPILING} epochs compiled new programs, because batches kept growing; for a small graph try --sampling.mode full",
+                bar,
             )
 
-    def evaluate(self, state: TrainState, split: str) -> dict[str, float]:
-        """Quality on the nodes of a split, from full neighbourhoods."""
-        ids = self.graph.splits[split]
-        learned = {name: np.asarray(table.rows) for name, table in state.tables.items()}
-        features = {name: self.graph.features[name] for name in self.trainer.widths if name not in learned}
-        found = metrics.quality(self.evaluator.logits(state.params, features | learned, ids), self.graph.labels[ids])
-        if len(ids) and not math.isfinite(found["loss"]):
+    def evaluate(self, state: TrainState | None, split: str) -> dict[str, float]:
+        """Quality on the nodes of a split, from full neighbourhoods; process 0 has the state, and tells the others."""
+        found = self.peers.first_says("quality", self.peers.first and self.measure(state, split))
+        if found["loss"] is not None and not math.isfinite(found["loss"]):
             raise FloatingPointError(f"the {split} loss is {found['loss']}; a lower train.learning_rate may help")
         return found
 
-    def save(self, state: TrainState) -> None:
+    def measure(self, state: TrainState, split: str) -> dict[str, float]:
+        ids = self.graph.splits[split]
+        learned = {name: np.asarray(table.rows) for name, table in state.tables.items()}
+        features = {name: self.graph.features[name] for name in self.trainer.widths if name not in learned}
+        return metrics.quality(self.evaluator.logits(state.params, features | learned, ids), self.graph.labels[ids])
+
+    def save(self, state: TrainState | None) -> None:
         self.progress.seconds = self.seconds()
-        self.checkpoints.save(int(state.step), state, asdict(self.progress))
+        if self.peers.first:
+            self.checkpoints.save(int(state.step), state, asdict(self.progress))
+        else:
+            self.checkpoints.attend(self.progress.epoch * self.batches.steps() + self.progress.step)
 
     def seconds(self) -> float:
         """Time of this run, over all of its processes."""
@@ -217,12 +267,17 @@ class Run:
 
     def finish(self) -> dict:
         """Read the test nodes, once, with the checkpoint that validation chose."""
-        best = self.progress.best
-        if best:
+        state, best = self.engine.whole(self.state), self.progress.best
+        if best and self.peers.first:
             chosen = self.checkpoints.at(best["step"])
             chosen.verify()
-        state = chosen.state(self.abstract) if best else self.engine.whole(self.state)
+            state = chosen.state(self.abstract())
         test = self.evaluate(state, "test")
+        return self.summarise(state, test) if self.peers.first else {}
+
+    def summarise(self, state: TrainState, test: dict[str, float]) -> dict:
+        """Write the summary and the curves."""
+        best = self.progress.best
         self.records.write({f"test_{name}": value for name, value in test.items()})
         summary = {
             "test_accuracy": test["accuracy"],
@@ -240,6 +295,7 @@ class Run:
             "edges": self.graph.edges,
             "seed": self.config.train.seed,
             "mesh": asdict(self.config.mesh),
+            "processes": self.peers.count,
             "device": jax.devices()[0].device_kind,
             "versions": metrics.versions(),
         }
@@ -270,10 +326,11 @@ def digest(graph: HetGraph) -> str:
     return made.hexdigest()
 
 
-def on_device(abstract: TrainState) -> TrainState:
-    """Abstract arrays that say where they are to live: on the first device."""
-    place = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), abstract)
+def same_graph(own: str, peers: Alone) -> None:
+    """Raise an InputError where processes have different graphs."""
+    for number, other in enumerate(peers.share("graph", own)):
+        if other != own:
+            raise InputError(f"process {number} has another graph, digest {other} != {own} of process {peers.number}")
 
 
 def report(summary: dict, workdir: Workdir) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from hetjax.assembly import make_batches, make_engine, make_plan, make_trainer
+from hetjax.assembly import make_batches, make_engine, make_plan, make_site, make_trainer
 from hetjax.config import run_command
 from hetjax.errors import InputError
 from hetjax.graph import store
@@ -23,6 +23,7 @@ from hetjax.partition.metatree import Fold
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding import combine, feed, raf
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding import site as sites
 from hetjax.train import main
 from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, compare, setting
@@ -84,16 +85,17 @@ def test_a_relation_held_for_hop_two_is_not_applied_at_the_root(monkeypatch):
     state, into = jax.jit(trainer.init)(0), {relation.key for relation in graph.schema.into("paper")}
 
     def step():
-        engine = make_engine(trainer, graph, config, plan)
-        drawn = next(make_batches(graph, config, frozenset(trainer.learnable), {}, plan, engine.mesh).epoch(0))
+        site = make_site(graph, config, plan)
+        engine = make_engine(trainer, graph, config, site)
+        drawn = next(make_batches(graph, config, frozenset(trainer.learnable), {}, site).epoch(0))
         return drawn.batch, float(engine.gradients(engine.place(state), drawn.batch)[0])
 
     batch, loss = step()
-    applied = [set(part.blocks[-1].seeds.adjacency) for part in batch.parts]
+    applied = [set(part.blocks[-1].seeds.adjacency) for part in batch.parts.values()]
     assert set().union(*applied) == into and sum(map(len, applied)) == len(into)
-    held = [set(part.blocks[0].inner.adjacency) & into for part in batch.parts]
+    held = [set(part.blocks[0].inner.adjacency) & into for part in batch.parts.values()]
     assert any(below - root for below, root in zip(held, applied)), "no partition holds a relation for hop 2 alone"
-    honest = feed.shares
+    honest = sites.shares
 
     def greedy(plan):
         """Whatever a partition holds into the target is applied at the root, as in Heta's released code."""
