@@ -188,6 +188,8 @@ class Mesh:
     """partitions of the relations: each folds its own, and they combine what they have at the seeds (Heta's RAF)"""
     data: int = 1
     """replicas of each partition, which share the seeds of every step"""
+    plan: str = ""
+    """the folder of a plan that `python -m hetjax.partition` wrote for this graph, mesh and model; unset: one is made"""
 
     def __post_init__(self):
         for name in ("relation", "data"):

@@ -12,19 +12,20 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 from tqdm import tqdm
 
 from hetjax import metrics, models
-from hetjax.assembly import make_batches, make_engine, make_plan, make_site, make_trainer, relations_of
+from hetjax.assembly import make_batches, make_engine, make_evaluator, make_plan, make_site, make_trainer, relations_of
 from hetjax.checkpoint import Checkpoint, Checkpoints, parameters
 from hetjax.config import Config, Data, Mesh, Model, Processes, Sampling, Train, as_dict, flat, parse, run_command
 from hetjax.errors import InputError
-from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.load import load
+from hetjax.graph.sizes import hollow, sizes
+from hetjax.load import load, outline
 from hetjax.partition import Plan, save
 from hetjax.processes.launch import joined
 from hetjax.processes.peers import Alone
@@ -96,7 +97,8 @@ class Run:
         self.config, self.workdir, self.peers = config, workdir, peers
         self.programs = metrics.ProgramCounter()
         self.started = time.perf_counter()
-        self.graph = relations_of(models.find(config.model.name), load(config.data))
+        on_mesh = config.mesh.devices > 1
+        self.graph = relations_of(models.find(config.model.name), (outline if on_mesh else load)(config.data))
         if not len(self.graph.splits["train"]):
             raise InputError(
                 f"no training nodes among the {len(self.graph.labels)} of type {self.graph.schema.target!r}"
@@ -105,18 +107,20 @@ class Run:
             raise InputError(f"train.patience is {config.train.patience}, and there are no validation nodes")
         same_graph(digest(self.graph), peers)
         self.trainer, self.seed = make_trainer(self.graph, config), np.int32(config.train.seed)
-        plan = make_plan(self.graph, config) if config.mesh.devices > 1 else None
-        site = plan and make_site(self.graph, config, plan, peers)
-        self.engine = make_engine(self.trainer, self.graph, config, site)
+        self.site = make_site(self.graph, config, make_plan(self.graph, config), peers) if on_mesh else None
+        self.engine = make_engine(self.trainer, self.graph, config, self.site)
         self.checkpoints = Checkpoints(workdir.file("checkpoints"))
         checkpoint, progress = self.newest()
         self.progress = Progress(**progress) if checkpoint else Progress(graph=digest(self.graph))
         if self.progress.graph != digest(self.graph):
             raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
         about = self.graph, config, frozenset(self.trainer.learnable), self.progress.capacities
-        self.batches = make_batches(*about, site)
+        self.batches = make_batches(*about, self.site)
+        self.evaluator = make_evaluator(self.trainer, self.graph, config, self.site)
+        if self.site:
+            self.graph = hollow(sizes(self.graph), self.graph.labels, self.graph.splits)  # the site has what it needs
         if peers.first:
-            self.begin(plan)
+            self.begin()
         self.state = self.engine.place(self.initial_state(checkpoint))
         self.resumed_seconds, self.reported, self.compiling = self.progress.seconds, self.progress.epoch, 0
         self.clock = metrics.Clock()
@@ -130,15 +134,14 @@ class Run:
         step, progress = self.peers.first_says("resume", found) or (None, {})
         return None if step is None else self.checkpoints.at(step), progress
 
-    def begin(self, plan: Plan | None) -> None:
+    def begin(self) -> None:
         """Write and print what process 0 does at the start; nothing was written before."""
         self.workdir.claim()
         counts = f"{sum(self.graph.schema.nodes.values()):,} nodes of {len(self.graph.schema.nodes)} types"
         print(f"graph: {counts}, {self.graph.edges:,} edges of {len(self.graph.schema.relations)} relations; compiling")
         self.records = metrics.Records(self.workdir.file("metrics.jsonl"), self.progress.metrics_bytes)
-        self.evaluator = Evaluator(self.trainer.model, self.graph, self.config.sampling.evaluation_edges)
-        if plan:
-            keep_plan(plan, self.workdir)
+        if self.site:
+            keep_plan(self.site.plan, self.workdir)
 
     def initial_state(self, checkpoint: Checkpoint | None) -> TrainState:
         """The run's own newest checkpoint that is whole, or else a state from scratch."""
@@ -207,8 +210,7 @@ class Run:
         self.progress.epoch, self.progress.step, self.progress.loss_sum, self.progress.nodes = epoch + 1, 0, 0.0, 0
         due = (epoch + 1) % options.evaluate_every == 0 or epoch + 1 == options.epochs
         if due:
-            state = self.engine.whole(self.state)
-            found = self.evaluate(state, "validation")
+            found = self.evaluate(self.state, "validation")
             record |= {f"validation_{name}": value for name, value in found.items()}
             best = progress.best
             if found["micro_f1"] is not None and (
@@ -219,7 +221,7 @@ class Run:
             self.records.write(record | {"seconds": round(self.seconds(), 3)})
             progress.metrics_bytes = self.records.size
         if due:
-            self.save(state)
+            self.save(self.engine.whole(self.state))
             if epoch + 1 - self.reported >= options.epochs / 10 or epoch + 1 == options.epochs:
                 self.say(_line(record), bar)
                 self.reported = epoch + 1
@@ -241,18 +243,19 @@ class Run:
                 bar,
             )
 
-    def evaluate(self, state: TrainState | None, split: str) -> dict[str, float]:
-        """Quality on the nodes of a split, from full neighbourhoods; process 0 has the state, and tells the others."""
-        found = self.peers.first_says("quality", self.peers.first and self.measure(state, split))
+    def evaluate(self, state: Any, split: str) -> dict[str, float]:
+        """Quality on the nodes of a split, from full neighbourhoods; process 0 measures it, and tells the others.
+
+        Args:
+          state: as the engine has it.
+        """
+        ids = self.graph.splits[split]
+        logits = self.evaluator(state, ids)
+        found = None if logits is None else metrics.quality(logits, self.graph.labels[ids])
+        found = self.peers.first_says("quality", found)
         if found["loss"] is not None and not math.isfinite(found["loss"]):
             raise FloatingPointError(f"the {split} loss is {found['loss']}; a lower train.learning_rate may help")
         return found
-
-    def measure(self, state: TrainState, split: str) -> dict[str, float]:
-        ids = self.graph.splits[split]
-        learned = {name: np.asarray(table.rows) for name, table in state.tables.items()}
-        features = {name: self.graph.features[name] for name in self.trainer.widths if name not in learned}
-        return metrics.quality(self.evaluator.logits(state.params, features | learned, ids), self.graph.labels[ids])
 
     def save(self, state: TrainState | None) -> None:
         self.progress.seconds = self.seconds()
@@ -267,17 +270,18 @@ class Run:
 
     def finish(self) -> dict:
         """Read the test nodes, once, with the checkpoint that validation chose."""
-        state, best = self.engine.whole(self.state), self.progress.best
-        if best and self.peers.first:
-            chosen = self.checkpoints.at(best["step"])
-            chosen.verify()
-            state = chosen.state(self.abstract())
-        test = self.evaluate(state, "test")
-        return self.summarise(state, test) if self.peers.first else {}
-
-    def summarise(self, state: TrainState, test: dict[str, float]) -> dict:
-        """Write the summary and the curves."""
         best = self.progress.best
+        if best:
+            chosen = self.checkpoints.at(best["step"])
+            if self.peers.first:
+                chosen.verify()
+            self.state = self.engine.place(chosen.state(self.abstract()))
+        test = self.evaluate(self.state, "test")
+        return self.summarise(test) if self.peers.first else {}
+
+    def summarise(self, test: dict[str, float]) -> dict:
+        """Write the summary and the curves."""
+        best, state = self.progress.best, self.abstract()
         self.records.write({f"test_{name}": value for name, value in test.items()})
         summary = {
             "test_accuracy": test["accuracy"],

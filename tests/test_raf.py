@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from hetjax.assembly import make_batches, make_engine, make_plan, make_site, make_trainer
-from hetjax.config import run_command
+from hetjax.assembly import make_batches, make_engine, make_evaluator, make_plan, make_site, make_trainer
+from hetjax.config import Sampling, run_command
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.models import carriers, hgnn
@@ -68,6 +68,21 @@ def test_equals_one_device_in_double_precision(graph, mesh, mode, model):
     """Rounding then does not decide which way Adam steps along a gradient of zero, and all differences are rounding."""
     errors = compare(GRAPHS[graph](), mesh, mode, MODELS[model], wide=True)
     assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-7
+
+
+@pytest.mark.parametrize("model", ["R-GCN", "R-GCN, residual", "HGT, joint", "HGNN, no self term"])
+def test_evaluation_equals_one_device(model):
+    """In chunks of a few edges, by partitions that fold their own relations alone."""
+    graph = random_graph(3)
+    one, many = (setting(graph, "minibatch", mesh, MODELS[model], {}) for mesh in ((1, 1), (3, 1)))
+    one, many = (dataclasses.replace(c, sampling=Sampling(fanout=(3, 2), evaluation_edges=60)) for c in (one, many))
+    trainer = make_trainer(graph, one)
+    site = make_site(graph, many, make_plan(graph, many))
+    assert all(len(part.relations) < len(graph.relations) for part in site.graphs.values())
+    state, ids = jax.jit(trainer.init)(0), graph.splits["test"]
+    expected = make_evaluator(trainer, graph, one)(state, ids)
+    found = make_evaluator(trainer, graph, many, site)(make_engine(trainer, graph, many, site).place(state), ids)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_penalty_clipping_and_decay_count_every_weight_once():

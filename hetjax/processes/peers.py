@@ -32,6 +32,10 @@ class Alone:
         """The arrays of all processes, in process 0; None in the others. Called as `share`."""
         return arrays
 
+    def hand_out(self, tag: str, arrays: Arrays) -> Arrays:
+        """The arrays of process 0, in all processes; those that the others give are not looked at. Called as `share`."""
+        return arrays
+
     def first_says(self, tag: str, value: Any) -> Any:
         """The plain value that process 0 gives."""
         return self.share(tag, value if self.first else None)[0]
@@ -95,6 +99,13 @@ class Peers(Alone):
         return dict(arrays).copy() | {
             name: array for other in self.connections for name, array in self.arrived[other, tag].get()[1].items()
         }
+
+    def hand_out(self, tag: str, arrays: Arrays) -> Arrays:
+        if not self.first:
+            return self.arrived[0, tag].get()[1]
+        for other in self.connections:
+            self._send(other, ["value", tag, None], arrays)
+        return arrays
 
     def leave(self) -> None:
         """Part in peace, when all have come to the end."""
