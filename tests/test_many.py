@@ -2,16 +2,21 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import time
 
 import jax
+import numpy as np
 import pytest
 
+from hetjax.graph import store
+from hetjax.partition import partition, save
+from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, alone, write_reference
-from tests.test_command_line import PROGRAMS, ROOT
+from tests.test_command_line import PROGRAMS, ROOT, SMALL
 
 LIMIT = 150  # seconds that processes are given
 
@@ -21,15 +26,15 @@ def free_port() -> int:
         return server.getsockname()[1]
 
 
-def start(folder, commands: list[list]) -> list[subprocess.Popen]:
-    """Start processes, each with its output in a file."""
+def start(folder, commands: list[list], environments=({}, {}, {}, {})) -> list[subprocess.Popen]:
+    """Start processes, each with its output in a file, and with more in its environment if that is given."""
     given = os.environ | {"PYTHONPATH": str(ROOT), "JAX_COMPILATION_CACHE_DIR": PROGRAMS.name}
-    given |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    given |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     made = []
-    for number, command in enumerate(commands):
+    for number, (command, more) in enumerate(zip(commands, environments)):
         with open(folder / f"log_{number}", "w") as log:
             whole = [sys.executable, *map(str, command)]
-            made.append(subprocess.Popen(whole, stdout=log, stderr=subprocess.STDOUT, env=given, cwd=ROOT))
+            made.append(subprocess.Popen(whole, stdout=log, stderr=subprocess.STDOUT, env=given | more, cwd=ROOT))
     return made
 
 
@@ -84,3 +89,102 @@ def test_processes_equal_one_device(tmp_path, count):
     assert all(status == 0 for status, _ in done)
     for case, errors in zip(CASES[count], json.loads(out.read_text()), strict=True):
         assert all(error < bound for error, bound in zip(errors, BOUNDS[case[4]])), (case, errors)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """With two graphs in stores of one name."""
+    path = tmp_path_factory.mktemp("many")
+    for seed in (0, 1):
+        store.save(random_graph(seed), path / f"data_{seed}" / "graph")
+    return path
+
+
+def commands(workdir, *options, count: int = 2) -> list[list]:
+    """The command line of each process."""
+    about = ["-m", "hetjax.train", "--workdir", workdir, "--data.format", "store", *SMALL, *options]
+    if count == 1:
+        return [about]
+    about += ["--coordinator", f"localhost:{free_port()}", "--num_processes", count, "--start_seconds", 60]
+    return [[*about, "--process_id", number] for number in range(count)]
+
+
+def records(run) -> list[dict]:
+    """What was written of every epoch, but for the time it took."""
+    found = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [{name: value for name, value in record.items() if name != "seconds"} for record in found]
+
+
+def errors_of(log: str) -> list[str]:
+    return [line for line in log.splitlines() if not line.startswith(("[Gloo]", "graph: ", "epoch "))]
+
+
+@pytest.fixture(scope="module")
+def pruned(folder):
+    """A plan of two partitions, and for each process a folder whose store has no file that its partition does not read."""
+    graph = random_graph(0)
+    plan = partition(folder / "data_0" / "graph", 2)
+    save(plan, folder / "plan")
+    for part in plan.parts:
+        copy = shutil.copytree(folder / "data_0", folder / f"part_{part.number}") / "graph"
+        about = plan.local_sizes(part)
+        unread = [f"relation_{n}.*" for n, r in enumerate(graph.schema.relations) if r not in about.edges]
+        unread += [f"features_{n}.npy" for n, t in enumerate(graph.schema.nodes) if t not in about.features]
+        for file in [file for names in unread for file in copy.glob(names)]:
+            file.unlink()
+    return [{"HETJAX_DATA": str(folder / f"part_{number}")} for number in range(2)]
+
+
+def test_a_killed_process_is_named_and_the_run_goes_on_as_if_nothing_had_happened(folder, pruned):
+    """And no process opens a file that its partition does not read: it is not there."""
+    options = ["--data.path", "graph", "--mesh.relation", "2", "--mesh.plan", folder / "plan", "--train.epochs", "8"]
+    done = finish(folder, start(folder, commands(folder / "whole", *options), pruned))
+    assert [status for status, _ in done] == [0, 0]
+    hurt = commands(folder / "hurt", *options)
+    processes = start(folder, hurt, pruned)
+    while not (folder / "hurt" / "metrics.jsonl").exists() or len(records(folder / "hurt")) < 3:
+        assert all(process.poll() is None for process in processes)
+        time.sleep(0.05)
+    processes[1].kill()
+    (status, log), _ = finish(folder, processes, 60)
+    (line,) = errors_of(log)
+    assert status == 1 and line.startswith(f"hetjax: error: process 1 (pid {processes[1].pid} on "), log
+    assert not (folder / "hurt" / "summary.json").exists()
+    assert [status for status, _ in finish(folder, start(folder, hurt, pruned))] == [0, 0]
+    assert records(folder / "hurt") == records(folder / "whole")
+    summary = json.loads((folder / "hurt" / "summary.json").read_text())
+    assert summary["processes"] == 2
+
+    moved = shutil.copytree(folder / "whole", folder / "moved")  # onto one process and one device
+    (moved / "summary.json").unlink()
+    shutil.rmtree(max((moved / "checkpoints").iterdir()))
+    single = commands(moved, *options, "--mesh.relation", "1", "--mesh.plan", "", count=1)
+    ((status, log),) = finish(folder, start(folder, single, [{"HETJAX_DATA": str(folder / "data_0")}]))
+    assert status == 0 and "continuing from" in log
+    np.testing.assert_allclose(records(moved)[-1]["test_loss"], records(folder / "whole")[-1]["test_loss"], rtol=1e-4)
+
+
+def test_what_was_started_wrongly_is_one_line_in_every_process(folder):
+    path = ["--data.path", folder / "data_0" / "graph", "--mesh.relation", "2"]
+    one, other = commands(folder / "none", *path)
+    given = {
+        "with train.seed 3 != 0 of process 0": [one, [*other, "--train.seed", "3"]],
+        "cannot provide in equal parts": [[*c, "--mesh.data", "3", "--mesh.relation", "1"] for c in (one, other)],
+    }
+    for words, both in given.items():
+        for status, log in run(folder, both, 60):
+            (line,) = errors_of(log)
+            assert status == 2 and words in line
+    ((status, log),) = run(folder, [[*other, "--start_seconds", "1"]])
+    (line,) = errors_of(log)
+    assert status == 2 and "does not answer within 1 s" in line
+    assert not (folder / "none").exists()
+
+
+def test_different_graphs_are_noticed(folder):
+    both = commands(folder / "none", "--data.path", "graph", "--mesh.relation", "2")
+    folders = [{"HETJAX_DATA": str(folder / f"data_{seed}")} for seed in (0, 1)]
+    for status, log in finish(folder, start(folder, both, folders), 60):
+        (line,) = errors_of(log)
+        assert status == 2 and "another graph" in line
+    assert not (folder / "none").exists()
