@@ -263,6 +263,7 @@ class Run:
             self.checkpoints.save(int(state.step), state, asdict(self.progress))
         else:
             self.checkpoints.attend(self.progress.epoch * self.batches.steps() + self.progress.step)
+        self.peers.meet("saved")
 
     def seconds(self) -> float:
         """Time of this run, over all of its processes."""

@@ -29,13 +29,7 @@ from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, compare, setting
 from tests.test_command_line import SMALL, train
 
-
-@pytest.fixture(autouse=True)
-def quick_compilation():
-    """The same mathematics in programs that compile in half the time."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,13 @@ end is whose fault is for `Peers` to say.
 """
 
 import contextlib
+import logging
 import os
 import socket
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -65,19 +67,31 @@ def _place(options: Processes) -> tuple[str, int, int, list[int] | None]:
     given = options.coordinator or None, options.num_processes or None, options.process_id
     if options.cluster == "none":
         return *given, None
-    # jax has no public call that detects and does nothing else
-    from jax._src.clusters import ClusterEnv
-
     method = None if options.cluster == "auto" else options.cluster
     try:
-        found = ClusterEnv.auto_detect_unset_distributed_params(*given, None, method, options.start_seconds)
+        found, said = _detect(*given, None, method, options.start_seconds)
     except Exception as error:  # whatever a cluster's environment lacks
-        raise InputError(f"cluster {options.cluster}: {type(error).__name__}: {error}") from None
+        raise InputError(f"cluster {options.cluster}: {type(error).__name__}: {' '.join(str(error).split())}") from None
     names = ("coordinator", "num_processes", "process_id")
     missing = [name for name, value in zip(names, found) if value is None]
     if missing:
-        raise InputError(f"cluster {options.cluster}: nothing here says {', '.join(missing)}; give --{missing[0]}")
+        why = "".join(f" ({words})" for words in said)
+        raise InputError(f"cluster {options.cluster}: nothing here says {', '.join(missing)}{why}; give --{missing[0]}")
     return found
+
+
+def _detect(*given):
+    """What jax finds of a cluster, and its warnings, each on one line; it logs an error that another one follows."""
+    from jax._src.clusters import ClusterEnv  # jax has no public call that detects and does nothing else
+
+    logging.disable(logging.ERROR)
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found = ClusterEnv.auto_detect_unset_distributed_params(*given)
+    finally:
+        logging.disable(logging.NOTSET)
+    return found, [" ".join(str(warning.message).split()) for warning in said]
 
 
 def _join(address: str, count: int, number: int, devices: list[int] | None, about: dict, seconds: int) -> Peers:
