@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 CASES = {
     2: [
         ("random", (4, 1), "minibatch", "R-GCN", False, {"l2": 0.01, "gradient_clip": 0.05}),
-        ("ogbn-mag", (2, 1), "minibatch", "HGT, joint", True, {}),
+        ("labels", (1, 2), "full", "HGNN, mean, no target", False, {}),
     ],
     4: [("random", (2, 2), "minibatch", "R-GCN, residual", False, {})],
 }

@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
@@ -148,7 +148,7 @@ def _receive(port: int, hello: dict, deadline: float, seconds: int):
                 stream, _ = server.accept()
             except TimeoutError:
                 missing = ", ".join(str(one) for one in range(hello["count"]) if one not in hellos)
-                _refuse(connections, f"process {missing} of {hello['count']} did not come within {seconds} s")
+                _refuse(connections.values(), f"process {missing} of {hello['count']} did not come within {seconds} s")
             connection = Connection(stream)
             stream.settimeout(PATIENCE)
             try:
@@ -157,10 +157,9 @@ def _receive(port: int, hello: dict, deadline: float, seconds: int):
             except (OSError, ValueError, KeyError, TypeError):
                 connection.close()  # it is none of us
                 continue
-            connections[number] = connection
             if wrong:
-                _refuse(connections, wrong)
-            hellos[number] = other
+                _refuse([*connections.values(), connection], wrong)
+            connections[number], hellos[number] = connection, other
     every = [[hellos[one][key] for key in Peer._fields] for one in range(hello["count"])]
     service = _free_port()
     for connection in connections.values():
@@ -182,8 +181,8 @@ def _difference(here: dict, there: dict, known: dict) -> str | None:
     return None
 
 
-def _refuse(connections: dict[int, Connection], line: str) -> None:
-    for connection in connections.values():
+def _refuse(connections: Iterable[Connection], line: str) -> None:
+    for connection in connections:
         with contextlib.suppress(OSError):
             connection.send(["refused", line])
     raise InputError(line)

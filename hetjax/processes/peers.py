@@ -1,5 +1,6 @@
 """The processes of a run, as one of them sees them."""
 
+import contextlib
 import os
 import sys
 import threading
@@ -117,9 +118,8 @@ class Peers(Alone):
     def fail(self, line: str, status: int) -> None:
         """Print why this process ends, tell the peers, and end it, whatever its threads do."""
         with self.stopping:
-            print(f"hetjax: error: {line}", file=sys.stderr, flush=True)
             self._tell_all(["stopped", self.number, f"stopped: {line}", status])
-            os._exit(status)
+            _end(line, status)
 
     def _send(self, other: int, words: list, arrays: Arrays | None = None) -> None:
         try:
@@ -162,6 +162,12 @@ class Peers(Alone):
             return
         with self.stopping:
             self._tell_all(["stopped", other, why, status])
-            more = f"; {AGAIN}" if status == 1 else ""
-            print(f"hetjax: error: {self.all[other]} {why}{more}", file=sys.stderr, flush=True)
-            os._exit(status)  # other threads may wait for it in a collective, which nothing else ends
+            _end(f"{self.all[other]} {why}" + (f"; {AGAIN}" if status == 1 else ""), status)
+
+
+def _end(line: str, status: int) -> None:
+    """Print a line and end this process: threads of it may wait in a collective, which nothing else ends."""
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+    print(f"hetjax: error: {line}", file=sys.stderr, flush=True)
+    os._exit(status)
