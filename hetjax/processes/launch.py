@@ -216,9 +216,10 @@ def _free_port() -> int:
 
 def relay(host: str, port: int) -> int:
     """A port of this computer's own that leads to another's; it stays open when that one closes."""
-    server = socket.create_server(("127.0.0.1", 0))
+    server, kept = socket.create_server(("127.0.0.1", 0)), []
 
     def lead(near: socket.socket) -> None:
+        kept.append(near)  # what nothing refers to is closed
         far = _connect(host, port, time.monotonic() + PATIENCE)
         threading.Thread(target=_pump, args=(near, far), daemon=True).start()
         _pump(far, near)
