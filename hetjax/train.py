@@ -299,7 +299,7 @@ class Run:
             "nodes": sum(self.graph.schema.nodes.values()),
             "edges": self.graph.edges,
             "seed": self.config.train.seed,
-            "mesh": asdict(self.config.mesh),
+            "mesh": {"relation": self.config.mesh.relation, "data": self.config.mesh.data},
             "processes": self.peers.count,
             "device": jax.devices()[0].device_kind,
             "versions": metrics.versions(),
