@@ -22,7 +22,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 jax.config.update("jax_num_cpu_devices", 4)
 jax.config.update("jax_disable_most_optimizations", True)  # compiles in half the time
 
-from tests.equivalence import GRAPHS, MODELS, compare  # noqa: E402
+from hetjax.assembly import make_plan  # noqa: E402
+from hetjax.errors import InputError  # noqa: E402
+from hetjax.sharding import mesh as meshes  # noqa: E402
+from tests.equivalence import GRAPHS, MODELS, compare, setting  # noqa: E402
 from tests.many import Case, compare_in  # noqa: E402
 
 RESULTS = Path(__file__).parent / "results" / "raf_equivalence.csv"
@@ -46,12 +49,23 @@ def main() -> None:
         options.processes, MESHES, options.graphs, options.models, options.modes, options.bits
     ):
         case = graph, model, mode, *map(str, mesh), str(bits), str(count)
-        fits = mesh[0] * mesh[1] % count == 0
-        if fits and case not in rows and time.perf_counter() - started < options.seconds:
-            rows[case] = run(Case(graph, mesh, mode, model, bits == 64, {}), count)
+        about = Case(graph, mesh, mode, model, bits == 64, {})
+        if case not in rows and time.perf_counter() - started < options.seconds and can_be(about, count):
+            rows[case] = run(about, count)
             write(rows)
             over = any(float(error) > bound for error, bound in zip(rows[case], BOUNDS[bits]))
             print(*case, *rows[case], "OVER ITS BOUND" if over else "", flush=True)
+
+
+def can_be(case: Case, count: int) -> bool:
+    """Whether the processes can provide the mesh, and the graph has so many relations to divide."""
+    try:
+        graph = GRAPHS[case.graph]()
+        meshes.share_of(*case.mesh, count)
+        make_plan(graph, setting(graph, case.mode, case.mesh, MODELS[case.model], {}))
+    except InputError:
+        return False
+    return True
 
 
 def run(case: Case, count: int) -> tuple[str, ...]:

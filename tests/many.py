@@ -45,7 +45,10 @@ def start(folder, commands: list[list], environments=({}, {}, {}, {})) -> list[s
 
 
 def finish(folder, processes, seconds: float = LIMIT) -> list[tuple[int, str]]:
-    """Wait for processes, and end those that take too long; returns the exit status and the output of each."""
+    """Wait for processes, and end those that take too long; returns the exit status and the output of each.
+
+    If one failed, every output is printed.
+    """
     deadline = time.monotonic() + seconds
     try:
         for process in processes:
@@ -57,8 +60,9 @@ def finish(folder, processes, seconds: float = LIMIT) -> list[tuple[int, str]]:
             process.kill()
             process.wait()
     found = [(process.returncode, (folder / f"log_{number}").read_text()) for number, process in enumerate(processes)]
-    for number, (status, log) in enumerate(found):
-        print(f"--- process {number} ended with {status}:\n{log}")
+    if any(status for status, _ in found):
+        for number, (status, log) in enumerate(found):
+            print(f"--- process {number} ended with {status}:\n{log}")
     return found
 
 
