@@ -1,6 +1,6 @@
 """What a configuration asks for: the trainer, the plan of a mesh, what trains, and its batches."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -11,16 +11,24 @@ from hetjax import models
 from hetjax.cache.tables import RowAdam, Shape
 from hetjax.config import Config, Model, Train
 from hetjax.errors import InputError
+from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.sizes import check_digest
+from hetjax.load import load_part
 from hetjax.models import hgnn
 from hetjax.models.layer import Layer
-from hetjax.partition import Plan, Workload, partition
-from hetjax.sampling.loader import MiniBatches, WholeGraph, steps_per_epoch
+from hetjax.partition import EdgeCut, Plan, Workload, partition, read
+from hetjax.processes.peers import Alone
+from hetjax.sampling.loader import Batches, MiniBatches, WholeGraph, steps_per_epoch
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding.evaluate import MeshEvaluator
 from hetjax.sharding.feed import MeshBatches, MeshWholeGraph
 from hetjax.sharding.raf import Raf
-from hetjax.sharding.single import OneDevice, Trainer
+from hetjax.sharding.single import OneDevice, Trainer, TrainState
+from hetjax.sharding.site import Site
+
+PLANNED = ("targets", "hops", "metapaths", "self_term", "exchange")  # what a plan must have as the run needs it
 
 
 def make_trainer(graph: HetGraph, config: Config) -> Trainer:
@@ -105,7 +113,7 @@ def make_plan(graph: HetGraph, config: Config) -> Plan:
     ):
         if count > most:
             raise InputError(f"mesh.{name} is {count}, and there are {most} {what}, to divide")
-    return partition(
+    made = partition(
         graph,
         mesh.devices,
         hops=model.layers,
@@ -115,28 +123,75 @@ def make_plan(graph: HetGraph, config: Config) -> Plan:
         data=mesh.data,
         workload=Workload(size, tuple(fanout), model.hidden, model.feature_width),
     )
+    return given_plan(mesh.plan, made) if mesh.plan else made
 
 
-def make_engine(trainer: Trainer, graph: HetGraph, config: Config, plan: Plan | None) -> OneDevice | Raf:
-    """What trains: one device, or with a plan the mesh that it is for."""
-    if plan is None:
-        return OneDevice(trainer, graph, config.train.seed)
+def given_plan(folder: str, made: Plan) -> Plan:
+    """The plan in a folder, in place of the one that was made.
+
+    Raises:
+      InputError: it is for another graph, mesh or model.
+    """
+    plan = read(folder)
+    if isinstance(plan, EdgeCut):
+        raise InputError(f"mesh.plan {folder}: an edge-cut, and --mesh needs a division of the relations")
+    check_digest(made.sizes, plan.sizes, f"mesh.plan {folder}")
+    for name, value, wanted in [
+        ("mesh", plan.mesh, made.mesh),
+        *((name, getattr(plan.tree, name), getattr(made.tree, name)) for name in PLANNED),
+    ]:
+        if value != wanted:
+            raise InputError(f"mesh.plan {folder}: {name} is {value} there != {wanted} of this run")
+    return plan
+
+
+def make_site(graph: HetGraph, config: Config, plan: Plan, peers: Alone | None = None) -> Site:
+    """This process's place on the mesh that a plan is for, from the graph or its outline."""
     mesh = meshes.make(config.mesh.relation, config.mesh.data)
-    return Raf(trainer, graph, plan, mesh, config.sampling.mode == "full")
+    graphs = {part: load_part(config.data, graph, plan, part) for part in meshes.rows_here(mesh)}
+    return Site(plan, mesh, graphs, peers or Alone())
+
+
+def make_engine(trainer: Trainer, graph: HetGraph, config: Config, site: Site | None = None) -> OneDevice | Raf:
+    """What trains: one device, or the mesh of a site."""
+    if site is None:
+        return OneDevice(trainer, graph, config.train.seed)
+    return Raf(trainer, site, config.sampling.mode == "full")
 
 
 def make_batches(
-    graph: HetGraph, config: Config, learnable: frozenset[str], capacities: Mapping[str, int], plan=None, mesh=None
-):
-    """The batches of every epoch, in the way that the configuration asks for; with a plan, for its mesh of devices."""
+    graph: HetGraph,
+    config: Config,
+    learnable: frozenset[str],
+    capacities: Mapping[str, int],
+    site: Site | None = None,
+) -> Batches | WholeGraph:
+    """The batches of every epoch, in the way that the configuration asks for; for one device, or the mesh of a site."""
     sampling, seed, limit = config.sampling, config.train.seed, config.train.steps_per_epoch
     if sampling.mode == "full":
-        return WholeGraph(graph, config.model.layers) if plan is None else MeshWholeGraph(graph, plan, mesh)
+        return WholeGraph(graph, config.model.layers) if site is None else MeshWholeGraph(site)
     in_place = frozenset(name for name, matrix in graph.features.items() if matrix.dtype == np.float32)
     if config.model.input_projection or config.model.input_dropout:
         in_place = frozenset()  # what is changed before it is read is gathered first
     about = sampling.fanout, sampling.batch_size, seed, limit, capacities
-    if plan is None:
+    if site is None:
         flows = frozenset(graph.schema.nodes) if config.model.input_projection else learnable
         return MiniBatches(Sampler(graph, in_place, flows), *about)
-    return MeshBatches(graph, plan, mesh, in_place, learnable, *about)
+    return MeshBatches(site, in_place, learnable, *about)
+
+
+def make_evaluator(
+    trainer: Trainer, graph: HetGraph, config: Config, site: Site | None = None
+) -> Callable[[Any, np.ndarray], np.ndarray | None]:
+    """What gives the logits of target nodes from the engine's state, on one device or on a mesh; None but in process 0."""
+    edges = config.sampling.evaluation_edges
+    if site is not None:
+        return MeshEvaluator(trainer.model, site, edges).logits
+    evaluator = Evaluator(trainer.model, graph, edges)
+
+    def logits(state: TrainState, ids: np.ndarray) -> np.ndarray:
+        learned = {name: np.asarray(table.rows) for name, table in state.tables.items()}
+        features = {name: graph.features[name] for name in trainer.widths if name not in learned}
+        return evaluator.logits(state.params, features | learned, ids)
+
+    return logits

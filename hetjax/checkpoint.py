@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 from orbax.checkpoint import v1 as ocp
 
 from hetjax.errors import InputError
@@ -65,11 +65,11 @@ class Checkpoint(NamedTuple):
             raise Damaged(f"checkpoint {self.folder} is damaged: {error}") from None
 
     def state(self, like: Any) -> Any:
-        """The state, with the structure, shapes, dtypes and shardings of `like`."""
-        named = _named(like)
-        saved = ocp.load(self.folder / "state", {name: leaf for name, leaf in named.items() if leaf.size})
-        leaves = [saved[name] if leaf.size else jnp.zeros(leaf.shape, leaf.dtype) for name, leaf in named.items()]
-        return jax.tree.unflatten(jax.tree.structure(like), leaves)
+        """The state as host arrays, with the structure, shapes and dtypes of `like`."""
+        named = {name: np.empty(leaf.shape, leaf.dtype) for name, leaf in _named(like).items()}
+        with _alone():
+            saved = ocp.load(self.folder / "state", {name: leaf for name, leaf in named.items() if leaf.size})
+        return jax.tree.unflatten(jax.tree.structure(like), (named | saved).values())
 
 
 class Checkpoints:
@@ -81,8 +81,6 @@ class Checkpoints:
 
     def __init__(self, folder: Path):
         self.folder = folder.absolute()
-        for left in self.folder.glob(".*"):
-            shutil.rmtree(left, ignore_errors=True)
 
     def at(self, step: int) -> Checkpoint:
         return Checkpoint(self.folder / f"{step:012d}")
@@ -94,8 +92,11 @@ class Checkpoints:
     def newest_whole(self, say: Callable[[str], None]) -> tuple[Checkpoint, dict] | None:
         """The newest checkpoint that is whole, as is the best that it names, with its progress.
 
-        Checkpoints newer than that are deleted: the run will come by there again. What is damaged is said.
+        Checkpoints newer than that are deleted, as the run will come by there again, and what a killed process left half
+        done. What is damaged is said.
         """
+        for left in self.folder.glob(".*"):
+            shutil.rmtree(left, ignore_errors=True)
         rejected = []
         for checkpoint in self.newest_first():
             try:
@@ -117,11 +118,10 @@ class Checkpoints:
 
     def save(self, step: int, state: Any, progress: dict) -> None:
         """Write a checkpoint; `progress["best"]["step"]`, if there is one, names the best so far."""
-        partial = self.folder / f".{step}.partial"
+        partial = self._partial(step)
         partial.mkdir(parents=True)
-        ocp.save(
-            partial / "state", {name: leaf for name, leaf in _named(state).items() if leaf.size}
-        )  # Orbax saves none of size 0
+        named = {name: np.asarray(leaf) for name, leaf in _named(state).items() if leaf.size}  # Orbax saves no others
+        ocp.save(partial / "state", named)
         (partial / "progress.json").write_text(json.dumps(progress))
         files = sorted(file for file in partial.rglob("*") if file.is_file())
         digests = {str(file.relative_to(partial)): (file.stat().st_size, _digest(file)) for file in files}
@@ -137,6 +137,13 @@ class Checkpoints:
             if checkpoint.step not in kept:
                 self.remove(checkpoint)
 
+    def attend(self, step: int) -> None:
+        """Take part in a `save` of process 0: Orbax waits for every process, and writes what process 0 has."""
+        ocp.save(self._partial(step) / "state", {"nothing": np.zeros(1)})
+
+    def _partial(self, step: int) -> Path:
+        return self.folder / f".{step}.partial"
+
     def remove(self, checkpoint: Checkpoint) -> None:
         """Delete a checkpoint, so that a kill in between leaves nothing that looks like one."""
         doomed = checkpoint.folder.with_name(f".{checkpoint.folder.name}.removed")
@@ -147,6 +154,14 @@ class Checkpoints:
 def parameters(tree: Any) -> int:
     """How many numbers a tree of arrays holds."""
     return sum(leaf.size for leaf in jax.tree.leaves(tree))
+
+
+def _alone() -> ocp.Context:
+    """Orbax, reading in this process, which waits for no other."""
+    context, me = ocp.Context(), jax.process_index()
+    context.multiprocessing.primary_host, context.multiprocessing.active_processes = me, {me}
+    context.multiprocessing.barrier_sync_key_prefix = f"process_{me}_"
+    return context
 
 
 def _named(tree: Any) -> dict[str, Any]:

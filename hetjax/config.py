@@ -190,6 +190,8 @@ class Mesh:
     """partitions of the relations: each folds its own, and they combine what they have at the seeds (Heta's RAF)"""
     data: int = 1
     """replicas of each partition, which share the seeds of every step"""
+    plan: str = ""
+    """the folder of a plan that `python -m hetjax.partition` wrote for this graph, mesh and model; unset: one is made"""
 
     def __post_init__(self):
         for name in ("relation", "data"):
@@ -198,6 +200,38 @@ class Mesh:
     @property
     def devices(self) -> int:
         return self.relation * self.data
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Processes: who trains together; no part of a run's configuration, as a run may continue in others."""
+
+    coordinator: str = ""
+    """HOST:PORT where process 0 runs, a free port of it: the others find it there; unset: one process, or as cluster says"""
+    num_processes: int = 0
+    """how many processes train together"""
+    process_id: int | None = None
+    """which of them this is, from 0"""
+    cluster: Literal["none", "auto", "slurm", "ompi", "mpi4py"] = "none"
+    """what says so instead, by jax's detection: SLURM, Open MPI, mpi4py, or auto, whichever is found, Kubernetes too"""
+    start_seconds: int = 120
+    """how long processes wait for each other at the start"""
+
+    def __post_init__(self):
+        if self.cluster == "none":
+            given = self.coordinator, self.num_processes, self.process_id is not None
+            if any(given) and not all(given):
+                raise InputError("--coordinator, --num_processes and --process_id are given together or not at all")
+        _require(self.num_processes >= 0, "num_processes", self.num_processes, "at least 1")
+        _require(self.start_seconds >= 1, "start_seconds", self.start_seconds, "at least 1")
+        if self.process_id is not None and self.num_processes:
+            most = self.num_processes - 1
+            _require(0 <= self.process_id <= most, "process_id", self.process_id, f"in 0..{most}")
+
+    @property
+    def several(self) -> bool:
+        """Whether there may be more than this one."""
+        return bool(self.coordinator) or self.cluster != "none"
 
 
 @dataclass(frozen=True)
@@ -248,8 +282,8 @@ def parse(
     """Read sections of configuration from a command line and the YAML file that its `--config` names.
 
     Args:
-      sections: a dataclass per section. The keys of one named `""` stand alone, `--key`, in the file too; a key of it that
-        is true or false may be given without a value, and is then true.
+      sections: a dataclass per section. The keys of one named `""` stand alone, `--key`, and in the file if there are no
+        other sections; a key of it that is true or false may be given without a value, and is then true.
       arguments: the command line.
       prog, description: for `--help`.
       paths: further options that every command line must give, with their help.
@@ -274,15 +308,18 @@ def parse(
             parser.add_argument(f"--{name}", type=section, default=section())
         else:
             parser.add_class_arguments(section)
+    alone = [key.name for key in fields(sections[""])] if "" in sections else []
     known = [f"{name}.{key.name}".lstrip(".") for name, section in sections.items() for key in fields(section)]
     _check_options(arguments, [*paths, "config", "help", "print_config", *filter(None, sections), *known])
     files, options = _split_config(arguments)
+    filed = {name: section for name, section in sections.items() if name} or sections
     for file in files:
-        _check_file(Path(file), sections)
+        _check_file(Path(file), filed)
     options = _bare_flags(options, sections.get(""))
     made = parser.instantiate(parser.parse_args([*(f"--config={file}" for file in files), *options]))
-    alone = {key.name: made[key.name] for key in fields(sections[""])} if "" in sections else {}
-    given = {name: made[name] if name else section(**alone) for name, section in sections.items()}
+    given = {
+        name: made[name] if name else section(**{key: made[key] for key in alone}) for name, section in sections.items()
+    }
     return given, {name: made[name] for name in paths}
 
 
@@ -351,6 +388,16 @@ def as_dict(config: Any) -> dict:
     return {
         key: list(value) if isinstance(value, tuple) else as_dict(value) if isinstance(value, dict) else value
         for key, value in (asdict(config) if is_dataclass(config) else config).items()
+    }
+
+
+def flat(config) -> dict:
+    """`{section.key: value}`, of whatever a file holds."""
+    sections = config.items() if isinstance(config, dict) else [("config", config)]
+    return {
+        f"{name}.{key}": value
+        for name, keys in sections
+        for key, value in (keys.items() if isinstance(keys, dict) else [("", keys)])
     }
 
 

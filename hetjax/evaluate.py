@@ -3,16 +3,83 @@
 The device holds one chunk; host memory holds the embeddings of one layer, whatever the number of edges.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
 from hetjax.models.hgnn import Stack
-from hetjax.sampling.blocks import Plan, edges_of, pad_sample, rows_of
-from hetjax.sampling.sampler import ALL, Sampler
+from hetjax.sampling.blocks import Block, Plan, Sample, edges_of, pad_sample, rows_of
+from hetjax.sampling.sampler import ALL, Role, Sampler
+
+
+class Chunk(NamedTuple):
+    """Some nodes, with all of their neighbours.
+
+    Attributes:
+      start, count: which of the nodes that were asked for.
+      targets: as many as the block has, with padding.
+      block: padded to as many targets, edges and sources as any chunk has.
+      rows: of the sources, `[sources, width]` per node type.
+    """
+
+    start: int
+    count: int
+    targets: int
+    block: Block
+    rows: Mapping[str, np.ndarray]
+
+
+class Chunks:
+    """The neighbourhoods of nodes, so many edges at a time; all chunks of one call have the same shapes.
+
+    Args:
+      graph: whose edges are folded.
+      edges: most edges of a chunk; a single node with more is a chunk of its own.
+    """
+
+    def __init__(self, graph: HetGraph, edges: int):
+        self.graph, self.edges, self.sampler = graph, edges, Sampler(graph)
+
+    def each(
+        self, node_type: str, nodes: np.ndarray, relations: Sequence[Relation], x: Mapping, selves: bool = True
+    ) -> Iterator[Chunk]:
+        """The nodes in order.
+
+        Args:
+          node_type, nodes: distinct ids of one type.
+          relations: into that type, whose edges are folded.
+          x: `[nodes, width]` per node type, in host memory or mapped into it, of which the sources are rows.
+          selves: whether the nodes' own rows are among the sources.
+        """
+        plan, ranges = self._plan(node_type, nodes, relations, selves)
+        size = max((stop - start for start, stop in ranges), default=0)
+        for start, stop in ranges:
+            role = Role({node_type: nodes[start:stop]}, relations, selves)
+            (block,), ids = self.sampler.hop((role,), ALL, (), True, False)
+            sample = Sample((block,), ids, ({t: len(found) for t, found in ids.items()},))
+            (block,), padded = pad_sample(plan, node_type, sample, {node_type: size}, self.graph)
+            rows = {source: _gather(x[source], all, len(ids[source])) for source, all in padded.items()}
+            yield Chunk(start, stop - start, size, block, rows)
+
+    def _plan(self, node_type: str, nodes: np.ndarray, relations: Sequence[Relation], selves: bool):
+        """Capacities that hold for every chunk, and which nodes each has."""
+        schema, degrees = self.graph.schema, {}
+        for relation in relations:
+            indptr = self.graph.relations[relation].indptr
+            degrees[relation] = indptr[nodes + 1] - indptr[nodes]
+        ranges = list(_ranges(sum(degrees.values(), np.zeros(len(nodes), np.int64)), self.edges))
+        plan, sources = Plan(), {node_type: max((stop - start for start, stop in ranges), default=0)} if selves else {}
+        for relation, degree in degrees.items():
+            most = max((int(degree[start:stop].sum()) for start, stop in ranges), default=0)
+            plan.fit(edges_of(node_type, 0, relation), most, most)
+            sources[relation.source] = sources.get(relation.source, 0) + most
+        for source, most in sources.items():
+            plan.fit(rows_of(node_type, 0, source), min(most, schema.nodes[source]), schema.nodes[source])
+        return plan, ranges
 
 
 class Evaluator:
@@ -25,13 +92,12 @@ class Evaluator:
     Args:
       model: whose layers are applied.
       graph: whose edges are folded, all of them.
-      edges: most edges of a chunk; a single node with more is a chunk of its own.
+      edges: as in `Chunks`.
     """
 
     def __init__(self, model: Stack, graph: HetGraph, edges: int):
-        self.model, self.graph, self.sampler = model, graph, Sampler(graph)
+        self.model, self.graph, self.chunks = model, graph, Chunks(graph, edges)
         self.needed = graph.schema.layer_types(len(model.layers))
-        self.edges = edges
         self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type"))
 
     def _embed(self, params, block, x, depth: int, node_type: str):
@@ -49,45 +115,22 @@ class Evaluator:
         """
         if not len(ids):
             return np.empty((0, self.model.classes), np.float32)
-        x, target = features, self.graph.schema.target
+        x, schema = features, self.graph.schema
         for depth, types in enumerate(self.needed[1:]):
-            everyone = {t: np.arange(self.graph.schema.nodes[t], dtype=np.int32) for t in types}
-            wanted = {target: ids} if depth == len(self.needed) - 2 else everyone
-            x = {node_type: self._layer(params, x, depth, node_type, nodes) for node_type, nodes in wanted.items()}
-        return x[target]
+            everyone = {t: np.arange(schema.nodes[t], dtype=np.int32) for t in types}
+            wanted = {schema.target: ids} if depth == len(self.needed) - 2 else everyone
+            x = {t: self._layer(params, x, depth, t, nodes) for t, nodes in wanted.items()}
+        return x[schema.target]
 
     def _layer(self, params, x, depth: int, node_type: str, nodes: np.ndarray) -> np.ndarray:
-        plan, chunks = self._plan(node_type, nodes)
-        size = max((len(chunk) for chunk in chunks), default=0)
-        parts = []
-        for chunk in chunks:
-            sample = self.sampler.sample({node_type: chunk}, (ALL,), (), gradients=False)
-            (block,), inputs = pad_sample(plan, node_type, sample, {node_type: size}, self.graph)
-            rows = {source: _gather(x[source], ids, len(sample.inputs[source])) for source, ids in inputs.items()}
-            h = self.embed(params, block, rows, depth=depth, node_type=node_type)
-            parts.append(np.asarray(h)[: len(chunk)])
-        width = self.model.layers[depth].features
-        return np.concatenate(parts) if parts else np.empty((0, width), np.float32)
-
-    def _plan(self, node_type: str, nodes: np.ndarray) -> tuple[Plan, list[np.ndarray]]:
-        """Chunks of at most `edges` edges, and capacities that hold for every one."""
-        schema = self.graph.schema
-        degrees = {}
-        for relation in schema.into(node_type):
-            indptr = self.graph.relations[relation].indptr
-            degrees[relation] = indptr[nodes + 1] - indptr[nodes]
-        chunks = list(_chunks(sum(degrees.values(), np.zeros(len(nodes), np.int64)), self.edges))
-        plan, sources = Plan(), {node_type: max((stop - start for start, stop in chunks), default=0)}
-        for relation, degree in degrees.items():
-            most = max((int(degree[start:stop].sum()) for start, stop in chunks), default=0)
-            plan.fit(edges_of(node_type, 0, relation), most, most)
-            sources[relation.source] = sources.get(relation.source, 0) + most
-        for source, most in sources.items():
-            plan.fit(rows_of(node_type, 0, source), min(most, schema.nodes[source]), schema.nodes[source])
-        return plan, [nodes[start:stop] for start, stop in chunks]
+        parts = [np.empty((0, self.model.layers[depth].features), np.float32)] if not len(nodes) else []
+        for chunk in self.chunks.each(node_type, nodes, self.graph.schema.into(node_type), x):
+            h = self.embed(params, chunk.block, chunk.rows, depth=depth, node_type=node_type)
+            parts.append(np.asarray(h)[: chunk.count])
+        return np.concatenate(parts)
 
 
-def _chunks(degrees: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
+def _ranges(degrees: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
     """Ranges of nodes with at most `most` edges and nodes together, or one node with more."""
     ends = np.cumsum(degrees + 1)
     start = 0

@@ -2,12 +2,15 @@
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 from hetjax.config import DATA_FOLDER, Data, data_path
 from hetjax.datasets import hgb, rdf, synthetic
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph, check, check_labels
+from hetjax.graph.sizes import hollow
+from hetjax.partition import Plan
 
 
 def load(data: Data) -> HetGraph:
@@ -16,7 +19,10 @@ def load(data: Data) -> HetGraph:
     Raises:
       InputError: as the readers do; or a type whose features are to be left out has none.
     """
-    graph = _read(data)
+    return _without(_read(data), data)
+
+
+def _without(graph: HetGraph, data: Data) -> HetGraph:
     for name in data.without_features:
         if name not in graph.features:
             raise InputError(
@@ -26,21 +32,43 @@ def load(data: Data) -> HetGraph:
     return replace(graph, features=kept) if data.without_features else graph
 
 
+def outline(data: Data) -> HetGraph:
+    """The graph as `load` gives it; of a store labels and splits alone are opened, the rest is there in shape alone.
+
+    Raises:
+      InputError: as `load`.
+    """
+    if data.format != "store":
+        return load(data)
+    path = _path(data)
+    opened = store.open(path, (), ())
+    graph = hollow(store.describe(path), opened.labels, opened.splits)
+    check_labels(graph, str(path))
+    return _without(graph, data)
+
+
+def load_part(data: Data, graph: HetGraph, plan: Plan, number: int) -> HetGraph:
+    """One partition of a graph; of a store no file is opened that the partition does not read.
+
+    Args:
+      graph: as `outline` gives it.
+
+    Raises:
+      InputError: as `load`.
+    """
+    if data.format != "store":
+        return plan.take(graph, plan.parts[number])
+    about, path = plan.local_sizes(plan.parts[number]), _path(data)
+    opened = store.open(path, about.edges, about.features)
+    if data.check:
+        check(opened, str(path))
+    return opened
+
+
 def _read(data: Data) -> HetGraph:
     if data.format == "synthetic":
         return synthetic.generate(data.schema, data.scale, data.classes or None, data.seed)
-    if not data.path:
-        raise InputError(f"data.path is empty, and data.format {data.format} reads a file or folder")
-    path = data_path(data.path)
-    if not os.path.exists(path):
-        hint = (
-            ""
-            if DATA_FOLDER in os.environ
-            else f"; {DATA_FOLDER}, the folder that a relative data.path lies in, is not set"
-        )
-        if not hint and os.path.exists(data.path):
-            hint = f"; a relative data.path lies in {DATA_FOLDER}: write {os.path.abspath(data.path)} for the one that is here"
-        raise InputError(f"{path}: no such file or folder{hint}")
+    path = _path(data)
     if data.format == "store":
         graph = store.open(path)
         (check if data.check else check_labels)(graph, str(path))
@@ -56,3 +84,19 @@ def _read(data: Data) -> HetGraph:
         validation_fraction=data.validation_fraction,
         split_seed=data.split_seed,
     )
+
+
+def _path(data: Data) -> Path:
+    if not data.path:
+        raise InputError(f"data.path is empty, and data.format {data.format} reads a file or folder")
+    path = data_path(data.path)
+    if not os.path.exists(path):
+        hint = (
+            ""
+            if DATA_FOLDER in os.environ
+            else f"; {DATA_FOLDER}, the folder that a relative data.path lies in, is not set"
+        )
+        if not hint and os.path.exists(data.path):
+            hint = f"; a relative data.path lies in {DATA_FOLDER}: write {os.path.abspath(data.path)} for the one that is here"
+        raise InputError(f"{path}: no such file or folder{hint}")
+    return path

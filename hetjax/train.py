@@ -1,6 +1,6 @@
 """Train a model: `python -m hetjax.train --config FILE.yaml --workdir DIR [--section.key value ...]`.
 
-Read from top to bottom: what a run is made of, where it resumes, its epochs, its end.
+Where several processes train together each runs all of this; process 0 alone writes, prints and evaluates. Read from top to bottom: what a run is made of, where it resumes, its epochs, its end.
 """
 
 import hashlib
@@ -10,21 +10,25 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 from tqdm import tqdm
 
 from hetjax import metrics, models
-from hetjax.assembly import make_batches, make_engine, make_plan, make_trainer, relations_of
+from hetjax.assembly import make_batches, make_engine, make_evaluator, make_plan, make_site, make_trainer, relations_of
 from hetjax.checkpoint import Checkpoint, Checkpoints, parameters
-from hetjax.config import Config, Data, Mesh, Model, Sampling, Train, as_dict, parse, run_command
+from hetjax.config import Config, Data, Mesh, Model, Processes, Sampling, Train, as_dict, flat, parse, run_command
 from hetjax.errors import InputError
-from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.load import load
+from hetjax.graph.sizes import hollow, sizes
+from hetjax.load import load, outline
 from hetjax.partition import Plan, save
+from hetjax.processes.launch import joined
+from hetjax.processes.peers import Alone
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.single import TrainState
 from hetjax.workdir import Workdir, draw_curves
@@ -61,72 +65,113 @@ class Progress:
 
 def main(arguments: Sequence[str]) -> None:
     """Train as the command line says, and print where the results are."""
-    sections = {"data": Data, "model": Model, "sampling": Sampling, "train": Train, "mesh": Mesh}
+    sections = {"data": Data, "model": Model, "sampling": Sampling, "train": Train, "mesh": Mesh, "": Processes}
     paths = {"workdir": "the folder that the run is written to; a run that was killed continues there"}
     made, paths = parse(sections, arguments, "python -m hetjax.train", "Train a model on a heterogeneous graph.", paths)
+    processes = made.pop("")
     config = Config(**made)
+    about = flat(as_dict(config)) | {"workdir": paths["workdir"], "hetjax": version("hetjax"), "jax": jax.__version__}
+    with joined(processes, about) as peers:
+        train(config, Path(paths["workdir"]), peers)
+
+
+def train(config: Config, path: Path, peers: Alone) -> None:
+    """Train, or see that it is done, and print the results."""
+    provided = meshes.share_of(config.mesh.relation, config.mesh.data, peers.count)
     if config.mesh.devices > 1:
-        meshes.provide(config.mesh.devices)
-    workdir = Workdir(Path(paths["workdir"]), as_dict(config))
-    summary = workdir.summary()
+        meshes.provide(provided)
+    workdir = Workdir(path, as_dict(config), peers.first)
+    summary = peers.first_says("summary", workdir.summary())
     if summary is None:
-        summary = Run(config, workdir).run()
-    else:
+        summary = Run(config, workdir, peers).run()
+    elif peers.first:
         print(f"{workdir.path}: this run is done (another --workdir starts another); its results:")
-    report(summary, workdir)
+    if peers.first:
+        report(summary, workdir)
 
 
 class Run:
     """One run, from the graph to the summary."""
 
-    def __init__(self, config: Config, workdir: Workdir):
-        self.config, self.workdir = config, workdir
+    def __init__(self, config: Config, workdir: Workdir, peers: Alone):
+        self.config, self.workdir, self.peers = config, workdir, peers
         self.programs = metrics.ProgramCounter()
         self.started = time.perf_counter()
-        self.graph = relations_of(models.find(config.model.name), load(config.data))
+        on_mesh = config.mesh.devices > 1
+        self.graph = relations_of(models.find(config.model.name), (outline if on_mesh else load)(config.data))
         if not len(self.graph.splits["train"]):
             raise InputError(
                 f"no training nodes among the {len(self.graph.labels)} of type {self.graph.schema.target!r}"
             )
         if config.train.patience and not len(self.graph.splits["validation"]):
             raise InputError(f"train.patience is {config.train.patience}, and there are no validation nodes")
+        same_graph(digest(self.graph), peers)
         self.trainer, self.seed = make_trainer(self.graph, config), np.int32(config.train.seed)
-        plan = make_plan(self.graph, config) if config.mesh.devices > 1 else None
-        self.engine = make_engine(self.trainer, self.graph, config, plan)
+        self.site = make_site(self.graph, config, make_plan(self.graph, config), peers) if on_mesh else None
+        self.engine = make_engine(self.trainer, self.graph, config, self.site)
         self.checkpoints = Checkpoints(workdir.file("checkpoints"))
-        found = self.checkpoints.newest_whole(lambda words: print(f"hetjax: {words}", file=sys.stderr))
-        self.progress = Progress(**found[1]) if found else Progress(graph=digest(self.graph))
+        checkpoint, progress = self.newest()
+        self.progress = Progress(**progress) if checkpoint else Progress(graph=digest(self.graph))
         if self.progress.graph != digest(self.graph):
             raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
         about = self.graph, config, frozenset(self.trainer.learnable), self.progress.capacities
-        self.batches = make_batches(*about) if plan is None else make_batches(*about, plan, self.engine.mesh)
-        workdir.claim()  # nothing was written before this line
-        counts = f"{sum(self.graph.schema.nodes.values()):,} nodes of {len(self.graph.schema.nodes)} types"
-        print(f"graph: {counts}, {self.graph.edges:,} edges of {len(self.graph.schema.relations)} relations; compiling")
-        self.records = metrics.Records(workdir.file("metrics.jsonl"), self.progress.metrics_bytes)
-        self.abstract = on_device(jax.eval_shape(self.trainer.init, self.seed))
-        self.evaluator = Evaluator(self.trainer.model, self.graph, config.sampling.evaluation_edges)
-        if plan:
-            keep_plan(plan, workdir)
-        self.state = self.engine.place(self.initial_state(found[0] if found else None))
+        self.batches = make_batches(*about, self.site)
+        self.evaluator = make_evaluator(self.trainer, self.graph, config, self.site)
+        if self.site:
+            self.graph = hollow(sizes(self.graph), self.graph.labels, self.graph.splits)  # the site has what it needs
+        if peers.first:
+            self.begin()
+        self.state = self.engine.place(self.initial_state(checkpoint))
         self.resumed_seconds, self.reported, self.compiling = self.progress.seconds, self.progress.epoch, 0
         self.clock = metrics.Clock()
 
+    def newest(self) -> tuple[Checkpoint | None, dict]:
+        """The checkpoint to continue from, and its progress: process 0 decides, as it alone may delete what is damaged."""
+        found = None
+        if self.peers.first:
+            found = self.checkpoints.newest_whole(lambda words: print(f"hetjax: {words}", file=sys.stderr))
+            found = found and [found[0].step, found[1]]
+        step, progress = self.peers.first_says("resume", found) or (None, {})
+        return None if step is None else self.checkpoints.at(step), progress
+
+    def begin(self) -> None:
+        """Write and print what process 0 does at the start; nothing was written before."""
+        self.workdir.claim()
+        counts = f"{sum(self.graph.schema.nodes.values()):,} nodes of {len(self.graph.schema.nodes)} types"
+        print(f"graph: {counts}, {self.graph.edges:,} edges of {len(self.graph.schema.relations)} relations; compiling")
+        self.records = metrics.Records(self.workdir.file("metrics.jsonl"), self.progress.metrics_bytes)
+        if self.site:
+            keep_plan(self.site.plan, self.workdir)
+
     def initial_state(self, checkpoint: Checkpoint | None) -> TrainState:
         """The run's own newest checkpoint that is whole, or else a state from scratch."""
-        if checkpoint:
+        if not checkpoint:
+            return jax.jit(self.trainer.init)(self.seed)
+        if self.peers.first:
             print(f"continuing from {checkpoint.folder}", file=sys.stderr)
-            return checkpoint.state(self.abstract)
-        return jax.jit(self.trainer.init)(self.seed)
+        elif not checkpoint.folder.exists():
+            raise InputError(f"{checkpoint.folder}: not there; all processes must see the same --workdir")
+        return checkpoint.state(self.abstract())
+
+    def abstract(self) -> TrainState:
+        """The shapes of a state."""
+        return jax.eval_shape(self.trainer.init, self.seed)
+
+    def say(self, words: str, bar: tqdm) -> None:
+        if self.peers.first:
+            bar.write(words)
 
     def run(self) -> dict:
         """Train all epochs that are left, test once, and write the summary."""
         epochs, steps = self.config.train.epochs, self.batches.steps()
         done = self.progress.epoch * steps + self.progress.step
-        with tqdm(total=epochs * steps, initial=done, unit="step", disable=None, desc="training") as bar:
+        hidden = None if self.peers.first else True
+        with tqdm(total=epochs * steps, initial=done, unit="step", disable=hidden, desc="training") as bar:
             for epoch in range(self.progress.epoch, epochs):
                 if self.out_of_patience():
-                    bar.write(f"stopped after epoch {epoch}: none was better than epoch {self.progress.best['epoch']}")
+                    self.say(
+                        f"stopped after epoch {epoch}: none was better than epoch {self.progress.best['epoch']}", bar
+                    )
                     break
                 programs = self.programs.count
                 self.train_epoch(epoch, bar)
@@ -165,20 +210,20 @@ class Run:
         self.progress.epoch, self.progress.step, self.progress.loss_sum, self.progress.nodes = epoch + 1, 0, 0.0, 0
         due = (epoch + 1) % options.evaluate_every == 0 or epoch + 1 == options.epochs
         if due:
-            state = self.engine.whole(self.state)
-            found = self.evaluate(state, "validation")
+            found = self.evaluate(self.state, "validation")
             record |= {f"validation_{name}": value for name, value in found.items()}
             best = progress.best
             if found["micro_f1"] is not None and (
                 best is None or (found["micro_f1"], -found["loss"]) > (best["micro_f1"], -best["loss"])
             ):
                 progress.best = {"step": record["step"], "epoch": epoch + 1} | found
-        self.records.write(record | {"seconds": round(self.seconds(), 3)})
-        progress.metrics_bytes = self.records.size
+        if self.peers.first:
+            self.records.write(record | {"seconds": round(self.seconds(), 3)})
+            progress.metrics_bytes = self.records.size
         if due:
-            self.save(state)
+            self.save(self.engine.whole(self.state))
             if epoch + 1 - self.reported >= options.epochs / 10 or epoch + 1 == options.epochs:
-                bar.write(_line(record))
+                self.say(_line(record), bar)
                 self.reported = epoch + 1
 
     def out_of_patience(self) -> bool:
@@ -193,23 +238,32 @@ class Run:
         """Say so if epochs go on compiling training steps: the shapes of batches still grow."""
         self.compiling += programs > 0
         if self.compiling == COMPILING and programs:
-            bar.write(
-                f"{COMPILING} epochs compiled new programs, because batches kept growing; for a small graph try --sampling.mode full"
+            self.say(
+                f"{COMPILING} epochs compiled new programs, because batches kept growing; for a small graph try --sampling.mode full",
+                bar,
             )
 
-    def evaluate(self, state: TrainState, split: str) -> dict[str, float]:
-        """Quality on the nodes of a split, from full neighbourhoods."""
+    def evaluate(self, state: Any, split: str) -> dict[str, float]:
+        """Quality on the nodes of a split, from full neighbourhoods; process 0 measures it, and tells the others.
+
+        Args:
+          state: as the engine has it.
+        """
         ids = self.graph.splits[split]
-        learned = {name: np.asarray(table.rows) for name, table in state.tables.items()}
-        features = {name: self.graph.features[name] for name in self.trainer.widths if name not in learned}
-        found = metrics.quality(self.evaluator.logits(state.params, features | learned, ids), self.graph.labels[ids])
-        if len(ids) and not math.isfinite(found["loss"]):
+        logits = self.evaluator(state, ids)
+        found = None if logits is None else metrics.quality(logits, self.graph.labels[ids])
+        found = self.peers.first_says("quality", found)
+        if found["loss"] is not None and not math.isfinite(found["loss"]):
             raise FloatingPointError(f"the {split} loss is {found['loss']}; a lower train.learning_rate may help")
         return found
 
-    def save(self, state: TrainState) -> None:
+    def save(self, state: TrainState | None) -> None:
         self.progress.seconds = self.seconds()
-        self.checkpoints.save(int(state.step), state, asdict(self.progress))
+        if self.peers.first:
+            self.checkpoints.save(int(state.step), state, asdict(self.progress))
+        else:
+            self.checkpoints.attend(self.progress.epoch * self.batches.steps() + self.progress.step)
+        self.peers.meet("saved")
 
     def seconds(self) -> float:
         """Time of this run, over all of its processes."""
@@ -220,9 +274,15 @@ class Run:
         best = self.progress.best
         if best:
             chosen = self.checkpoints.at(best["step"])
-            chosen.verify()
-        state = chosen.state(self.abstract) if best else self.engine.whole(self.state)
-        test = self.evaluate(state, "test")
+            if self.peers.first:
+                chosen.verify()
+            self.state = self.engine.place(chosen.state(self.abstract()))
+        test = self.evaluate(self.state, "test")
+        return self.summarise(test) if self.peers.first else {}
+
+    def summarise(self, test: dict[str, float]) -> dict:
+        """Write the summary and the curves."""
+        best, state = self.progress.best, self.abstract()
         self.records.write({f"test_{name}": value for name, value in test.items()})
         summary = {
             "test_accuracy": test["accuracy"],
@@ -239,7 +299,8 @@ class Run:
             "nodes": sum(self.graph.schema.nodes.values()),
             "edges": self.graph.edges,
             "seed": self.config.train.seed,
-            "mesh": asdict(self.config.mesh),
+            "mesh": {"relation": self.config.mesh.relation, "data": self.config.mesh.data},
+            "processes": self.peers.count,
             "device": jax.devices()[0].device_kind,
             "versions": metrics.versions(),
         }
@@ -270,10 +331,11 @@ def digest(graph: HetGraph) -> str:
     return made.hexdigest()
 
 
-def on_device(abstract: TrainState) -> TrainState:
-    """Abstract arrays that say where they are to live: on the first device."""
-    place = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=place), abstract)
+def same_graph(own: str, peers: Alone) -> None:
+    """Raise an InputError where processes have different graphs."""
+    for number, other in enumerate(peers.share("graph", own)):
+        if other != own:
+            raise InputError(f"process {number} has another graph, digest {other} != {own} of process {peers.number}")
 
 
 def report(summary: dict, workdir: Workdir) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import matplotlib
 import yaml
 
+from hetjax.config import flat
 from hetjax.errors import InputError
 
 FREE = "mesh."  # keys that a run may be continued with others of
@@ -18,15 +19,17 @@ class Workdir:
     Args:
       path: may exist, empty or with a run of the same configuration, which is then continued.
       config: as nested plain values.
+      own: whether it is this process that writes there; another one only reads.
 
     Raises:
       InputError: the folder holds a run of another configuration (but for its mesh), or files of no run.
     """
 
-    def __init__(self, path: Path, config: dict):
+    def __init__(self, path: Path, config: dict, own: bool = True):
         self.path, self.config, self._held = path, config, None
         try:
-            self._look()
+            if own:
+                self._look()
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}") from None
 
@@ -80,22 +83,12 @@ class Workdir:
             before = yaml.safe_load(file.read_text())
         except (OSError, ValueError, yaml.YAMLError) as error:
             raise InputError(f"{file}: {' '.join(str(error).split())}; give another --workdir") from None
-        there, here = _flat(before), _flat(self.config)
+        there, here = flat(before), flat(self.config)
         for key in here | there:
             if not key.startswith(FREE) and there.get(key, "absent") != here.get(key, "absent"):
                 raise InputError(
                     f"{file}: {key} is {there.get(key, 'absent')!r} there != {here.get(key, 'absent')!r}; give another --workdir"
                 )
-
-
-def _flat(config) -> dict:
-    """`{section.key: value}`, of whatever a file holds."""
-    sections = config.items() if isinstance(config, dict) else [("config", config)]
-    return {
-        f"{name}.{key}": value
-        for name, keys in sections
-        for key, value in (keys.items() if isinstance(keys, dict) else [("", keys)])
-    }
 
 
 def draw_curves(records: list[dict], file: Path, title: str) -> None:

@@ -2,6 +2,8 @@
 
 import contextlib
 import dataclasses
+import hashlib
+import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,10 +14,11 @@ import numpy as np
 from flax.traverse_util import flatten_dict
 
 import hetjax
-from hetjax.assembly import make_batches, make_engine, make_plan, make_trainer
+from hetjax.assembly import make_batches, make_engine, make_plan, make_site, make_trainer
 from hetjax.config import Config, Mesh, Model, Sampling, Train
 from hetjax.datasets import synthetic
 from hetjax.models.segment import neighbour_sum
+from hetjax.processes.peers import Alone
 from hetjax.sampling.blocks import NO_NODE
 from tests.conftest import random_graph
 
@@ -73,6 +76,40 @@ class Errors(NamedTuple):
     state: float
 
 
+class Reference(NamedTuple):
+    """What training on one device gives, as host arrays by name.
+
+    Attributes:
+      losses: of every step.
+      gradients: of the first step; of learnable features those of the whole table.
+      counts: how often each row was updated.
+      state: weights and learnable features after the last step.
+    """
+
+    losses: np.ndarray
+    gradients: dict
+    counts: dict
+    state: dict
+
+
+def write_reference(reference: Reference, file) -> None:
+    named = {
+        f"{field} {name}": array
+        for field, arrays in reference._asdict().items()
+        for name, array in (arrays.items() if isinstance(arrays, dict) else [("", arrays)])
+    }
+    np.savez(file, **{name.replace("/", "|"): array for name, array in named.items()})
+
+
+def read_reference(file) -> Reference:
+    found = {field: {} for field in Reference._fields}
+    with np.load(file) as arrays:
+        for given in arrays.files:
+            field, name = given.replace("|", "/").split(" ", 1)
+            found[field][name] = arrays[given]
+    return Reference(found["losses"][""], *(found[field] for field in Reference._fields[1:]))
+
+
 def compare(graph, mesh, mode: str, model: dict, steps: int = 10, wide: bool = False, **train) -> Errors:
     """Train some steps on one device and on a mesh.
 
@@ -86,24 +123,71 @@ def compare(graph, mesh, mode: str, model: dict, steps: int = 10, wide: bool = F
       **train: options.
     """
     with jax.enable_x64(True) if wide else contextlib.nullcontext():
-        one, many = (setting(graph, mode, shape, model, train) for shape in ((1, 1), mesh))
-        trainer = make_trainer(graph, one)
-        plan = make_plan(graph, many)
-        alone, spread = make_engine(trainer, graph, one, None), make_engine(trainer, graph, many, plan)
-        learnable = frozenset(trainer.learnable)
-        drawn = make_batches(graph, one, learnable, {}), make_batches(graph, many, learnable, {}, plan, spread.mesh)
-        state = jax.jit(trainer.init)(0)
-        state = jax.tree.map(lambda leaf: leaf.astype(float) if wide and leaf.dtype == jnp.float32 else leaf, state)
-        states, found = spread.place(state), None
-        for batch, on_mesh in zip(*(first(batches, steps) for batches in drawn), strict=True):
-            found = found or gradients(graph, trainer, alone, spread, state, states, batch, on_mesh)
-            state, _ = alone.step(state, batch)
-            states, _ = spread.step(states, on_mesh)
-        here, there = named(state), named(spread.whole(states))
-        for name, table in state.tables.items():
-            np.testing.assert_array_equal(table.count, spread.whole(states).tables[name].count)
-        drift = differ(there, here, norm(here.values()))
-        return Errors(*found, max(drift.values()))
+        reference = alone(graph, mode, model, steps, wide, **train)
+        return on_mesh(reference, graph, mesh, mode, model, wide, **train)
+
+
+def alone(graph, mode: str, model: dict, steps: int = 10, wide: bool = False, **train) -> Reference:
+    """Train some steps on one device."""
+    config = setting(graph, mode, (1, 1), model, train)
+    trainer = make_trainer(graph, config)
+    engine, state = make_engine(trainer, graph, config), initial(trainer, wide)
+    found, losses, nodes = None, [], graph.schema.nodes
+    for batch in first(make_batches(graph, config, frozenset(trainer.learnable), {}), steps):
+        if found is None:
+            _, (weights, rows) = jax.jit(trainer.gradients)(state, engine.static, batch)
+            found = {t: laid(leaf, batch.inputs.get(t), nodes[t]) for t, leaf in rows.items()} | flat(weights)
+        state, loss = engine.step(state, batch)
+        losses.append(float(loss))
+    counts = {t: np.asarray(table.count) for t, table in state.tables.items()}
+    return Reference(np.array(losses), found, counts, named(state))
+
+
+def on_mesh(reference: Reference, graph, mesh, mode: str, model: dict, wide: bool = False, peers=None, **train):
+    """The errors of training on a mesh, of the devices of all processes; those of gradients of partitions that are here.
+
+    Raises:
+      AssertionError: a replica has not exactly what the others have, or rows were updated another number of times.
+    """
+    config, peers = setting(graph, mode, mesh, model, train), peers or Alone()
+    trainer = make_trainer(graph, config)
+    site = make_site(graph, config, make_plan(graph, config), peers)
+    engine = make_engine(trainer, graph, config, site)
+    batches = make_batches(graph, config, frozenset(trainer.learnable), {}, site)
+    states, error = engine.place(initial(trainer, wide)), None
+    losses = []
+    for batch in first(batches, len(reference.losses)):
+        if error is None:
+            error = gradients(reference.gradients, graph, engine, states, batch)
+        states, loss = engine.step(states, batch)
+        losses.append(float(loss))
+    equal_replicas(states, peers)
+    state, drift = engine.whole(states), 0.0
+    if state is not None:
+        drift = max(differ(named(state), reference.state, norm(reference.state.values())).values())
+        for name, count in reference.counts.items():
+            np.testing.assert_array_equal(state.tables[name].count, count)
+    assert np.all(np.abs(np.array(losses) / reference.losses - 1) < 1e-3), (losses, reference.losses)
+    return Errors(abs(losses[0] / reference.losses[0] - 1), error, drift)
+
+
+def equal_replicas(states, peers) -> None:
+    """Every copy of a weight or a table, on any device of any process, is the same to the last bit."""
+    found: dict[str, str] = {}
+    for state in states.values():
+        tables = {(name, key): leaf for name, table in state.tables.items() for key, leaf in table._asdict().items()}
+        for path, leaf in (flatten_dict(state.params) | tables).items():
+            for shard in leaf.addressable_shards:
+                made = hashlib.sha256(np.asarray(shard.data).tobytes()).hexdigest()
+                assert found.setdefault(json.dumps(path), made) == made, f"{path} differs between devices"
+    for other in peers.share("replicas", found):
+        for path in found.keys() & other.keys():
+            assert found[path] == other[path], f"{path} differs between processes"
+
+
+def initial(trainer, wide: bool):
+    state = jax.jit(trainer.init)(0)
+    return jax.tree.map(lambda leaf: leaf.astype(float) if wide and leaf.dtype == jnp.float32 else leaf, state)
 
 
 def setting(graph, mode, mesh, model, train) -> Config:
@@ -126,38 +210,36 @@ def first(source, count: int) -> Iterator:
         epoch += 1
 
 
+def flat(tree) -> dict:
+    """Weights by name, in host memory."""
+    return {"/".join(path): np.asarray(leaf) for path, leaf in flatten_dict(tree).items()}
+
+
 def named(state) -> dict:
     """Weights and learnable features by name."""
-    return flatten_dict(state.params) | {name: table.rows for name, table in state.tables.items()}
+    return flat(state.params) | {name: np.asarray(table.rows) for name, table in state.tables.items()}
 
 
-def gradients(graph, trainer, alone, spread, state, states, batch, on_mesh) -> tuple[float, float]:
-    """Errors of the loss and of the gradients, of every partition's copy; what any partition has is all there is."""
-    loss, (weights, rows) = jax.jit(trainer.gradients)(state, alone.static, batch)
-    found_loss, parts = spread.gradients(states, on_mesh)
-    if trainer.l2:
-        found_loss += float(spread.add([part.counted for part in parts])[0][0, 0])
-    nodes = graph.schema.nodes
-    expected = flatten_dict(weights) | {
-        name: laid(leaf, batch.inputs.get(name), nodes[name]) for name, leaf in rows.items()
-    }
-    seen, errors = set(), []
-    for part in parts:
+def gradients(expected: dict, graph, engine, states, batch) -> float:
+    """The largest error of a gradient, of every partition's copy; what any partition has is all there is."""
+    _, parts = engine.gradients(states, batch)
+    nodes, seen, errors = graph.schema.nodes, set(), []
+    for part in parts.values():
         mine = {name: laid(leaf, part.ids.get(name), nodes[name]) for name, leaf in part.rows.items()}
-        mine |= flatten_dict(part.weights)
+        mine |= flat(part.weights)
         seen |= set(mine)
         errors += differ(mine, {name: expected[name] for name in mine}, norm(expected.values())).values()
-    assert seen == set(expected)
-    return abs(float(found_loss / loss) - 1), max(errors)
+    assert set().union(*engine.site.peers.share("seen", sorted(seen))) == set(expected)
+    return max(errors)
 
 
 def laid(rows, ids, nodes: int) -> np.ndarray:
     """Gradients of some rows, where the whole table has them."""
     if ids is None:
         return np.asarray(rows)
-    out, ids = np.zeros((nodes, rows.shape[1]), rows.dtype), np.asarray(ids)
+    out, rows, ids = np.zeros((nodes, rows.shape[1]), rows.dtype), np.asarray(rows), np.asarray(ids)
     assert len(set(ids[ids != NO_NODE])) == (ids != NO_NODE).sum()
-    out[ids[ids != NO_NODE]] = np.asarray(rows)[ids != NO_NODE]
+    out[ids[ids != NO_NODE]] = rows[ids != NO_NODE]
     return out
 
 

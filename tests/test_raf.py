@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
-from hetjax.assembly import make_batches, make_engine, make_plan, make_trainer
-from hetjax.config import run_command
+from hetjax.assembly import make_batches, make_engine, make_evaluator, make_plan, make_site, make_trainer
+from hetjax.config import Sampling, run_command
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.models import carriers, hgnn
@@ -23,6 +23,7 @@ from hetjax.partition.metatree import Fold
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding import combine, feed, raf
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding import site as sites
 from hetjax.train import main
 from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, compare, setting
@@ -63,6 +64,21 @@ def test_equals_one_device_in_double_precision(graph, mesh, mode, model):
     assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-7
 
 
+@pytest.mark.parametrize("model", ["R-GCN", "R-GCN, residual", "HGT, joint", "HGNN, no self term"])
+def test_evaluation_equals_one_device(model):
+    """In chunks of a few edges, by partitions that fold their own relations alone."""
+    graph = random_graph(3)
+    one, many = (setting(graph, "minibatch", mesh, MODELS[model], {}) for mesh in ((1, 1), (3, 1)))
+    one, many = (dataclasses.replace(c, sampling=Sampling(fanout=(3, 2), evaluation_edges=60)) for c in (one, many))
+    trainer = make_trainer(graph, one)
+    site = make_site(graph, many, make_plan(graph, many))
+    assert all(len(part.relations) < len(graph.relations) for part in site.graphs.values())
+    state, ids = jax.jit(trainer.init)(0), graph.splits["test"]
+    expected = make_evaluator(trainer, graph, one)(state, ids)
+    found = make_evaluator(trainer, graph, many, site)(make_engine(trainer, graph, many, site).place(state), ids)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_penalty_clipping_and_decay_count_every_weight_once():
     train = {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1, "label_smoothing": 0.1}
     errors = compare(random_graph(3), (2, 2), "minibatch", MODELS["R-GCN"], **train)
@@ -78,16 +94,17 @@ def test_a_relation_held_for_hop_two_is_not_applied_at_the_root(monkeypatch):
     state, into = jax.jit(trainer.init)(0), {relation.key for relation in graph.schema.into("paper")}
 
     def step():
-        engine = make_engine(trainer, graph, config, plan)
-        drawn = next(make_batches(graph, config, frozenset(trainer.learnable), {}, plan, engine.mesh).epoch(0))
+        site = make_site(graph, config, plan)
+        engine = make_engine(trainer, graph, config, site)
+        drawn = next(make_batches(graph, config, frozenset(trainer.learnable), {}, site).epoch(0))
         return drawn.batch, float(engine.gradients(engine.place(state), drawn.batch)[0])
 
     batch, loss = step()
-    applied = [set(part.blocks[-1].seeds.adjacency) for part in batch.parts]
+    applied = [set(part.blocks[-1].seeds.adjacency) for part in batch.parts.values()]
     assert set().union(*applied) == into and sum(map(len, applied)) == len(into)
-    held = [set(part.blocks[0].inner.adjacency) & into for part in batch.parts]
+    held = [set(part.blocks[0].inner.adjacency) & into for part in batch.parts.values()]
     assert any(below - root for below, root in zip(held, applied)), "no partition holds a relation for hop 2 alone"
-    honest = feed.shares
+    honest = sites.shares
 
     def greedy(plan):
         """Whatever a partition holds into the target is applied at the root, as in Heta's released code."""

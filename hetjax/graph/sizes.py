@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from hetjax.errors import InputError
+from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import FEATURE_TYPES, HetGraph
 from hetjax.graph.schema import Relation, Schema
 
@@ -63,6 +64,21 @@ def sizes(graph: HetGraph) -> Sizes:
     features = {name: (matrix.shape[1], matrix.dtype.name) for name, matrix in graph.features.items()}
     edges = {relation: csc.edges for relation, csc in graph.relations.items()}
     return Sizes(graph.schema, edges, features, graph.multilabel)
+
+
+def hollow(about: Sizes, labels: np.ndarray, splits: Mapping[str, np.ndarray]) -> HetGraph:
+    """A graph of these sizes with labels and splits; its edges and features are there in shape alone, and take no memory."""
+
+    def empty(shape: tuple[int, ...], dtype) -> np.ndarray:
+        return np.broadcast_to(np.zeros((), dtype), shape)
+
+    nodes = about.schema.nodes
+    relations = {
+        r: CSC(empty((nodes[r.target] + 1,), np.int64), empty((about.edges[r],), np.int32))
+        for r in about.schema.relations
+    }
+    features = {name: empty((nodes[name], width), dtype) for name, (width, dtype) in about.features.items()}
+    return HetGraph(about.schema, relations, features, labels, splits)
 
 
 def from_json(description: dict, where: str) -> Sizes:

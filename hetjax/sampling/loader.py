@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from hetjax.sampling.whole import whole_graph
 
 AHEAD = 2  # batches that wait while one is used
 TRIAL_BATCHES, SPREAD = 8, 3  # capacities start at the largest of some batches, and some standard deviations more
+Needs = dict[str, tuple[list[int], int]]  # by a capacity's name what some samples need of it, and the most any can need
 
 
 class Drawn(NamedTuple):
@@ -93,8 +94,17 @@ class Batches:
         raise NotImplementedError
 
     def place(self, seeds: np.ndarray, sample):
-        """Pad a sample to the plan, which it raises where it does not suffice, and put it on the devices."""
+        """Pad a sample to the plan, which suffices, and put it on the devices."""
         raise NotImplementedError
+
+    def agree(self, needs: Needs) -> Needs:
+        """The needs of all processes from those of this one."""
+        return needs
+
+    def fit(self, needs: Needs) -> None:
+        """Raise the plan to the largest of each need."""
+        for name, (sizes, most) in needs.items():
+            self.plan.fit(name, max(sizes), most)
 
     def steps(self) -> int:
         """Steps in an epoch."""
@@ -122,19 +132,28 @@ class Batches:
     def _draw(self, order: np.ndarray, epoch: int, step: int) -> Drawn:
         started = time.perf_counter()
         seeds, sample = self._sample(order, epoch, step)
+        needs = {name: need for name, need in self._needs([sample]).items() if max(need[0]) > self._has(name)}
+        self.fit(self.agree(needs))
         batch = self.place(seeds, sample)
         return Drawn(batch, len(seeds), dict(self.plan.capacities), time.perf_counter() - started)
+
+    def _has(self, name: str) -> int:
+        return self.plan.capacities.get(name, -1)
+
+    def _needs(self, samples: Iterable) -> Needs:
+        found: Needs = {}
+        for sample in samples:
+            for name, size, most in self.measure(sample):
+                found.setdefault(name, ([], int(most)))[0].append(int(size))
+        return found
 
     def _estimate(self) -> None:
         """Raise the plan to what a few batches need, and what others are likely to."""
         order = self._order(0)
-        found: dict[tuple[str, int], list[int]] = {}
-        for step in range(min(TRIAL_BATCHES, self.steps())):
-            _, sample = self._sample(order, 0, step)
-            for name, size, most in self.measure(sample):
-                found.setdefault((name, most), []).append(size)
-        for (name, most), sizes in found.items():
-            self.plan.fit(name, int(max(sizes) + SPREAD * np.std(sizes)), most)
+        steps = range(min(TRIAL_BATCHES, self.steps()))
+        needs = self.agree(self._needs(self._sample(order, 0, step)[1] for step in steps))
+        likely = {name: int(max(sizes) + SPREAD * np.std(sorted(sizes))) for name, (sizes, _) in needs.items()}
+        self.fit({name: ([size], needs[name][1]) for name, size in likely.items()})
 
 
 class MiniBatches(Batches):

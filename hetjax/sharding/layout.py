@@ -3,17 +3,19 @@
 A checkpoint holds the whole, one copy of every weight and table, so a run continues on any mesh.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
 
+from hetjax.cache.tables import Table
+from hetjax.sharding import mesh as meshes
 from hetjax.sharding.replicas import Group, Path, select
 from hetjax.sharding.single import TrainState
+from hetjax.sharding.site import Site
 
 
 class Layout:
@@ -22,44 +24,71 @@ class Layout:
     Args:
       weights: the partitions that have each weight.
       rows: the partitions that have each table.
-      lines: the devices of each partition.
+      site: this process's place.
     """
 
-    def __init__(self, weights: Mapping[Path, Group], rows: Mapping[str, Group], lines: Sequence[Mesh]):
-        self.weights, self.rows, self.lines = weights, rows, lines
+    def __init__(self, weights: Mapping[Path, Group], rows: Mapping[str, Group], site: Site):
+        self.weights, self.rows, self.site = weights, rows, site
 
-    def divide(self, state: TrainState) -> list[TrainState]:
-        """A state for each partition, on its devices."""
-        return [self._part(state, part, line) for part, line in enumerate(self.lines)]
+    def divide(self, state: TrainState) -> dict[int, TrainState]:
+        """A state for each partition that is here, on its devices."""
+        state = jax.tree.map(np.array, state)
+        return {part: meshes.copies(self.site.row(part), self._part(state, part)) for part in self.site.parts}
 
-    def _part(self, state: TrainState, part: int, line: Mesh) -> TrainState:
+    def _part(self, state: TrainState, part: int) -> TrainState:
         wanted = {path for path, parts in self.weights.items() if part in parts}
-        made = TrainState(
+        return TrainState(
             state.step,
             select(state.params, wanted),
             vectors(lambda tree: select(tree, wanted), state.optimizer, like=state.params),
             {name: table for name, table in state.tables.items() if part in self.rows[name]},
         )
-        return jax.device_put(jax.tree.map(np.array, made), NamedSharding(line, P()))
 
-    def whole(self, states: Sequence[TrainState]) -> TrainState:
-        """The one state of all; of replicas, which are equal, the first."""
-        first = jax.tree.map(np.asarray, list(states))
-        tables = {name: first[parts[0]].tables[name] for name, parts in self.rows.items()}
-        params = self.unite([state.params for state in first])
-        likes = [state.params for state in first]
-        optimizer = jax.tree.map(
-            lambda *leaves: (
-                _vector(self.unite([_tree(v, like) for v, like in zip(leaves, likes)])) if leaves[0].ndim else leaves[0]
-            ),
-            *(state.optimizer for state in first),
-        )
-        return jax.device_put(TrainState(first[0].step, params, optimizer, tables), jax.devices()[0])
+    def whole(self, states: Mapping[int, TrainState]) -> TrainState | None:
+        """The one state of all, as host arrays, in process 0; of replicas, which are equal, the first."""
+        mine: dict[str, np.ndarray] = {}
+        for part, state in states.items():
+            if self.site.leads(part):
+                mine |= {_name(path): leaf for path, leaf in self._pieces(part, state).items()}
+        every = self.site.peers.collect("state", mine)
+        if every is None:
+            return None
+        return self._assembled(every, next(iter(states.values())))
 
-    def unite(self, trees: Sequence[Any]) -> Any:
-        """One tree of weights from those of all partitions."""
-        flat = [flatten_dict(tree) for tree in trees]
-        return unflatten_dict({path: flat[parts[0]][path] for path, parts in self.weights.items()})
+    def _pieces(self, part: int, state: TrainState) -> dict[Path, np.ndarray]:
+        """Copies of what no partition before this one has, by names that are the same everywhere."""
+        state = jax.tree.map(np.asarray, state)
+        trees = {"params": state.params} | {
+            f"optimizer {number}": _tree(leaf, state.params)
+            for number, leaf in enumerate(jax.tree.leaves(state.optimizer))
+            if leaf.ndim
+        }
+        pieces = {
+            (name, *path): leaf
+            for name, tree in trees.items()
+            for path, leaf in flatten_dict(tree).items()
+            if self.weights[path][0] == part
+        }
+        for name, table in state.tables.items():
+            if self.rows[name][0] == part:
+                pieces |= {("tables", name, key): leaf for key, leaf in table._asdict().items()}
+        return pieces
+
+    def _assembled(self, pieces: Mapping[str, np.ndarray], like: TrainState) -> TrainState:
+        def united(name: str):
+            return unflatten_dict({path: pieces[_name((name, *path))] for path in self.weights})
+
+        leaves, form = jax.tree.flatten(like.optimizer)
+        leaves = [
+            _vector(united(f"optimizer {number}")) if leaf.ndim else np.asarray(leaf)
+            for number, leaf in enumerate(leaves)
+        ]
+        tables = {name: Table(*(pieces[_name(("tables", name, key))] for key in Table._fields)) for name in self.rows}
+        return TrainState(np.asarray(like.step), united("params"), jax.tree.unflatten(form, leaves), tables)
+
+
+def _name(path: Path) -> str:
+    return json.dumps(path)
 
 
 def vectors(change: Callable[[Any], Any], optimizer: Any, like: Any) -> Any:

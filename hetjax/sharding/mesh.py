@@ -3,6 +3,9 @@
 The mesh has the axes `relation` and `data`: a row is a partition, the devices of a row are its replicas. A partition
 runs its own programs on its row; programs for all run on the whole mesh, or on the rows that take part. Between the
 two, arrays are regrouped device by device, and nothing is copied.
+
+A row may span several processes, and a process may have several rows. Every process runs the programs of the rows, and
+of the groups of rows, that have devices of its own, in the same order as all others.
 """
 
 import math
@@ -32,17 +35,49 @@ def provide(count: int) -> None:
 
 
 def make(relation: int, data: int) -> Mesh:
-    """The mesh `relation` x `data` of this process's devices.
+    """The mesh `relation` x `data` of the devices of all processes, of each as many, row by row in their order.
 
     Raises:
-      InputError: there are fewer devices.
+      InputError: a process has fewer.
     """
-    devices, needed = jax.devices(), relation * data
-    if needed > len(devices):
+    needed, count = relation * data, jax.process_count()
+    each, found = share_of(relation, data, count), []
+    for process in range(count):
+        own = sorted((d for d in jax.devices() if d.process_index == process), key=lambda device: device.id)
+        if each > len(own):
+            where = f" of process {process}, which provides {each} of them" if count > 1 else ""
+            raise InputError(
+                f"mesh.relation {relation} x mesh.data {data} needs {needed} devices != {len(own)} ({own[0].platform}) that there are{where}"
+            )
+        found += own[:each]
+    return _mesh(np.array(found).reshape(relation, data), BOTH)
+
+
+def share_of(relation: int, data: int, processes: int) -> int:
+    """How many devices of a mesh each process provides.
+
+    Raises:
+      InputError: they cannot all provide as many.
+    """
+    if relation * data % processes:
         raise InputError(
-            f"mesh.relation {relation} x mesh.data {data} needs {needed} devices != {len(devices)} ({devices[0].platform}) that there are"
+            f"mesh.relation {relation} x mesh.data {data} are {relation * data} devices, which {processes} processes cannot provide in equal parts"
         )
-    return _mesh(np.array(devices[:needed]).reshape(relation, data), BOTH)
+    return relation * data // processes
+
+
+def rows_here(mesh: Mesh) -> list[int]:
+    """The rows that have devices of this process."""
+    return [number for number, line in enumerate(mesh.devices) if any(map(_is_here, line))]
+
+
+def places_here(line: Mesh) -> list[int]:
+    """Which of a row's devices are this process's."""
+    return [place for place, device in enumerate(line.devices.flat) if _is_here(device)]
+
+
+def _is_here(device: jax.Device) -> bool:
+    return device.process_index == jax.process_index()
 
 
 def row(mesh: Mesh, part: int) -> Mesh:
@@ -59,11 +94,38 @@ def _mesh(devices: np.ndarray, axes: tuple[str, ...]) -> Mesh:
     return Mesh(devices, axes, axis_types=(AxisType.Auto,) * len(axes))
 
 
+def spread(line: Mesh, trees: Sequence[Any]) -> Any:
+    """One tree of arrays on a row from host arrays, a tree for each of its devices that is here, one after the other."""
+
+    def one(*leaves):
+        devices = [line.devices.flat[place] for place in places_here(line)]
+        shards = [jax.device_put(leaf, device) for leaf, device in zip(leaves, devices, strict=True)]
+        shape = (line.size * leaves[0].shape[0], *leaves[0].shape[1:])
+        return jax.make_array_from_single_device_arrays(shape, NamedSharding(line, P(DATA)), shards)
+
+    return jax.tree.map(one, *trees)
+
+
+def copies(line: Mesh, tree: Any) -> Any:
+    """Host arrays, copied to every device of a row."""
+    return put(line, P(), tree)
+
+
+def put(mesh: Mesh, spec: P, tree: Any) -> Any:
+    """Host arrays that all processes of a mesh have alike, on the mesh."""
+
+    def one(leaf):
+        leaf = np.asarray(leaf)
+        return jax.make_array_from_callback(leaf.shape, NamedSharding(mesh, spec), lambda index: leaf[index])
+
+    return jax.tree.map(one, tree)
+
+
 def join(mesh: Mesh, spec: P, trees: Sequence[Any]) -> Any:
-    """One tree of arrays on the mesh from a tree per row, each on the row's devices; nothing is copied.
+    """One tree of arrays on the mesh from a tree per row that is here, each on the row's devices; nothing is copied.
 
     Args:
-      mesh: with a row per tree.
+      mesh: with rows of which these are the trees.
       spec: how the result is sharded; what each device has is its shard.
     """
     sharding, axes = NamedSharding(mesh, spec), [_names(entry) for entry in spec]
@@ -79,13 +141,13 @@ def join(mesh: Mesh, spec: P, trees: Sequence[Any]) -> Any:
 
 
 def split(mesh: Mesh, spec: P, tree: Any) -> list[Any]:
-    """The inverse of `join`: a tree per row of the mesh, sharded over `data` where `spec` says so."""
-    lines = [row(mesh, part) for part in range(len(mesh.devices))]
+    """The inverse of `join`: a tree per row that is here, sharded over `data` where `spec` says so."""
+    lines = [row(mesh, number) for number in rows_here(mesh)]
     local = P(*(DATA if DATA in _names(entry) else None for entry in spec))
 
     def one(line: Mesh, leaf: jax.Array):
         found = {shard.device: shard.data for shard in leaf.addressable_shards}
-        shards = [found[device] for device in line.devices.flat]
+        shards = [found[line.devices.flat[place]] for place in places_here(line)]
         shape = list(shards[0].shape)
         for axis, entry in enumerate(local):
             shape[axis] *= line.size if entry else 1

@@ -39,6 +39,22 @@ class Outcome(NamedTuple):
     own: jax.Array | None
 
 
+class Pulled(NamedTuple):
+    """Gradients that a pass leaves, summed over replicas of what they share.
+
+    Attributes:
+      weights: of the weights, by this pass and later ones.
+      rows: of the learnable rows that were read; empty but after the first pass.
+      x, own, total: of what the pass was given.
+    """
+
+    weights: Any
+    rows: Mapping[str, jax.Array]
+    x: Mapping[str, jax.Array]
+    own: Any
+    total: Any
+
+
 def passes(share: Share) -> list[tuple[int, ...]]:
     """The layers of each pass: all in one, or one in each where carriers are exchanged after every layer."""
     depths = range(len(share.program.layers))
@@ -97,7 +113,7 @@ class LocalPrograms:
         mapped = self._map(one, specs, Outcome(SHARE, P(DATA), P(DATA)))
         return jax.vjp(lambda *wanted: mapped(*wanted, static, local), params, learned, x, own, total)
 
-    def _pull(self, gathered: frozenset[str], back, outcome: Outcome, so_far):
+    def _pull(self, gathered: frozenset[str], back, outcome: Outcome, so_far) -> Pulled:
         """Gradients through a pass.
 
         Args:
@@ -105,21 +121,13 @@ class LocalPrograms:
           back: from `forward`.
           outcome: the gradient of its outcome.
           so_far: the gradient of the weights by later passes, or None.
-
-        Returns:
-          `(weights, learned rows, x, own, total)`: the gradient of each, summed over replicas where they share it.
         """
         weights, learned, x, own, total = back(outcome)
         weights = weights if so_far is None else jax.tree.map(jnp.add, so_far, weights)
         kinds = {t: P(DATA) if t in gathered else P() for t in learned}
         learned = {t: self._keep(leaf, kinds[t]) for t, leaf in learned.items()}
-        return (
-            self._keep(weights, P()),
-            learned,
-            self._keep(x, P(DATA)),
-            self._keep(own, P(DATA)),
-            self._keep(total, SHARE),
-        )
+        x, own = self._keep(x, P(DATA)), self._keep(own, P(DATA))
+        return Pulled(self._keep(weights, P()), learned, x, own, self._keep(total, SHARE))
 
     def _keep(self, tree, spec: P):
         """Gradients sharded as what they are of; XLA would choose for those that are zero."""

@@ -11,25 +11,25 @@ apply the same update, so replicas stay equal.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from hetjax.cache import tables
-from hetjax.graph.hetgraph import HetGraph
-from hetjax.partition.plan import Plan
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.feed import MeshBatch, shares
+from hetjax.sharding.feed import MeshBatch
 from hetjax.sharding.layout import Layout
-from hetjax.sharding.mesh import DATA, join, split
-from hetjax.sharding.programs import SEEDS, LocalPrograms, MeshPrograms, Outcome, passes, weights_of
-from hetjax.sharding.replicas import Group, Rows, Sums, groups, owners, pack, paths, select, unpack
+from hetjax.sharding.mesh import DATA, RELATION, join, split
+from hetjax.sharding.programs import SEEDS, LocalPrograms, MeshPrograms, Outcome, Pulled, passes, weights_of
+from hetjax.sharding.replicas import Group, Rows, Sums, groups, owners, pack, paths, select, unpack, within
 from hetjax.sharding.single import Trainer, TrainState
+from hetjax.sharding.site import Site, shares
 
 ROWS = "rows"  # ("rows", type) stands beside the paths of weights
 
@@ -51,98 +51,106 @@ class Gradients(NamedTuple):
 
 
 class Raf:
-    """Training on a mesh; a state is a list of one `TrainState` per partition, of what that partition reads.
+    """Training on a mesh; a state is a `TrainState` for each partition that is here, of what that partition reads.
 
     Args:
       trainer: what a step on one device needs.
-      graph: all of it; a partition's devices get the features that it reads.
-      plan: who folds what.
-      mesh: `relation` x `data`, as the plan has them.
+      site: this process's place; a partition's devices get the features that it reads.
       whole: whether batches are the whole graph.
     """
 
-    def __init__(self, trainer: Trainer, graph: HetGraph, plan: Plan, mesh: Mesh, whole: bool = False):
-        self.trainer, self.mesh = trainer, mesh
-        self.parts = range(len(plan.parts))
-        lines, self.shares = [meshes.row(mesh, part) for part in self.parts], shares(plan)
+    def __init__(self, trainer: Trainer, site: Site, whole: bool = False):
+        self.trainer, self.site, self.mesh = trainer, site, site.mesh
+        self.shares = shares(site.plan)
         reads = [share.program.reads for share in self.shares]
-        self.static = [_put({t: graph.features[t] for t in r if t in graph.features}, x) for r, x in zip(reads, lines)]
         widths = [{t: trainer.widths[t] for t in types} for types in reads]
         traced = [weights_of(trainer.model, share, known) for share, known in zip(self.shares, widths)]
         folded, self.head = [paths(local) for local, _ in traced], paths(traced[0][1])
         self.weights = owners([local | self.head for local in folded])
         self.tables = owners([frozenset(types) & frozenset(trainer.learnable) for types in reads])
-        self.layout = Layout(self.weights, self.tables, lines)
+        self.layout = Layout(self.weights, self.tables, site)
         self.owners: dict[tuple, Group] = self.weights | {(ROWS, t): parts for t, parts in self.tables.items()}
-        self.local = [LocalPrograms(trainer.model, *about) for about in zip(self.shares, lines)]
-        self.together = MeshPrograms(trainer, mesh)
-        summed = frozenset().union(*folded, {(ROWS, t) for t in self.tables} if whole else ())
-        self.replicas = groups({one: parts for one, parts in self.owners.items() if one in summed})
-        self.sums = {group: Sums(mesh, group) for group in self.replicas}
-        several = {t: parts for t, parts in self.tables.items() if not whole and len(parts) * mesh.shape[DATA] > 1}
-        self.merge = {t: Rows(mesh, parts, trainer.learnable[t].nodes) for t, parts in several.items()}
-        self.add = Sums(mesh, tuple(self.parts))
-        alike = [NamedSharding(line, P()) for line in lines]
-        self.packed, self.settled = (
-            [jax.jit(functools.partial(method, part), out_shardings=alike[part]) for part in self.parts]
-            for method in (self._pack, self._settle)
-        )
-        self.updated = [jax.jit(self._update, donate_argnums=0, out_shardings=one) for one in alike]
+        self._make_replicas(frozenset().union(*folded, {(ROWS, t) for t in self.tables} if whole else ()), whole)
+        self.together, self.local, self.static = MeshPrograms(trainer, site.mesh), {}, {}
+        self.packed, self.settled, self.updated = {}, {}, {}
+        for part, graph in site.graphs.items():
+            line, share = site.row(part), self.shares[part]
+            known = {t: graph.features[t] for t in share.program.reads if t in graph.features}
+            self.static[part] = meshes.copies(line, known)
+            self.local[part] = LocalPrograms(trainer.model, share, line)
+            alike = NamedSharding(line, P())
+            self.packed[part] = jax.jit(functools.partial(self._pack, part), out_shardings=alike)
+            self.settled[part] = jax.jit(functools.partial(self._settle, part), out_shardings=alike)
+            self.updated[part] = jax.jit(self._update, donate_argnums=0, out_shardings=alike)
 
-    def place(self, state: TrainState) -> list[TrainState]:
+    def _make_replicas(self, summed: frozenset[tuple], whole: bool) -> None:
+        """What several partitions have a copy of, and the programs that sum it; of those groups that this process is in."""
+        mesh, learnable = self.mesh, self.trainer.learnable
+        found = groups({one: parts for one, parts in self.owners.items() if one in summed})
+        self.replicas = {group: things for group, things in found.items() if within(group, self.site.parts)}
+        self.sums = {group: Sums(mesh, group) for group in self.replicas}
+        self.merge = {
+            t: Rows(mesh, parts, learnable[t].nodes)
+            for t, parts in self.tables.items()
+            if not whole and len(parts) * mesh.shape[DATA] > 1 and within(parts, self.site.parts)
+        }
+        self.add = Sums(mesh, tuple(range(mesh.shape[RELATION])))
+
+    def place(self, state: TrainState) -> dict[int, TrainState]:
         """A state on the mesh, from one on one device."""
         return self.layout.divide(state)
 
-    def whole(self, states: Sequence[TrainState]) -> TrainState:
-        """The inverse of `place`."""
+    def whole(self, states: Mapping[int, TrainState]) -> TrainState | None:
+        """The inverse of `place`, in process 0; None in the others."""
         return self.layout.whole(states)
 
-    def step(self, states: Sequence[TrainState], batch: MeshBatch) -> tuple[list[TrainState], jax.Array]:
+    def step(self, states: Mapping[int, TrainState], batch: MeshBatch) -> tuple[dict[int, TrainState], np.ndarray]:
         """One update; returns the new states, in place of those given, which are used up, and the loss before it."""
         loss, found = self.gradients(states, batch)
-        counted = [one.counted for one in found]
+        loss = np.asarray(loss)
         if self.trainer.l2 or self.trainer.clip:
-            counted = self.add(counted)
-            loss = loss + float(counted[0][0, 0])
-        found = [one._replace(counted=all) for one, all in zip(found, counted)]
-        made = [update(state, one) for update, state, one in zip(self.updated, states, found)]
+            counted = self.add({part: one.counted for part, one in found.items()})
+            found = {part: one._replace(counted=counted[part]) for part, one in found.items()}
+            loss = loss + np.asarray(next(iter(counted.values())))[0, 0]
+        made = {part: self.updated[part](states[part], found[part]) for part in found}
         return jax.block_until_ready(made), loss  # collectives of two steps never wait for each other
 
-    def gradients(self, states: Sequence[TrainState], batch: MeshBatch) -> tuple[jax.Array, list[Gradients]]:
+    def gradients(self, states: Mapping[int, TrainState], batch: MeshBatch) -> tuple[jax.Array, dict[int, Gradients]]:
         """The loss without its penalty, and the gradients with it."""
         loss, weights, rows, head = self._fold(states, batch)
-        packed, sums = [self.packed[part](weights[part], rows[part]) for part in self.parts], [{} for _ in self.parts]
+        packed, sums = {p: self.packed[p](weights[p], rows[p]) for p in states}, {p: {} for p in states}
         for group, add in self.sums.items():
-            for part, total in zip(group, add([packed[part][group] for part in group])):
+            for part, total in add({p: packed[p][group] for p in within(group, states)}).items():
                 sums[part][group] = total
-        ids = [
-            {t: batch.parts[part].inputs[t] for t in rows[part] if t in batch.parts[part].inputs} for part in self.parts
-        ]
+        ids = {p: {t: local.inputs[t] for t in rows[p] if t in local.inputs} for p, local in batch.parts.items()}
         for t, merge in self.merge.items():
-            parts = self.tables[t]
-            for part, found in zip(parts, merge([(ids[part][t], rows[part][t]) for part in parts])):
+            here = within(self.tables[t], states)
+            for part, found in merge({p: (ids[p][t], rows[p][t]) for p in here}).items():
                 ids[part][t], rows[part][t] = found
-        given = zip(self.settled, states, weights, rows, ids, sums, head)
-        return loss, [settle(*one) for settle, *one in given]
+        about = weights, rows, ids, sums, head
+        return loss, {p: self.settled[p](state, *(one[p] for one in about)) for p, state in states.items()}
 
-    def _fold(self, states: Sequence[TrainState], batch: MeshBatch):
+    def _fold(self, states: Mapping[int, TrainState], batch: MeshBatch):
         """Forward and back: the loss, and per partition the gradients of weights, rows and the conclusion's weights."""
-        outcomes, tape, last = [Outcome(None, {}, None) for _ in self.parts], [], len(passes(self.shares[0])) - 1
+        outcomes, tape, last = {p: Outcome(None, {}, None) for p in states}, [], len(passes(self.shares[0])) - 1
         for number in range(last + 1):
-            outcomes, back = zip(
-                *(self._pass(number, part, states[part], batch, outcomes[part]) for part in self.parts)
-            )
-            carriers = join(self.mesh, SEEDS, [outcome.carrier for outcome in outcomes])
+            found = {p: self._pass(number, p, state, batch, outcomes[p]) for p, state in states.items()}
+            outcomes, back = ({p: one[half] for p, one in found.items()} for half in (0, 1))
+            carriers = join(self.mesh, SEEDS, [outcome.carrier for outcome in outcomes.values()])
             tape.append((back, None))
             if number < last:
                 totals, way = self.together.combined[number](carriers)
                 tape[-1] = back, way
-                totals = split(self.mesh, SEEDS, totals)
-                outcomes = [outcome._replace(carrier=total) for outcome, total in zip(outcomes, totals)]
-        head = join(self.mesh, P(), [select(state.params, self.head) for state in states])
-        own = join(self.mesh, P(DATA), [outcome.own for outcome in outcomes])
+                totals = self._split(SEEDS, totals)
+                outcomes = {p: outcome._replace(carrier=totals[p]) for p, outcome in outcomes.items()}
+        head = join(self.mesh, P(), [select(state.params, self.head) for state in states.values()])
+        own = join(self.mesh, P(DATA), [outcome.own for outcome in outcomes.values()])
         loss, head, carriers, own = self.together.conclude(head, carriers, own, batch.labels, batch.weights)
-        return loss, *self._back(tape, batch, carriers, own), split(self.mesh, P(), head)
+        return loss, *self._back(tape, batch, carriers, own), self._split(P(), head)
+
+    def _split(self, spec: P, tree: Any) -> dict[int, Any]:
+        """A tree on the mesh by partition."""
+        return dict(zip(self.site.parts, split(self.mesh, spec, tree), strict=True))
 
     def _pass(self, number: int, part: int, state: TrainState, batch: MeshBatch, before: Outcome):
         rows = {} if number else {t: table.rows for t, table in state.tables.items()}
@@ -150,17 +158,19 @@ class Raf:
         about = state.params, rows, static, batch.parts[part]
         return self.local[part].forward(number, *about, before.x, before.own, before.carrier)
 
-    def _back(self, tape, batch: MeshBatch, carriers, own) -> tuple[list[Any], list[dict[str, jax.Array]]]:
+    def _back(self, tape, batch: MeshBatch, carriers, own) -> tuple[dict[int, Any], dict[int, dict[str, jax.Array]]]:
         """From the gradients at the seeds those of the partitions' weights and rows."""
-        weights, x, own = [None for _ in self.parts], [{} for _ in self.parts], split(self.mesh, P(DATA), own)
-        gathered, totals = [frozenset(local.inputs) for local in batch.parts], ()
+        own = self._split(P(DATA), own)
+        pulled = {p: Pulled(None, {}, {}, own[p], None) for p in self.site.parts}
         for back, way in reversed(tape):
             if way is not None:
-                carriers = self.together.spread(way, join(self.mesh, SEEDS, totals))
-            gradients = map(Outcome, split(self.mesh, SEEDS, carriers), x, own)
-            pulled = [self.local[p].pull(gathered[p], *about) for p, about in enumerate(zip(back, gradients, weights))]
-            weights, rows, x, own, totals = zip(*pulled)
-        return list(weights), list(rows)
+                totals = join(self.mesh, SEEDS, [one.total for one in pulled.values()])
+                carriers = self.together.spread(way, totals)
+            carrier = self._split(SEEDS, carriers)
+            for part, so_far in pulled.items():
+                gathered, outcome = frozenset(batch.parts[part].inputs), Outcome(carrier[part], so_far.x, so_far.own)
+                pulled[part] = self.local[part].pull(gathered, back[part], outcome, so_far.weights)
+        return {p: one.weights for p, one in pulled.items()}, {p: one.rows for p, one in pulled.items()}
 
     def _pack(self, part: int, weights, rows) -> dict[Group, jax.Array]:
         leaves = _leaves(weights, rows)
@@ -208,7 +218,3 @@ def penalised(one: tuple) -> bool:
 
 def _leaves(weights, rows) -> dict[tuple, jax.Array]:
     return flatten_dict(weights) | {(ROWS, t): leaf for t, leaf in rows.items()}
-
-
-def _put(tree, line: Mesh):
-    return jax.device_put(tree, NamedSharding(line, P()))

@@ -1,6 +1,6 @@
 """What several partitions have a copy of: found by intersecting what they read, summed over them, updated alike."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -52,16 +52,22 @@ def unpack(packed: jax.Array, like: Sequence[jax.Array]) -> list[jax.Array]:
     return leaves
 
 
+def within(group: Group, parts: Collection[int]) -> list[int]:
+    """Those of a group that are among some partitions."""
+    return [part for part in group if part in parts]
+
+
 class Sums:
-    """The sum of an array `[1, n]` of each partition of a group; each gets it."""
+    """The sum of an array `[1, n]` of each partition of a group; each gets it. In and out, of those that are here."""
 
     def __init__(self, mesh: Mesh, group: Group):
         self.mesh = meshes.rows(mesh, group)
         mapped = jax.shard_map(self._sum, mesh=self.mesh, in_specs=P(RELATION), out_specs=P(RELATION), check_vma=False)
         self.run = jax.jit(mapped)
 
-    def __call__(self, trees: Sequence[jax.Array]) -> list[jax.Array]:
-        return meshes.split(self.mesh, P(RELATION), self.run(meshes.join(self.mesh, P(RELATION), trees)))
+    def __call__(self, trees: Mapping[int, jax.Array]) -> dict[int, jax.Array]:
+        total = self.run(meshes.join(self.mesh, P(RELATION), list(trees.values())))
+        return dict(zip(trees, meshes.split(self.mesh, P(RELATION), total), strict=True))
 
     @staticmethod
     def _sum(packed):
@@ -83,9 +89,10 @@ class Rows:
         mapped = jax.shard_map(self._merge, mesh=self.mesh, in_specs=given, out_specs=(P(), P()), check_vma=False)
         self.run = jax.jit(mapped)
 
-    def __call__(self, trees: Sequence[tuple[jax.Array, jax.Array]]) -> list[tuple[jax.Array, jax.Array]]:
+    def __call__(self, trees: Mapping[int, tuple[jax.Array, jax.Array]]) -> dict[int, tuple[jax.Array, jax.Array]]:
         """From ids `[n]` and gradients `[n, width]` of each partition ids, once each, and their sums, the same for all."""
-        return meshes.split(self.mesh, P(), self.run(*meshes.join(self.mesh, P(BOTH), trees)))
+        merged = self.run(*meshes.join(self.mesh, P(BOTH), list(trees.values())))
+        return dict(zip(trees, meshes.split(self.mesh, P(), merged), strict=True))
 
     def _merge(self, ids, gradient):
         if not len(ids):

@@ -129,7 +129,7 @@ class OneDevice:
 
     def place(self, state: TrainState) -> TrainState:
         """A state on the first device, as this trains it."""
-        return state
+        return jax.device_put(state, jax.local_devices()[0])
 
     def whole(self, state: TrainState) -> TrainState:
         """The inverse of `place`."""

@@ -1,0 +1,83 @@
+"""Messages between processes: a connection each to process 0, with words that JSON holds and arrays of numbers.
+
+They are small and few beside what jax sends, and go their own way: a thread that samples may agree with its peers on
+something while other threads wait in jax's collectives, in any order. Nothing that arrives is ever unpickled.
+"""
+
+import json
+import math
+import socket
+import struct
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+SILENCE = 40  # seconds after which a process that says nothing counts as gone
+HEAD = struct.Struct(">QQ")  # bytes of words, and of the arrays behind them
+MOST_WORDS = 2**28
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class Connection:
+    """One end of a connection between two processes.
+
+    Args:
+      stream: connected; the other end sends something at least every `SILENCE` seconds.
+    """
+
+    def __init__(self, stream: socket.socket):
+        self.stream, self._sending = stream, threading.Lock()
+        stream.settimeout(SILENCE)
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def send(self, words: Any, arrays: Arrays | None = None) -> None:
+        """Send plain values, and arrays.
+
+        Raises:
+          OSError: the other end is gone.
+        """
+        arrays = {name: np.asarray(array, order="C") for name, array in (arrays or {}).items()}
+        about = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
+        head = json.dumps([words, about]).encode()
+        with self._sending:
+            self.stream.sendall(HEAD.pack(len(head), sum(array.nbytes for array in arrays.values())) + head)
+            for array in arrays.values():
+                if array.nbytes:
+                    self.stream.sendall(memoryview(array).cast("B"))
+
+    def receive(self) -> tuple[Any, dict[str, np.ndarray]]:
+        """The next message: plain values, and arrays.
+
+        Raises:
+          OSError: the other end is gone, or says nothing any more.
+          ValueError: it sends something else than messages.
+        """
+        words, rest = HEAD.unpack(self._read(HEAD.size))
+        if words > MOST_WORDS:
+            raise ValueError(f"a message of {words} bytes")
+        said, about = json.loads(self._read(words))
+        arrays = {}
+        for name, kind, shape in about:
+            dtype = np.dtype(kind)
+            if dtype.hasobject:
+                raise ValueError(f"an array of {dtype}")
+            arrays[name] = np.frombuffer(self._read(math.prod(shape) * dtype.itemsize), dtype).reshape(shape)
+        if rest != sum(array.nbytes for array in arrays.values()):
+            raise ValueError(f"arrays of {rest} bytes, and another number was announced")
+        return said, arrays
+
+    def _read(self, count: int) -> bytearray:
+        found = bytearray(count)
+        view, done = memoryview(found), 0
+        while done < count:
+            got = self.stream.recv_into(view[done:])
+            if not got:
+                raise ConnectionError("the connection was closed")
+            done += got
+        return found
+
+    def close(self) -> None:
+        self.stream.close()

@@ -1,0 +1,173 @@
+"""The processes of a run, as one of them sees them."""
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+from hetjax.processes.channel import SILENCE, Arrays, Connection
+
+BEAT = 5  # seconds between signs of life
+AGAIN = "the same commands continue from the last checkpoint, if there is one"
+
+
+class Alone:
+    """The one process of a run."""
+
+    number, count, first = 0, 1, True
+
+    def share(self, tag: str, value: Any) -> list[Any]:
+        """A plain value of every process, in their order, known to all of them.
+
+        Every process calls this as often, and of one tag in the same order; different tags may be used in different
+        threads.
+        """
+        return [value]
+
+    def collect(self, tag: str, arrays: Arrays) -> Arrays | None:
+        """The arrays of all processes, in process 0; None in the others. Called as `share`."""
+        return arrays
+
+    def hand_out(self, tag: str, arrays: Arrays) -> Arrays:
+        """The arrays of process 0, in all processes; those that the others give are not looked at. Called as `share`."""
+        return arrays
+
+    def first_says(self, tag: str, value: Any) -> Any:
+        """The plain value that process 0 gives."""
+        return self.share(tag, value if self.first else None)[0]
+
+    def meet(self, tag: str) -> None:
+        """Wait until all processes are here."""
+        self.share(tag, None)
+
+
+class Peer(NamedTuple):
+    """Another process, to be named in an error.
+
+    Attributes:
+      number: its process id.
+      host: its computer's name.
+      pid: its number there.
+    """
+
+    number: int
+    host: str
+    pid: int
+
+    def __str__(self) -> str:
+        return f"process {self.number} (pid {self.pid} on {self.host})"
+
+
+class Peers(Alone):
+    """The processes of a run; process 0 has a connection to each, the others one to it.
+
+    If one of them ends or says nothing for `SILENCE` seconds, every other prints one line that names it and ends too,
+    whatever it was doing: in a collective it would wait for ever.
+
+    Args:
+      number: of this process.
+      all: every process, in order.
+      connections: by the process at the other end.
+    """
+
+    def __init__(self, number: int, all: list[Peer], connections: Mapping[int, Connection]):
+        self.number, self.all, self.count, self.first = number, all, len(all), number == 0
+        self.connections = dict(connections)
+        self.arrived: dict[tuple[int, str], SimpleQueue] = defaultdict(SimpleQueue)
+        self.leaving, self.stopping = threading.Event(), threading.Lock()
+        for other in self.connections:
+            threading.Thread(target=self._listen, args=(other,), name=f"peer {other}", daemon=True).start()
+        threading.Thread(target=self._beat, name="beat", daemon=True).start()
+
+    def share(self, tag: str, value: Any) -> list[Any]:
+        if not self.first:
+            self._send(0, ["value", tag, value])
+            return self.arrived[0, tag].get()[0]
+        values = [value, *(self.arrived[other, tag].get()[0] for other in self.connections)]
+        for other in self.connections:
+            self._send(other, ["value", tag, values])
+        return values
+
+    def collect(self, tag: str, arrays: Arrays) -> Arrays | None:
+        if not self.first:
+            self._send(0, ["value", tag, None], arrays)
+            return None
+        return dict(arrays).copy() | {
+            name: array for other in self.connections for name, array in self.arrived[other, tag].get()[1].items()
+        }
+
+    def hand_out(self, tag: str, arrays: Arrays) -> Arrays:
+        if not self.first:
+            return self.arrived[0, tag].get()[1]
+        for other in self.connections:
+            self._send(other, ["value", tag, None], arrays)
+        return arrays
+
+    def leave(self) -> None:
+        """Part in peace, when all have come to the end."""
+        self.meet("end")
+        self.leaving.set()
+        for other in self.connections:
+            self._send(other, ["bye"])
+
+    def fail(self, line: str, status: int) -> None:
+        """Print why this process ends, tell the peers, and end it, whatever its threads do."""
+        with self.stopping:
+            self._tell_all(["stopped", self.number, f"stopped: {line}", status])
+            _end(line, status)
+
+    def _send(self, other: int, words: list, arrays: Arrays | None = None) -> None:
+        try:
+            self.connections[other].send(words, arrays)
+        except OSError:
+            if not self.leaving.is_set():
+                time.sleep(SILENCE)  # the thread that listens to it says what happened, and ends this process
+
+    def _tell_all(self, words: list) -> None:
+        for connection in self.connections.values():
+            try:
+                connection.send(words)
+            except OSError:
+                continue  # it is gone itself
+
+    def _beat(self) -> None:
+        while not self.leaving.wait(BEAT):
+            self._tell_all(["beat"])
+
+    def _listen(self, other: int) -> None:
+        while True:
+            try:
+                (kind, *about), arrays = self.connections[other].receive()
+            except TimeoutError:
+                return self._stop(other, f"has said nothing for {SILENCE} s", 1)
+            except (OSError, ValueError) as error:
+                return self._stop(other, f"is gone ({error})", 1)
+            if kind == "value":
+                tag, value = about
+                self.arrived[other, tag].put((value, arrays))
+            elif kind == "stopped":
+                number, why, status = about
+                return self._stop(number, why, status)
+            elif kind == "bye":
+                return None
+
+    def _stop(self, other: int, why: str, status: int) -> None:
+        """Tell the other peers of a process that ended, print the line, and end."""
+        if self.leaving.is_set():
+            return
+        with self.stopping:
+            self._tell_all(["stopped", other, why, status])
+            _end(f"{self.all[other]} {why}" + (f"; {AGAIN}" if status == 1 else ""), status)
+
+
+def _end(line: str, status: int) -> None:
+    """Print a line and end this process: threads of it may wait in a collective, which nothing else ends."""
+    with contextlib.suppress(Exception):
+        sys.stdout.flush()
+    print(f"hetjax: error: {line}", file=sys.stderr, flush=True)
+    os._exit(status)

@@ -1,0 +1,128 @@
+"""Exact evaluation on a mesh: every partition folds its own relations in full, and process 0 combines at the seeds.
+
+No process reads what another partition folds. A partition computes the embeddings of its inner nodes layer by layer, as
+`hetjax.evaluate` does on one device, in the process that has the first of its devices; of the nodes to be classified it
+computes carriers, which process 0 combines and finishes where training would exchange them.
+"""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from hetjax.evaluate import Chunks
+from hetjax.models.hgnn import Stack
+from hetjax.sampling.blocks import pad
+from hetjax.sharding.single import TrainState
+from hetjax.sharding.site import Site, shares
+
+
+class MeshEvaluator:
+    """Computes the logits of any target nodes from all of their neighbours.
+
+    Args:
+      model: whose layers are applied.
+      site: this process's place.
+      edges: as in `Chunks`.
+    """
+
+    def __init__(self, model: Stack, site: Site, edges: int):
+        self.model, self.site, self.shares = model, site, shares(site.plan)
+        self.chunks = {part: Chunks(graph, edges) for part, graph in site.graphs.items() if site.leads(part)}
+        self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type"))
+        self.fold = jax.jit(self._fold, static_argnames=("depth", "part"))
+        self.finish = jax.jit(self._finish, static_argnames="depth")
+
+    def logits(self, states: Mapping[int, TrainState], ids: np.ndarray) -> np.ndarray | None:
+        """Logits float32 `[len(ids), classes]` of the target nodes `ids`, in process 0; None in the others.
+
+        Args:
+          states: of the partitions that are here.
+          ids: distinct.
+        """
+        if not len(ids):
+            return np.empty((0, self.model.classes), np.float32) if self.site.peers.first else None
+        here = {part: jax.tree.map(lambda leaf: leaf.addressable_data(0), states[part]) for part in self.chunks}
+        x = {part: self._features(part, state) for part, state in here.items()}
+        last, own, h = len(self.model.layers) - 1, None, None
+        for depth in range(last + 1):
+            if depth == last or self.shares[0].exchanged:
+                found = {part: self._seeds(part, state.params, x[part], depth, ids, h) for part, state in here.items()}
+                own, total = self._combined(depth, found)
+                if self.site.peers.first:
+                    h = np.asarray(self.finish(next(iter(here.values())).params, total, own, depth=depth))
+                if depth < last:
+                    h = self.site.peers.hand_out("evaluation", {"h": h})["h"]
+            if depth < last:
+                x = {part: self._inner(part, state.params, x[part], depth) for part, state in here.items()}
+        return h if self.site.peers.first else None
+
+    def _features(self, part: int, state: TrainState) -> dict[str, np.ndarray]:
+        graph, learned = self.site.graphs[part], {t: np.asarray(table.rows) for t, table in state.tables.items()}
+        reads = self.shares[part].program.reads
+        return {t: learned[t] if t in learned else graph.features[t] for t in reads}
+
+    def _inner(self, part: int, params, x, depth: int) -> dict[str, np.ndarray]:
+        """What layer `depth` makes of all inner nodes, per node type `[nodes, width]`."""
+        program, nodes = self.shares[part].program, self.site.graphs[part].schema.nodes
+        made = {}
+        for t in sorted(program.types[depth + 1]):
+            relations = [r for r in program.layers[depth].inner.relations if r.target == t]
+            made[t] = np.zeros((nodes[t], self.model.layers[depth].features), np.float32)
+            for chunk in self.chunks[part].each(t, np.arange(nodes[t], dtype=np.int32), relations, x):
+                h = self.embed(params, chunk.block, chunk.rows, depth=depth, node_type=t)
+                made[t][chunk.start : chunk.start + chunk.count] = np.asarray(h)[: chunk.count]
+        return made
+
+    def _seeds(self, part: int, params, x, depth: int, ids: np.ndarray, h: np.ndarray | None):
+        """`(their embeddings below, their carriers)` of the nodes `ids`, by the partition's own relations.
+
+        Args:
+          h: their embeddings below, if they are known from an exchange.
+        """
+        share, found = self.shares[part], []
+        relations = share.program.layers[depth].seeds.relations
+        for chunk in self.chunks[part].each(share.target, ids, relations, x, share.reads_seeds(depth)):
+            own = None if h is None else pad(h[chunk.start : chunk.start + chunk.count], chunk.targets, 0)
+            made = self.fold(params, chunk.block, chunk.rows, own, depth=depth, part=part)
+            found.append(jax.tree.map(lambda leaf: np.asarray(leaf)[: chunk.count], made))
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *found)
+
+    def _combined(self, depth: int, found: Mapping[int, Any]):
+        """The seeds' embeddings below layer `depth` and their carriers, of all partitions, in process 0."""
+        leaves = {part: jax.tree.flatten(one) for part, one in found.items()}
+        named = {f"{part} {n}": leaf for part, (made, _) in leaves.items() for n, leaf in enumerate(made)}
+        every = self.site.peers.collect("evaluation", named)
+        if every is None:
+            return None, None
+        forms = next(iter(leaves.values()))
+        trees = [
+            jax.tree.unflatten(forms[1], [every[f"{part} {n}"] for n in range(len(forms[0]))])
+            for part in range(len(self.shares))
+        ]
+        total = functools.reduce(self.model.layers[depth].monoid.combine, [carrier for _, carrier in trees])
+        return trees[0][0], total
+
+    def _embed(self, params, block, x, depth: int, node_type: str):
+        return self.model.apply(params, depth, block, x, method="embed")[node_type]
+
+    def _fold(self, params, block, x, own, depth: int, part: int):
+        return self.model.apply(params, self.shares[part], depth, block, x, own, method=_carriers)
+
+    def _finish(self, params, total, own, depth: int):
+        if depth == len(self.model.layers) - 1:
+            return self.model.apply(params, total, own, method="conclude")
+        return self.model.apply(params, self.shares[0].target, depth, total, own, method=_finished)
+
+
+def _carriers(model: Stack, share, depth: int, block, x, own):
+    layer, x = model.layers[depth], x if depth else model.enter(x)
+    own = layer.own(block, x).get(share.target, own)
+    selves = share.program.layers[depth].seeds.selves
+    return own if share.exchanged else None, layer.carriers(block, x, {share.target: own}, selves)[share.target]
+
+
+def _finished(model: Stack, target: str, depth: int, total, own):
+    return model.layers[depth].finish(target, total, own, False)

@@ -1,0 +1,49 @@
+"""A process's place in a run on a mesh."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from jax.sharding import Mesh
+
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.partition.plan import Plan
+from hetjax.processes.peers import Alone
+from hetjax.sampling.local import Share
+from hetjax.sharding import mesh as meshes
+
+
+class Site(NamedTuple):
+    """What a process has of a run on a mesh.
+
+    Attributes:
+      plan: who folds what.
+      mesh: `relation` x `data`, as the plan has them, of the devices of all processes.
+      graphs: of each partition that has devices here, what it folds and reads; labels and splits are in every one.
+      peers: the processes.
+    """
+
+    plan: Plan
+    mesh: Mesh
+    graphs: Mapping[int, HetGraph]
+    peers: Alone
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """The partitions that have devices here."""
+        return tuple(self.graphs)
+
+    def row(self, part: int) -> Mesh:
+        return meshes.row(self.mesh, part)
+
+    def places(self, part: int) -> list[int]:
+        """The replicas of a partition that are here."""
+        return meshes.places_here(self.row(part))
+
+    def leads(self, part: int) -> bool:
+        """Whether this process speaks for a partition."""
+        return 0 in self.places(part) if part in self.graphs else False
+
+
+def shares(plan: Plan) -> list[Share]:
+    """What each partition of a plan computes."""
+    return [Share(part.program, plan.tree.targets[0], plan.tree.exchange == "every") for part in plan.parts]

@@ -1,0 +1,123 @@
+"""Several processes on this computer: how tests start them, and what each does to be compared with one device.
+
+For tests/test_many.py and experiments/raf_equivalence.py. The processes run this file; process 0 compares with what one
+device gave, and all compare their gradients, and the copies that they have of the same weights and rows.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+
+from hetjax.config import Processes
+from hetjax.processes.launch import joined
+from hetjax.sharding import mesh as meshes
+from tests.equivalence import GRAPHS, MODELS, Errors, alone, on_mesh, read_reference, write_reference
+
+ROOT = Path(__file__).parent.parent
+PROGRAMS = tempfile.TemporaryDirectory()  # compiled once for all the runs that are alike
+LIMIT = 150  # seconds that processes are given
+
+
+def free_port() -> int:
+    with socket.create_server(("", 0)) as server:
+        return server.getsockname()[1]
+
+
+def start(folder, commands: list[list], environments=({}, {}, {}, {})) -> list[subprocess.Popen]:
+    """Start processes, each with its output in a file, and with more in its environment if that is given."""
+    given = os.environ | {"PYTHONPATH": str(ROOT), "JAX_COMPILATION_CACHE_DIR": PROGRAMS.name}
+    given |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    made = []
+    for number, (command, more) in enumerate(zip(commands, environments)):
+        with open(folder / f"log_{number}", "w") as log:
+            whole = [sys.executable, *map(str, command)]
+            made.append(subprocess.Popen(whole, stdout=log, stderr=subprocess.STDOUT, env=given | more, cwd=ROOT))
+    return made
+
+
+def finish(folder, processes, seconds: float = LIMIT) -> list[tuple[int, str]]:
+    """Wait for processes, and end those that take too long; returns the exit status and the output of each.
+
+    If one failed, every output is printed.
+    """
+    deadline = time.monotonic() + seconds
+    try:
+        for process in processes:
+            process.wait(max(0.1, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        print(f"not done after {seconds} s")
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    found = [(process.returncode, (folder / f"log_{number}").read_text()) for number, process in enumerate(processes)]
+    if any(status for status, _ in found):
+        for number, (status, log) in enumerate(found):
+            print(f"--- process {number} ended with {status}:\n{log}")
+    return found
+
+
+def run(folder, commands: list[list], seconds: float = LIMIT) -> list[tuple[int, str]]:
+    return finish(folder, start(folder, commands), seconds)
+
+
+class Case(NamedTuple):
+    """What is trained, on a mesh and on one device; names are those of tests/equivalence.py."""
+
+    graph: str
+    mesh: tuple[int, int]
+    mode: str
+    model: str
+    wide: bool
+    train: dict
+
+
+def compare_in(folder, count: int, cases: list[Case], steps: int = 4) -> list[Errors]:
+    """The errors of each case, of as many steps on a mesh of 4 or fewer devices of `count` processes."""
+    given = []
+    for number, case in enumerate(cases):
+        with jax.enable_x64(case.wide):
+            reference = alone(GRAPHS[case.graph](), case.mode, MODELS[case.model], steps, case.wide, **case.train)
+        write_reference(reference, folder / f"{number}.npz")
+        given.append(case._asdict() | {"reference": str(folder / f"{number}.npz")})
+    file, out = folder / "cases.json", folder / "out.json"
+    file.write_text(json.dumps({"devices": 4 // count, "cases": given}))
+    about = "-m", "tests.many", f"localhost:{free_port()}", count
+    done = run(folder, [[*about, number, file, out] for number in range(count)])
+    assert all(status == 0 for status, _ in done)
+    return [Errors(*errors) for errors in json.loads(out.read_text())]
+
+
+def main(coordinator: str, count: str, number: str, file: str, out: str) -> None:
+    """One of the processes."""
+    jax.config.update("jax_numpy_rank_promotion", "raise")
+    about = json.loads(Path(file).read_text())
+    with joined(Processes(coordinator, int(count), int(number), start_seconds=60), {}) as peers:
+        meshes.provide(about["devices"])
+        found = [held(case, peers) for case in about["cases"]]
+        if peers.first:
+            Path(out).write_text(json.dumps(found))
+
+
+def held(about: dict, peers) -> list[float]:
+    """Errors of one case: of the loss, of the worst gradient in any process, and of the state."""
+    case = Case(**{name: about[name] for name in Case._fields})
+    with jax.enable_x64(True) if case.wide else contextlib.nullcontext():
+        reference, graph = read_reference(about["reference"]), GRAPHS[case.graph]()
+        given = tuple(case.mesh), case.mode, MODELS[case.model], case.wide, peers
+        errors = on_mesh(reference, graph, *given, **case.train)
+    worst = max(peers.share("errors", errors.gradient))
+    return [float(errors.loss), worst, float(errors.state)]
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,133 @@
+"""Several processes on this computer that train one model: equal to one device, resumed, killed, started wrongly."""
+
+import json
+import shutil
+import time
+
+import numpy as np
+import pytest
+
+from hetjax.errors import InputError
+from hetjax.graph import store
+from hetjax.partition import partition, save
+from hetjax.sharding import mesh as meshes
+from tests.conftest import random_graph
+from tests.many import Case, compare_in, finish, free_port, run, start
+from tests.test_command_line import SMALL
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+CASES = {
+    2: [
+        ("random", (4, 1), "minibatch", "R-GCN", False, {"l2": 0.01, "gradient_clip": 0.05}),
+        ("labels", (1, 2), "full", "HGNN, mean, no target", False, {}),
+    ],
+    4: [("random", (2, 2), "minibatch", "R-GCN, residual", False, {})],
+}
+BOUNDS = {False: (1e-5, 1e-5, 1e-4), True: (1e-12, 1e-12, 1e-7)}
+
+
+@pytest.mark.parametrize("count", CASES)
+def test_processes_equal_one_device(tmp_path, count):
+    """Loss, gradients, and the state after some steps; and replicas have the same bits."""
+    found = compare_in(tmp_path, count, [Case(*case) for case in CASES[count]])
+    for case, errors in zip(CASES[count], found, strict=True):
+        assert all(error < bound for error, bound in zip(errors, BOUNDS[case[4]])), (case, errors)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """With two graphs in stores of one name."""
+    path = tmp_path_factory.mktemp("many")
+    for seed in (0, 1):
+        store.save(random_graph(seed), path / f"data_{seed}" / "graph")
+    return path
+
+
+def commands(workdir, *options, count: int = 2) -> list[list]:
+    """The command line of each process."""
+    about = ["-m", "hetjax.train", "--workdir", workdir, "--data.format", "store", *SMALL, *options]
+    if count == 1:
+        return [about]
+    about += ["--coordinator", f"localhost:{free_port()}", "--num_processes", count, "--start_seconds", 60]
+    return [[*about, "--process_id", number] for number in range(count)]
+
+
+def records(run) -> list[dict]:
+    """What was written of every epoch, but for the time it took."""
+    found = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [{name: value for name, value in record.items() if name != "seconds"} for record in found]
+
+
+def errors_of(log: str) -> list[str]:
+    return [line for line in log.splitlines() if not line.startswith(("[Gloo]", "graph: ", "epoch "))]
+
+
+@pytest.fixture(scope="module")
+def pruned(folder):
+    """A plan of two partitions, and for each process a folder whose store has no file that its partition does not read."""
+    graph = random_graph(0)
+    plan = partition(folder / "data_0" / "graph", 2)
+    save(plan, folder / "plan")
+    for part in plan.parts:
+        copy = shutil.copytree(folder / "data_0", folder / f"part_{part.number}") / "graph"
+        about = plan.local_sizes(part)
+        unread = [f"relation_{n}.*" for n, r in enumerate(graph.schema.relations) if r not in about.edges]
+        unread += [f"features_{n}.npy" for n, t in enumerate(graph.schema.nodes) if t not in about.features]
+        for file in [file for names in unread for file in copy.glob(names)]:
+            file.unlink()
+    return [{"HETJAX_DATA": str(folder / f"part_{number}")} for number in range(2)]
+
+
+def test_a_killed_process_is_named_and_the_run_goes_on_as_if_nothing_had_happened(folder, pruned):
+    """And no process opens a file that its partition does not read: it is not there."""
+    options = ["--data.path", "graph", "--mesh.relation", "2", "--mesh.plan", folder / "plan", "--train.epochs", "8"]
+    done = finish(folder, start(folder, commands(folder / "whole", *options), pruned))
+    assert [status for status, _ in done] == [0, 0]
+    hurt = commands(folder / "hurt", *options)
+    processes = start(folder, hurt, pruned)
+    while not (folder / "hurt" / "metrics.jsonl").exists() or len(records(folder / "hurt")) < 3:
+        assert all(process.poll() is None for process in processes)
+        time.sleep(0.05)
+    processes[1].kill()
+    (status, log), _ = finish(folder, processes, 60)
+    (line,) = errors_of(log)
+    assert status == 1 and line.startswith(f"hetjax: error: process 1 (pid {processes[1].pid} on "), log
+    assert not (folder / "hurt" / "summary.json").exists()
+    assert [status for status, _ in finish(folder, start(folder, hurt, pruned))] == [0, 0]
+    assert records(folder / "hurt") == records(folder / "whole")
+    summary = json.loads((folder / "hurt" / "summary.json").read_text())
+    assert summary["processes"] == 2
+
+    moved = shutil.copytree(folder / "whole", folder / "moved")  # onto one process and one device
+    (moved / "summary.json").unlink()
+    shutil.rmtree(max((moved / "checkpoints").iterdir()))
+    single = commands(moved, *options, "--mesh.relation", "1", "--mesh.plan", "", count=1)
+    ((status, log),) = finish(folder, start(folder, single, [{"HETJAX_DATA": str(folder / "data_0")}]))
+    assert status == 0 and "continuing from" in log
+    np.testing.assert_allclose(records(moved)[-1]["test_loss"], records(folder / "whole")[-1]["test_loss"], rtol=1e-4)
+
+
+def test_what_was_started_wrongly_is_one_line_in_every_process(folder):
+    path = ["--data.path", folder / "data_0" / "graph", "--mesh.relation", "2"]
+    one, other = commands(folder / "none", *path)
+    for status, log in run(folder, [one, [*other, "--train.seed", "3"]], 60):
+        (line,) = errors_of(log)
+        assert status == 2 and "with train.seed 3 != 0 of process 0" in line
+    ((status, log),) = run(folder, [[*other, "--start_seconds", "1"]])
+    (line,) = errors_of(log)
+    assert status == 2 and "does not answer within 1 s" in line
+    assert not (folder / "none").exists()
+
+
+def test_a_mesh_that_processes_cannot_provide():
+    with pytest.raises(InputError, match="1 x mesh.data 3 are 3 devices, which 2 processes cannot provide"):
+        meshes.share_of(1, 3, 2)
+
+
+def test_different_graphs_are_noticed(folder):
+    both = commands(folder / "none", "--data.path", "graph", "--mesh.relation", "2")
+    folders = [{"HETJAX_DATA": str(folder / f"data_{seed}")} for seed in (0, 1)]
+    for status, log in finish(folder, start(folder, both, folders), 60):
+        (line,) = errors_of(log)
+        assert status == 2 and "another graph" in line
+    assert not (folder / "none").exists()
