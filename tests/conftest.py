@@ -35,14 +35,6 @@ def real_data() -> Path:
     return Path(folder)
 
 
-@pytest.fixture
-def quick_compilation():
-    """The same mathematics in programs that compile in half the time."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def random_graph(seed: int = 0, papers: int = 40, degree: int = 3) -> HetGraph:
     """A small graph with every oddity that is legal.
 
