@@ -14,13 +14,15 @@ from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.models import hgnn
 from hetjax.models.layer import Layer
-from hetjax.partition import Plan, Workload, partition
+from hetjax.partition import EdgeCut, Plan, Workload, edge_cut, partition
 from hetjax.sampling.loader import MiniBatches, WholeGraph, steps_per_epoch
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.feed import MeshBatches, MeshWholeGraph
 from hetjax.sharding.raf import Raf
 from hetjax.sharding.single import OneDevice, Trainer
+from hetjax.sharding.vanilla import Vanilla
+from hetjax.sharding.vanilla_feed import VanillaBatches, VanillaWholeGraph
 
 
 def make_trainer(graph: HetGraph, config: Config) -> Trainer:
@@ -87,13 +89,15 @@ def model_options(model: Model) -> dict[str, Any]:
     return {key.name: getattr(model, key.name) for key in fields(Model) if key.name in known}
 
 
-def make_plan(graph: HetGraph, config: Config) -> Plan:
-    """Which partition folds which relations, for a mesh.
+def make_plan(graph: HetGraph, config: Config) -> Plan | EdgeCut:
+    """Which partition folds which relations, for a mesh; or, of vanilla execution, which owns which nodes.
 
     Raises:
       InputError: the mesh has more partitions, or more replicas, than can be used.
     """
     sampling, model, mesh = config.sampling, config.model, config.mesh
+    if mesh.strategy == "vanilla":
+        return make_cut(graph, config)
     layers = make_trainer(graph, config).model.layers
     self_term, looks = any(layer.selves for layer in layers), any(layer.looks_at_target for layer in layers)
     seeds = len(graph.splits["train"])
@@ -117,12 +121,24 @@ def make_plan(graph: HetGraph, config: Config) -> Plan:
     )
 
 
-def make_engine(trainer: Trainer, graph: HetGraph, config: Config, plan: Plan | None) -> OneDevice | Raf:
+def make_cut(graph: HetGraph, config: Config) -> EdgeCut:
+    """Which partition owns which nodes."""
+    sampling, model, seeds = config.sampling, config.model, len(graph.splits["train"])
+    size, fanout = (seeds, (ALL,)) if sampling.mode == "full" else (min(sampling.batch_size, seeds), sampling.fanout)
+    workload = Workload(size, tuple(fanout), model.hidden, model.feature_width)
+    return edge_cut(graph, config.mesh.data, config.mesh.partitioning, hops=model.layers, workload=workload)
+
+
+def make_engine(
+    trainer: Trainer, graph: HetGraph, config: Config, plan: Plan | EdgeCut | None
+) -> OneDevice | Raf | Vanilla:
     """What trains: one device, or with a plan the mesh that it is for."""
     if plan is None:
         return OneDevice(trainer, graph, config.train.seed)
-    mesh = meshes.make(config.mesh.relation, config.mesh.data)
-    return Raf(trainer, graph, plan, mesh, config.sampling.mode == "full")
+    mesh, whole = meshes.make(config.mesh.relation, config.mesh.data), config.sampling.mode == "full"
+    if isinstance(plan, EdgeCut):
+        return Vanilla(trainer, graph, plan, meshes.row(mesh, 0), whole)
+    return Raf(trainer, graph, plan, mesh, whole)
 
 
 def make_batches(
@@ -130,13 +146,17 @@ def make_batches(
 ):
     """The batches of every epoch, in the way that the configuration asks for; with a plan, for its mesh of devices."""
     sampling, seed, limit = config.sampling, config.train.seed, config.train.steps_per_epoch
+    about = sampling.fanout, sampling.batch_size, seed, limit, capacities
+    flows = frozenset(graph.schema.nodes) if config.model.input_projection else learnable
+    if isinstance(plan, EdgeCut):
+        if sampling.mode == "full":
+            return VanillaWholeGraph(graph, plan, mesh, learnable, config.model.layers)
+        return VanillaBatches(graph, plan, mesh, learnable, flows, *about)
     if sampling.mode == "full":
         return WholeGraph(graph, config.model.layers) if plan is None else MeshWholeGraph(graph, plan, mesh)
     in_place = frozenset(name for name, matrix in graph.features.items() if matrix.dtype == np.float32)
     if config.model.input_projection or config.model.input_dropout:
         in_place = frozenset()  # what is changed before it is read is gathered first
-    about = sampling.fanout, sampling.batch_size, seed, limit, capacities
     if plan is None:
-        flows = frozenset(graph.schema.nodes) if config.model.input_projection else learnable
         return MiniBatches(Sampler(graph, in_place, flows), *about)
     return MeshBatches(graph, plan, mesh, in_place, learnable, *about)

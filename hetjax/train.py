@@ -24,7 +24,7 @@ from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
-from hetjax.partition import Plan, save
+from hetjax.partition import EdgeCut, Plan, save
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.single import TrainState
 from hetjax.workdir import Workdir, draw_curves
@@ -107,7 +107,7 @@ class Run:
         self.abstract = on_device(jax.eval_shape(self.trainer.init, self.seed))
         self.evaluator = Evaluator(self.trainer.model, self.graph, config.sampling.evaluation_edges)
         if plan:
-            keep_plan(plan, workdir)
+            keep_plan(plan, workdir, self.graph)
         self.state = self.engine.place(self.initial_state(found[0] if found else None))
         self.resumed_seconds, self.reported, self.compiling = self.progress.seconds, self.progress.epoch, 0
         self.clock = metrics.Clock()
@@ -250,11 +250,13 @@ class Run:
         return summary
 
 
-def keep_plan(plan: Plan, workdir: Workdir) -> None:
+def keep_plan(plan: Plan | EdgeCut, workdir: Workdir, graph: HetGraph) -> None:
     """Write a plan beside the run, with its report and picture; a run that moves to another mesh keeps both."""
-    folder = workdir.file("plan_{relation}x{data}".format(**plan.mesh))
+    cut = isinstance(plan, EdgeCut)
+    name = f"cut_{plan.method}_{plan.parts}" if cut else "plan_{relation}x{data}".format(**plan.mesh)
+    folder = workdir.file(name)
     if not folder.exists():
-        save(plan, folder)
+        save(plan, folder, graph)
 
 
 def digest(graph: HetGraph) -> str:

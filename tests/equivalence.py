@@ -17,6 +17,8 @@ from hetjax.config import Config, Mesh, Model, Sampling, Train
 from hetjax.datasets import synthetic
 from hetjax.models.segment import neighbour_sum
 from hetjax.sampling.blocks import NO_NODE
+from hetjax.sharding.raf import Raf
+from hetjax.sharding.vanilla import Vanilla
 from tests.conftest import random_graph
 
 
@@ -73,22 +75,23 @@ class Errors(NamedTuple):
     state: float
 
 
-def compare(graph, mesh, mode: str, model: dict, steps: int = 10, wide: bool = False, **train) -> Errors:
+def compare(graph, mesh, mode: str, model: dict, steps: int = 10, wide: bool = False, plan=None, **train) -> Errors:
     """Train some steps on one device and on a mesh.
 
     Args:
-      mesh: partitions and replicas.
+      mesh: partitions and replicas; then the strategy, if it is not RAF.
       mode: of the sampling.
       model: options.
       steps: of Adam, from which the state is compared; the loss and the gradients are those of the first.
       wide: in float64. In float32 a gradient that is zero but for rounding (of a key's bias, which a softmax within one
         relation does not see) makes Adam step as far as any other, in a direction that rounding decides.
+      plan: who has what, if not as `make_plan` says.
       **train: options.
     """
     with jax.enable_x64(True) if wide else contextlib.nullcontext():
         one, many = (setting(graph, mode, shape, model, train) for shape in ((1, 1), mesh))
         trainer = make_trainer(graph, one)
-        plan = make_plan(graph, many)
+        plan = plan or make_plan(graph, many)
         alone, spread = make_engine(trainer, graph, one, None), make_engine(trainer, graph, many, plan)
         learnable = frozenset(trainer.learnable)
         drawn = make_batches(graph, one, learnable, {}), make_batches(graph, many, learnable, {}, plan, spread.mesh)
@@ -134,9 +137,7 @@ def named(state) -> dict:
 def gradients(graph, trainer, alone, spread, state, states, batch, on_mesh) -> tuple[float, float]:
     """Errors of the loss and of the gradients, of every partition's copy; what any partition has is all there is."""
     loss, (weights, rows) = jax.jit(trainer.gradients)(state, alone.static, batch)
-    found_loss, parts = spread.gradients(states, on_mesh)
-    if trainer.l2:
-        found_loss += float(spread.add([part.counted for part in parts])[0][0, 0])
+    found_loss, parts = found_by(spread, states, on_mesh)
     nodes = graph.schema.nodes
     expected = flatten_dict(weights) | {
         name: laid(leaf, batch.inputs.get(name), nodes[name]) for name, leaf in rows.items()
@@ -149,6 +150,23 @@ def gradients(graph, trainer, alone, spread, state, states, batch, on_mesh) -> t
         errors += differ(mine, {name: expected[name] for name in mine}, norm(expected.values())).values()
     assert seen == set(expected)
     return abs(float(found_loss / loss) - 1), max(errors)
+
+
+def found_by(spread: Raf | Vanilla, states, on_mesh) -> tuple[float, list]:
+    """The loss and every partition's gradients, of rows by the ids of their nodes."""
+    loss, found = spread.gradients(states, on_mesh)
+    if isinstance(spread, Raf):
+        penalty = spread.add([part.counted for part in found])[0][0, 0] if spread.trainer.l2 else 0.0
+        return float(loss) + float(penalty), found
+    owned, rows, ids = spread.owned, {}, {}
+    for name, leaf in found.rows.items():
+        if name not in found.ids:
+            rows[name] = owned.whole(name, np.asarray(leaf))
+            continue
+        numbers = np.split(np.asarray(found.ids[name]), owned.parts)
+        mine = [np.append(own, NO_NODE)[np.minimum(at, len(own))] for own, at in zip(owned.ids[name], numbers)]
+        rows[name], ids[name] = leaf, np.concatenate(mine)
+    return float(loss), [found._replace(rows=rows, ids=ids)]
 
 
 def laid(rows, ids, nodes: int) -> np.ndarray:
