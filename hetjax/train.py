@@ -8,6 +8,7 @@ import json
 import math
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,8 +26,11 @@ from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
 from hetjax.partition import EdgeCut, Plan, save
+from hetjax.partition.report import readable
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.single import TrainState
+from hetjax.sharding.raf import Raf
+from hetjax.sharding.single import OneDevice, TrainState
+from hetjax.sharding.vanilla import Vanilla
 from hetjax.workdir import Workdir, draw_curves
 
 COMPILING = 3  # epochs that may compile before the user is told
@@ -240,6 +244,7 @@ class Run:
             "edges": self.graph.edges,
             "seed": self.config.train.seed,
             "mesh": asdict(self.config.mesh),
+            "sent_per_step": sent(self.engine),
             "device": jax.devices()[0].device_kind,
             "versions": metrics.versions(),
         }
@@ -248,6 +253,13 @@ class Run:
         draw_curves(self.records.all(), self.workdir.file("curves.png"), f"{self.config.model.name} on {name}")
         self.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
         return summary
+
+
+def sent(engine: OneDevice | Raf | Vanilla) -> list[dict] | None:
+    """Bytes that all devices together send in a step, by kind, collective and mesh axis; None: they are not counted."""
+    if isinstance(engine, Raf):
+        return None
+    return [one._asdict() for one in engine.traffic()] if isinstance(engine, Vanilla) else []
 
 
 def keep_plan(plan: Plan | EdgeCut, workdir: Workdir, graph: HetGraph) -> None:
@@ -289,6 +301,12 @@ def report(summary: dict, workdir: Workdir) -> None:
         f"took {summary['seconds']:.1f} s, peak memory {peak:.0f} MiB, {summary['compiled_programs']} compiled programs"
     )
     print(f"median milliseconds of a step: {parts}")
+    if summary.get("sent_per_step"):
+        kinds = Counter()
+        for one in summary["sent_per_step"]:
+            kinds[one["kind"].replace("_", " ")] += one["bytes"]
+        words = ", ".join(f"{kind} {readable(count)}" for kind, count in kinds.items())
+        print(f"sent in a step, by all devices together: {readable(kinds.total())} ({words})")
     several = summary["test_micro_f1"] != summary["test_accuracy"]  # as they are where nodes have several labels
     micro = f"micro-F1 {_percent(summary['test_micro_f1'])}, " if several else ""
     scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"

@@ -5,14 +5,20 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
+from hetjax.assembly import make_engine, make_plan, make_trainer
+from hetjax.config import run_command
+from hetjax.graph import store
 from hetjax.partition import EdgeCut, edge_cut
 from hetjax.partition.plan import PART
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.exchange import Room, fetch, give_back, want
 from hetjax.sharding.vanilla_feed import spread
+from hetjax.train import main
 from tests.conftest import random_graph
-from tests.equivalence import GRAPHS, MODELS, compare
+from tests.equivalence import MODELS, compare, setting, several_labels
+from tests.test_command_line import SMALL, train
+from tests.test_raf import continued, losses
 
 
 @pytest.fixture(autouse=True)
@@ -74,38 +80,132 @@ def test_rows_come_from_their_owners_and_gradients_go_back():
             np.testing.assert_allclose(sums[real], expected[own], rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("graph", "parts", "mode", "model"),
-    [
-        ("random", 4, "minibatch", "R-GCN"),
-        ("random", 2, "full", "R-GCN, bases"),
-        ("labels", 2, "minibatch", "R-GCN, residual"),
-    ],
-)
-def test_equals_one_device(graph, parts, mode, model):
+def few(*names: str):
+    """The random graph with some relations."""
+    graph = random_graph(3)
+    return graph.only([relation for relation in graph.relations if relation.name in names])
+
+
+def test_equals_one_device():
     """In float32, as it is trained."""
-    errors = compare(GRAPHS[graph](), (1, parts, "vanilla"), mode, MODELS[model])
+    errors = compare(random_graph(3), (1, 4, "vanilla"), "minibatch", MODELS["R-GCN, one-hot"])
     assert errors.loss < 1e-5 and errors.gradient < 1e-5 and errors.state < 1e-4
 
 
 @pytest.mark.parametrize(
-    ("graph", "parts", "mode", "model"),
+    ("parts", "mode", "model"),
     [
-        ("ogbn-mag", 2, "minibatch", "HGT, joint"),
-        ("ogbn-mag", 4, "minibatch", "HGT, relation"),
-        ("random", 2, "full", "R-GAT"),
-        ("random", 2, "minibatch", "HGNN, max"),
+        (2, "minibatch", "HGT, joint"),
+        (4, "minibatch", "HGT, relation"),
+        (2, "full", "R-GAT"),
+        (4, "minibatch", "HGNN, mean"),
     ],
 )
-def test_equals_one_device_in_double_precision(graph, parts, mode, model):
+def test_equals_one_device_in_double_precision(parts, mode, model):
     """All differences then are rounding."""
-    errors = compare(GRAPHS[graph](), (1, parts, "vanilla"), mode, MODELS[model], wide=True)
+    errors = compare(few("cites", "writes"), (1, parts, "vanilla"), mode, MODELS[model], wide=True)
     assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-7
 
 
-@pytest.mark.parametrize("mode", ["minibatch", "full"])
-def test_a_lopsided_cut_with_penalty_clipping_and_decay(mode):
+@pytest.mark.parametrize(("mode", "model"), [("minibatch", "R-GCN, residual"), ("full", "R-GCN, bases")])
+def test_a_lopsided_cut_with_penalty_clipping_and_decay(mode, model):
     """All seeds in one partition, another that owns nothing of a type: every row is counted once, wherever it is read."""
-    graph, more = random_graph(3), {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1, "label_smoothing": 0.1}
-    errors = compare(graph, (1, 4, "vanilla"), mode, MODELS["R-GCN"], plan=lopsided(graph, 4), **more)
+    graph = several_labels(few("cites", "writes", "written_by", "of"))
+    more = {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1, "label_smoothing": 0.1, "schedule": "cosine"}
+    errors = compare(graph, (1, 4, "vanilla"), mode, MODELS[model], plan=lopsided(graph, 4), **more)
     assert errors.loss < 1e-5 and errors.gradient < 1e-5 and errors.state < 1e-4
+
+
+def test_a_state_moves_between_one_device_vanilla_and_raf():
+    """A checkpoint has one form: what is placed and taken back is the same to the last bit."""
+    graph = random_graph(3)
+    config = setting(graph, "minibatch", (1, 1), {}, {})
+    trainer = make_trainer(graph, config)
+    state = learned = jax.jit(trainer.init)(0)
+    for shape in ((1, 4, "vanilla"), (2, 1), (1, 2, "vanilla")):
+        config = setting(graph, "minibatch", shape, {}, {})
+        engine = make_engine(trainer, graph, config, make_plan(graph, config))
+        learned = engine.whole(engine.place(learned))
+        assert jax.tree.structure(learned) == jax.tree.structure(state)
+        jax.tree.map(np.testing.assert_array_equal, learned, state)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run on two partitions, and the options that it was given."""
+    folder = tmp_path_factory.mktemp("vanilla")
+    store.save(few("cites", "writes"), folder / "graph")
+    options = ["--data.format", "store", "--data.path", folder / "graph", *SMALL]
+    done = train(folder / "run", *options, *VANILLA)
+    assert done.returncode == 0, done.stderr
+    assert "sent in a step" in done.stdout
+    return folder / "run", list(map(str, options))
+
+
+VANILLA = ("--mesh.strategy", "vanilla", "--mesh.data", "2")
+
+
+def test_a_run_says_how_nodes_are_divided_and_what_it_sent(finished):
+    run, _ = finished
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["mesh"] == {"relation": 1, "data": 2, "strategy": "vanilla", "partitioning": "random"}
+    assert json.loads((run / "cut_random_2" / "manifest.json").read_text())["method"] == "random"
+    kinds = {one["kind"] for one in summary["sent_per_step"]}
+    assert kinds == {"remote_features", "remote_learnable_rows", "gradients"}
+    weights = summary["weights"]
+    assert {"kind": "gradients", "collective": "all-reduce", "axis": "data", "bytes": 2 * 4 * (weights + 1)} in summary[
+        "sent_per_step"
+    ]
+
+
+def test_a_resumed_run_equals_an_undisturbed_one_and_continues_with_raf(finished, tmp_path):
+    assert continued(finished, tmp_path / "same", *VANILLA) == losses(finished[0])
+    np.testing.assert_allclose(
+        continued(finished, tmp_path / "raf", "--mesh.data", "2"), losses(finished[0]), rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ["--mesh.relation", "2", "--mesh.strategy", "vanilla"],
+            "mesh.relation is 2, and must be 1 with mesh.strategy vanilla",
+        ),
+        (["--mesh.partitioning", "metis"], "mesh.partitioning is metis, and is for mesh.strategy vanilla"),
+        (
+            ["--mesh.data", "5", "--mesh.strategy", "vanilla"],
+            "mesh.relation 1 x mesh.data 5 needs 5 devices != 4 (cpu) that there are",
+        ),
+        (
+            ["--mesh.data", "2", "--mesh.strategy", "vanilla", "--model.dropout", "0.5"],
+            "model.dropout is 0.5, and must be 0 on a mesh",
+        ),
+    ],
+)
+def test_what_cannot_be_is_one_line(stored, tmp_path, capsys, options, words):
+    with pytest.raises(SystemExit) as stopped:
+        run_command(
+            main,
+            [
+                "--workdir",
+                str(tmp_path / "run"),
+                "--data.format",
+                "store",
+                "--data.path",
+                str(stored),
+                *SMALL,
+                *options,
+            ],
+        )
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and words in error and error.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_metis_that_is_not_installed_is_named(stored, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    options = ["--data.format", "store", "--data.path", str(stored), *SMALL, *VANILLA, "--mesh.partitioning", "metis"]
+    with pytest.raises(SystemExit):
+        run_command(main, ["--workdir", str(tmp_path / "run"), *options])
+    assert "metis needs pymetis: pip install 'hetjax[metis]'" in capsys.readouterr().err

@@ -25,6 +25,7 @@ from hetjax.sampling.blocks import Batch
 from hetjax.sharding.exchange import fetch, give_back
 from hetjax.sharding.mesh import DATA
 from hetjax.sharding.single import Trainer, TrainState
+from hetjax.sharding.traffic import Program, Sent, per_step, scope
 from hetjax.sharding.vanilla_feed import VanillaBatch, addressable, spread
 
 STATE = TrainState(P(), P(), P(), P(DATA))  # of a state on the mesh
@@ -64,10 +65,10 @@ class Vanilla:
         self.found = self._program(self._gradients, (P(), Found(P(), P(DATA), P(DATA))))
         self.updated = self._program(self._step, (STATE, P()), donate_argnums=0)
 
-    def _program(self, function, made, **options):
+    def _program(self, function, made, **options) -> Program:
         given = (STATE, P(DATA), P(DATA))
         mapped = jax.shard_map(function, mesh=self.mesh, in_specs=given, out_specs=made, check_vma=False)
-        return jax.jit(mapped, **options)
+        return Program(GRADIENTS, mapped, self.mesh, **options)
 
     def _divide(self, matrices: Mapping[str, Any]) -> dict[str, Any]:
         """Of every type the rows of each partition, on its device; an entry is an array `[nodes, ...]` or a tree of such."""
@@ -94,15 +95,19 @@ class Vanilla:
         made = self.updated(state, self.static, batch)
         return jax.block_until_ready(made)  # collectives of two steps never wait for each other
 
+    def traffic(self) -> list[Sent]:
+        """What a step sent, over the steps of this process."""
+        return per_step([self.updated], max(1, self.updated.calls.total()))
+
     def gradients(self, state: TrainState, batch: VanillaBatch) -> tuple[jax.Array, Found]:
         """The loss with its penalty, and its gradients."""
         return self.found(state, self.static, batch)
 
     def _gradients(self, state: TrainState, static, batch: VanillaBatch) -> tuple[jax.Array, Found]:
         """As `gradients`, on one of the devices."""
-        with jax.named_scope(FEATURES):
+        with scope(FEATURES):
             features, _ = fetch(static, batch.wanted, DATA)
-        with jax.named_scope(LEARNABLE):
+        with scope(LEARNABLE):
             learned, asked = fetch({t: table.rows for t, table in state.tables.items()}, batch.wanted, DATA)
         seeds = jnp.arange(len(batch.weights), dtype=jnp.int32)
         own = Batch(batch.blocks, {}, seeds, batch.labels, batch.weights)
@@ -111,9 +116,9 @@ class Vanilla:
             return self.trainer.summed(params, learned, features, own) / batch.count[0]
 
         loss, (weights, rows) = jax.value_and_grad(share, (0, 1))(state.params, learned)
-        with jax.named_scope(GRADIENTS):
+        with scope(GRADIENTS):
             loss, weights = total((loss, weights))
-        with jax.named_scope(LEARNABLE):
+        with scope(LEARNABLE):
             given = {
                 t: give_back(leaf, batch.wanted[t], asked[t], self.owned.rows[t], DATA) for t, leaf in rows.items()
             }
@@ -131,7 +136,7 @@ class Vanilla:
         """Add the penalty: of weights everywhere alike, of every row that is read at its owner, once."""
         first, l2 = state.params["params"]["layers_0"], self.trainer.l2
         read = {t: tables.read(table.rows, found.ids.get(t)) for t, table in state.tables.items()}
-        with jax.named_scope(GRADIENTS):
+        with scope(GRADIENTS):
             loss = loss + self.trainer.penalty(first) + jax.lax.psum(self.trainer.penalty(read), DATA)
         pulled = jax.tree.map(
             lambda gradient, leaf: gradient + 2 * l2 * leaf, found.weights["params"]["layers_0"], first
@@ -143,7 +148,7 @@ class Vanilla:
         loss, found = self._gradients(state, static, batch)
         weights, rows = found.weights, found.rows
         if self.trainer.clip:
-            with jax.named_scope(GRADIENTS):
+            with scope(GRADIENTS):
                 norm = jnp.sqrt(squares(weights) + jax.lax.psum(squares(rows), DATA))
             factor = jnp.where(norm < self.trainer.clip, 1, self.trainer.clip / norm)
             weights, rows = jax.tree.map(lambda leaf: leaf * factor, (weights, rows))
