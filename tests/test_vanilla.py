@@ -1,5 +1,8 @@
 """Vanilla execution: rows come from their owners and gradients go back; it equals one device; the command line."""
 
+import json
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -19,6 +22,8 @@ from tests.conftest import random_graph
 from tests.equivalence import MODELS, compare, setting, several_labels
 from tests.test_command_line import SMALL, train
 from tests.test_raf import continued, losses
+
+VANILLA = ("--mesh.strategy", "vanilla", "--mesh.data", "2")
 
 
 @pytest.fixture(autouse=True)
@@ -140,9 +145,6 @@ def finished(tmp_path_factory):
     assert done.returncode == 0, done.stderr
     assert "sent in a step" in done.stdout
     return folder / "run", list(map(str, options))
-
-
-VANILLA = ("--mesh.strategy", "vanilla", "--mesh.data", "2")
 
 
 def test_a_run_says_how_nodes_are_divided_and_what_it_sent(finished):
