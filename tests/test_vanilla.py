@@ -24,14 +24,7 @@ from tests.test_command_line import SMALL, train
 from tests.test_raf import continued, losses
 
 VANILLA = ("--mesh.strategy", "vanilla", "--mesh.data", "2")
-
-
-@pytest.fixture(autouse=True)
-def quick_compilation():
-    """The same mathematics in programs that compile in half the time."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def lopsided(graph, parts: int) -> EdgeCut:
