@@ -118,19 +118,18 @@ class Vanilla:
         loss, (weights, rows) = jax.value_and_grad(share, (0, 1))(state.params, learned)
         with scope(GRADIENTS):
             loss, weights = total((loss, weights))
+        found = Found(weights, *self._return(state, rows, batch.wanted, asked))
+        return self._penalise(state, loss, found) if self.trainer.l2 else (loss, found)
+
+    def _return(self, state: TrainState, gradients, wanted, asked) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+        """The gradients of a partition's own rows and their numbers, from those of the rows that it fetched."""
+        rows, ids = {}, {}
         with scope(LEARNABLE):
-            given = {
-                t: give_back(leaf, batch.wanted[t], asked[t], self.owned.rows[t], DATA) for t, leaf in rows.items()
-            }
-        ids, rows = ({t: made[which] for t, made in given.items()} for which in (0, 1))
-        if self.every_row:
-            rows = {t: jnp.zeros_like(state.tables[t].rows).at[ids[t]].add(rows[t], mode="drop") for t in rows}
-            ids = {}
-        return (
-            self._penalise(state, loss, Found(weights, rows, ids))
-            if self.trainer.l2
-            else (loss, Found(weights, rows, ids))
-        )
+            for t, gradient in gradients.items():
+                ids[t], rows[t] = give_back(gradient, wanted[t], asked[t], self.owned.rows[t], DATA)
+        if not self.every_row:
+            return rows, ids
+        return {t: jnp.zeros_like(state.tables[t].rows).at[ids[t]].add(rows[t], mode="drop") for t in rows}, {}
 
     def _penalise(self, state: TrainState, loss, found: Found) -> tuple[jax.Array, Found]:
         """Add the penalty: of weights everywhere alike, of every row that is read at its owner, once."""
