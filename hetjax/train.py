@@ -255,11 +255,9 @@ class Run:
         return summary
 
 
-def sent(engine: OneDevice | Raf | Vanilla) -> list[dict] | None:
-    """Bytes that all devices together send in a step, by kind, collective and mesh axis; None: they are not counted."""
-    if isinstance(engine, Raf):
-        return None
-    return [one._asdict() for one in engine.traffic()] if isinstance(engine, Vanilla) else []
+def sent(engine: OneDevice | Raf | Vanilla) -> list[dict]:
+    """Bytes that all devices together send in a step, by kind, collective and mesh axis."""
+    return [] if isinstance(engine, OneDevice) else [one._asdict() for one in engine.traffic()]
 
 
 def keep_plan(plan: Plan | EdgeCut, workdir: Workdir, graph: HetGraph) -> None:

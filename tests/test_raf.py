@@ -202,6 +202,8 @@ def test_a_run_on_two_partitions(finished):
     run, _ = finished
     summary = json.loads((run / "summary.json").read_text())
     assert summary["mesh"].items() >= {"relation": 2, "data": 1}.items() and 0 <= summary["test_accuracy"] <= 1
+    carriers_sent = {one["bytes"] for one in summary["sent_per_step"] if one["kind"] == "partial_aggregations"}
+    assert carriers_sent == {2 * 8 * (8 + 1) * 4}  # an all-reduce of the means of 8 seeds: 8 numbers and a count
     manifest = json.loads((run / "plan_2x1" / "manifest.json").read_text())
     assert manifest["mesh"].items() <= summary["mesh"].items() and manifest["exchange"] == "last"
 

@@ -30,6 +30,7 @@ from hetjax.sharding.mesh import DATA, join, split
 from hetjax.sharding.programs import SEEDS, LocalPrograms, MeshPrograms, Outcome, passes, weights_of
 from hetjax.sharding.replicas import Group, Rows, Sums, groups, owners, pack, paths, select, unpack
 from hetjax.sharding.single import Trainer, TrainState
+from hetjax.sharding.traffic import WEIGHTS, Program, Sent, per_step
 
 ROWS = "rows"  # ("rows", type) stands beside the paths of weights
 
@@ -84,10 +85,12 @@ class Raf:
         self.add = Sums(mesh, tuple(self.parts))
         alike = [NamedSharding(line, P()) for line in lines]
         self.packed, self.settled = (
-            [jax.jit(functools.partial(method, part), out_shardings=alike[part]) for part in self.parts]
+            [Program(WEIGHTS, functools.partial(method, p), lines[p], out_shardings=alike[p]) for p in self.parts]
             for method in (self._pack, self._settle)
         )
-        self.updated = [jax.jit(self._update, donate_argnums=0, out_shardings=one) for one in alike]
+        self.updated = [
+            Program(WEIGHTS, self._update, line, donate_argnums=0, out_shardings=one) for line, one in zip(lines, alike)
+        ]
 
     def place(self, state: TrainState) -> list[TrainState]:
         """A state on the mesh, from one on one device."""
@@ -96,6 +99,14 @@ class Raf:
     def whole(self, states: Sequence[TrainState]) -> TrainState:
         """The inverse of `place`."""
         return self.layout.whole(states)
+
+    def traffic(self) -> list[Sent]:
+        """What a step sent, over the steps of this process."""
+        sums = [*self.sums.values(), *self.merge.values(), self.add]
+        programs = [add.run for add in sums] + [*self.together.combined, self.together.spread, self.together.conclude]
+        programs += [program for one in self.local for program in (one.forward, one.pull)]
+        programs += [*self.packed, *self.settled, *self.updated]
+        return per_step(programs, max(1, self.updated[0].calls.total()))
 
     def step(self, states: Sequence[TrainState], batch: MeshBatch) -> tuple[list[TrainState], jax.Array]:
         """One update; returns the new states, in place of those given, which are used up, and the loss before it."""

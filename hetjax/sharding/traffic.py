@@ -22,6 +22,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
+PARTIAL, WEIGHTS, ROWS = "partial_aggregations", "replicated_weights", "shared_learnable_rows"  # kinds of RAF
 MARK = "sent."  # before the kind, in the name of a scope
 
 _COMPUTATION = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) .*\{$")
@@ -55,22 +56,25 @@ class Program:
 
     Args:
       kind: of what it sends outside of any `scope`.
-      function, **options: as of `jax.jit`; no argument may be static.
+      function, **options: as of `jax.jit`.
       mesh: of the devices that it runs on.
+      static: how many arguments, the first ones, are static.
     """
 
-    def __init__(self, kind: str, function: Callable, mesh: Mesh, **options: Any):
-        self.kind, self.mesh, self.jitted = kind, mesh, jax.jit(function, **options)
+    def __init__(self, kind: str, function: Callable, mesh: Mesh, static: int = 0, **options: Any):
+        self.kind, self.mesh, self.static = kind, mesh, static
+        self.jitted = jax.jit(function, static_argnums=tuple(range(static)), **options)
         self.compiled: dict[tuple, jax.stages.Compiled] = {}
         self.calls: Counter = Counter()
 
     def __call__(self, *given: Any) -> Any:
-        leaves, form = jax.tree.flatten(given)
-        shapes = form, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+        fixed, arrays = given[: self.static], given[self.static :]
+        leaves, form = jax.tree.flatten(arrays)
+        shapes = fixed, form, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
         if shapes not in self.compiled:
             self.compiled[shapes] = self.jitted.lower(*given).compile()
         self.calls[shapes] += 1
-        return self.compiled[shapes](*given)
+        return self.compiled[shapes](*arrays)
 
     def sent(self) -> list[Sent]:
         """By all calls so far together."""
