@@ -89,13 +89,19 @@ class VanillaBatches(Batches):
         return Portion(seeds, sample, {name: np.bincount(of, minlength=self.owned.parts) for name, of in owners})
 
     def measure(self, sample: list[Portion]) -> Iterator[tuple[str, int, int]]:
+        """Of every capacity the partition that needs most; how partitions differ says nothing of how batches do."""
+        largest: dict[tuple[str, int], int] = {}
         for part, portion in enumerate(sample):
-            yield self._name("seeds"), len(portion.seeds), self.batch_size
-            yield from measure(self.use, portion.sample, self.graph)
-            for name, counts in portion.counts.items():
-                yield self._name("own", name), int(counts[part]), self.owned.rows[name]
-                remote = int(np.delete(counts, part).max(initial=0))
-                yield self._name("remote", name), remote, self.owned.rows[name]
+            for name, size, most in self._measure(portion, part):
+                largest[name, most] = max(size, largest.get((name, most), 0))
+        return ((name, size, most) for (name, most), size in largest.items())
+
+    def _measure(self, portion: Portion, part: int) -> Iterator[tuple[str, int, int]]:
+        yield self._name("seeds"), len(portion.seeds), self.batch_size
+        yield from measure(self.use, portion.sample, self.graph)
+        for name, counts in portion.counts.items():
+            yield self._name("own", name), int(counts[part]), self.owned.rows[name]
+            yield self._name("remote", name), int(np.delete(counts, part).max(initial=0)), self.owned.rows[name]
 
     def _name(self, *what: str) -> str:
         return "/".join((self.use, *what))
