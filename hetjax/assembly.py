@@ -17,7 +17,7 @@ from hetjax.graph.sizes import check_digest
 from hetjax.load import load_part
 from hetjax.models import hgnn
 from hetjax.models.layer import Layer
-from hetjax.partition import EdgeCut, Plan, Workload, partition, read
+from hetjax.partition import EdgeCut, Plan, Workload, edge_cut, partition, read
 from hetjax.processes.peers import Alone
 from hetjax.sampling.loader import Batches, MiniBatches, WholeGraph, steps_per_epoch
 from hetjax.sampling.sampler import ALL, Sampler
@@ -25,9 +25,12 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding.evaluate import MeshEvaluator
 from hetjax.sharding.feed import MeshBatches, MeshWholeGraph
 from hetjax.sharding.raf import Raf
-from hetjax.sharding.single import OneDevice, Trainer, TrainState
+from hetjax.sharding.single import OneDevice, Trainer
 from hetjax.sharding.site import Site
+from hetjax.sharding.vanilla import Vanilla
+from hetjax.sharding.vanilla_feed import VanillaBatches, VanillaWholeGraph
 
+Engine = OneDevice | Raf | Vanilla
 PLANNED = ("targets", "hops", "metapaths", "self_term", "exchange")  # what a plan must have as the run needs it
 
 
@@ -95,13 +98,15 @@ def model_options(model: Model) -> dict[str, Any]:
     return {key.name: getattr(model, key.name) for key in fields(Model) if key.name in known}
 
 
-def make_plan(graph: HetGraph, config: Config) -> Plan:
-    """Which partition folds which relations, for a mesh.
+def make_plan(graph: HetGraph, config: Config) -> Plan | EdgeCut:
+    """Which partition folds which relations, for a mesh; or, of vanilla execution, which owns which nodes.
 
     Raises:
       InputError: the mesh has more partitions, or more replicas, than can be used.
     """
     sampling, model, mesh = config.sampling, config.model, config.mesh
+    if mesh.strategy == "vanilla":
+        return make_cut(graph, config)
     layers = make_trainer(graph, config).model.layers
     self_term, looks = any(layer.selves for layer in layers), any(layer.looks_at_target for layer in layers)
     seeds = len(graph.splits["train"])
@@ -126,6 +131,14 @@ def make_plan(graph: HetGraph, config: Config) -> Plan:
     return given_plan(mesh.plan, made) if mesh.plan else made
 
 
+def make_cut(graph: HetGraph, config: Config) -> EdgeCut:
+    """Which partition owns which nodes."""
+    sampling, model, seeds = config.sampling, config.model, len(graph.splits["train"])
+    size, fanout = (seeds, (ALL,)) if sampling.mode == "full" else (min(sampling.batch_size, seeds), sampling.fanout)
+    workload = Workload(size, tuple(fanout), model.hidden, model.feature_width)
+    return edge_cut(graph, config.mesh.data, config.mesh.partitioning, hops=model.layers, workload=workload)
+
+
 def given_plan(folder: str, made: Plan) -> Plan:
     """The plan in a folder, in place of the one that was made.
 
@@ -145,18 +158,27 @@ def given_plan(folder: str, made: Plan) -> Plan:
     return plan
 
 
-def make_site(graph: HetGraph, config: Config, plan: Plan, peers: Alone | None = None) -> Site:
-    """This process's place on the mesh that a plan is for, from the graph or its outline."""
+def make_site(graph: HetGraph, config: Config, plan: Plan | EdgeCut, peers: Alone | None = None) -> Site:
+    """This process's place on the mesh that a plan is for.
+
+    Args:
+      graph: or its outline, of which partitions of the relations are then opened; an edge-cut needs all of it.
+    """
     mesh = meshes.make(config.mesh.relation, config.mesh.data)
+    if isinstance(plan, EdgeCut):
+        return Site(plan, meshes.row(mesh, 0), {0: graph}, peers or Alone())
     graphs = {part: load_part(config.data, graph, plan, part) for part in meshes.rows_here(mesh)}
     return Site(plan, mesh, graphs, peers or Alone())
 
 
-def make_engine(trainer: Trainer, graph: HetGraph, config: Config, site: Site | None = None) -> OneDevice | Raf:
+def make_engine(trainer: Trainer, graph: HetGraph, config: Config, site: Site | None = None) -> Engine:
     """What trains: one device, or the mesh of a site."""
+    whole = config.sampling.mode == "full"
     if site is None:
         return OneDevice(trainer, graph, config.train.seed)
-    return Raf(trainer, site, config.sampling.mode == "full")
+    if isinstance(site.plan, EdgeCut):
+        return Vanilla(trainer, site.graphs[0], site.plan, site.mesh, whole)
+    return Raf(trainer, site, whole)
 
 
 def make_batches(
@@ -168,30 +190,41 @@ def make_batches(
 ) -> Batches | WholeGraph:
     """The batches of every epoch, in the way that the configuration asks for; for one device, or the mesh of a site."""
     sampling, seed, limit = config.sampling, config.train.seed, config.train.steps_per_epoch
+    about = sampling.fanout, sampling.batch_size, seed, limit, capacities
+    flows = frozenset(graph.schema.nodes) if config.model.input_projection else learnable
+    if site is not None and isinstance(site.plan, EdgeCut):
+        place = site.graphs[0], site.plan, site.mesh, learnable
+        if sampling.mode == "full":
+            return VanillaWholeGraph(*place, config.model.layers)
+        return VanillaBatches(*place, flows, *about)
     if sampling.mode == "full":
         return WholeGraph(graph, config.model.layers) if site is None else MeshWholeGraph(site)
     in_place = frozenset(name for name, matrix in graph.features.items() if matrix.dtype == np.float32)
     if config.model.input_projection or config.model.input_dropout:
         in_place = frozenset()  # what is changed before it is read is gathered first
-    about = sampling.fanout, sampling.batch_size, seed, limit, capacities
     if site is None:
-        flows = frozenset(graph.schema.nodes) if config.model.input_projection else learnable
         return MiniBatches(Sampler(graph, in_place, flows), *about)
     return MeshBatches(site, in_place, learnable, *about)
 
 
 def make_evaluator(
-    trainer: Trainer, graph: HetGraph, config: Config, site: Site | None = None
+    engine: Engine, graph: HetGraph, config: Config, site: Site | None = None
 ) -> Callable[[Any, np.ndarray], np.ndarray | None]:
-    """What gives the logits of target nodes from the engine's state, on one device or on a mesh; None but in process 0."""
-    edges = config.sampling.evaluation_edges
-    if site is not None:
+    """What gives the logits of target nodes from the engine's state; None but in process 0.
+
+    Partitions of the relations evaluate together; else one device does, which needs the graph and the state whole.
+    """
+    trainer, edges = engine.trainer, config.sampling.evaluation_edges
+    if isinstance(engine, Raf):
         return MeshEvaluator(trainer.model, site, edges).logits
     evaluator = Evaluator(trainer.model, graph, edges)
 
-    def logits(state: TrainState, ids: np.ndarray) -> np.ndarray:
-        learned = {name: np.asarray(table.rows) for name, table in state.tables.items()}
+    def logits(state: Any, ids: np.ndarray) -> np.ndarray | None:
+        whole = engine.whole(state)
+        if site is not None and not site.peers.first:
+            return None
+        learned = {name: np.asarray(table.rows) for name, table in whole.tables.items()}
         features = {name: graph.features[name] for name in trainer.widths if name not in learned}
-        return evaluator.logits(state.params, features | learned, ids)
+        return evaluator.logits(whole.params, features | learned, ids)
 
     return logits

@@ -189,13 +189,22 @@ class Mesh:
     relation: int = 1
     """partitions of the relations: each folds its own, and they combine what they have at the seeds (Heta's RAF)"""
     data: int = 1
-    """replicas of each partition, which share the seeds of every step"""
+    """replicas of each partition, which share the seeds of every step; vanilla: partitions of the nodes"""
+    strategy: Literal["raf", "vanilla"] = "raf"
+    """raf: divide the relations; vanilla: divide the nodes among mesh.data devices, which fetch the features of others' nodes"""
     plan: str = ""
-    """the folder of a plan that `python -m hetjax.partition` wrote for this graph, mesh and model; unset: one is made"""
+    """raf: the folder of a plan that `python -m hetjax.partition` wrote for this graph, mesh and model; unset: one is made"""
+    partitioning: Literal["random", "metis", "metis-vol"] = "random"
+    """vanilla: how nodes are divided: random needs nothing; metis (fewest cut edges) and metis-vol (least volume) send less"""
 
     def __post_init__(self):
         for name in ("relation", "data"):
             _require(getattr(self, name) >= 1, f"mesh.{name}", getattr(self, name), "at least 1")
+        if self.strategy == "vanilla":
+            _require(self.relation == 1, "mesh.relation", self.relation, "1 with mesh.strategy vanilla")
+            _require(not self.plan, "mesh.plan", self.plan, "unset with mesh.strategy vanilla")
+        elif self.partitioning != "random":
+            raise InputError(f"mesh.partitioning is {self.partitioning}, and is for mesh.strategy vanilla")
 
     @property
     def devices(self) -> int:

@@ -4,10 +4,12 @@ Where several processes train together each runs all of this; process 0 alone wr
 """
 
 import hashlib
+import itertools
 import json
 import math
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -26,11 +28,13 @@ from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import hollow, sizes
 from hetjax.load import load, outline
-from hetjax.partition import Plan, save
+from hetjax.partition import EdgeCut, Plan, save
+from hetjax.partition.report import readable
 from hetjax.processes.launch import joined
 from hetjax.processes.peers import Alone
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.single import TrainState
+from hetjax.sharding.traffic import Sent
 from hetjax.workdir import Workdir, draw_curves
 
 COMPILING = 3  # epochs that may compile before the user is told
@@ -98,7 +102,8 @@ class Run:
         self.programs = metrics.ProgramCounter()
         self.started = time.perf_counter()
         on_mesh = config.mesh.devices > 1
-        self.graph = relations_of(models.find(config.model.name), (outline if on_mesh else load)(config.data))
+        divided = on_mesh and config.mesh.strategy == "raf"  # then a process opens no more than its own partitions
+        self.graph = relations_of(models.find(config.model.name), (outline if divided else load)(config.data))
         if not len(self.graph.splits["train"]):
             raise InputError(
                 f"no training nodes among the {len(self.graph.labels)} of type {self.graph.schema.target!r}"
@@ -116,7 +121,7 @@ class Run:
             raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
         about = self.graph, config, frozenset(self.trainer.learnable), self.progress.capacities
         self.batches = make_batches(*about, self.site)
-        self.evaluator = make_evaluator(self.trainer, self.graph, config, self.site)
+        self.evaluator = make_evaluator(self.engine, self.graph, config, self.site)
         if self.site:
             self.graph = hollow(sizes(self.graph), self.graph.labels, self.graph.splits)  # the site has what it needs
         if peers.first:
@@ -141,7 +146,7 @@ class Run:
         print(f"graph: {counts}, {self.graph.edges:,} edges of {len(self.graph.schema.relations)} relations; compiling")
         self.records = metrics.Records(self.workdir.file("metrics.jsonl"), self.progress.metrics_bytes)
         if self.site:
-            keep_plan(self.site.plan, self.workdir)
+            keep_plan(self.site.plan, self.workdir, self.site.graphs.get(0))
 
     def initial_state(self, checkpoint: Checkpoint | None) -> TrainState:
         """The run's own newest checkpoint that is whole, or else a state from scratch."""
@@ -278,9 +283,18 @@ class Run:
                 chosen.verify()
             self.state = self.engine.place(chosen.state(self.abstract()))
         test = self.evaluate(self.state, "test")
-        return self.summarise(test) if self.peers.first else {}
+        sent = together(self.peers.share("sent", [list(one) for one in self.traffic()]))
+        return self.summarise(test, sent) if self.peers.first else {}
 
-    def summarise(self, test: dict[str, float]) -> dict:
+    def traffic(self) -> list[Sent]:
+        """What this process sent in a step; nothing, and a word, if that cannot be read."""
+        try:
+            return self.engine.traffic()
+        except ValueError as error:
+            print(f"hetjax: the bytes sent in a step are not known: {error}", file=sys.stderr)
+            return []
+
+    def summarise(self, test: dict[str, float], sent: list[dict]) -> dict:
         """Write the summary and the curves."""
         best, state = self.progress.best, self.abstract()
         self.records.write({f"test_{name}": value for name, value in test.items()})
@@ -299,8 +313,9 @@ class Run:
             "nodes": sum(self.graph.schema.nodes.values()),
             "edges": self.graph.edges,
             "seed": self.config.train.seed,
-            "mesh": {"relation": self.config.mesh.relation, "data": self.config.mesh.data},
+            "mesh": {key: value for key, value in asdict(self.config.mesh).items() if key != "plan"},
             "processes": self.peers.count,
+            "sent_per_step": sent,
             "device": jax.devices()[0].device_kind,
             "versions": metrics.versions(),
         }
@@ -311,11 +326,21 @@ class Run:
         return summary
 
 
-def keep_plan(plan: Plan, workdir: Workdir) -> None:
+def together(shares: Sequence[Sequence]) -> list[dict]:
+    """Bytes that all devices of all processes send in a step, by kind, collective and mesh axis."""
+    total: Counter = Counter()
+    for *about, count in itertools.chain.from_iterable(shares):
+        total[tuple(about)] += count
+    return [Sent(*about, count)._asdict() for about, count in sorted(total.items())]
+
+
+def keep_plan(plan: Plan | EdgeCut, workdir: Workdir, graph: HetGraph) -> None:
     """Write a plan beside the run, with its report and picture; a run that moves to another mesh keeps both."""
-    folder = workdir.file("plan_{relation}x{data}".format(**plan.mesh))
+    cut = isinstance(plan, EdgeCut)
+    name = f"cut_{plan.method}_{plan.parts}" if cut else "plan_{relation}x{data}".format(**plan.mesh)
+    folder = workdir.file(name)
     if not folder.exists():
-        save(plan, folder)
+        save(plan, folder, graph)
 
 
 def digest(graph: HetGraph) -> str:
@@ -349,6 +374,12 @@ def report(summary: dict, workdir: Workdir) -> None:
         f"took {summary['seconds']:.1f} s, peak memory {peak:.0f} MiB, {summary['compiled_programs']} compiled programs"
     )
     print(f"median milliseconds of a step: {parts}")
+    if summary.get("sent_per_step"):
+        kinds = Counter()
+        for one in summary["sent_per_step"]:
+            kinds[one["kind"].replace("_", " ")] += one["bytes"]
+        words = ", ".join(f"{kind} {readable(count)}" for kind, count in kinds.items())
+        print(f"sent in a step, by all devices together: {readable(kinds.total())} ({words})")
     several = summary["test_micro_f1"] != summary["test_accuracy"]  # as they are where nodes have several labels
     micro = f"micro-F1 {_percent(summary['test_micro_f1'])}, " if several else ""
     scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"

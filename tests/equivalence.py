@@ -20,6 +20,8 @@ from hetjax.datasets import synthetic
 from hetjax.models.segment import neighbour_sum
 from hetjax.processes.peers import Alone
 from hetjax.sampling.blocks import NO_NODE
+from hetjax.sharding.raf import Raf
+from hetjax.sharding.vanilla import Vanilla
 from tests.conftest import random_graph
 
 
@@ -110,21 +112,22 @@ def read_reference(file) -> Reference:
     return Reference(found["losses"][""], *(found[field] for field in Reference._fields[1:]))
 
 
-def compare(graph, mesh, mode: str, model: dict, steps: int = 10, wide: bool = False, **train) -> Errors:
+def compare(graph, mesh, mode: str, model: dict, steps: int = 10, wide: bool = False, plan=None, **train) -> Errors:
     """Train some steps on one device and on a mesh.
 
     Args:
-      mesh: partitions and replicas.
+      mesh: partitions and replicas; then the strategy, if it is not RAF.
       mode: of the sampling.
       model: options.
       steps: of Adam, from which the state is compared; the loss and the gradients are those of the first.
       wide: in float64. In float32 a gradient that is zero but for rounding (of a key's bias, which a softmax within one
         relation does not see) makes Adam step as far as any other, in a direction that rounding decides.
+      plan: who has what, if not as `make_plan` says.
       **train: options.
     """
     with jax.enable_x64(True) if wide else contextlib.nullcontext():
         reference = alone(graph, mode, model, steps, wide, **train)
-        return on_mesh(reference, graph, mesh, mode, model, wide, **train)
+        return on_mesh(reference, graph, mesh, mode, model, wide, plan=plan, **train)
 
 
 def alone(graph, mode: str, model: dict, steps: int = 10, wide: bool = False, **train) -> Reference:
@@ -143,7 +146,7 @@ def alone(graph, mode: str, model: dict, steps: int = 10, wide: bool = False, **
     return Reference(np.array(losses), found, counts, named(state))
 
 
-def on_mesh(reference: Reference, graph, mesh, mode: str, model: dict, wide: bool = False, peers=None, **train):
+def on_mesh(reference, graph, mesh, mode: str, model: dict, wide: bool = False, peers=None, plan=None, **train):
     """The errors of training on a mesh, of the devices of all processes; those of gradients of partitions that are here.
 
     Raises:
@@ -151,17 +154,18 @@ def on_mesh(reference: Reference, graph, mesh, mode: str, model: dict, wide: boo
     """
     config, peers = setting(graph, mode, mesh, model, train), peers or Alone()
     trainer = make_trainer(graph, config)
-    site = make_site(graph, config, make_plan(graph, config), peers)
+    site = make_site(graph, config, plan or make_plan(graph, config), peers)
     engine = make_engine(trainer, graph, config, site)
     batches = make_batches(graph, config, frozenset(trainer.learnable), {}, site)
     states, error = engine.place(initial(trainer, wide)), None
     losses = []
     for batch in first(batches, len(reference.losses)):
         if error is None:
-            error = gradients(reference.gradients, graph, engine, states, batch)
+            error = gradients(reference.gradients, graph, engine, states, batch, peers)
         states, loss = engine.step(states, batch)
         losses.append(float(loss))
-    equal_replicas(states, peers)
+    if isinstance(engine, Raf):
+        equal_replicas(states, peers)
     state, drift = engine.whole(states), 0.0
     if state is not None:
         drift = max(differ(named(state), reference.state, norm(reference.state.values())).values())
@@ -220,17 +224,32 @@ def named(state) -> dict:
     return flat(state.params) | {name: np.asarray(table.rows) for name, table in state.tables.items()}
 
 
-def gradients(expected: dict, graph, engine, states, batch) -> float:
+def gradients(expected: dict, graph, engine, states, batch, peers) -> float:
     """The largest error of a gradient, of every partition's copy; what any partition has is all there is."""
-    _, parts = engine.gradients(states, batch)
     nodes, seen, errors = graph.schema.nodes, set(), []
-    for part in parts.values():
+    for part in found_by(engine, states, batch):
         mine = {name: laid(leaf, part.ids.get(name), nodes[name]) for name, leaf in part.rows.items()}
         mine |= flat(part.weights)
         seen |= set(mine)
         errors += differ(mine, {name: expected[name] for name in mine}, norm(expected.values())).values()
-    assert set().union(*engine.site.peers.share("seen", sorted(seen))) == set(expected)
+    assert set().union(*peers.share("seen", sorted(seen))) == set(expected)
     return max(errors)
+
+
+def found_by(engine: Raf | Vanilla, states, batch) -> list:
+    """The gradients of every partition that is here, of rows by the ids of their nodes."""
+    _, found = engine.gradients(states, batch)
+    if isinstance(engine, Raf):
+        return list(found.values())
+    owned, rows, ids = engine.owned, {}, {}
+    for name, leaf in found.rows.items():
+        if name not in found.ids:
+            rows[name] = owned.whole(name, np.asarray(leaf))
+            continue
+        numbers = np.split(np.asarray(found.ids[name]), owned.parts)
+        mine = [np.append(own, NO_NODE)[np.minimum(at, len(own))] for own, at in zip(owned.ids[name], numbers)]
+        rows[name], ids[name] = leaf, np.concatenate(mine)
+    return [found._replace(rows=rows, ids=ids)]
 
 
 def laid(rows, ids, nodes: int) -> np.ndarray:

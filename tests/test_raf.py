@@ -74,8 +74,9 @@ def test_evaluation_equals_one_device(model):
     site = make_site(graph, many, make_plan(graph, many))
     assert all(len(part.relations) < len(graph.relations) for part in site.graphs.values())
     state, ids = jax.jit(trainer.init)(0), graph.splits["test"]
-    expected = make_evaluator(trainer, graph, one)(state, ids)
-    found = make_evaluator(trainer, graph, many, site)(make_engine(trainer, graph, many, site).place(state), ids)
+    alone, spread = make_engine(trainer, graph, one), make_engine(trainer, graph, many, site)
+    expected = make_evaluator(alone, graph, one)(state, ids)
+    found = make_evaluator(spread, graph, many, site)(spread.place(state), ids)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
@@ -218,9 +219,11 @@ def continued(finished, folder, *mesh: str):
 def test_a_run_on_two_partitions(finished):
     run, _ = finished
     summary = json.loads((run / "summary.json").read_text())
-    assert summary["mesh"] == {"relation": 2, "data": 1} and 0 <= summary["test_accuracy"] <= 1
+    assert summary["mesh"].items() >= {"relation": 2, "data": 1}.items() and 0 <= summary["test_accuracy"] <= 1
+    carriers_sent = {one["bytes"] for one in summary["sent_per_step"] if one["kind"] == "partial_aggregations"}
+    assert carriers_sent == {2 * 8 * (8 + 1) * 4}  # an all-reduce of the means of 8 seeds: 8 numbers and a count
     manifest = json.loads((run / "plan_2x1" / "manifest.json").read_text())
-    assert manifest["mesh"] == summary["mesh"] and manifest["exchange"] == "last"
+    assert manifest["mesh"].items() <= summary["mesh"].items() and manifest["exchange"] == "last"
 
 
 def test_a_resumed_run_equals_an_undisturbed_one(finished, tmp_path):

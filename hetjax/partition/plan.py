@@ -17,6 +17,7 @@ from hetjax.partition.assign import Groups
 from hetjax.partition.checks import require_whole
 from hetjax.partition.cost import Workload, links
 from hetjax.partition.metatree import MOST_HOPS, Fold, Metatree, Program, Root
+from hetjax.partition.owned import Owned
 
 FORMAT, VERSION = "hetjax-partition", 1
 PART = np.dtype(np.uint8)  # of a node's partition
@@ -203,6 +204,11 @@ class EdgeCut:
                 raise InputError(
                     f"partitions of type {name!r} are {array.dtype} {array.shape}, and should be {PART} ({count},) under {self.parts}"
                 )
+
+    @cached_property
+    def owned(self) -> Owned:
+        """Where every node's rows lie."""
+        return Owned(self.nodes, self.parts)
 
     def json(self) -> dict:
         """The manifest, as plain values; the arrays lie beside it."""

@@ -20,6 +20,7 @@ from hetjax.sampling.local import Local, Roles, Share
 from hetjax.sharding.combine import combine
 from hetjax.sharding.mesh import BOTH, DATA, RELATION
 from hetjax.sharding.single import Trainer, cross_entropy
+from hetjax.sharding.traffic import PARTIAL, WEIGHTS, Program, scope
 
 SEEDS = P(RELATION, DATA)  # of arrays [partitions, seeds, ...]; a partition's own are [1, seeds, ...]
 SHARE = P(None, DATA)
@@ -87,7 +88,8 @@ class LocalPrograms:
 
     def __init__(self, model: Stack, share: Share, mesh: Mesh):
         self.model, self.share, self.mesh = model, share, mesh
-        self.forward, self.pull = jax.jit(self._forward, static_argnums=0), jax.jit(self._pull, static_argnums=0)
+        self.forward = Program(WEIGHTS, self._forward, mesh, static=1)
+        self.pull = Program(WEIGHTS, self._pull, mesh, static=1)
 
     def _forward(self, number: int, params, rows, static, local: Local, x, own, total):
         """Pass `number`; returns its outcome, with carriers `[1, seeds, ...]`, and the way back.
@@ -147,8 +149,8 @@ class MeshPrograms:
     def __init__(self, trainer: Trainer, mesh: Mesh):
         self.trainer, self.mesh = trainer, mesh
         layers = trainer.model.layers
-        self.combined = [jax.jit(functools.partial(self._combine, layer.monoid)) for layer in layers]
-        self.spread, self.conclude = jax.jit(self._spread), jax.jit(self._conclude)
+        self.combined = [Program(PARTIAL, functools.partial(self._combine, layer.monoid), mesh) for layer in layers]
+        self.spread, self.conclude = Program(PARTIAL, self._spread, mesh), Program(PARTIAL, self._conclude, mesh)
 
     def _map(self, function, given, made):
         return jax.shard_map(function, mesh=self.mesh, in_specs=given, out_specs=made, check_vma=False)
@@ -196,7 +198,8 @@ class MeshPrograms:
         def one(params, carriers, own, labels, weights):
             given = params, _only(carriers), own, labels, weights
             loss, (head, carrier, own) = jax.value_and_grad(share, (0, 1, 2))(*given)
-            loss, head = jax.lax.psum((loss, head), DATA)
+            with scope(WEIGHTS):
+                loss, head = jax.lax.psum((loss, head), DATA)
             own = jax.tree.map(lambda leaf: leaf / self.mesh.shape[RELATION], own)
             return loss, head, jax.tree.map(lambda leaf: leaf[None], carrier), own
 

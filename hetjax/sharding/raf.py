@@ -30,6 +30,7 @@ from hetjax.sharding.programs import SEEDS, LocalPrograms, MeshPrograms, Outcome
 from hetjax.sharding.replicas import Group, Rows, Sums, groups, owners, pack, paths, select, unpack, within
 from hetjax.sharding.single import Trainer, TrainState
 from hetjax.sharding.site import Site, shares
+from hetjax.sharding.traffic import WEIGHTS, Program, Sent, per_step
 
 ROWS = "rows"  # ("rows", type) stands beside the paths of weights
 
@@ -79,9 +80,9 @@ class Raf:
             self.static[part] = meshes.copies(line, known)
             self.local[part] = LocalPrograms(trainer.model, share, line)
             alike = NamedSharding(line, P())
-            self.packed[part] = jax.jit(functools.partial(self._pack, part), out_shardings=alike)
-            self.settled[part] = jax.jit(functools.partial(self._settle, part), out_shardings=alike)
-            self.updated[part] = jax.jit(self._update, donate_argnums=0, out_shardings=alike)
+            self.packed[part] = Program(WEIGHTS, functools.partial(self._pack, part), line, out_shardings=alike)
+            self.settled[part] = Program(WEIGHTS, functools.partial(self._settle, part), line, out_shardings=alike)
+            self.updated[part] = Program(WEIGHTS, self._update, line, donate_argnums=0, out_shardings=alike)
 
     def _make_replicas(self, summed: frozenset[tuple], whole: bool) -> None:
         """What several partitions have a copy of, and the programs that sum it; of those groups that this process is in."""
@@ -103,6 +104,15 @@ class Raf:
     def whole(self, states: Mapping[int, TrainState]) -> TrainState | None:
         """The inverse of `place`, in process 0; None in the others."""
         return self.layout.whole(states)
+
+    def traffic(self) -> list[Sent]:
+        """What a step sent, over the steps of this process; of what several processes send together this one's share."""
+        sums = [*self.sums.values(), *self.merge.values(), self.add]
+        programs = [add.run for add in sums] + [*self.together.combined, self.together.spread, self.together.conclude]
+        programs += [program for one in self.local.values() for program in (one.forward, one.pull)]
+        updates = list(self.updated.values())
+        programs += [*self.packed.values(), *self.settled.values(), *updates]
+        return per_step(programs, max(1, updates[0].calls.total()))
 
     def step(self, states: Mapping[int, TrainState], batch: MeshBatch) -> tuple[dict[int, TrainState], np.ndarray]:
         """One update; returns the new states, in place of those given, which are used up, and the loss before it."""

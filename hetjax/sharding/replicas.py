@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec as P
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import BOTH, RELATION
+from hetjax.sharding.traffic import ROWS, WEIGHTS, Program
 
 Path = tuple[str, ...]  # of a weight
 Group = tuple[int, ...]  # partitions
@@ -63,7 +64,7 @@ class Sums:
     def __init__(self, mesh: Mesh, group: Group):
         self.mesh = meshes.rows(mesh, group)
         mapped = jax.shard_map(self._sum, mesh=self.mesh, in_specs=P(RELATION), out_specs=P(RELATION), check_vma=False)
-        self.run = jax.jit(mapped)
+        self.run = Program(WEIGHTS, mapped, self.mesh)
 
     def __call__(self, trees: Mapping[int, jax.Array]) -> dict[int, jax.Array]:
         total = self.run(meshes.join(self.mesh, P(RELATION), list(trees.values())))
@@ -87,7 +88,7 @@ class Rows:
         self.mesh, self.nodes = meshes.rows(mesh, group), nodes
         given = (P(BOTH), P(BOTH))
         mapped = jax.shard_map(self._merge, mesh=self.mesh, in_specs=given, out_specs=(P(), P()), check_vma=False)
-        self.run = jax.jit(mapped)
+        self.run = Program(ROWS, mapped, self.mesh)
 
     def __call__(self, trees: Mapping[int, tuple[jax.Array, jax.Array]]) -> dict[int, tuple[jax.Array, jax.Array]]:
         """From ids `[n]` and gradients `[n, width]` of each partition ids, once each, and their sums, the same for all."""

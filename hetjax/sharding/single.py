@@ -13,6 +13,7 @@ from hetjax.cache.tables import RowAdam, Shape, Table
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.models.hgnn import Stack
 from hetjax.sampling.blocks import Adjacency, Batch, Block
+from hetjax.sharding.traffic import Sent
 
 
 class TrainState(NamedTuple):
@@ -73,16 +74,21 @@ class Trainer(NamedTuple):
           static: per other input type the whole feature matrix, `[nodes, width]`.
           dropout: a key; without one nothing is dropped.
         """
+        loss = self.summed(params, learned, static, batch, dropout) / jnp.sum(batch.weights)
+        return loss + self.penalty((params["params"]["layers_0"], learned)) if self.l2 else loss
+
+    def summed(self, params, learned, static, batch: Batch, dropout: jax.Array | None = None) -> jax.Array:
+        """The sum of `cross_entropy` over the batch's seeds; arguments as of `loss`."""
         gathered = {name: tables.read(matrix, batch.inputs.get(name)) for name, matrix in static.items()}
         streams = None if dropout is None else {"dropout": dropout}
         logits = self.model.apply(params, batch.blocks, gathered | learned, train=dropout is not None, rngs=streams)
         picked = logits.at[batch.seeds].get(mode="fill", fill_value=0)
         losses = cross_entropy(picked, batch.labels, self.label_smoothing)
-        loss = jnp.sum(jnp.where(batch.weights > 0, losses, 0)) / jnp.sum(batch.weights)
-        if not self.l2:
-            return loss
-        penalised = jax.tree.leaves((params["params"]["layers_0"], learned))
-        return loss + self.l2 * sum(jnp.sum(jnp.square(leaf)) for leaf in penalised)
+        return jnp.sum(jnp.where(batch.weights > 0, losses, 0))
+
+    def penalty(self, penalised) -> jax.Array:
+        """`l2` times the sum of squares of a tree of arrays."""
+        return self.l2 * sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(penalised))
 
     def gradients(self, state: TrainState, static, batch: Batch, dropout: jax.Array | None = None):
         """The loss, and its gradients with respect to the weights and to the rows of `state.tables` that the batch reads."""
@@ -134,6 +140,10 @@ class OneDevice:
     def whole(self, state: TrainState) -> TrainState:
         """The inverse of `place`."""
         return state
+
+    def traffic(self) -> list[Sent]:
+        """What a step sent."""
+        return []
 
     def step(self, state: TrainState, batch: Batch) -> tuple[TrainState, jax.Array]:
         """One update; the state given is used up."""

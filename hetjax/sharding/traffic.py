@@ -1,0 +1,197 @@
+"""Bytes that the devices send in a step, read from the compiled programs: what XLA runs, not what we think we wrote.
+
+A collective is counted as a ring (all-reduce, all-gather, reduce-scatter) or a direct exchange does it; XLA may do it
+otherwise. Of a group of `n` devices, with a result of `b` bytes on each, every device sends
+
+| all-reduce | all-gather | reduce-scatter | all-to-all | collective-permute |
+|---|---|---|---|---|
+| 2 b (n - 1) / n | b (n - 1) / n | b (n - 1) | b (n - 1) / n | b if it is a source |
+
+Padding is counted, because it is sent. Bytes between devices of one host count like all others; headers do not count.
+"""
+
+import itertools
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
+PARTIAL, WEIGHTS, ROWS = "partial_aggregations", "replicated_weights", "shared_learnable_rows"  # kinds of RAF
+MARK = "sent."  # before the kind, in the name of a scope
+
+_COMPUTATION = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) .*\{$")
+_COLLECTIVE = re.compile(rf" = (?P<shape>.*?) (?P<name>{'|'.join(COLLECTIVES)})(?P<start>-start)?\(")
+_CALLED = re.compile(r"(?:calls|to_apply|body|condition|true_computation|false_computation)=%?([\w.\-]+)")
+_BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
+_ARRAY = re.compile(r"\b([a-z]+)(\d*)\w*\[([\d,]*)\]")
+_LISTED = re.compile(r"(?:replica_groups|source_target_pairs)=\{((?:\{[\d,]*\},?)*)\}")
+_IOTA = re.compile(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+
+
+class Sent(NamedTuple):
+    """What all devices of a mesh together send.
+
+    Attributes:
+      kind: what for, such as `gradients`.
+      collective: one of `COLLECTIVES`.
+      axis: of the mesh, or several joined by `+`.
+      bytes: in one call of the program, or in a step.
+    """
+
+    kind: str
+    collective: str
+    axis: str
+    bytes: float
+
+
+class Program:
+    """A function compiled once per combination of shapes, as by `jax.jit`, that says what it sends.
+
+    Args:
+      kind: of what it sends outside of any `scope`.
+      function, **options: as of `jax.jit`.
+      mesh: of the devices that it runs on.
+      static: how many arguments, the first ones, are static.
+    """
+
+    def __init__(self, kind: str, function: Callable, mesh: Mesh, static: int = 0, **options: Any):
+        self.kind, self.mesh, self.static = kind, mesh, static
+        self.jitted = jax.jit(function, static_argnums=tuple(range(static)), **options)
+        self.compiled: dict[tuple, jax.stages.Compiled] = {}
+        self.calls: Counter = Counter()
+
+    def __call__(self, *given: Any) -> Any:
+        fixed, arrays = given[: self.static], given[self.static :]
+        leaves, form = jax.tree.flatten(arrays)
+        shapes = fixed, form, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+        if shapes not in self.compiled:
+            self.compiled[shapes] = self.jitted.lower(*given).compile()
+        self.calls[shapes] += 1
+        return self.compiled[shapes](*arrays)
+
+    def sent(self) -> list[Sent]:
+        """By all calls so far together; of a mesh that other processes have devices of, this one's share."""
+        made, here = [], len(self.mesh.local_devices) / self.mesh.size
+        for shapes, compiled in self.compiled.items():
+            found = read(compiled.as_text(), self.mesh, self.kind)
+            made += [one._replace(bytes=here * one.bytes * self.calls[shapes]) for one in found]
+        return made
+
+
+def scope(kind: str):
+    """A context whose collectives are of a kind; XLA may join collectives of two kinds, and then keeps one name."""
+    return jax.named_scope(MARK + kind)
+
+
+def per_step(programs: Sequence[Program], steps: int) -> list[Sent]:
+    """What a step sends, on average, by kind, collective and axis."""
+    total: Counter = Counter()
+    for one in itertools.chain.from_iterable(program.sent() for program in programs):
+        total[one[:3]] += one.bytes
+    return [Sent(*about, count / steps) for about, count in sorted(total.items())]
+
+
+def read(text: str, mesh: Mesh, kind: str) -> list[Sent]:
+    """What one call of a program sends.
+
+    Args:
+      text: of the compiled program, `compiled.as_text()`.
+      mesh: of its devices, in the order in which the program numbers them.
+      kind: of collectives that stand in no `scope`.
+
+    Raises:
+      ValueError: a loop around a collective that does not say how often it runs, or groups in a form not known here.
+    """
+    computations, entry = _computations(text)
+    made = []
+    for line, times in _reached(computations, entry):
+        found = _COLLECTIVE.search(line)
+        if not found:
+            continue
+        groups = _groups(line, mesh.size)
+        name = re.search(rf'op_name="[^"]*\b{re.escape(MARK)}(\w+)', line)
+        start = bool(found["start"])
+        sent = times * _bytes(found["name"], _size(found["shape"], start), groups, start)
+        if sent:
+            made.append(Sent(name[1] if name else kind, found["name"], _axes(groups, mesh), sent))
+    return made
+
+
+def _computations(text: str) -> tuple[dict[str, list[str]], str]:
+    """The lines of every computation, and the name of the one that runs."""
+    computations, entry, lines = {}, "", []
+    for line in text.splitlines():
+        head = _COMPUTATION.match(line)
+        if head:
+            lines = computations.setdefault(head["name"], [])
+            entry = head["name"] if head["entry"] else entry
+        else:
+            lines.append(line)
+    return computations, entry
+
+
+def _reached(computations: dict[str, list[str]], name: str, times: int = 1) -> Iterator[tuple[str, int]]:
+    """Every line that runs, and how often; of branches all, though one is taken."""
+    for line in computations[name]:
+        yield line, times
+        if " async-update(" in line or " async-done(" in line:
+            continue
+        called = _CALLED.findall(line)
+        for branches in _BRANCHES.findall(line):
+            called += re.findall(r"[\w.\-]+", branches)
+        for inner in called:
+            below = list(_reached(computations, inner, times))
+            if " while(" in line and any(_COLLECTIVE.search(one) for one, _ in below):
+                trips = _TRIPS.search(line)
+                if not trips:
+                    raise ValueError(f"a loop that sends does not say how often it runs: {line.strip()[:200]}")
+                below = [(one, count * int(trips[1])) for one, count in below]
+            yield from below
+
+
+def _size(shape: str, start: bool) -> int:
+    """Bytes of all arrays of a shape; of a started collective without its scalars, which count contexts."""
+    total = 0
+    for letters, bits, extent in _ARRAY.findall(shape):
+        if letters == "token" or (start and letters == "u" and not extent):
+            continue
+        each = 8 if letters == "pred" else int(bits)
+        total += math.prod(int(size) for size in extent.split(",") if size) * each // 8
+    return total
+
+
+def _bytes(name: str, size: int, groups: list[list[int]], start: bool) -> float:
+    """Sent by all devices, from the bytes of the result on one; what `-start` gives holds operands beside results."""
+    if name == "collective-permute":
+        return size / (2 if start else 1) * sum(source != target for source, target in groups)
+    n = len(groups[0])
+    size = size * n / (n + 1) if start and name == "all-gather" else size
+    each = {"all-reduce": 2 * size * (n - 1) / n, "reduce-scatter": size * (n - 1)}.get(name, size * (n - 1) / n)
+    return each * n * len(groups)
+
+
+def _groups(line: str, devices: int) -> list[list[int]]:
+    """The devices that talk to each other; of a collective-permute the pairs of source and target."""
+    if "replica_groups={}" in line:
+        return [list(range(devices))]
+    iota, listed = _IOTA.search(line), _LISTED.search(line)
+    if iota:
+        shape, extent, order = ([int(x) for x in part.split(",")] if part else None for part in iota.groups())
+        return np.arange(devices).reshape(extent).transpose(order).reshape(shape).tolist()
+    if not listed:
+        raise ValueError(f"a collective whose groups are in a form not known here: {line.strip()[:200]}")
+    return [[int(x) for x in group.split(",")] for group in re.findall(r"\{([\d,]+)\}", listed[1])]
+
+
+def _axes(groups: list[list[int]], mesh: Mesh) -> str:
+    """The axes along which the devices of a group differ."""
+    places = [np.unravel_index(group, mesh.devices.shape) for group in groups]
+    along = [name for axis, name in enumerate(mesh.axis_names) if any(len(set(place[axis])) > 1 for place in places)]
+    return "+".join(along)

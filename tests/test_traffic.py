@@ -1,0 +1,98 @@
+"""Bytes sent, from what compiled programs say: forms of collectives, loops, axes; and from programs compiled here."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding.traffic import Program, per_step, read, scope
+
+NESTED = """HloModule jit_f, is_scheduled=true, num_partitions=4
+
+%add (x: f32[], y: f32[]) -> f32[] {
+  ROOT %sum = f32[] add(%x, %y)
+}
+
+%inner (p: f32[8]) -> f32[8] {
+  ROOT %r = f32[8]{0} all-reduce(%p), replica_groups={{0,2},{1,3}}, to_apply=%add, metadata={op_name="jit(f)/sent.rows/psum"}
+}
+
+%body (p: (s32[], f32[8])) -> (s32[], f32[8]) {
+  %again = (s32[], f32[8]{0}) while(%t), condition=%less, body=%inner, backend_config={"known_trip_count":{"n":"3"}}
+}
+
+%less (p: (s32[], f32[8])) -> pred[] {
+  ROOT %l = pred[] compare(%a, %b), direction=LT
+}
+
+%wrapped (p: bf16[4,8]) -> bf16[4,8] {
+  ROOT %a = bf16[4,8]{1,0} all-to-all(%p), replica_groups=[2,2]<=[4], dimensions={0}
+}
+
+ENTRY %main (p: f32[8]) -> f32[8] {
+  %w = (s32[], f32[8]{0}) while(%t), condition=%less, body=%body, backend_config={"known_trip_count":{"n":"5"}}
+  %s = ((bf16[4,8]{1,0}), bf16[4,8]{1,0}, u32[]) async-start(%x), calls=%wrapped
+  %d = bf16[4,8]{1,0} async-done(%s), calls=%wrapped
+"""
+
+
+def test_loops_are_multiplied_and_asynchronous_forms_counted_once():
+    found = read(NESTED + "}", meshes.make(2, 2), "other")
+    # 15 times 2 * 32 bytes * (2 - 1) / 2 on each of 4 devices; 64 bytes / 2 on each of 4
+    assert found == [("rows", "all-reduce", "relation", 15 * 32 * 4), ("other", "all-to-all", "data", 32 * 4)]
+
+
+@pytest.mark.parametrize(
+    ("line", "collective", "axis", "sent"),
+    [
+        ("f32[8]{0} all-reduce-start(%p), replica_groups={}", "all-reduce", "relation+data", 2 * 32 * 3),
+        ("(f32[], s64[3]{0}) all-reduce(%p, %q), replica_groups=[1,4]<=[4]", "all-reduce", "relation+data", 2 * 28 * 3),
+        ("(f32[4]{0}, f32[8]{0}) all-gather-start(%p), replica_groups={{0,1},{2,3}}", "all-gather", "data", 64),
+        ("f32[8]{0} all-gather(%p), replica_groups=[2,2]<=[2,2]T(1,0)", "all-gather", "relation", 64),
+        ("f16[6]{0} reduce-scatter(%p), replica_groups={{0,2},{1,3}}", "reduce-scatter", "relation", 12 * 4),
+        ("(pred[2]{0}, pred[2]{0}) all-to-all(%p, %q), replica_groups={{0,1},{2,3}}", "all-to-all", "data", 8),
+        ("f32[8]{0} collective-permute(%p), source_target_pairs={{0,1},{2,2}}", "collective-permute", "data", 32),
+        (
+            "(f32[8]{0}, f32[8]{0}, u32[], u32[]) collective-permute-start(%p), source_target_pairs={{0,2},{2,0}}",
+            "collective-permute",
+            "relation",
+            64,
+        ),
+    ],
+)
+def test_every_form_of_a_collective(line, collective, axis, sent):
+    text = f"ENTRY %main (p: f32[8]) -> f32[8] {{\n  %x = {line}, channel_id=1\n  %y = f32[8] all-reduce-done(%x)\n}}"
+    assert read(text, meshes.make(2, 2), "it") == [("it", collective, axis, sent)]
+
+
+def test_what_is_not_understood_is_an_error():
+    with pytest.raises(ValueError, match="how often"):
+        read(NESTED.replace('"known_trip_count":{"n":"5"}', "") + "}", meshes.make(2, 2), "")
+    with pytest.raises(ValueError, match="groups"):
+        read("ENTRY %m (p: f32[8]) -> f32[8] {\n  %x = f32[8] all-reduce(%p)\n}", meshes.make(2, 2), "")
+
+
+def test_programs_compiled_here():
+    mesh = meshes.make(2, 2)
+
+    def each(x):
+        def more(_, total):
+            return total + jax.lax.psum(jnp.sin(total), "relation")
+
+        with scope("rows"):
+            x = jax.lax.all_to_all(x, "data", 0, 0, tiled=True)
+        return jax.lax.fori_loop(0, 7, more, x)
+
+    mapped = jax.shard_map(each, mesh=mesh, in_specs=P(meshes.BOTH), out_specs=P(meshes.BOTH), check_vma=False)
+    program, expected = Program("sums", mapped, mesh), jax.jit(mapped)
+    for size in (16, 16, 32):
+        given = np.ones((size, 8), np.float32)
+        np.testing.assert_array_equal(program(given), expected(given))
+    assert len(program.compiled) == 2
+    bytes_of = (2 * 4 + 8) * 8 * 4  # of the shards of the three calls
+    assert per_step([program], 3) == [
+        ("rows", "all-to-all", "data", bytes_of / 2 * 4 / 3),
+        ("sums", "all-reduce", "relation", pytest.approx(7 * bytes_of * 4 / 3)),
+    ]

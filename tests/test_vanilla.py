@@ -1,0 +1,206 @@
+"""Vanilla execution: rows come from their owners and gradients go back; it equals one device; the command line."""
+
+import json
+import sys
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from hetjax.assembly import make_engine, make_plan, make_site, make_trainer
+from hetjax.config import run_command
+from hetjax.graph import store
+from hetjax.partition import EdgeCut, edge_cut
+from hetjax.partition.plan import PART
+from hetjax.sampling.blocks import NO_NODE
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding.exchange import Room, fetch, give_back, want
+from hetjax.sharding.vanilla_feed import spread
+from hetjax.train import main
+from tests.conftest import random_graph
+from tests.equivalence import MODELS, compare, setting, several_labels
+from tests.test_command_line import SMALL, train
+from tests.test_raf import continued, losses
+
+VANILLA = ("--mesh.strategy", "vanilla", "--mesh.data", "2")
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+
+def lopsided(graph, parts: int) -> EdgeCut:
+    """All training papers in the last partition, all topics in the first, authors anywhere; others in the first two."""
+    about, rng = edge_cut(graph, parts, "random"), np.random.default_rng(0)
+    nodes = {name: (of % 2).astype(PART) for name, of in about.nodes.items()}
+    nodes["topic"][:] = 0
+    nodes["paper"][graph.splits["train"]] = parts - 1
+    nodes["author"] = rng.integers(0, parts, len(nodes["author"]), PART)
+    return EdgeCut(about.sizes, nodes, parts, "random")
+
+
+def test_rows_are_kept_and_found():
+    owned = edge_cut(random_graph(), 3, "random").owned
+    for name, of in owned.owner.items():
+        matrix = np.random.default_rng(0).standard_normal((len(of), 2))
+        taken = np.concatenate([owned.take(name, matrix, part) for part in range(3)])
+        assert len(taken) == 3 * owned.rows[name]
+        np.testing.assert_array_equal(owned.whole(name, taken), matrix)
+
+
+def test_rows_come_from_their_owners_and_gradients_go_back():
+    """Against plain indexing; every partition wants rows of its own, of some others, and some want none."""
+    graph, parts, rng = random_graph(), 4, np.random.default_rng(1)
+    owned = lopsided(graph, parts).owned
+    mesh = meshes.row(meshes.make(1, parts), 0)
+    ids = {"author": [25, 6, 0, 11], "topic": [3, 0, 11, 5], "ghost": [0] * 4}
+    ids = {t: [rng.permutation(graph.schema.nodes[t])[:n].astype(np.int32) for n in sizes] for t, sizes in ids.items()}
+    room = {t: Room(27, 13, 14) if graph.schema.nodes[t] else Room(0, 0, 0) for t in ids}
+    matrices = {t: rng.standard_normal((graph.schema.nodes[t], 3)).astype(np.float32) for t in ids}
+    gradient = {t: rng.standard_normal((room[t].rows * parts, 3)).astype(np.float32) for t in ids}
+    wanted = {p: {t: want(owned, t, ids[t][p], p, room[t], True) for t in ids} for p in range(parts)}
+    rows = {p: {t: owned.take(t, matrices[t], p) for t in ids} for p in range(parts)}
+
+    def both(rows, wanted, gradient):
+        fetched, asked = fetch(rows, wanted, "data")
+        return fetched, {t: give_back(gradient[t], wanted[t], asked[t], owned.rows[t], "data") for t in rows}
+
+    mapped = jax.shard_map(both, mesh=mesh, in_specs=P("data"), out_specs=P("data"), check_vma=False)
+    fetched, back = jax.jit(mapped)(spread(mesh, rows), spread(mesh, wanted), gradient)
+    for t, of in ids.items():
+        expected = np.zeros_like(matrices[t])
+        for p, (came, gave) in enumerate(zip(np.split(np.asarray(fetched[t]), parts), np.split(gradient[t], parts))):
+            np.testing.assert_array_equal(came[: len(of[p])], matrices[t][of[p]])
+            assert not came[len(of[p]) :].any()
+            np.add.at(expected, of[p], gave[: len(of[p])])
+        for p, (numbers, sums) in enumerate(zip(*(np.split(np.asarray(leaf), parts) for leaf in back[t]))):
+            real = numbers != NO_NODE
+            own = owned.ids[t][p][numbers[real]]
+            assert sorted(own) == sorted(n for n in set(np.concatenate(of)) if owned.owner[t][n] == p)
+            np.testing.assert_allclose(sums[real], expected[own], rtol=1e-6)
+
+
+def few(*names: str):
+    """The random graph with some relations."""
+    graph = random_graph(3)
+    return graph.only([relation for relation in graph.relations if relation.name in names])
+
+
+def test_equals_one_device():
+    """In float32, as it is trained."""
+    errors = compare(random_graph(3), (1, 4, "vanilla"), "minibatch", MODELS["R-GCN, one-hot"])
+    assert errors.loss < 1e-5 and errors.gradient < 1e-5 and errors.state < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("parts", "mode", "model"),
+    [
+        (2, "minibatch", "HGT, joint"),
+        (4, "minibatch", "HGT, relation"),
+        (2, "full", "R-GAT"),
+        (4, "minibatch", "HGNN, mean"),
+    ],
+)
+def test_equals_one_device_in_double_precision(parts, mode, model):
+    """All differences then are rounding."""
+    errors = compare(few("cites", "writes"), (1, parts, "vanilla"), mode, MODELS[model], wide=True)
+    assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-7
+
+
+@pytest.mark.parametrize(("mode", "model"), [("minibatch", "R-GCN, residual"), ("full", "R-GCN, bases")])
+def test_a_lopsided_cut_with_penalty_clipping_and_decay(mode, model):
+    """All seeds in one partition, another that owns nothing of a type: every row is counted once, wherever it is read."""
+    graph = several_labels(few("cites", "writes", "written_by", "of"))
+    more = {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1, "label_smoothing": 0.1, "schedule": "cosine"}
+    errors = compare(graph, (1, 4, "vanilla"), mode, MODELS[model], plan=lopsided(graph, 4), **more)
+    assert errors.loss < 1e-5 and errors.gradient < 1e-5 and errors.state < 1e-4
+
+
+def test_a_state_moves_between_one_device_vanilla_and_raf():
+    """A checkpoint has one form: what is placed and taken back is the same to the last bit."""
+    graph = random_graph(3)
+    config = setting(graph, "minibatch", (1, 1), {}, {})
+    trainer = make_trainer(graph, config)
+    state = learned = jax.jit(trainer.init)(0)
+    for shape in ((1, 4, "vanilla"), (2, 1), (1, 2, "vanilla")):
+        config = setting(graph, "minibatch", shape, {}, {})
+        engine = make_engine(trainer, graph, config, make_site(graph, config, make_plan(graph, config)))
+        learned = engine.whole(engine.place(learned))
+        assert jax.tree.structure(learned) == jax.tree.structure(state)
+        jax.tree.map(np.testing.assert_array_equal, learned, state)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run on two partitions, and the options that it was given."""
+    folder = tmp_path_factory.mktemp("vanilla")
+    store.save(few("cites", "writes"), folder / "graph")
+    options = ["--data.format", "store", "--data.path", folder / "graph", *SMALL]
+    done = train(folder / "run", *options, *VANILLA)
+    assert done.returncode == 0, done.stderr
+    assert "sent in a step" in done.stdout
+    return folder / "run", list(map(str, options))
+
+
+def test_a_run_says_how_nodes_are_divided_and_what_it_sent(finished):
+    run, _ = finished
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["mesh"] == {"relation": 1, "data": 2, "strategy": "vanilla", "partitioning": "random"}
+    assert json.loads((run / "cut_random_2" / "manifest.json").read_text())["method"] == "random"
+    kinds = {one["kind"] for one in summary["sent_per_step"]}
+    assert kinds == {"remote_features", "remote_learnable_rows", "gradients"}
+    weights = summary["weights"]
+    assert {"kind": "gradients", "collective": "all-reduce", "axis": "data", "bytes": 2 * 4 * (weights + 1)} in summary[
+        "sent_per_step"
+    ]
+
+
+def test_a_resumed_run_equals_an_undisturbed_one_and_continues_with_raf(finished, tmp_path):
+    assert continued(finished, tmp_path / "same", *VANILLA) == losses(finished[0])
+    np.testing.assert_allclose(
+        continued(finished, tmp_path / "raf", "--mesh.data", "2"), losses(finished[0]), rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ["--mesh.relation", "2", "--mesh.strategy", "vanilla"],
+            "mesh.relation is 2, and must be 1 with mesh.strategy vanilla",
+        ),
+        (["--mesh.partitioning", "metis"], "mesh.partitioning is metis, and is for mesh.strategy vanilla"),
+        (
+            ["--mesh.data", "5", "--mesh.strategy", "vanilla"],
+            "mesh.relation 1 x mesh.data 5 needs 5 devices != 4 (cpu) that there are",
+        ),
+        (
+            ["--mesh.data", "2", "--mesh.strategy", "vanilla", "--model.dropout", "0.5"],
+            "model.dropout is 0.5, and must be 0 on a mesh",
+        ),
+    ],
+)
+def test_what_cannot_be_is_one_line(stored, tmp_path, capsys, options, words):
+    with pytest.raises(SystemExit) as stopped:
+        run_command(
+            main,
+            [
+                "--workdir",
+                str(tmp_path / "run"),
+                "--data.format",
+                "store",
+                "--data.path",
+                str(stored),
+                *SMALL,
+                *options,
+            ],
+        )
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and words in error and error.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_metis_that_is_not_installed_is_named(stored, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    options = ["--data.format", "store", "--data.path", str(stored), *SMALL, *VANILLA, "--mesh.partitioning", "metis"]
+    with pytest.raises(SystemExit):
+        run_command(main, ["--workdir", str(tmp_path / "run"), *options])
+    assert "metis needs pymetis: pip install 'hetjax[metis]'" in capsys.readouterr().err
