@@ -21,7 +21,7 @@ from hetjax.models.segment import neighbour_sum
 from hetjax.processes.peers import Alone
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding.raf import Raf
-from hetjax.sharding.vanilla import Vanilla
+from hetjax.sharding.vanilla import Vanilla, gather
 from tests.conftest import random_graph
 
 
@@ -242,6 +242,7 @@ def found_by(engine: Raf | Vanilla, states, batch) -> list:
     if isinstance(engine, Raf):
         return list(found.values())
     owned, rows, ids = engine.owned, {}, {}
+    found = jax.tree.map(gather, found)
     for name, leaf in found.rows.items():
         if name not in found.ids:
             rows[name] = owned.whole(name, np.asarray(leaf))

@@ -74,7 +74,7 @@ class Case(NamedTuple):
     """What is trained, on a mesh and on one device; names are those of tests/equivalence.py."""
 
     graph: str
-    mesh: tuple[int, int]
+    mesh: tuple
     mode: str
     model: str
     wide: bool

@@ -20,6 +20,7 @@ CASES = {
     2: [
         ("random", (4, 1), "minibatch", "R-GCN", False, {"l2": 0.01, "gradient_clip": 0.05}),
         ("labels", (1, 2), "full", "HGNN, mean, no target", False, {}),
+        ("random", (1, 2, "vanilla"), "minibatch", "R-GCN", False, {}),
     ],
     4: [("random", (2, 2), "minibatch", "R-GCN, residual", False, {})],
 }

@@ -96,7 +96,7 @@ def _detect(*given):
 
 def _join(address: str, count: int, number: int, devices: list[int] | None, about: dict, seconds: int) -> Peers:
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not port.isdigit() or not 0 < int(port) < 2**16:
         raise InputError(f"coordinator {address!r}, and should be HOST:PORT")
     host, deadline = host.strip("[]"), time.monotonic() + seconds
     hello = {"number": number, "count": count, "host": socket.gethostname(), "pid": os.getpid(), "about": about}

@@ -86,7 +86,7 @@ class Vanilla:
 
     def whole(self, state: TrainState) -> TrainState:
         """The inverse of `place`; every process gets it."""
-        state = jax.tree.map(_gather, state)
+        state = jax.tree.map(gather, state)
         whole = {t: jax.tree.map(lambda leaf: self.owned.whole(t, leaf), table) for t, table in state.tables.items()}
         return jax.device_put(state._replace(tables=whole), jax.local_devices()[0])
 
@@ -177,7 +177,7 @@ def replicate(mesh: Mesh, tree: Any) -> Any:
     return jax.tree.map(one, *copies)
 
 
-def _gather(array: jax.Array) -> np.ndarray:
+def gather(array: jax.Array) -> np.ndarray:
     """All of an array, in every process."""
     if array.is_fully_addressable or array.is_fully_replicated:
         return np.asarray(array)
