@@ -16,12 +16,13 @@ from hetjax.graph.schema import Relation, Schema
 jax.config.update("jax_num_cpu_devices", 4)
 
 
-@pytest.fixture
-def quick_compilation():
-    """The same mathematics in programs that compile in half the time."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+@pytest.fixture(autouse=True)
+def compilation(request):
+    """The same mathematics in programs that compile in half the time; as users have them where a test is marked `optimised`.
+
+    The command line's tests start processes, which compile as users' do.
+    """
+    jax.config.update("jax_disable_most_optimizations", request.node.get_closest_marker("optimised") is None)
 
 
 @pytest.fixture(scope="session")

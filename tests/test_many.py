@@ -15,7 +15,6 @@ from tests.conftest import random_graph
 from tests.many import Case, compare_in, finish, free_port, run, start
 from tests.test_command_line import SMALL
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
 CASES = {
     2: [
         ("random", (4, 1), "minibatch", "R-GCN", False, {"l2": 0.01, "gradient_clip": 0.05}),

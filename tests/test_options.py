@@ -38,10 +38,10 @@ def test_cross_entropy_equals_its_definition(smoothing):
 def test_smoothing_reaches_the_loss():
     graph = random_graph(3)
     _, trainer, static = setting(graph)
-    state, (drawn,) = trainer.init(0), WholeGraph(graph, 2).epoch(0)
+    state, (drawn,) = jax.jit(trainer.init)(0), WholeGraph(graph, 2).epoch(0)
     learned = {name: table.rows for name, table in state.tables.items()}
-    logits = trainer.model.apply(state.params, drawn.batch.blocks, static | learned)[drawn.batch.seeds]
-    found = trainer._replace(label_smoothing=0.2).loss(state.params, learned, static, drawn.batch)
+    logits = jax.jit(trainer.model.apply)(state.params, drawn.batch.blocks, static | learned)[drawn.batch.seeds]
+    found = jax.jit(trainer._replace(label_smoothing=0.2).loss)(state.params, learned, static, drawn.batch)
     np.testing.assert_allclose(found, cross_entropy(logits, drawn.batch.labels, 0.2).mean(), rtol=1e-6)
 
 
@@ -51,12 +51,12 @@ def test_gradients_are_clipped_together_before_the_update(clip):
     graph = random_graph(3)
     _, trainer, static = setting(graph)
     trainer = trainer._replace(optimizer=optax.sgd(1.0), clip=clip)
-    state, (drawn,) = trainer.init(0), WholeGraph(graph, 2).epoch(0)
-    _, gradients = trainer.gradients(state, static, drawn.batch)
+    state, (drawn,) = jax.jit(trainer.init)(0), WholeGraph(graph, 2).epoch(0)
+    _, gradients = jax.jit(trainer.gradients)(state, static, drawn.batch)
     norm = np.sqrt(sum((np.asarray(leaf, np.float64) ** 2).sum() for leaf in jax.tree.leaves(gradients)))
     assert 1e-3 < norm < 1e3
     scale = min(1, clip / norm)
-    new, _ = trainer.step(state, static, drawn.batch, 0)
+    new, _ = jax.jit(trainer.step)(state, static, drawn.batch, 0)
     for old, now, gradient in zip(*map(jax.tree.leaves, (state.params, new.params, gradients[0]))):
         np.testing.assert_allclose(np.asarray(old) - now, scale * gradient, atol=1e-5 * scale + 1e-7)
     for name, table in new.tables.items():  # after one step Adam's first moment is a tenth of the gradient
@@ -97,8 +97,9 @@ def test_both_learning_rates_follow_the_schedule():
     rate = schedule(0.02, late, 1)
     trainer = trainer._replace(optimizer=optax.adamw(rate, weight_decay=0), adam=RowAdam(rate))
     (drawn,) = WholeGraph(graph, 2).epoch(0)
-    before = trainer.step(trainer.init(0), static, drawn.batch, 0)[0]
-    after = trainer.step(before, static, drawn.batch, 0)[0]
+    step = jax.jit(trainer.step)
+    before = step(jax.jit(trainer.init)(0), static, drawn.batch, 0)[0]
+    after = step(before, static, drawn.batch, 0)[0]
     for old, new in zip(*(jax.tree.leaves((state.params, state.tables["author"].rows)) for state in (before, after))):
         np.testing.assert_allclose(old, new, atol=1e-7)
 
@@ -106,7 +107,7 @@ def test_both_learning_rates_follow_the_schedule():
 def test_projected_features_feed_the_first_layer():
     graph = random_graph(3)
     _, trainer, _ = setting(graph, name="hgt", heads=2, input_projection=True)
-    state = trainer.init(0)
+    state = jax.jit(trainer.init)(0)
     params = state.params["params"]
     assert params["project_paper"]["kernel"].shape == (7, 8) and params["project_author"]["kernel"].shape == (6, 8)
     assert {name for name in params["layers_0"] if name.startswith("skip")} == {

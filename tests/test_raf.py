@@ -29,8 +29,6 @@ from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, compare, setting
 from tests.test_command_line import SMALL, train
 
-pytestmark = pytest.mark.usefixtures("quick_compilation")
-
 
 @pytest.mark.parametrize(
     ("graph", "mesh", "mode", "model"),

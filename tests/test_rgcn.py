@@ -63,7 +63,7 @@ def make_layer(graph, x, bases=0, width=4, **options):
         **options,
     )
     block = whole_graph(graph, 2)[0]
-    params = layer.init(jax.random.key(1), block, x)
+    params = jax.jit(layer.init)(jax.random.key(1), block, x)
     # Biases start as zeros, which would hide a missing one.
     return (
         layer,
@@ -82,7 +82,7 @@ def test_layer_equals_the_papers_equation(monkeypatch, bases, first, seed):
     graph = random_graph(seed)
     x = features(graph, seed)
     layer, block, params = make_layer(graph, x, bases)
-    found = layer.apply(params, block, x)
+    found = jax.jit(layer.apply)(params, block, x)
     for node_type in found:
         np.testing.assert_allclose(found[node_type], loop(graph, params, x, node_type, 4), rtol=1e-10, atol=1e-10)
 
@@ -95,10 +95,11 @@ def test_gradients_equal_finite_differences(bases):
     rng = np.random.default_rng(2)
     towards = {name: rng.standard_normal((graph.schema.nodes[name], 4)) for name in block.itself}
 
+    @jax.jit
     def loss(params, x):
         return sum(jnp.sum(h * towards[name]) for name, h in layer.apply(params, block, x).items())
 
-    gradients = jax.grad(loss, argnums=(0, 1))(params, x)
+    gradients = jax.jit(jax.grad(loss, argnums=(0, 1)))(params, x)
     step = jax.tree.map(lambda leaf: jnp.asarray(rng.standard_normal(leaf.shape)), (params, x))
     moved = [loss(*jax.tree.map(lambda a, b: a + size * b, (params, x), step)) for size in (1e-6, -1e-6)]
     expected = (moved[0] - moved[1]) / 2e-6
@@ -181,7 +182,7 @@ def test_self_terms_may_share_the_bases_and_biases_may_be_absent(graph):
     x = features(graph)
     layer, block, params = make_layer(graph, x, bases=2, share_self=True, bias=False)
     assert not any(name.startswith("finishing") for name in params["params"])
-    found = layer.apply(params, block, x)
+    found = jax.jit(layer.apply)(params, block, x)
     for node_type in layer.targets:
         np.testing.assert_allclose(found[node_type], loop(graph, params, x, node_type, 4), rtol=1e-10, atol=1e-12)
     with pytest.raises(InputError, match="no bases to share"):
@@ -251,7 +252,7 @@ def test_slices_of_a_row_are_the_matrices_of_one_hot_features(graph, bases, shar
     block = whole_graph(graph, 1)[0]._replace(itself=dict.fromkeys(types))
     block = block._replace(adjacency=whole_graph(graph, 2)[0].adjacency)
     params = layer.init(jax.random.key(0), block, rows)
-    found = layer.apply(params, block, rows)
+    found = jax.jit(layer.apply)(params, block, rows)
 
     cut = {t: np.asarray(table).reshape(len(table), widths[t] // width, width) for t, table in rows.items()}
     plain = {f"finishing_{t}": params["params"][f"finishing_{t}"] for t in types}

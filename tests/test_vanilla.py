@@ -24,7 +24,6 @@ from tests.test_command_line import SMALL, train
 from tests.test_raf import continued, losses
 
 VANILLA = ("--mesh.strategy", "vanilla", "--mesh.data", "2")
-pytestmark = pytest.mark.usefixtures("quick_compilation")
 
 
 def lopsided(graph, parts: int) -> EdgeCut:
