@@ -89,8 +89,9 @@ def model_options(model: Model) -> dict[str, Any]:
     Raises:
       InputError: a key is set that it does not have.
     """
-    always = {"hidden", "layers", "feature_width", "feature_init", "head", "input_dropout", "input_projection"}
-    known = always | hgnn.takes(models.find(model.name))
+    chosen = models.find(model.name)
+    known = {"hidden", "layers", "feature_width", "feature_init", "head", "input_dropout", "input_projection"}
+    known |= hgnn.takes(chosen) | ({"self_term"} if chosen.self_term else set())
     for key in fields(Model):
         value = getattr(model, key.name)
         if key.name not in known | {"name"} and value != key.default:
@@ -123,8 +124,7 @@ def make_plan(graph: HetGraph, config: Config) -> Plan | EdgeCut:
         mesh.devices,
         hops=model.layers,
         self_term=self_term,
-        # Seeds not folded into themselves are read all the same: Adam on the rows read would see the difference.
-        exchange="every" if looks or not self_term else "last",
+        exchange="every" if looks else "last",
         data=mesh.data,
         workload=Workload(size, tuple(fanout), model.hidden, model.feature_width),
     )
@@ -184,26 +184,27 @@ def make_engine(trainer: Trainer, graph: HetGraph, config: Config, site: Site | 
 def make_batches(
     graph: HetGraph,
     config: Config,
-    learnable: frozenset[str],
+    trainer: Trainer,
     capacities: Mapping[str, int],
     site: Site | None = None,
 ) -> Batches | WholeGraph:
     """The batches of every epoch, in the way that the configuration asks for; for one device, or the mesh of a site."""
     sampling, seed, limit = config.sampling, config.train.seed, config.train.steps_per_epoch
     about = sampling.fanout, sampling.batch_size, seed, limit, capacities
+    learnable, own = frozenset(trainer.learnable), trainer.model.own
     flows = frozenset(graph.schema.nodes) if config.model.input_projection else learnable
     if site is not None and isinstance(site.plan, EdgeCut):
         place = site.graphs[0], site.plan, site.mesh, learnable
         if sampling.mode == "full":
-            return VanillaWholeGraph(*place, config.model.layers)
-        return VanillaBatches(*place, flows, *about)
+            return VanillaWholeGraph(*place, config.model.layers, own)
+        return VanillaBatches(*place, flows, *about, own)
     if sampling.mode == "full":
-        return WholeGraph(graph, config.model.layers) if site is None else MeshWholeGraph(site)
+        return WholeGraph(graph, config.model.layers, own) if site is None else MeshWholeGraph(site)
     in_place = frozenset(name for name, matrix in graph.features.items() if matrix.dtype == np.float32)
     if config.model.input_projection or config.model.input_dropout:
         in_place = frozenset()  # what is changed before it is read is gathered first
     if site is None:
-        return MiniBatches(Sampler(graph, in_place, flows), *about)
+        return MiniBatches(Sampler(graph, in_place, flows, own), *about)
     return MeshBatches(site, in_place, learnable, *about)
 
 

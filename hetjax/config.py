@@ -78,6 +78,8 @@ class Model:
     """rgcn: basis matrices that the relations of one source width share; 0: a matrix per relation"""
     share_self: bool = False
     """rgcn: the matrix for a node's own embedding is a combination of the bases too, as in the R-GCN paper's code"""
+    self_term: bool = True
+    """rgcn, rgat: fold every node into itself too, by a matrix per node type, as one more relation; false: not, as in Heta's metatrees"""
     bias: bool = True
     """rgcn, rgat: add a bias to every embedding; false: none, as in the R-GCN paper"""
     one_hot: bool = False

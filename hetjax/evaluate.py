@@ -39,10 +39,11 @@ class Chunks:
     Args:
       graph: whose edges are folded.
       edges: most edges of a chunk; a single node with more is a chunk of its own.
+      own: as in `Sampler`.
     """
 
-    def __init__(self, graph: HetGraph, edges: int):
-        self.graph, self.edges, self.sampler = graph, edges, Sampler(graph)
+    def __init__(self, graph: HetGraph, edges: int, own: bool = True):
+        self.graph, self.edges, self.sampler = graph, edges, Sampler(graph, own=own)
 
     def each(
         self, node_type: str, nodes: np.ndarray, relations: Sequence[Relation], x: Mapping, selves: bool = True
@@ -53,9 +54,9 @@ class Chunks:
           node_type, nodes: distinct ids of one type.
           relations: into that type, whose edges are folded.
           x: `[nodes, width]` per node type, in host memory or mapped into it, of which the sources are rows.
-          selves: whether the nodes' own rows are among the sources.
+          selves: whether blocks say where the nodes' own rows are among the sources.
         """
-        plan, ranges = self._plan(node_type, nodes, relations, selves)
+        plan, ranges = self._plan(node_type, nodes, relations, selves and self.sampler.own)
         size = max((stop - start for start, stop in ranges), default=0)
         for start, stop in ranges:
             role = Role({node_type: nodes[start:stop]}, relations, selves)
@@ -96,8 +97,8 @@ class Evaluator:
     """
 
     def __init__(self, model: Stack, graph: HetGraph, edges: int):
-        self.model, self.graph, self.chunks = model, graph, Chunks(graph, edges)
-        self.needed = graph.schema.layer_types(len(model.layers))
+        self.model, self.graph, self.chunks = model, graph, Chunks(graph, edges, model.own)
+        self.needed = graph.schema.layer_types(len(model.layers), model.own)
         self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type"))
 
     def _embed(self, params, block, x, depth: int, node_type: str):

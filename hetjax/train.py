@@ -119,7 +119,7 @@ class Run:
         self.progress = Progress(**progress) if checkpoint else Progress(graph=digest(self.graph))
         if self.progress.graph != digest(self.graph):
             raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
-        about = self.graph, config, frozenset(self.trainer.learnable), self.progress.capacities
+        about = self.graph, config, self.trainer, self.progress.capacities
         self.batches = make_batches(*about, self.site)
         self.evaluator = make_evaluator(self.engine, self.graph, config, self.site)
         if self.site:

@@ -47,6 +47,7 @@ MODELS = {
     "R-GCN, bases": {"bases": 2, "head": False},
     "R-GCN, residual": {"residual": True, "input_projection": True, "norm": "layer"},
     "R-GCN, one-hot": {"one_hot": True, "bases": 2},
+    "R-GCN, no self term": {"self_term": False},
     "R-GAT": {"name": "rgat", "heads": 2},
     "HGT, joint": {"name": "hgt", "heads": 2, "input_projection": True},
     "HGT, relation": {"name": "hgt", "heads": 2, "softmax": "relation", "norm": "layer"},
@@ -136,7 +137,7 @@ def alone(graph, mode: str, model: dict, steps: int = 10, wide: bool = False, **
     trainer = make_trainer(graph, config)
     engine, state = make_engine(trainer, graph, config), initial(trainer, wide)
     found, losses, nodes = None, [], graph.schema.nodes
-    for batch in first(make_batches(graph, config, frozenset(trainer.learnable), {}), steps):
+    for batch in first(make_batches(graph, config, trainer, {}), steps):
         if found is None:
             _, (weights, rows) = jax.jit(trainer.gradients)(state, engine.static, batch)
             found = {t: laid(leaf, batch.inputs.get(t), nodes[t]) for t, leaf in rows.items()} | flat(weights)
@@ -156,7 +157,7 @@ def on_mesh(reference, graph, mesh, mode: str, model: dict, wide: bool = False, 
     trainer = make_trainer(graph, config)
     site = make_site(graph, config, plan or make_plan(graph, config), peers)
     engine = make_engine(trainer, graph, config, site)
-    batches = make_batches(graph, config, frozenset(trainer.learnable), {}, site)
+    batches = make_batches(graph, config, trainer, {}, site)
     states, error = engine.place(initial(trainer, wide)), None
     losses = []
     for batch in first(batches, len(reference.losses)):

@@ -21,9 +21,8 @@ def chains(tree, root):
     def below(node_type, hop):
         yield []
         if hop <= tree.hops:
-            links = [(r, r.source) for r in tree.allowed[tree.hops - hop] if r.target == node_type] + [
-                (None, node_type)
-            ]
+            links = [(r, r.source) for r in tree.allowed[tree.hops - hop] if r.target == node_type]
+            links += [(None, node_type)] * tree.own
             for relation, child in links:
                 for rest in below(child, hop + 1):
                     yield [(relation, node_type), *rest]
@@ -103,9 +102,13 @@ def test_partitions_programs_sum_to_the_model(schema, hops, exchange, self_term,
         return np.tanh(total * (1 + own if looks else 1))
 
     whole = dict(x)
-    for layer, needed in enumerate(schema.layer_types(hops)[1:]):
-        selves = needed if self_term else ()
-        whole = {t: finish(fold(layer, schema.relations, selves, t, whole, whole[t]), whole[t]) for t in needed}
+
+    def made(layer, folds, sources, types):
+        own = {t: sources.get(t, np.zeros(schema.nodes[t])) for t in types}
+        return {t: finish(fold(layer, *folds, t, sources, own[t]), own[t]) for t in types}
+
+    for layer, needed in enumerate(schema.layer_types(hops, tree.own)[1:]):
+        whole = made(layer, (schema.relations, needed if self_term else ()), whole, needed)
 
     groups: dict[int, list] = {}
     for root in tree.roots:
@@ -119,10 +122,7 @@ def test_partitions_programs_sum_to_the_model(schema, hops, exchange, self_term,
             (relations, selves), folds = program.layers[layer].seeds, program.layers[layer].inner
             own = seeds if looks else inner[number].get("t0", 0 * seeds)
             carriers = carriers + fold(layer, relations, selves, "t0", inner[number], own)
-            below = inner[number]
-            inner[number] = {
-                t: finish(fold(layer, *folds, t, below, below[t]), below[t]) for t in program.types[layer + 1]
-            }
+            inner[number] = made(layer, folds, inner[number], program.types[layer + 1])
         seeds = finish(carriers, seeds) if looks or layer == hops - 1 else seeds
     np.testing.assert_allclose(seeds, whole["t0"], rtol=1e-9)
 
@@ -133,6 +133,11 @@ def test_ogbn_mag_has_the_papers_three_sub_metatrees():
     assert [root.relation.name for root in tree.roots] == ["writes", "cites", "rev_has_topic"]
     below = [{r.name for r in tree.program([root]).layers[0].inner.relations} for root in tree.roots]
     assert below == [{"rev_writes", "rev_affiliated_with"}, {"writes", "cites", "rev_has_topic"}, {"has_topic"}]
+    assert [tree.program([root]).reads for root in tree.roots] == [
+        ("paper", "institution"),
+        ("paper", "author", "field_of_study"),
+        ("paper",),
+    ], "so two partitions share no learnable row"
     assert [str(root) for root in Metatree(schema, ("paper",)).roots][-1] == "paper itself"
     cites = tree.program([tree.roots[1]])
     assert [r.name for r in cites.layers[1].relations] == ["cites"], (
@@ -170,8 +175,8 @@ def test_metapaths_decide_what_each_layer_folds():
     assert plan.tree.hops == 2 and plan.model.layers[1].relations == {WRITES, CITES}
     assert plan.model.layers[0].relations == {REV_WRITES}
     by_root = {part.roots[0].relation: part.program for part in plan.parts}
-    assert by_root[CITES].layers[0].relations == frozenset() and by_root[CITES].reads == ("paper",)
-    assert set(by_root[WRITES].reads) == {"author", "paper"}
+    assert by_root[CITES].layers[0].relations == frozenset() and by_root[CITES].reads == ()
+    assert by_root[WRITES].reads == ("paper",), "nothing reads an author's own features"
 
 
 def test_metapaths_through_one_type_share_its_embedding():

@@ -39,6 +39,8 @@ from tests.test_command_line import SMALL, train
         ("random", (2, 2), "minibatch", "HGNN, mean"),
         ("labels", (2, 2), "full", "HGNN, mean, no target"),
         ("donor", (4, 1), "minibatch", "R-GCN"),
+        ("ogbn-mag", (2, 2), "minibatch", "R-GCN, no self term"),
+        ("random", (2, 1), "full", "R-GCN, no self term"),
     ],
 )
 def test_equals_one_device(graph, mesh, mode, model):
@@ -95,7 +97,7 @@ def test_a_relation_held_for_hop_two_is_not_applied_at_the_root(monkeypatch):
     def step():
         site = make_site(graph, config, plan)
         engine = make_engine(trainer, graph, config, site)
-        drawn = next(make_batches(graph, config, frozenset(trainer.learnable), {}, site).epoch(0))
+        drawn = next(make_batches(graph, config, trainer, {}, site).epoch(0))
         return drawn.batch, float(engine.gradients(engine.place(state), drawn.batch)[0])
 
     batch, loss = step()

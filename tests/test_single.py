@@ -50,6 +50,7 @@ MODELS = [
     {"name": "hgt", "heads": 2},
     {"name": "hgt", "heads": 2, "softmax": "relation", "norm": "layer"},
     {"residual": True, "input_projection": True},
+    {"self_term": False},
 ]
 
 
@@ -66,7 +67,7 @@ def test_unlimited_fanout_equals_the_whole_graph(layers, options):
             lambda leaf: leaf.astype(float) if leaf.dtype == jnp.float32 else leaf, jax.jit(trainer.init)(0)
         )
         (whole,) = WholeGraph(graph, layers).epoch(0)
-        (mini,) = make_batches(graph, config, frozenset(trainer.learnable), {}).epoch(0)
+        (mini,) = make_batches(graph, config, trainer, {}).epoch(0)
         gradients = jax.jit(trainer.gradients)
         found = [jax.tree.map(np.asarray, gradients(wide, static, drawn.batch)) for drawn in (whole, mini)]
     (loss, (weights, rows)), (mini_loss, (mini_weights, mini_rows)) = found
@@ -93,7 +94,7 @@ def test_a_step_of_each_way_gives_the_same_state():
     graph = random_graph(3, degree=30)
     config, trainer, static = setting(graph)
     (whole,) = WholeGraph(graph, 2).epoch(0)
-    (mini,) = make_batches(graph, config, frozenset(trainer.learnable), {}).epoch(0)
+    (mini,) = make_batches(graph, config, trainer, {}).epoch(0)
     states = []
     for drawn in (whole, mini):
         state, step = jax.jit(trainer.init)(0), jax.jit(trainer.step)
@@ -109,7 +110,8 @@ def test_a_step_of_each_way_gives_the_same_state():
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"input_projection": True}, {"name": "rgat", "heads": 2}, {"name": "hgt", "heads": 2}]
+    "options",
+    [{}, {"self_term": False}, {"input_projection": True}, {"name": "rgat", "heads": 2}, {"name": "hgt", "heads": 2}],
 )
 def test_evaluation_is_exact_in_chunks_of_any_size(options):
     graph = random_graph(4)
@@ -276,7 +278,7 @@ def test_several_labels_a_node_in_both_modes():
     config, trainer, static = setting(graph)
     state = jax.jit(trainer.init)(0)
     (whole,) = WholeGraph(graph, 2).epoch(0)
-    (mini,) = make_batches(graph, config, frozenset(trainer.learnable), {}).epoch(0)
+    (mini,) = make_batches(graph, config, trainer, {}).epoch(0)
     losses = [float(jax.jit(trainer.gradients)(state, static, drawn.batch)[0]) for drawn in (whole, mini)]
     learned = {name: table.rows for name, table in state.tables.items()}
     logits = np.asarray(jax.jit(trainer.model.apply)(state.params, whole.batch.blocks, static | learned))

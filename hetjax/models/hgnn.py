@@ -98,6 +98,11 @@ class Stack(nn.Module):
     input_projection: int = 0
     feature_init: str = "unit"
 
+    @property
+    def own(self) -> bool:
+        """Whether any layer reads its targets' own embeddings of the layer below."""
+        return any(layer.selves or layer.looks_at_target for layer in self.layers)
+
     def setup(self):
         self.project = {t: nn.Dense(self.input_projection) for t in self.widths} if self.input_projection else {}
         self.drop = nn.Dropout(self.input_dropout)
@@ -166,6 +171,7 @@ def build(
     input_dropout: float = 0.0,
     input_projection: bool = False,
     feature_init: str = "unit",
+    self_term: bool = True,
     **options: Any,
 ) -> Stack:
     """A stack of `layers` layers, each `hidden` wide.
@@ -180,6 +186,7 @@ def build(
         there are, as in GraphStorm; if not, the last layer makes them, as in the R-GCN paper.
       input_dropout, feature_init: as in `Stack`.
       input_projection: map every type's features to `hidden` numbers first.
+      self_term: whether nodes are folded into themselves, if the model can.
       **options: the model's own.
 
     Raises:
@@ -199,13 +206,16 @@ def build(
             "monoid": monoid,
             "looks": model.looks_at_target,
         }
-    needed, stack = schema.layer_types(layers), []
+    self_term = self_term and model.self_term
+    nowhere = {"relations": (), "selves": (), "targets": (), "widths": {}, "features": hidden}
+    own = self_term or layer(**nowhere | options).looks_at_target
+    needed, stack = schema.layer_types(layers, own), []
     for depth in range(layers):
         targets = tuple(t for t in schema.nodes if t in needed[depth + 1])
         relations = tuple(relation for relation in schema.relations if relation.target in targets)
         place = {
             "relations": relations,
-            "selves": targets if model.self_term else (),
+            "selves": targets if self_term else (),
             "targets": targets,
             "features": hidden,
         } | options

@@ -100,11 +100,11 @@ class Layer(nn.Module):
         return None
 
     def own(self, block: Block, x: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-        """The targets' own embeddings of the layer below, `[T, width]` per target type of the block."""
-        return {
-            t: x[t] if rows is None else x[t].at[rows].get(mode="fill", fill_value=0)
-            for t, rows in block.itself.items()
-        }
+        """The targets' own embeddings of the layer below, `[T, width]` per target type of the block.
+
+        A type that nothing reads them of may be absent from `x`, and has width 0 then.
+        """
+        return {t: _own(x.get(t), rows) for t, rows in block.itself.items()}
 
     @property
     def looks_at_target(self) -> bool:
@@ -205,6 +205,15 @@ class Finish(nn.Module):
             return h
         h = nn.Dropout(self.dropout)(self.activation(h), deterministic=not train)
         return h + targets if self.residual and targets.shape == h.shape else h
+
+
+def _own(x: jax.Array | None, rows: jax.Array | None) -> jax.Array:
+    """Rows of `x` `[S, width]`, None being all; zeros for a row out of range."""
+    if rows is None:
+        return x
+    if x is None or not len(x):
+        return jnp.zeros((len(rows), 0 if x is None else x.shape[1]), None if x is None else x.dtype)
+    return x.at[rows].get(mode="fill", fill_value=0)
 
 
 def glorot(rows: int, columns: int) -> float:

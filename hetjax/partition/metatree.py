@@ -126,6 +126,11 @@ class Metatree:
         if self.exchange == "every":
             self._check_seed_relations()
 
+    @property
+    def own(self) -> bool:
+        """Whether layers read their targets' own embeddings of the layer below."""
+        return self.self_term or self.exchange == "every"
+
     @cached_property
     def allowed(self) -> tuple[tuple[Relation, ...], ...]:
         """Per layer, the relations that the model may fold there."""
@@ -155,7 +160,8 @@ class Metatree:
             selves = tuple(name for name in self.schema.nodes if name in types[-1] and self.self_term)
             seeds = Fold(tuple(r for r in own.relations if r in allowed), own.selves) if alone else Fold()
             layers.append(Layer(seeds, Fold(inner, selves)))
-            types.append(types[-1] | {r.source for r in inner})
+            sources = frozenset(r.source for r in inner)
+            types.append(types[-1] | sources if self.own else sources)
         needed = types[-1] | (frozenset(self.targets) if alone else frozenset())
         reads = tuple(name for name in self.schema.nodes if name in needed)
         return Program(tuple(layers[::-1]), tuple(types[::-1]), reads)
@@ -180,7 +186,8 @@ class Metatree:
                 about = tree.nodes[parent]
                 if self.exchange == "every" and about["root"].relation is None:
                     continue
-                for relation in (*(r for r in self.allowed[-hop] if r.target == about["type"]), None):
+                itself = (None,) if self.own else ()
+                for relation in (*(r for r in self.allowed[-hop] if r.target == about["type"]), *itself):
                     child = about["type"] if relation is None else relation.source
                     layer.append(self._grow(tree, parent, child, hop, about["root"], relation))
                 if len(tree) > most:

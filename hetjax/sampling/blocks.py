@@ -43,7 +43,7 @@ class Block(NamedTuple):
     Attributes:
       adjacency: per relation key.
       itself: per target type the row of each target node among the source embeddings of its own type, int32 `[targets]`;
-        None where every source row is a target, in order.
+        None where every source row is a target, in order; all of them `NO_NODE` in a model that does not read them.
     """
 
     adjacency: Mapping[str, Adjacency]

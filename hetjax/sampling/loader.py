@@ -46,10 +46,10 @@ def steps_per_epoch(nodes: int, batch_size: int, limit: int) -> int:
 class WholeGraph:
     """Batches that are the whole graph: one step an epoch."""
 
-    def __init__(self, graph: HetGraph, layers: int):
+    def __init__(self, graph: HetGraph, layers: int, own: bool = True):
         train = graph.splits["train"]
         self.batch = jax.device_put(
-            Batch(whole_graph(graph, layers), {}, train, graph.labels[train], np.ones(len(train), np.float32))
+            Batch(whole_graph(graph, layers, own), {}, train, graph.labels[train], np.ones(len(train), np.float32))
         )
 
     def steps(self) -> int:

@@ -58,11 +58,13 @@ class Share(NamedTuple):
       program: what is folded, from the plan.
       target: the seeds' type.
       exchanged: whether the seeds' carriers are combined after every layer, rather than after the last alone.
+      own: whether layers read their targets' own embeddings.
     """
 
     program: Program
     target: str
     exchanged: bool
+    own: bool
 
     def reads_seeds(self, depth: int) -> bool:
         """Whether the seeds' own rows are among the sources of layer `depth`.
@@ -106,7 +108,8 @@ def whole_local(sampler: Sampler, share: Share, seeds: np.ndarray) -> LocalSampl
         edges = {r: sampler.everyone(r, seeds) for r in layer.seeds.relations}
         folded = {r.key: group(*found, graph.schema.nodes[r.source]) for r, found in edges.items()}
         own = {share.target: seeds.astype(np.int32)} if share.reads_seeds(depth) else {}
-        inner = Block({r.key: adjacency[r] for r in layer.inner.relations}, {t: None for t in program.types[depth + 1]})
+        itself = {t: None if share.own else np.full(graph.schema.nodes[t], NO_NODE) for t in program.types[depth + 1]}
+        inner = Block({r.key: adjacency[r] for r in layer.inner.relations}, itself)
         blocks.append(Roles(Block(folded, own), inner))
         rows.append({t: graph.schema.nodes[t] for t in (program.types[depth] if depth else program.reads)})
     return LocalSample(tuple(blocks), {}, tuple(rows))

@@ -10,7 +10,7 @@ from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.sampling import draw
-from hetjax.sampling.blocks import MOST_EDGES, Adjacency, Block, Sample
+from hetjax.sampling.blocks import MOST_EDGES, NO_NODE, Adjacency, Block, Sample
 
 ALL = -1  # a fanout: every neighbour
 
@@ -21,7 +21,7 @@ class Role(NamedTuple):
     Attributes:
       nodes: distinct ids per node type.
       relations: whose edges are drawn, for the nodes of their target types.
-      selves: whether the nodes' own embeddings are among the sources.
+      selves: whether the block is to say where the nodes' own embeddings are among the sources.
     """
 
     nodes: Mapping[str, np.ndarray]
@@ -36,12 +36,18 @@ class Sampler:
       in_place: node types whose features the first layer reads from the whole matrix, by node id. Of all other types the
         nodes reached are numbered `0..n - 1` in the order in which they were first met, targets first.
       learnable: node types whose feature rows get a gradient.
+      own: whether layers read their targets' own embeddings. If not, targets are not among their sources, and blocks say
+        that they have no row there.
     """
 
     def __init__(
-        self, graph: HetGraph, in_place: frozenset[str] = frozenset(), learnable: frozenset[str] = frozenset()
+        self,
+        graph: HetGraph,
+        in_place: frozenset[str] = frozenset(),
+        learnable: frozenset[str] = frozenset(),
+        own: bool = True,
     ):
-        self.graph, self.in_place, self.learnable = graph, in_place, learnable
+        self.graph, self.in_place, self.learnable, self.own = graph, in_place, learnable, own
         self._row: dict[str, np.ndarray] = {}  # of every node, its row among those reached, or -1
 
     def sample(
@@ -94,7 +100,10 @@ class Sampler:
             known.append(fresh)
             return rows
 
-        selves = [{t: number(t, ids) for t, ids in role.nodes.items()} if role.selves else {} for role in roles]
+        def itself(node_type: str, ids: np.ndarray) -> np.ndarray:
+            return number(node_type, ids) if self.own else np.full(len(ids), NO_NODE)
+
+        selves = [{t: itself(t, ids) for t, ids in role.nodes.items()} if role.selves else {} for role in roles]
         drawn: list[dict[Relation, tuple[np.ndarray, np.ndarray]]] = []
         for role in roles:
             drawn.append({})

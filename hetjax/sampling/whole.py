@@ -5,23 +5,26 @@ import numpy as np
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph, check_csc
 from hetjax.graph.schema import Relation
-from hetjax.sampling.blocks import MOST_EDGES, Adjacency, Block
+from hetjax.sampling.blocks import MOST_EDGES, NO_NODE, Adjacency, Block
 from hetjax.sampling.sampler import group
 
 
-def whole_graph(graph: HetGraph, layers: int) -> tuple[Block, ...]:
+def whole_graph(graph: HetGraph, layers: int, own: bool = True) -> tuple[Block, ...]:
     """One block per layer, each with the relations that the layer needs for its part in the target's embedding.
+
+    Args:
+      own: whether layers read their targets' own embeddings.
 
     Raises:
       InputError: a pointer or id that is out of range (a store on disk is not trusted), or more edges than int32 counts.
     """
     schema = graph.schema
-    needed = schema.layer_types(layers)
+    needed = schema.layer_types(layers, own)
     adjacency = {r: whole_relation(graph, r) for r in schema.relations if r.target in needed[1]}
     return tuple(
         Block(
             {relation.key: edges for relation, edges in adjacency.items() if relation.target in types},
-            {node_type: None for node_type in sorted(types)},
+            {t: None if own else np.full(schema.nodes[t], NO_NODE) for t in sorted(types)},
         )
         for types in needed[1:]
     )

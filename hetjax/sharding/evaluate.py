@@ -30,7 +30,7 @@ class MeshEvaluator:
 
     def __init__(self, model: Stack, site: Site, edges: int):
         self.model, self.site, self.shares = model, site, shares(site.plan)
-        self.chunks = {part: Chunks(graph, edges) for part, graph in site.graphs.items() if site.leads(part)}
+        self.chunks = {part: Chunks(graph, edges, model.own) for part, graph in site.graphs.items() if site.leads(part)}
         self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type"))
         self.fold = jax.jit(self._fold, static_argnames=("depth", "part"))
         self.finish = jax.jit(self._finish, static_argnames="depth")

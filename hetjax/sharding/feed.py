@@ -59,7 +59,9 @@ class MeshBatches(Batches):
     ):
         self.fanouts, self.site, self.shares = tuple(fanouts), site, shares(site.plan)
         self.shared = {name: parts for name, parts in site.plan.shared.items() if name in learnable}
-        self.samplers = {part: Sampler(graph, in_place, learnable) for part, graph in site.graphs.items()}
+        self.samplers = {
+            part: Sampler(graph, in_place, learnable, self.shares[0].own) for part, graph in site.graphs.items()
+        }
         use = "mesh_{relation}x{data}".format(**site.mesh.shape)
         super().__init__(next(iter(site.graphs.values())), batch_size, seed, limit, capacities, use)
 

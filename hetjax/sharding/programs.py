@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 
 from hetjax.cache import tables
 from hetjax.models.hgnn import Stack
-from hetjax.sampling.blocks import Adjacency, Block
+from hetjax.sampling.blocks import NO_NODE, Adjacency, Block
 from hetjax.sampling.local import Local, Roles, Share
 from hetjax.sharding.combine import combine
 from hetjax.sharding.mesh import BOTH, DATA, RELATION
@@ -234,6 +234,6 @@ def _smallest_blocks(share: Share) -> list[Roles]:
     blocks = []
     for depth, layer in enumerate(share.program.layers):
         own = {share.target: None} if share.reads_seeds(depth) else {}
-        inner = {t: None for t in share.program.types[depth + 1]}
+        inner = {t: None if share.own else jnp.full(1, NO_NODE) for t in share.program.types[depth + 1]}
         blocks.append(Roles(*(Block({r.key: edge for r in fold.relations}, i) for fold, i in zip(layer, (own, inner)))))
     return blocks

@@ -47,4 +47,5 @@ class Site(NamedTuple):
 
 def shares(plan: Plan) -> list[Share]:
     """What each partition of a plan computes."""
-    return [Share(part.program, plan.tree.targets[0], plan.tree.exchange == "every") for part in plan.parts]
+    tree = plan.tree
+    return [Share(part.program, tree.targets[0], tree.exchange == "every", tree.own) for part in plan.parts]
