@@ -136,7 +136,8 @@ def make_cut(graph: HetGraph, config: Config) -> EdgeCut:
     sampling, model, seeds = config.sampling, config.model, len(graph.splits["train"])
     size, fanout = (seeds, (ALL,)) if sampling.mode == "full" else (min(sampling.batch_size, seeds), sampling.fanout)
     workload = Workload(size, tuple(fanout), model.hidden, model.feature_width)
-    return edge_cut(graph, config.mesh.data, config.mesh.partitioning, hops=model.layers, workload=workload)
+    own = make_trainer(graph, config).model.own
+    return edge_cut(graph, config.mesh.data, config.mesh.partitioning, hops=model.layers, workload=workload, own=own)
 
 
 def given_plan(folder: str, made: Plan) -> Plan:

@@ -42,7 +42,7 @@ class Options:
     data: int = 0
     """meta: replicas of each partition; 0: as few as give the number of parts"""
     self_term: bool = True
-    """meta: the model folds nodes into themselves; false for HGT"""
+    """the model folds nodes into themselves; meta: false for HGT"""
     exchange: Literal["last", "every"] = "last"
     """meta: seeds are exchanged after the last layer (R-GCN), or after every one, for folds that look at the target (R-GAT, HGT, residual)"""
     copy: bool = False
@@ -65,7 +65,7 @@ class Options:
             if getattr(self, name) < 0:
                 raise InputError(f"{name} is {getattr(self, name)}, and must be at least 0")
         given = [key.name for key in fields(self) if getattr(self, key.name) != key.default]
-        for name in ("metapaths", "targets", "data", "copy", "assign", "self_term", "exchange"):
+        for name in ("metapaths", "targets", "data", "copy", "assign", "exchange"):
             if self.method != "meta" and name in given:
                 raise InputError(f"{name} is for method meta, and the method is {self.method}")
 
@@ -106,7 +106,9 @@ def _meta(options: Options, path: str) -> Plan:
 
 def _edge_cut(options: Options, path: str, graph) -> EdgeCut:
     hops, where = options.hops or HOPS, str(Path(path).absolute())
-    return edge_cut(graph, options.parts, options.method, options.seed, hops, options.workload, where)
+    return edge_cut(
+        graph, options.parts, options.method, options.seed, hops, options.workload, options.self_term, where
+    )
 
 
 def read_metapaths(file: str) -> list[list[Relation]]:

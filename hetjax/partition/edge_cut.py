@@ -28,6 +28,7 @@ def edge_cut(
     seed: int = 0,
     hops: int = 2,
     workload: Workload | None = None,
+    own: bool = True,
     store: str | None = None,
 ) -> EdgeCut:
     """Put every node into one of `parts` partitions.
@@ -37,7 +38,7 @@ def edge_cut(
       parts: number of partitions.
       method: `random`, `metis` or `metis-vol`.
       seed: of the random choice, and of METIS.
-      hops, workload, store: as in `EdgeCut`.
+      hops, workload, own, store: as in `EdgeCut`.
 
     Raises:
       InputError: another method, more partitions than nodes or than `MOST_PARTS`, more hops than a metatree may have,
@@ -52,7 +53,7 @@ def edge_cut(
     whole = _random(count, parts, seed) if method == "random" else _metis(graph, parts, method, seed)
     ends = np.cumsum(list(graph.schema.nodes.values()))[:-1]
     nodes = dict(zip(graph.schema.nodes, np.split(whole, ends)))
-    return EdgeCut(sizes(graph), nodes, parts, method, hops, workload or Workload(), store)
+    return EdgeCut(sizes(graph), nodes, parts, method, hops, workload or Workload(), own, store)
 
 
 def _random(count: int, parts: int, seed: int) -> np.ndarray:

@@ -111,7 +111,9 @@ def _edge_cut(given: dict, about: Sizes, folder: Path) -> EdgeCut:
         name: store.map_array(folder / f"nodes_{number}.npy", PART, (counts[name],), f"partitions of {name!r}")
         for number, name in enumerate(counts)
     }
-    return EdgeCut(about, nodes, given["parts"], given["method"], given["hops"], _workload(given), given["store"])
+    require(isinstance(given["own"], bool), "own", given["own"], "true or false")
+    about_model = given["hops"], _workload(given), given["own"]
+    return EdgeCut(about, nodes, given["parts"], given["method"], *about_model, given["store"])
 
 
 def _root(given: str | list) -> Root:

@@ -177,6 +177,7 @@ class EdgeCut:
       method: `random`, `metis` or `metis-vol`.
       hops: number of layers of the model that costs are expected of.
       workload: the step that they are expected of.
+      own: whether that model reads nodes' own embeddings, as self terms do.
       store: as in `Plan`.
     """
 
@@ -186,6 +187,7 @@ class EdgeCut:
     method: str
     hops: int = 2
     workload: Workload = field(default_factory=Workload)
+    own: bool = True
     store: str | None = None
 
     def __post_init__(self):
@@ -216,7 +218,7 @@ class EdgeCut:
             name: {"file": f"nodes_{number}.npy", "sha256": hashlib.sha256(np.ascontiguousarray(array)).hexdigest()}
             for number, (name, array) in enumerate(self.nodes.items())
         }
-        return _header(self) | {"hops": self.hops, "parts": self.parts, "nodes": arrays}
+        return _header(self) | {"hops": self.hops, "own": self.own, "parts": self.parts, "nodes": arrays}
 
 
 def _header(plan: Plan | EdgeCut) -> dict:

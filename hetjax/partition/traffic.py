@@ -46,7 +46,7 @@ def raf(plan: Plan) -> dict[str, float]:
 def vanilla(cut: EdgeCut, counts: Cut) -> dict[str, float]:
     """Of data-parallel execution over an edge-cut, with remote features fetched, by the kinds of `VANILLA_FORMULAS`."""
     about, target, fetched = cut.sizes, cut.sizes.schema.target, ID + cut.workload.feature_width * FLOAT
-    model = Metatree(about.schema, (target,), cut.hops)
+    model = Metatree(about.schema, (target,), cut.hops, self_term=cut.own)
     remote = remote_rows(cut, counts, (target,))
     learned = sum(rows for name, rows in remote.items() if name not in about.features)
     return {
