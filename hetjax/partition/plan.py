@@ -52,7 +52,7 @@ class Plan:
       owners: the sub-metatrees of each partition.
       data: replicas of each partition, which share its seeds; hosts are numbered row by row of the mesh `relation` x
         `data`.
-      method: how the owners were found: `exact` or `lpt`.
+      method: how the owners were found: `exact` or `lpt`; or `given`, by whoever made the plan.
       workload: the step that costs are expected of.
       store: the graph's store, which every host reads its files from; None if there is none.
       copied: whether partitions have stores of their own, in `part_0` and so on beside the manifest.
