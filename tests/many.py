@@ -1,6 +1,6 @@
 """Several processes on this computer: how tests start them, and what each does to be compared with one device.
 
-For tests/test_many.py and experiments/raf_equivalence.py. The processes run this file; process 0 compares with what one
+For tests/test_many.py and experiments/equivalence.py. The processes run this file; process 0 compares with what one
 device gave, and all compare their gradients, and the copies that they have of the same weights and rows.
 """
 
@@ -92,7 +92,7 @@ def compare_in(folder, count: int, cases: list[Case], steps: int = 4) -> list[Er
     file, out = folder / "cases.json", folder / "out.json"
     file.write_text(json.dumps({"devices": 4 // count, "cases": given}))
     about = "-m", "tests.many", f"localhost:{free_port()}", count
-    done = run(folder, [[*about, number, file, out] for number in range(count)])
+    done = run(folder, [[*about, number, file, out] for number in range(count)], LIMIT * len(cases))
     assert all(status == 0 for status, _ in done)
     return [Errors(*errors) for errors in json.loads(out.read_text())]
 
