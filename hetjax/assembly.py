@@ -1,5 +1,6 @@
 """What a configuration asks for: the trainer, the plan of a mesh, what trains, and its batches."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
@@ -13,7 +14,7 @@ from hetjax.config import Config, Model, Train
 from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.sizes import check_digest
+from hetjax.graph.sizes import check_digest, sizes
 from hetjax.load import load_part
 from hetjax.models import hgnn
 from hetjax.models.layer import Layer
@@ -99,15 +100,21 @@ def model_options(model: Model) -> dict[str, Any]:
     return {key.name: getattr(model, key.name) for key in fields(Model) if key.name in known}
 
 
-def make_plan(graph: HetGraph, config: Config) -> Plan | EdgeCut:
+def make_plan(
+    graph: HetGraph, config: Config, peers: Alone | None = None, kept: os.PathLike | None = None
+) -> Plan | EdgeCut:
     """Which partition folds which relations, for a mesh; or, of vanilla execution, which owns which nodes.
+
+    Args:
+      peers: the processes, to which process 0 hands out an edge-cut.
+      kept: where an edge-cut of this run may have been saved before.
 
     Raises:
       InputError: the mesh has more partitions, or more replicas, than can be used.
     """
     sampling, model, mesh = config.sampling, config.model, config.mesh
     if mesh.strategy == "vanilla":
-        return make_cut(graph, config)
+        return make_cut(graph, config, peers or Alone(), kept)
     layers = make_trainer(graph, config).model.layers
     self_term, looks = any(layer.selves for layer in layers), any(layer.looks_at_target for layer in layers)
     seeds = len(graph.splits["train"])
@@ -131,13 +138,20 @@ def make_plan(graph: HetGraph, config: Config) -> Plan | EdgeCut:
     return given_plan(mesh.plan, made) if mesh.plan else made
 
 
-def make_cut(graph: HetGraph, config: Config) -> EdgeCut:
-    """Which partition owns which nodes."""
+def make_cut(graph: HetGraph, config: Config, peers: Alone, kept: os.PathLike | None) -> EdgeCut:
+    """Which partition owns which nodes: one choice for all processes, and for a run that is continued."""
     sampling, model, seeds = config.sampling, config.model, len(graph.splits["train"])
     size, fanout = (seeds, (ALL,)) if sampling.mode == "full" else (min(sampling.batch_size, seeds), sampling.fanout)
     workload = Workload(size, tuple(fanout), model.hidden, model.feature_width)
-    own = make_trainer(graph, config).model.own
-    return edge_cut(graph, config.mesh.data, config.mesh.partitioning, hops=model.layers, workload=workload, own=own)
+    about = {"hops": model.layers, "workload": workload, "own": make_trainer(graph, config).model.own}
+    parts, method, cut = config.mesh.data, config.mesh.partitioning, None
+    if peers.first and kept and os.path.exists(kept):
+        cut = read(kept)
+        check_digest(sizes(graph), cut.sizes, str(kept))
+    elif peers.first:
+        cut = edge_cut(graph, parts, method, **about)
+    nodes = peers.hand_out("edge-cut", dict(cut.nodes) if cut else {})
+    return EdgeCut(sizes(graph), nodes, parts, method, **about)
 
 
 def given_plan(folder: str, made: Plan) -> Plan:

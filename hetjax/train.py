@@ -112,7 +112,10 @@ class Run:
             raise InputError(f"train.patience is {config.train.patience}, and there are no validation nodes")
         same_graph(digest(self.graph), peers)
         self.trainer, self.seed = make_trainer(self.graph, config), np.int32(config.train.seed)
-        self.site = make_site(self.graph, config, make_plan(self.graph, config), peers) if on_mesh else None
+        kept = workdir.file(plan_name(config))
+        self.site = (
+            make_site(self.graph, config, make_plan(self.graph, config, peers, kept), peers) if on_mesh else None
+        )
         self.engine = make_engine(self.trainer, self.graph, config, self.site)
         self.checkpoints = Checkpoints(workdir.file("checkpoints"))
         checkpoint, progress = self.newest()
@@ -146,7 +149,7 @@ class Run:
         print(f"graph: {counts}, {self.graph.edges:,} edges of {len(self.graph.schema.relations)} relations; compiling")
         self.records = metrics.Records(self.workdir.file("metrics.jsonl"), self.progress.metrics_bytes)
         if self.site:
-            keep_plan(self.site.plan, self.workdir, self.site.graphs.get(0))
+            keep_plan(self.site.plan, self.workdir.file(plan_name(self.config)), self.site.graphs.get(0))
 
     def initial_state(self, checkpoint: Checkpoint | None) -> TrainState:
         """The run's own newest checkpoint that is whole, or else a state from scratch."""
@@ -334,11 +337,14 @@ def together(shares: Sequence[Sequence]) -> list[dict]:
     return [Sent(*about, count)._asdict() for about, count in sorted(total.items())]
 
 
-def keep_plan(plan: Plan | EdgeCut, workdir: Workdir, graph: HetGraph) -> None:
-    """Write a plan beside the run, with its report and picture; a run that moves to another mesh keeps both."""
-    cut = isinstance(plan, EdgeCut)
-    name = f"cut_{plan.method}_{plan.parts}" if cut else "plan_{relation}x{data}".format(**plan.mesh)
-    folder = workdir.file(name)
+def plan_name(config: Config) -> str:
+    """Where a plan lies in the run's folder; a run that moves to another mesh keeps both."""
+    mesh = config.mesh
+    return f"cut_{mesh.partitioning}_{mesh.data}" if mesh.strategy == "vanilla" else f"plan_{mesh.relation}x{mesh.data}"
+
+
+def keep_plan(plan: Plan | EdgeCut, folder: Path, graph: HetGraph) -> None:
+    """Write a plan beside the run, with its report and picture, unless it is there."""
     if not folder.exists():
         save(plan, folder, graph)
 

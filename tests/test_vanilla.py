@@ -10,9 +10,11 @@ from jax.sharding import PartitionSpec as P
 
 from hetjax.assembly import make_engine, make_plan, make_site, make_trainer
 from hetjax.config import run_command
+from hetjax.errors import InputError
 from hetjax.graph import store
-from hetjax.partition import EdgeCut, edge_cut
+from hetjax.partition import EdgeCut, edge_cut, save
 from hetjax.partition.plan import PART
+from hetjax.processes.peers import Alone
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.exchange import Room, fetch, give_back, want
@@ -34,6 +36,31 @@ def lopsided(graph, parts: int) -> EdgeCut:
     nodes["paper"][graph.splits["train"]] = parts - 1
     nodes["author"] = rng.integers(0, parts, len(nodes["author"]), PART)
     return EdgeCut(about.sizes, nodes, parts, "random")
+
+
+class Second(Alone):
+    """A process that is not the first, which hands out what is given here."""
+
+    first = False
+
+    def __init__(self, given):
+        self.given = given
+
+    def hand_out(self, tag, arrays):
+        return self.given
+
+
+def test_process_0_says_who_owns_what_and_a_continued_run_keeps_to_it(tmp_path):
+    graph = random_graph()
+    config = setting(graph, "minibatch", (1, 2, "vanilla"), {}, {})
+    other = edge_cut(graph, 2, "random", seed=5)
+    assert not np.array_equal(make_plan(graph, config).nodes["paper"], other.nodes["paper"])
+    save(other, tmp_path / "cut", graph)
+    for found in (make_plan(graph, config, Second(other.nodes)), make_plan(graph, config, kept=tmp_path / "cut")):
+        for name, of in other.nodes.items():
+            np.testing.assert_array_equal(found.nodes[name], of)
+    with pytest.raises(InputError, match="cut"):
+        make_plan(random_graph(papers=50), config, kept=tmp_path / "cut")
 
 
 def test_rows_are_kept_and_found():

@@ -96,7 +96,11 @@ def _plan(given: dict, about: Sizes, folder: Path) -> Plan:
     metapaths = given["metapaths"]
     if metapaths is not None:
         metapaths = tuple(tuple(Relation(*relation) for relation in path) for path in metapaths)
-    for key, values in (("exchange", ("last", "every")), ("self_term", (True, False)), ("method", ("exact", "lpt", "given"))):
+    for key, values in (
+        ("exchange", ("last", "every")),
+        ("self_term", (True, False)),
+        ("method", ("exact", "lpt", "given")),
+    ):
         require(given[key] in values, key, given[key], " or ".join(map(str, values)))
     targets = tuple(given["targets"])
     tree = Metatree(about.schema, targets, given["hops"], metapaths, given["self_term"], given["exchange"])
