@@ -131,7 +131,9 @@ def draw(results: list[dict], file: Path) -> None:
         found = {row["schema"]: row["gb_an_epoch_at_full_size"] for row in results if row["way"] == way}
         places = [schemas.index(schema) + (number - 1.5) * 0.2 for schema in found]
         bars = axis.bar(places, list(found.values()), 0.19, label=way)
-        axis.bar_label(bars, fmt="{:,.3g}", fontsize=7)
+        axis.bar_label(
+            bars, [f"{value:,.0f}" if value >= 100 else f"{value:.3g}" for value in found.values()], fontsize=6
+        )
     axis.set(yscale="log", ylabel="GB sent in an epoch, full size, by formula", xticks=range(len(schemas)))
     axis.set_xticklabels(schemas)
     axis.grid(axis="y", alpha=0.3)
