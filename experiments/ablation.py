@@ -19,13 +19,13 @@ import matplotlib
 matplotlib.use("Agg")
 from hosts import hosts
 from matplotlib import pyplot
-from over_hosts import RAF, measure, stored, write
+from over_hosts import RAF, measure, steps_of, stored, write
 from tqdm import tqdm
 
 import hetjax
-from hetjax.partition import Plan, report, save
+from hetjax.partition import Plan, Workload, report, save
 
-SCALES = {"ogbn-mag": 0.05, "freebase": 0.02, "donor": 0.02}
+SIZES = {"ogbn-mag": (0.05, 1024), "freebase": (0.04, 128), "donor": (0.02, 1024)}  # scale, batch
 META = "meta-partitioning"
 
 
@@ -60,7 +60,7 @@ def draw(rows: list[dict], file: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--schemas", nargs="+", choices=list(SCALES), default=list(SCALES), help="graphs")
+    parser.add_argument("--schemas", nargs="+", choices=list(SIZES), default=list(SIZES), help="graphs")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies every schema's scale")
     parser.add_argument("--rate", default="1gbit", help="bandwidth of every host, as tc writes it")
     parser.add_argument("--times", type=int, default=3, help="divisions at random")
@@ -73,19 +73,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made_here:
         folder = Path(made_here)
         for schema in options.schemas:
-            scale = SCALES[schema] * options.scale
+            scale, batch = SIZES[schema]
+            scale *= options.scale
             graph = stored(schema, scale, folder)
-            meta = hetjax.partition(graph, 2, self_term=False)
+            steps, size = min(options.steps, steps_of(graph, batch)), f"--sampling.batch_size={batch}"
+            meta = hetjax.partition(graph, 2, self_term=False, workload=Workload(batch))
             plans = {META: meta} | {f"at random {n}": at_random(meta, chance) for n in range(options.times)}
             for number, (name, plan) in enumerate(tqdm(plans.items(), desc=schema, unit="division")):
                 where = folder / f"plan_{schema}_{number}"
                 save(plan, where)
                 loads = [row["expected_load_bytes"] for row in report(plan).rows]
                 with hosts(2, options.rate) as made:
-                    found = measure(made, graph, [*RAF, f"--mesh.plan={where}"], options.steps, folder)
+                    found = measure(made, graph, [*RAF, size, f"--mesh.plan={where}"], steps, folder)
                 owners = " | ".join(", ".join(root.relation.name for root in roots) for roots in plan.owners)
                 balance = round(max(loads) / statistics.mean(loads), 2)
-                about = {"schema": schema, "scale": scale, "rate": options.rate, "division": name}
+                about = {"schema": schema, "scale": scale, "batch": batch, "rate": options.rate, "division": name}
                 rows.append(about | found | {"expected_load_by_mean": balance, "owners": owners})
                 tqdm.write(str(rows[-1]))
                 write(rows, options.out / "ablation.csv")

@@ -17,10 +17,8 @@ import matplotlib
 matplotlib.use("Agg")
 from hosts import hosts
 from matplotlib import pyplot
-from over_hosts import METIS, RAF, VANILLA, measure, stored, write
+from over_hosts import METIS, RAF, VANILLA, measure, steps_of, stored, write
 from tqdm import tqdm
-
-from hetjax.graph import store
 
 WAYS = {"RAF": RAF, "vanilla, random": VANILLA, "vanilla, METIS": METIS}
 
@@ -57,7 +55,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made_here:
         folder = Path(made_here)
         graph = stored("ogbn-mag", options.scale, folder)
-        epoch = -(-len(store.open(graph).splits["train"]) // 1024)
+        epoch = steps_of(graph)
         turns = [(rate, way) for rate in options.rates for _ in range(options.rounds) for way in WAYS]
         for rate, way in tqdm(turns, unit="round"):
             with hosts(options.count, rate) as made:

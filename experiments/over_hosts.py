@@ -17,6 +17,8 @@ from pathlib import Path
 from hosts import Host, run
 from runs import ROOT, environment
 
+from hetjax.graph import store
+
 SETTING = [
     "--model.hidden=64",
     "--model.self_term=false",
@@ -42,6 +44,11 @@ def stored(schema: str, scale: float, folder: Path) -> Path:
     return out
 
 
+def steps_of(graph: Path, batch_size: int = 1024) -> int:
+    """Steps of an epoch over all training nodes."""
+    return -(-len(store.open(graph).splits["train"]) // batch_size)
+
+
 def train(made: list[Host], graph: Path, options: Sequence[str], epochs: int, steps: int, folder: Path):
     """Train an R-GCN in Heta's setting on all hosts, a device each; returns the summary, and the bytes that they sent.
 
@@ -60,7 +67,11 @@ def train(made: list[Host], graph: Path, options: Sequence[str], epochs: int, st
 
 
 def measure(made: list[Host], graph: Path, options: Sequence[str], steps: int, folder: Path) -> dict:
-    """Milliseconds of a step, bytes counted in it, and bytes on the wire."""
+    """Milliseconds of a step, bytes counted in it, and bytes on the wire.
+
+    Args:
+      steps: of an epoch, no more than the graph has.
+    """
     _, once = train(made, graph, options, SHORT, steps, folder)
     summary, thrice = train(made, graph, options, LONG, steps, folder)
     laps = summary["milliseconds_per_step"]
