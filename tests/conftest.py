@@ -14,6 +14,7 @@ from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.schema import Relation, Schema
 
 jax.config.update("jax_num_cpu_devices", 4)
+jax.devices()  # made now: a run that asks for more, as the first test of a process, would make as many
 
 
 @pytest.fixture(autouse=True)
