@@ -14,7 +14,12 @@ from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.schema import Relation, Schema
 
 jax.config.update("jax_num_cpu_devices", 4)
-jax.devices()  # made now: a run that asks for more, as the first test of a process, would make as many
+
+
+@pytest.fixture(autouse=True, scope="session")
+def devices():
+    """Four, whichever test comes first: a run that asks for more than there are would otherwise make them."""
+    assert len(jax.devices()) == 4
 
 
 @pytest.fixture(autouse=True)
