@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-__all__ = ["HGNN", "partition"]
+__all__ = ["HGNN", "fetch_features", "partition"]
 
 
 def __getattr__(name: str):
@@ -11,6 +11,10 @@ def __getattr__(name: str):
         from hetjax.models.hgnn import HGNN
 
         return HGNN
+    if name == "fetch_features":
+        from hetjax.cache.features import fetch_features
+
+        return fetch_features
     if name == "partition":
         return import_module("hetjax.partition")  # a package that can be called
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,12 +3,18 @@
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import optax
 
 from hetjax import models
+from hetjax.cache.allocate import Kind, places
+from hetjax.cache.features import Features
+from hetjax.cache.hotness import hotness
+from hetjax.cache.penalty import kept
 from hetjax.cache.tables import RowAdam, Shape
 from hetjax.config import Config, Model, Train
 from hetjax.errors import InputError
@@ -186,14 +192,69 @@ def make_site(graph: HetGraph, config: Config, plan: Plan | EdgeCut, peers: Alon
     return Site(plan, mesh, graphs, peers or Alone())
 
 
-def make_engine(trainer: Trainer, graph: HetGraph, config: Config, site: Site | None = None) -> Engine:
-    """What trains: one device, or the mesh of a site."""
+def make_engine(
+    trainer: Trainer, graph: HetGraph, config: Config, site: Site | None = None, features: Features | None = None
+) -> Engine:
+    """What trains: one device, whose features are on it if not as given, or the mesh of a site."""
     whole = config.sampling.mode == "full"
     if site is None:
-        return OneDevice(trainer, graph, config.train.seed)
+        features = features or Features(graph, trainer.widths, trainer.learnable)
+        return OneDevice(trainer, features, config.train.seed, config.cache.prefetch)
     if isinstance(site.plan, EdgeCut):
         return Vanilla(trainer, site.graphs[0], site.plan, site.mesh, whole)
     return Raf(trainer, site, whole)
+
+
+def make_features(graph: HetGraph, config: Config, trainer: Trainer, folder: Path) -> Features:
+    """Where the features of every input type live, for one device.
+
+    Args:
+      folder: for tables on disk.
+
+    Raises:
+      InputError: a bound that the device exceeds, or a place for a type that has no features.
+    """
+    cache, learnable, nodes = config.cache, trainer.learnable, graph.schema.nodes
+    device = jax.local_devices()[0]
+    most = device_bytes(device)
+    if cache.bytes_per_device > most:
+        raise InputError(
+            f"cache.bytes_per_device is {cache.bytes_per_device:,}, and the device has {most:,} bytes ({device.device_kind})"
+        )
+    sizes = {
+        t: nodes[t] * learnable[t].row_bytes if t in learnable else graph.features[t].nbytes for t in trainer.widths
+    }
+    given = dict(one.rsplit("=", 1) for one in cache.places)
+    chosen = places(sizes, learnable, given, cache.bytes_per_device, cache.host_bytes)
+    return Features(graph, trainer.widths, learnable, chosen, folder, device)
+
+
+def fill_cache(
+    features: Features, batches: Batches | WholeGraph, config: Config, file: Path, hidden: bool = False
+) -> None:
+    """Keep the hottest rows of features that live on the host on the device, if there is a budget for that.
+
+    Args:
+      file: where measured penalties are kept.
+      hidden: show no progress bar.
+    """
+    cache, sampling, hosted = config.cache, config.sampling, features.hosted
+    if not hosted or cache.bytes_per_device < 1 or cache.policy == "none":
+        return
+    counts = hotness(batches, {t: one.nodes for t, one in hosted.items()}, cache.presample_epochs, hidden)
+    about = {"batch_size": sampling.batch_size, "fanout": list(sampling.fanout), "mode": sampling.mode}
+    penalties = kept(file, about, hosted, features.learnable)
+    features.fill(
+        {t: Kind(counts[t], one.row_bytes, penalties[t]) for t, one in hosted.items()},
+        cache.bytes_per_device,
+        cache.policy,
+    )
+
+
+def device_bytes(device: jax.Device) -> int:
+    """The memory of a device; of a CPU the host's."""
+    stats = device.memory_stats() or {}
+    return stats.get("bytes_limit") or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def make_batches(
@@ -202,11 +263,13 @@ def make_batches(
     trainer: Trainer,
     capacities: Mapping[str, int],
     site: Site | None = None,
+    features: Features | None = None,
 ) -> Batches | WholeGraph:
     """The batches of every epoch, in the way that the configuration asks for; for one device, or the mesh of a site."""
     sampling, seed, limit = config.sampling, config.train.seed, config.train.steps_per_epoch
     about = sampling.fanout, sampling.batch_size, seed, limit, capacities
     learnable, own = frozenset(trainer.learnable), trainer.model.own
+    send, away = (features.send, frozenset(features.away)) if features else (jax.device_put, frozenset())
     flows = frozenset(graph.schema.nodes) if config.model.input_projection else learnable
     if site is not None and isinstance(site.plan, EdgeCut):
         place = site.graphs[0], site.plan, site.mesh, learnable
@@ -214,12 +277,12 @@ def make_batches(
             return VanillaWholeGraph(*place, config.model.layers, own)
         return VanillaBatches(*place, flows, *about, own)
     if sampling.mode == "full":
-        return WholeGraph(graph, config.model.layers, own) if site is None else MeshWholeGraph(site)
-    in_place = frozenset(name for name, matrix in graph.features.items() if matrix.dtype == np.float32)
+        return WholeGraph(graph, config.model.layers, own, send) if site is None else MeshWholeGraph(site)
+    in_place = frozenset(name for name, matrix in graph.features.items() if matrix.dtype == np.float32) - away
     if config.model.input_projection or config.model.input_dropout:
         in_place = frozenset()  # what is changed before it is read is gathered first
     if site is None:
-        return MiniBatches(Sampler(graph, in_place, flows, own), *about)
+        return MiniBatches(Sampler(graph, in_place, flows, own), *about, send)
     return MeshBatches(site, in_place, learnable, *about)
 
 

@@ -1,7 +1,8 @@
 """Checkpoints: written whole or not at all, checked when read, by Orbax.
 
-A checkpoint is a folder named by its step: the state as Orbax writes it, `progress.json`, and `digests.json` with the
-size and digest of every file. It is made under another name and renamed when complete, so a killed run leaves no half.
+A checkpoint is a folder named by its step: the state as Orbax writes it, learnable tables as a `.npy` file an array
+(they may be larger than memory), `progress.json`, and `digests.json` with the size and digest of every file. It is made
+under another name and renamed when complete, so a killed run leaves no half.
 """
 
 import hashlib
@@ -11,12 +12,17 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import jax
 import numpy as np
 from orbax.checkpoint import v1 as ocp
 
+from hetjax.cache.host import release
 from hetjax.errors import InputError
+from hetjax.graph.store import map_array
+
+ROWS_BYTES = 2**26  # written at a time
 
 
 class Damaged(InputError):
@@ -65,11 +71,17 @@ class Checkpoint(NamedTuple):
             raise Damaged(f"checkpoint {self.folder} is damaged: {error}") from None
 
     def state(self, like: Any) -> Any:
-        """The state as host arrays, with the structure, shapes and dtypes of `like`."""
-        named = {name: np.empty(leaf.shape, leaf.dtype) for name, leaf in _named(like).items()}
+        """The state as host arrays, with the structure, shapes and dtypes of `like`; tables are mapped.
+
+        Raises:
+          InputError: a table of another shape.
+        """
+        named = {name: np.empty(leaf.shape, leaf.dtype) for name, leaf in _named(like).items() if not _table(name)}
         with _alone():
             saved = ocp.load(self.folder / "state", {name: leaf for name, leaf in named.items() if leaf.size})
-        return jax.tree.unflatten(jax.tree.structure(like), (named | saved).values())
+        files = {name: self.folder / _file(name) for name in _named(like) if _table(name)}
+        named |= {name: map_array(files[name], *leaf, name) for name, leaf in _shapes(like).items() if _table(name)}
+        return jax.tree.unflatten(jax.tree.structure(like), [(named | saved)[name] for name in _named(like)])
 
 
 class Checkpoints:
@@ -120,8 +132,12 @@ class Checkpoints:
         """Write a checkpoint; `progress["best"]["step"]`, if there is one, names the best so far."""
         partial = self._partial(step)
         partial.mkdir(parents=True)
-        named = {name: np.asarray(leaf) for name, leaf in _named(state).items() if leaf.size}  # Orbax saves no others
-        ocp.save(partial / "state", named)
+        named = {name: np.asarray(leaf) for name, leaf in _named(state).items() if leaf.size and not _table(name)}
+        ocp.save(partial / "state", named)  # empty arrays it does not save
+        (partial / "tables").mkdir()
+        for name, leaf in _named(state).items():
+            if _table(name):
+                write_array(partial / _file(name), leaf)
         (partial / "progress.json").write_text(json.dumps(progress))
         files = sorted(file for file in partial.rglob("*") if file.is_file())
         digests = {str(file.relative_to(partial)): (file.stat().st_size, _digest(file)) for file in files}
@@ -170,6 +186,32 @@ def _named(tree: Any) -> dict[str, Any]:
         jax.tree_util.keystr(path, simple=True, separator="/"): leaf
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
     }
+
+
+def _table(name: str) -> bool:
+    """Whether a leaf is one of a learnable table."""
+    return name.startswith("tables/")
+
+
+def _file(name: str) -> str:
+    """The file of a table's leaf; node types may have any name."""
+    return f"tables/{quote(name.removeprefix('tables/'), safe='')}.npy"
+
+
+def _shapes(tree: Any) -> dict[str, tuple]:
+    return {name: (leaf.dtype, leaf.shape) for name, leaf in _named(tree).items()}
+
+
+def write_array(file: Path, array: jax.Array | np.ndarray) -> None:
+    """Write a `.npy` file a few rows at a time, so that an array mapped from disk is never in memory whole."""
+    array = array if isinstance(array, np.ndarray) else np.asarray(array)
+    step = max(1, ROWS_BYTES // max(1, array[:1].nbytes))
+    with open(file, "wb") as stream:
+        about = {"descr": np.dtype(array.dtype).str, "fortran_order": False, "shape": array.shape}
+        np.lib.format.write_array_header_1_0(stream, about)
+        for start in range(0, len(array), step):
+            array[start : start + step].tofile(stream)
+            release(array)
 
 
 def _digest(file: Path) -> str:

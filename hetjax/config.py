@@ -16,6 +16,7 @@ from hetjax.errors import InputError
 
 DATA_FOLDER = "HETJAX_DATA"
 MOST_WIDTH = 2**16
+PLACES = "device", "host", "disk"
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
 
 
@@ -214,6 +215,33 @@ class Mesh:
 
 
 @dataclass(frozen=True)
+class Cache:
+    """Cache: where features live, and which rows of those that live on the host the device keeps."""
+
+    bytes_per_device: int = -1
+    """bytes of the device that features may take, the hottest rows first; -1: no bound, and all features live on the device"""
+    host_bytes: int = -1
+    """bytes of host memory that learnable features may take, moments included; what is larger lives on disk; -1: no bound"""
+    places: tuple[str, ...] = ()
+    """where the features of single node types live, whatever the bounds say: TYPE=device, TYPE=host or TYPE=disk"""
+    policy: Literal["none", "hotness", "miss_penalty", "optimal"] = "miss_penalty"
+    """how types share the device: nothing is kept there; by how often they are read; by that times what a miss costs; or row by row"""
+    presample_epochs: int = 1
+    """minibatch: epochs that are sampled before training, to count how often each row is read"""
+    prefetch: bool = True
+    """read the rows of the next batch while this one is trained on"""
+
+    def __post_init__(self):
+        for name in ("bytes_per_device", "host_bytes"):
+            _require(getattr(self, name) >= -1, f"cache.{name}", getattr(self, name), "at least -1")
+        _require(self.presample_epochs >= 1, "cache.presample_epochs", self.presample_epochs, "at least 1")
+        for place in self.places:
+            _require(
+                place.partition("=")[2] in PLACES, "cache.places", list(self.places), f"made of TYPE={'|'.join(PLACES)}"
+            )
+
+
+@dataclass(frozen=True)
 class Processes:
     """Processes: who trains together; no part of a run's configuration, as a run may continue in others."""
 
@@ -254,6 +282,7 @@ class Config:
     sampling: Sampling = field(default_factory=Sampling)
     train: Train = field(default_factory=Train)
     mesh: Mesh = field(default_factory=Mesh)
+    cache: Cache = field(default_factory=Cache)
 
     def __post_init__(self):
         for name in ("dropout", "input_dropout", "attention_dropout"):

@@ -7,10 +7,11 @@ import hashlib
 import itertools
 import json
 import math
+import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -21,9 +22,33 @@ import numpy as np
 from tqdm import tqdm
 
 from hetjax import metrics, models
-from hetjax.assembly import make_batches, make_engine, make_evaluator, make_plan, make_site, make_trainer, relations_of
+from hetjax.assembly import (
+    fill_cache,
+    make_batches,
+    make_engine,
+    make_evaluator,
+    make_features,
+    make_plan,
+    make_site,
+    make_trainer,
+    relations_of,
+)
 from hetjax.checkpoint import Checkpoint, Checkpoints, parameters
-from hetjax.config import Config, Data, Mesh, Model, Processes, Sampling, Train, as_dict, flat, parse, run_command
+from hetjax.config import (
+    Cache,
+    Config,
+    Data,
+    Mesh,
+    Model,
+    Processes,
+    Sampling,
+    Train,
+    as_dict,
+    data_path,
+    flat,
+    parse,
+    run_command,
+)
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import hollow, sizes
@@ -32,6 +57,7 @@ from hetjax.partition import EdgeCut, Plan, save
 from hetjax.partition.report import readable
 from hetjax.processes.launch import joined
 from hetjax.processes.peers import Alone
+from hetjax.sampling.loader import Drawn
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.single import TrainState
 from hetjax.sharding.traffic import Sent
@@ -69,7 +95,15 @@ class Progress:
 
 def main(arguments: Sequence[str]) -> None:
     """Train as the command line says, and print where the results are."""
-    sections = {"data": Data, "model": Model, "sampling": Sampling, "train": Train, "mesh": Mesh, "": Processes}
+    sections = {
+        "data": Data,
+        "model": Model,
+        "sampling": Sampling,
+        "train": Train,
+        "mesh": Mesh,
+        "cache": Cache,
+        "": Processes,
+    }
     paths = {"workdir": "the folder that the run is written to; a run that was killed continues there"}
     made, paths = parse(sections, arguments, "python -m hetjax.train", "Train a model on a heterogeneous graph.", paths)
     processes = made.pop("")
@@ -116,20 +150,23 @@ class Run:
         self.site = (
             make_site(self.graph, config, make_plan(self.graph, config, peers, kept), peers) if on_mesh else None
         )
-        self.engine = make_engine(self.trainer, self.graph, config, self.site)
+        self.features = None if self.site else make_features(self.graph, config, self.trainer, workdir.file("tables"))
+        self.engine = make_engine(self.trainer, self.graph, config, self.site, self.features)
         self.checkpoints = Checkpoints(workdir.file("checkpoints"))
         checkpoint, progress = self.newest()
         self.progress = Progress(**progress) if checkpoint else Progress(graph=digest(self.graph))
         if self.progress.graph != digest(self.graph):
             raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
         about = self.graph, config, self.trainer, self.progress.capacities
-        self.batches = make_batches(*about, self.site)
+        self.batches = make_batches(*about, self.site, self.features)
         self.evaluator = make_evaluator(self.engine, self.graph, config, self.site)
         if self.site:
             self.graph = hollow(sizes(self.graph), self.graph.labels, self.graph.splits)  # the site has what it needs
         if peers.first:
             self.begin()
-        self.state = self.engine.place(self.initial_state(checkpoint))
+        self.state = self.initial_state(checkpoint)
+        if self.features:
+            fill_cache(self.features, self.batches, config, self.penalties())
         self.resumed_seconds, self.reported, self.compiling = self.progress.seconds, self.progress.epoch, 0
         self.clock = metrics.Clock()
 
@@ -151,19 +188,25 @@ class Run:
         if self.site:
             keep_plan(self.site.plan, self.workdir.file(plan_name(self.config)), self.site.graphs.get(0))
 
-    def initial_state(self, checkpoint: Checkpoint | None) -> TrainState:
-        """The run's own newest checkpoint that is whole, or else a state from scratch."""
+    def initial_state(self, checkpoint: Checkpoint | None) -> Any:
+        """The run's own newest checkpoint that is whole, or else a state from scratch; as the engine has it."""
         if not checkpoint:
-            return jax.jit(self.trainer.init)(self.seed)
+            return self.engine.new(self.config.train.seed)
         if self.peers.first:
             print(f"continuing from {checkpoint.folder}", file=sys.stderr)
         elif not checkpoint.folder.exists():
             raise InputError(f"{checkpoint.folder}: not there; all processes must see the same --workdir")
-        return checkpoint.state(self.abstract())
+        return self.engine.place(checkpoint.state(self.abstract()))
 
     def abstract(self) -> TrainState:
         """The shapes of a state."""
         return jax.eval_shape(self.trainer.init, self.seed)
+
+    def penalties(self) -> Path:
+        """Where the measured costs of missed rows are kept: beside the store, if the graph is of one that can be written."""
+        data = self.config.data
+        stored = data.format == "store" and os.access(data_path(data.path), os.W_OK)
+        return (data_path(data.path) if stored else self.workdir.path) / "penalties.json"
 
     def say(self, words: str, bar: tqdm) -> None:
         if self.peers.first:
@@ -190,9 +233,9 @@ class Run:
     def train_epoch(self, epoch: int, bar: tqdm) -> None:
         progress, every = self.progress, self.config.train.checkpoint_steps
         self.clock.start()
-        for drawn in self.batches.epoch(epoch, progress.step):
+        for drawn, following in ahead(self.batches.epoch(epoch, progress.step)):
             self.clock.lap("waiting for a batch")
-            self.state, loss = self.engine.step(self.state, drawn.batch)
+            self.state, loss = self.engine.step(self.state, drawn.batch, following and following.batch)
             loss = float(loss)
             self.clock.lap("step")
             self.clock.note("sampling, in a thread ahead", drawn.seconds)
@@ -279,7 +322,7 @@ class Run:
 
     def finish(self) -> dict:
         """Read the test nodes, once, with the checkpoint that validation chose."""
-        best = self.progress.best
+        best, cache = self.progress.best, self.features.report() if self.features else []
         if best:
             chosen = self.checkpoints.at(best["step"])
             if self.peers.first:
@@ -287,7 +330,9 @@ class Run:
             self.state = self.engine.place(chosen.state(self.abstract()))
         test = self.evaluate(self.state, "test")
         sent = together(self.peers.share("sent", [list(one) for one in self.traffic()]))
-        return self.summarise(test, sent) if self.peers.first else {}
+        if self.features:
+            self.features.close()
+        return self.summarise(test, sent, cache) if self.peers.first else {}
 
     def traffic(self) -> list[Sent]:
         """What this process sent in a step; nothing, and a word, if that cannot be read."""
@@ -297,7 +342,7 @@ class Run:
             print(f"hetjax: the bytes sent in a step are not known: {error}", file=sys.stderr)
             return []
 
-    def summarise(self, test: dict[str, float], sent: list[dict]) -> dict:
+    def summarise(self, test: dict[str, float], sent: list[dict], cache: list[dict]) -> dict:
         """Write the summary and the curves."""
         best, state = self.progress.best, self.abstract()
         self.records.write({f"test_{name}": value for name, value in test.items()})
@@ -319,6 +364,7 @@ class Run:
             "mesh": {key: value for key, value in asdict(self.config.mesh).items() if key != "plan"},
             "processes": self.peers.count,
             "sent_per_step": sent,
+            "cache": cache,
             "device": jax.devices()[0].device_kind,
             "versions": metrics.versions(),
         }
@@ -327,6 +373,11 @@ class Run:
         draw_curves(self.records.all(), self.workdir.file("curves.png"), f"{self.config.model.name} on {name}")
         self.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
         return summary
+
+
+def ahead(drawn: Iterable[Drawn]) -> Iterator[tuple[Drawn, Drawn | None]]:
+    """Each with the one that follows it."""
+    return itertools.pairwise(itertools.chain(drawn, [None]))
 
 
 def together(shares: Sequence[Sequence]) -> list[dict]:
@@ -388,6 +439,8 @@ def report(summary: dict, workdir: Workdir) -> None:
         print(f"sent in a step, by all devices together: {readable(kinds.total())} ({words})")
     several = summary["test_micro_f1"] != summary["test_accuracy"]  # as they are where nodes have several labels
     micro = f"micro-F1 {_percent(summary['test_micro_f1'])}, " if several else ""
+    for line in map(_cache_line, summary.get("cache") or ()):
+        print(line)
     scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
     print(f"{scores} (epoch {summary['epoch']}, {chosen})")
     print(f"written to {workdir.path}: summary.json, metrics.jsonl, curves.png, config.yaml, checkpoints/")
@@ -403,6 +456,17 @@ def _line(record: dict) -> str:
     return f"epoch {record['epoch']}: train loss {record['train_loss']:.4f}" + (
         f", validation accuracy {found:.4f}" if found is not None else ""
     )
+
+
+def _cache_line(one: dict) -> str:
+    """What reading the features of one node type from the host cost."""
+    hits = f", of which {_percent(one['hit_rate'])} of the reads are hits" if one["kept"] else ""
+    more = one["next_tenth_bytes"]
+    hint = f"; {readable(more)} more would hit another tenth" if more else ""
+    moved = (
+        f"{readable(one['sent_bytes'])} sent, {readable(one['returned_bytes'])} returned in {one['host_seconds']:.1f} s"
+    )
+    return f"{one['node_type']} ({one['place']}): {one['kept']:,} of {one['rows']:,} rows on the device{hits}; {moved}{hint}"
 
 
 def _percent(share: float | None) -> str:

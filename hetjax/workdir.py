@@ -10,7 +10,7 @@ import yaml
 from hetjax.config import flat
 from hetjax.errors import InputError
 
-FREE = "mesh."  # keys that a run may be continued with others of
+FREE = "mesh.", "cache."  # keys that a run may be continued with others of
 
 
 class Workdir:
@@ -22,7 +22,7 @@ class Workdir:
       own: whether it is this process that writes there; another one only reads.
 
     Raises:
-      InputError: the folder holds a run of another configuration (but for its mesh), or files of no run.
+      InputError: the folder holds a run of another configuration (but for its mesh and cache), or files of no run.
     """
 
     def __init__(self, path: Path, config: dict, own: bool = True):

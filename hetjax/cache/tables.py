@@ -1,11 +1,14 @@
 """Learnable features of featureless node types: one row per node, updated row by row with Adam."""
 
+import functools
 import zlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+
+PART = 65_536  # rows
 
 
 class Table(NamedTuple):
@@ -58,17 +61,61 @@ class Shape(NamedTuple):
     width: int
     scale: float
 
+    @property
+    def row_bytes(self) -> int:
+        """Of a row with both moments and its count."""
+        return 12 * self.width + 4
+
 
 def create(key: jax.Array, shape: Shape) -> Table:
     """A table of normal entries, its moments and counts zero."""
-    nodes, width, scale = shape
-    rows = jax.random.normal(key, (nodes, width), jnp.float32) * scale
-    return Table(rows, jnp.zeros_like(rows), jnp.zeros_like(rows), jnp.zeros(nodes, jnp.int32))
+    parts = [fresh(key, shape, number) for number in range(parts_of(shape))]
+    return Table(*(jnp.concatenate(leaves) for leaves in zip(*parts))) if len(parts) > 1 else parts[0]
+
+
+def parts_of(shape: Shape) -> int:
+    """How many parts a table is created in, so that one larger than memory can be written as it is made."""
+    return max(1, -(-shape.nodes // PART))
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def fresh(key: jax.Array, shape: Shape, number: int) -> Table:
+    """Part `number` of a new table: `PART` rows, or what is left of them; the first is drawn from the table's own key."""
+    key = jax.random.fold_in(key, number) if number else key
+    size = min(PART, shape.nodes - number * PART), shape.width
+    rows = jax.random.normal(key, size, jnp.float32) * shape.scale
+    return Table(rows, jnp.zeros_like(rows), jnp.zeros_like(rows), jnp.zeros(size[0], jnp.int32))
 
 
 def read(matrix: jax.Array, ids: jax.Array | None) -> jax.Array:
     """Rows of a feature matrix: all of them for `ids=None`, and zeros for an id out of range."""
     return matrix if ids is None else matrix.at[ids].get(mode="fill", fill_value=0)
+
+
+def take(table: Table, ids: jax.Array | None) -> Table:
+    """The rows `ids` of a table, as `read` takes them."""
+    return Table(*(read(leaf, ids) for leaf in table))
+
+
+def put(table: Table, ids: jax.Array | None, rows: Table) -> Table:
+    """The inverse of `take`, for distinct ids: the table with these rows in place of its own; ids out of range are ignored."""
+    if ids is None:
+        return rows
+    return Table(*(old.at[ids].set(new, mode="drop", unique_indices=True) for old, new in zip(table, rows)))
+
+
+def advance(table: Table, gradient: jax.Array, adam: RowAdam) -> Table:
+    """One step of `adam`, whose learning rate is a number, on every row; `gradient` is float32 `[rows, width]`."""
+    count = table.count + 1
+    first = adam.decay_first * table.first + (1 - adam.decay_first) * gradient
+    second = adam.decay_second * table.second + (1 - adam.decay_second) * jnp.square(gradient)
+    times = count.astype(jnp.float32)[:, None]
+    mean = first / (1 - adam.decay_first**times)
+    scale = jnp.sqrt(second / (1 - adam.decay_second**times)) + adam.epsilon
+    change = mean / scale
+    if adam.weight_decay:
+        change += adam.weight_decay * table.rows
+    return Table(table.rows - adam.learning_rate * change, first, second, count)
 
 
 def update(table: Table, ids: jax.Array | None, gradient: jax.Array, adam: RowAdam) -> Table:
@@ -79,23 +126,14 @@ def update(table: Table, ids: jax.Array | None, gradient: jax.Array, adam: RowAd
       gradient: float32 `[n, width]`.
       adam: whose learning rate is a number.
     """
-    first, second = read(table.first, ids), read(table.second, ids)
-    count = (table.count if ids is None else table.count.at[ids].get(mode="fill", fill_value=0)) + 1
-    first = adam.decay_first * first + (1 - adam.decay_first) * gradient
-    second = adam.decay_second * second + (1 - adam.decay_second) * jnp.square(gradient)
-    times = count.astype(jnp.float32)[:, None]
-    mean = first / (1 - adam.decay_first**times)
-    scale = jnp.sqrt(second / (1 - adam.decay_second**times)) + adam.epsilon
-    rows, change = read(table.rows, ids), mean / scale
-    if adam.weight_decay:
-        change += adam.weight_decay * rows
-    rows -= adam.learning_rate * change
-    updated = Table(rows, first, second, count)
-    if ids is None:
-        return updated
-    return Table(*(old.at[ids].set(new, mode="drop", unique_indices=True) for old, new in zip(table, updated)))
+    return put(table, ids, advance(take(table, ids), gradient, adam))
 
 
 def create_all(key: jax.Array, shapes: Mapping[str, Shape]) -> dict[str, Table]:
-    """One table per node type, each from a key of its own name, so that a type's rows do not depend on the other types."""
-    return {name: create(jax.random.fold_in(key, zlib.crc32(name.encode())), shape) for name, shape in shapes.items()}
+    """One table per node type."""
+    return {name: create(key_of(key, name), shape) for name, shape in shapes.items()}
+
+
+def key_of(key: jax.Array, node_type: str) -> jax.Array:
+    """A key of the type's own name, so that its rows do not depend on the other types."""
+    return jax.random.fold_in(key, zlib.crc32(node_type.encode()))

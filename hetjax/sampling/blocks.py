@@ -74,6 +74,7 @@ class Batch(NamedTuple):
       seeds: int32 `[B]` rows of the last layer's embeddings that the loss is taken at.
       labels: int32 `[B]` class ids, or int8 `[B, classes]` of 0 and 1 where a node has several labels.
       weights: float32 `[B]`, 1 for a seed and 0 for padding.
+      rows: the feature rows that the first layer reads, of node types whose static features do not live on the device.
     """
 
     blocks: tuple[Block, ...]
@@ -81,6 +82,7 @@ class Batch(NamedTuple):
     seeds: np.ndarray
     labels: np.ndarray
     weights: np.ndarray
+    rows: Mapping[str, np.ndarray] = {}
 
 
 def round_up(size: int) -> int:

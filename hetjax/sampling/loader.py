@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -46,9 +46,9 @@ def steps_per_epoch(nodes: int, batch_size: int, limit: int) -> int:
 class WholeGraph:
     """Batches that are the whole graph: one step an epoch."""
 
-    def __init__(self, graph: HetGraph, layers: int, own: bool = True):
+    def __init__(self, graph: HetGraph, layers: int, own: bool = True, send: Callable[[Batch], Batch] = jax.device_put):
         train = graph.splits["train"]
-        self.batch = jax.device_put(
+        self.batch = send(
             Batch(whole_graph(graph, layers, own), {}, train, graph.labels[train], np.ones(len(train), np.float32))
         )
 
@@ -122,6 +122,11 @@ class Batches:
             while waiting:
                 yield waiting.popleft().result()
 
+    def samples(self, epoch: int) -> Iterator[Any]:
+        """What the steps of an epoch depend on, and nothing is done with it."""
+        order = self._order(epoch)
+        return (self._sample(order, epoch, step)[1] for step in range(self.steps()))
+
     def _order(self, epoch: int) -> np.ndarray:
         return draw.shuffle(draw.key(self.seed, epoch, "order"), self.train)
 
@@ -163,6 +168,7 @@ class MiniBatches(Batches):
       sampler: draws from the graph.
       fanouts: neighbours per node and relation, the seeds' own hop first.
       batch_size, seed, limit, capacities: as in `Batches`.
+      send: puts a batch of host arrays on the device.
     """
 
     def __init__(
@@ -173,8 +179,9 @@ class MiniBatches(Batches):
         seed: int,
         limit: int = 0,
         capacities: Mapping[str, int] | None = None,
+        send: Callable[[Batch], Batch] = jax.device_put,
     ):
-        self.sampler, self.fanouts = sampler, tuple(fanouts)
+        self.sampler, self.fanouts, self.send = sampler, tuple(fanouts), send
         super().__init__(sampler.graph, batch_size, seed, limit, capacities, "train")
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> Sample:
@@ -188,4 +195,4 @@ class MiniBatches(Batches):
         blocks, inputs = pad_sample(self.plan, self.use, sample, {self.graph.schema.target: size}, self.graph)
         weights = pad(np.ones(len(seeds), np.float32), size, 0)
         labels = pad(self.graph.labels[seeds], size, 0)
-        return jax.device_put(Batch(blocks, inputs, np.arange(size, dtype=np.int32), labels, weights))
+        return self.send(Batch(blocks, inputs, np.arange(size, dtype=np.int32), labels, weights))

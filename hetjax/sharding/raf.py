@@ -97,6 +97,10 @@ class Raf:
         }
         self.add = Sums(mesh, tuple(range(mesh.shape[RELATION])))
 
+    def new(self, seed: int):
+        """The state before the first step, as this trains it."""
+        return self.place(jax.jit(self.trainer.init)(np.int32(seed)))
+
     def place(self, state: TrainState) -> dict[int, TrainState]:
         """A state on the mesh, from one on one device."""
         return self.layout.divide(state)
@@ -114,7 +118,9 @@ class Raf:
         programs += [*self.packed.values(), *self.settled.values(), *updates]
         return per_step(programs, max(1, updates[0].calls.total()))
 
-    def step(self, states: Mapping[int, TrainState], batch: MeshBatch) -> tuple[dict[int, TrainState], np.ndarray]:
+    def step(
+        self, states: Mapping[int, TrainState], batch: MeshBatch, following: MeshBatch | None = None
+    ) -> tuple[dict[int, TrainState], np.ndarray]:
         """One update; returns the new states, in place of those given, which are used up, and the loss before it."""
         loss, found = self.gradients(states, batch)
         loss = np.asarray(loss)

@@ -9,8 +9,9 @@ import numpy as np
 import optax
 
 from hetjax.cache import tables
+from hetjax.cache.features import Features
+from hetjax.cache.host import Fetched, Hosted
 from hetjax.cache.tables import RowAdam, Shape, Table
-from hetjax.graph.hetgraph import HetGraph
 from hetjax.models.hgnn import Stack
 from hetjax.sampling.blocks import Adjacency, Batch, Block
 from hetjax.sharding.traffic import Sent
@@ -55,11 +56,18 @@ class Trainer(NamedTuple):
     label_smoothing: float = 0.0
     clip: float = 0.0
 
+    def keys(self, seed: jax.Array) -> jax.Array:
+        """Of weights, tables and dropout."""
+        return jax.random.split(jax.random.key(seed), 3)
+
     def init(self, seed: jax.Array) -> TrainState:
         """Weights and tables at step 0; a pure function of the seed."""
-        weights, rows, _ = jax.random.split(jax.random.key(seed), 3)
-        params = self.model.init(weights, *_smallest_input(self.model, self.widths))
-        return TrainState(jnp.int32(0), params, self.optimizer.init(params), tables.create_all(rows, self.learnable))
+        return self.weights(seed)._replace(tables=tables.create_all(self.keys(seed)[1], self.learnable))
+
+    def weights(self, seed: jax.Array) -> TrainState:
+        """As `init`, without any table."""
+        params = self.model.init(self.keys(seed)[0], *_smallest_input(self.model, self.widths))
+        return TrainState(jnp.int32(0), params, self.optimizer.init(params), {})
 
     def loss(self, params, learned, static, batch: Batch, dropout: jax.Array | None = None) -> jax.Array:
         """Mean `cross_entropy` over the batch's seeds, and the penalty if there is one.
@@ -79,7 +87,7 @@ class Trainer(NamedTuple):
 
     def summed(self, params, learned, static, batch: Batch, dropout: jax.Array | None = None) -> jax.Array:
         """The sum of `cross_entropy` over the batch's seeds; arguments as of `loss`."""
-        gathered = {name: tables.read(matrix, batch.inputs.get(name)) for name, matrix in static.items()}
+        gathered = {name: tables.read(matrix, batch.inputs.get(name)) for name, matrix in static.items()} | batch.rows
         streams = None if dropout is None else {"dropout": dropout}
         logits = self.model.apply(params, batch.blocks, gathered | learned, train=dropout is not None, rngs=streams)
         picked = logits.at[batch.seeds].get(mode="fill", fill_value=0)
@@ -97,7 +105,7 @@ class Trainer(NamedTuple):
 
     def step(self, state: TrainState, static, batch: Batch, seed: jax.Array) -> tuple[TrainState, jax.Array]:
         """One update; returns the new state and the loss before it."""
-        dropout = jax.random.fold_in(jax.random.split(jax.random.key(seed), 3)[2], state.step)
+        dropout = jax.random.fold_in(self.keys(seed)[2], state.step)
         loss, gradients = self.gradients(state, static, batch, dropout)
         if self.clip:
             gradients, _ = optax.clip_by_global_norm(self.clip).update(gradients, optax.EmptyState())
@@ -119,35 +127,74 @@ class Trainer(NamedTuple):
 
 
 class OneDevice:
-    """Training on the first device.
+    """Training on one device, which is given the rows that a step reads, wherever they live.
+
+    A step takes rows, trains on them, and puts them back. The program that trains sees nothing else of a table, so its
+    results are the same to the last bit whatever the places, the cache and its budget.
 
     Args:
       trainer: what a step needs.
-      graph: whose features are read.
+      features: where those of every input type live.
       seed: of weights and dropout.
+      prefetch: read the rows of the next batch while this one is trained on.
     """
 
-    def __init__(self, trainer: Trainer, graph: HetGraph, seed: int):
-        self.trainer, self.seed = trainer, np.int32(seed)
-        read = [name for name in trainer.widths if name in graph.features]
-        self.static = {name: jax.device_put(graph.features[name]) for name in read}
+    def __init__(self, trainer: Trainer, features: Features, seed: int, prefetch: bool = True):
+        self.trainer, self.features, self.seed, self.prefetch = trainer, features, np.int32(seed), prefetch
+        self.static, self.ahead = features.static, {}
+        self.take = jax.jit(lambda held, ids: {t: tables.take(held[t], ids[t]) for t in held})
+        self.put = jax.jit(
+            lambda held, ids, rows: {t: tables.put(held[t], ids[t], rows[t]) for t in held}, donate_argnums=0
+        )
         self.compiled = jax.jit(trainer.step, donate_argnums=0)
 
+    def new(self, seed: int) -> TrainState:
+        """The state before the first step, as this trains it."""
+        state = jax.jit(self.trainer.weights)(np.int32(seed))
+        return state._replace(tables=self.features.new(jax.jit(self.trainer.keys)(np.int32(seed))[1]))
+
     def place(self, state: TrainState) -> TrainState:
-        """A state on the first device, as this trains it."""
-        return jax.device_put(state, jax.local_devices()[0])
+        """A state with all of its tables, as this trains it."""
+        placed = jax.device_put(state._replace(tables={}), self.features.device)
+        return placed._replace(tables=self.features.settle(state.tables))
 
     def whole(self, state: TrainState) -> TrainState:
-        """The inverse of `place`."""
-        return state
+        """The inverse of `place`; the next step changes what it gives."""
+        return state._replace(tables=self.features.whole(state.tables))
 
     def traffic(self) -> list[Sent]:
         """What a step sent."""
         return []
 
-    def step(self, state: TrainState, batch: Batch) -> tuple[TrainState, jax.Array]:
-        """One update; the state given is used up."""
-        return self.compiled(state, self.static, batch, self.seed)
+    def step(self, state: TrainState, batch: Batch, following: Batch | None = None) -> tuple[TrainState, jax.Array]:
+        """One update; the state given is used up.
+
+        Args:
+          following: the batch of the next step, if it is known.
+        """
+        away = {t: table for t, table in state.tables.items() if isinstance(table, Hosted)}
+        here = {t: table for t, table in state.tables.items() if t not in away}
+        ids = {t: batch.inputs[t] for t in here if t in batch.inputs}  # of the others every row is read
+        some = {t: here[t] for t in ids}
+        fetched = {t: self._fetched(t, table, batch) for t, table in away.items()}
+        rows = here | self.take(some, ids) | {t: Table(*away[t].end(one)) for t, one in fetched.items()}
+        for t, one in fetched.items():
+            away[t].change(one, True)
+        inputs = {t: found for t, found in batch.inputs.items() if t not in state.tables}
+        made, loss = self.compiled(state._replace(tables=rows), self.static, batch._replace(inputs=inputs), self.seed)
+        if following is not None and self.prefetch:
+            self.ahead = {t: table.begin(following.inputs[t]) for t, table in away.items() if t in following.inputs}
+        for t, one in fetched.items():
+            away[t].store(one, made.tables[t])
+            away[t].change(one, False)
+        kept = {t: made.tables[t] for t in here if t not in ids}
+        return made._replace(tables=kept | self.put(some, ids, {t: made.tables[t] for t in ids}) | away), loss
+
+    def _fetched(self, node_type: str, table: Hosted, batch: Batch) -> Fetched:
+        ids = batch.inputs.get(node_type)
+        ids = np.arange(table.nodes, dtype=np.int32) if ids is None else ids
+        ahead = self.ahead.pop(node_type, None)
+        return ahead if ahead is not None and ahead.ids is ids else table.begin(ids)
 
 
 def cross_entropy(logits: jax.Array, labels: jax.Array, smoothing: float = 0.0) -> jax.Array:

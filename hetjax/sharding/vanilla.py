@@ -78,6 +78,10 @@ class Vanilla:
 
         return spread(self.mesh, {part: own(part) for part in addressable(self.mesh)})
 
+    def new(self, seed: int):
+        """The state before the first step, as this trains it."""
+        return self.place(jax.jit(self.trainer.init)(np.int32(seed)))
+
     def place(self, state: TrainState) -> TrainState:
         """A state on the mesh, from one on one device."""
         state = jax.tree.map(np.asarray, state)
@@ -90,7 +94,9 @@ class Vanilla:
         whole = {t: jax.tree.map(lambda leaf: self.owned.whole(t, leaf), table) for t, table in state.tables.items()}
         return jax.device_put(state._replace(tables=whole), jax.local_devices()[0])
 
-    def step(self, state: TrainState, batch: VanillaBatch) -> tuple[TrainState, jax.Array]:
+    def step(
+        self, state: TrainState, batch: VanillaBatch, following: VanillaBatch | None = None
+    ) -> tuple[TrainState, jax.Array]:
         """One update; the state given is used up."""
         made = self.updated(state, self.static, batch)
         return jax.block_until_ready(made)  # collectives of two steps never wait for each other

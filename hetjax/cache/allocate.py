@@ -1,0 +1,116 @@
+"""How the rows of several node types share the device: Heta (PVLDB 18(9) 2025), section 6.
+
+A row is worth keeping if it is read often and dear to miss. A type's share of the budget is in proportion to how often its
+rows are read times what a missed byte of them costs; within a type the hottest rows are kept. The greedy choice by row,
+of which that is an approximation, is `optimal`.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from hetjax.errors import InputError
+
+Place = Literal["device", "host", "disk"]
+Policy = Literal["none", "hotness", "miss_penalty", "optimal"]
+
+
+class Kind(NamedTuple):
+    """What one node type's rows are worth.
+
+    Attributes:
+      counts: int64 `[nodes]`, how often each row was read.
+      row_bytes: of the device that a row takes; of a learnable one with its moments and count.
+      penalty: seconds that a byte of a missed row costs.
+    """
+
+    counts: np.ndarray
+    row_bytes: int
+    penalty: float
+
+
+def places(
+    sizes: Mapping[str, int],
+    learnable: Collection[str],
+    given: Mapping[str, Place],
+    device_bytes: int = -1,
+    host_bytes: int = -1,
+) -> dict[str, Place]:
+    """Where the features of every input type live.
+
+    Args:
+      sizes: bytes of every type's rows, of learnable ones with moments and counts.
+      learnable: the types that are learned.
+      given: places of some types, which count towards no bound.
+      device_bytes: if the others exceed it all of them live on the host, and the device keeps a cache; -1 is no bound.
+      host_bytes: of learnable types on the host, the largest of which beyond it live on disk; -1 is no bound.
+
+    Raises:
+      InputError: a place for a type that has no features.
+    """
+    for name in given:
+        if name not in sizes:
+            raise InputError(
+                f"cache.places: {name!r} is no type whose features the model reads; these are {sorted(sizes)}"
+            )
+    free = {name: size for name, size in sizes.items() if name not in given}
+    place: Place = "host" if 0 <= device_bytes < sum(free.values()) else "device"
+    chosen, room = {name: given.get(name, place) for name in sizes}, host_bytes
+    for name in sorted(free.keys() & set(learnable), key=lambda one: (sizes[one], one)):
+        room -= sizes[name]
+        if host_bytes >= 0 and room < 0 and place == "host":
+            chosen[name] = "disk"
+    return chosen
+
+
+def allocate(kinds: Mapping[str, Kind], budget: int, policy: Policy) -> dict[str, np.ndarray]:
+    """Ids of the rows of every type that are kept on the device, the hottest first.
+
+    Args:
+      budget: bytes, of which no more are used.
+      policy: `hotness` shares the budget by how often a type is read, `miss_penalty` by that times its penalty (equation
+        3); `optimal` takes rows one by one, by count times penalty; `none` keeps nothing.
+    """
+    if policy == "none":
+        return {name: np.zeros(0, np.int32) for name in kinds}
+    ranked = {name: np.argsort(-kind.counts, kind="stable") for name, kind in kinds.items()}
+    rows = _greedy(kinds, ranked, budget) if policy == "optimal" else _shares(kinds, budget, policy)
+    return {name: ranked[name][: rows[name]].astype(np.int32) for name in kinds}
+
+
+def next_tenth(kind: Kind, rows: int) -> int | None:
+    """Bytes that would keep, besides the `rows` hottest, what another tenth of all reads hits; None if there is no tenth."""
+    hits = np.concatenate([[0], np.cumsum(np.sort(kind.counts)[::-1])])
+    wanted = hits[rows] + 0.1 * hits[-1]
+    return int(np.searchsorted(hits, wanted) - rows) * kind.row_bytes if 0 < wanted <= hits[-1] else None
+
+
+def _shares(kinds: Mapping[str, Kind], budget: int, policy: Policy) -> dict[str, int]:
+    """Rows of each type; what a type cannot use goes to the others, until nothing is left or everything fits."""
+    weights = {n: k.counts.sum() * (k.penalty if policy == "miss_penalty" else 1.0) for n, k in kinds.items()}
+    whole = {name: len(kind.counts) * kind.row_bytes for name, kind in kinds.items()}
+    rows, room, open_ = dict.fromkeys(kinds, 0), budget, [name for name in kinds if whole[name]]
+    while open_:
+        total = sum(weights[name] for name in open_)
+        share = {name: room * (weights[name] / total if total else 1 / len(open_)) for name in open_}
+        full = [name for name in open_ if whole[name] <= share[name]]
+        for name in full or open_:
+            rows[name] = len(kinds[name].counts) if full else int(share[name] // kinds[name].row_bytes)
+        room -= sum(rows[name] * kinds[name].row_bytes for name in full or open_)
+        open_ = [name for name in open_ if name not in full] if full else []
+    for name in sorted(kinds, key=lambda one: -weights[one]):  # what rounding left
+        more = min(room // kinds[name].row_bytes, len(kinds[name].counts) - rows[name])
+        rows[name], room = rows[name] + int(more), room - int(more) * kinds[name].row_bytes
+    return rows
+
+
+def _greedy(kinds: Mapping[str, Kind], ranked: Mapping[str, np.ndarray], budget: int) -> dict[str, int]:
+    """Rows of each type, taken by what a byte of them saves, until one does not fit."""
+    names = list(kinds)
+    worth = np.concatenate([kinds[n].counts[ranked[n]] * kinds[n].penalty for n in names])
+    of = np.repeat(np.arange(len(names)), [len(kinds[name].counts) for name in names])
+    order = np.argsort(-worth, kind="stable")
+    sizes = np.array([kinds[name].row_bytes for name in names])[of[order]]
+    taken = of[order][np.cumsum(sizes) <= budget]
+    return {name: int(np.sum(taken == number)) for number, name in enumerate(names)}

@@ -1,0 +1,61 @@
+"""What it costs to miss a row: measured on the machine that trains (Heta, section 6, figure 8)."""
+
+import contextlib
+import json
+import platform
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from hetjax.cache.host import Hosted
+
+ROWS, ROUNDS = 20_000, 7
+
+
+def measure(hosted: Mapping[str, Hosted], learnable: Mapping[str, object]) -> dict[str, float]:
+    """Seconds per byte of a missed row, by node type.
+
+    Of static features: read on the host and sent. Of learnable ones also returned and written, with both moments and the
+    count. The median of some rounds, each of other rows; a byte counts once, whichever ways it goes.
+    """
+    return {name: _measure(one, name in learnable) for name, one in hosted.items()}
+
+
+def _measure(one: Hosted, changes: bool) -> float:
+    chance, found = np.random.default_rng(0), []
+    count = min(ROWS, one.nodes)
+    if not count:
+        return 0.0
+    for _ in range(ROUNDS):
+        ids = chance.choice(one.nodes, count, replace=False).astype(np.int32)
+        started = time.perf_counter()
+        fetched = one.begin(ids)
+        rows = jax.block_until_ready(one.end(fetched))
+        if changes:
+            one.store(fetched, rows)
+        found.append(time.perf_counter() - started)
+    return float(np.median(found[1:])) / (count * one.row_bytes)
+
+
+def kept(file: Path, about: Mapping, hosted: Mapping[str, Hosted], learnable: Mapping[str, object]) -> dict[str, float]:
+    """As `measure`; or what a file holds, if that was measured on this machine for the same purpose.
+
+    Args:
+      file: is written if it can be.
+      about: what the penalties are for.
+    """
+    wanted = {name: [one.row_bytes, one.nodes, name in learnable] for name, one in hosted.items()}
+    device = next(iter(hosted.values())).device.device_kind if hosted else ""
+    machine = {"machine": platform.node(), "processor": platform.processor() or platform.machine(), "device": device}
+    key = json.loads(json.dumps({**about, **machine, "jax": jax.__version__, "types": wanted}))
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # there is none, or it is damaged
+        found = json.loads(file.read_text())
+        if found["about"] == key:
+            return {name: float(found["seconds_per_byte"][name]) for name in hosted}
+    made = measure(hosted, learnable)
+    with contextlib.suppress(OSError):  # a store that is only read
+        file.write_text(json.dumps({"about": key, "seconds_per_byte": made}, indent=1) + "\n")
+    return made
