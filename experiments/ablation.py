@@ -19,7 +19,8 @@ import matplotlib
 matplotlib.use("Agg")
 from hosts import hosts
 from matplotlib import pyplot
-from over_hosts import RAF, measure, steps_of, stored, write
+from over_hosts import RAF, measure, steps_of, stored
+from runs import write_rows
 from tqdm import tqdm
 
 import hetjax
@@ -90,7 +91,7 @@ def main() -> None:
                 about = {"schema": schema, "scale": scale, "batch": batch, "rate": options.rate, "division": name}
                 rows.append(about | found | {"expected_load_by_mean": balance, "owners": owners})
                 tqdm.write(str(rows[-1]))
-                write(rows, options.out / "ablation.csv")
+                write_rows(options.out / "ablation.csv", rows)
     draw(rows, options.out / "ablation.png")
 
 

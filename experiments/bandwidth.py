@@ -17,7 +17,8 @@ import matplotlib
 matplotlib.use("Agg")
 from hosts import hosts
 from matplotlib import pyplot
-from over_hosts import METIS, RAF, VANILLA, measure, steps_of, stored, write
+from over_hosts import METIS, RAF, VANILLA, measure, steps_of, stored
+from runs import write_rows
 from tqdm import tqdm
 
 WAYS = {"RAF": RAF, "vanilla, random": VANILLA, "vanilla, METIS": METIS}
@@ -63,7 +64,7 @@ def main() -> None:
                 row |= measure(made, graph, WAYS[way], min(options.steps, epoch), folder)
             row |= {"steps_of_epoch": epoch, "epoch_seconds": round(epoch * row["milliseconds_per_step"] / 1000, 2)}
             rows.append(row)
-            write(rows, options.out / "bandwidth.csv")
+            write_rows(options.out / "bandwidth.csv", rows)
             off = row["bytes_on_wire"] / row["bytes_counted"] - 1
             words = f"{row['epoch_seconds']} s an epoch, {row['bytes_counted']:,} bytes a step counted, {off:+.1%} on the wire"
             tqdm.write(f"{rate}, {way}: {words}")

@@ -5,7 +5,6 @@ else: the difference of the bytes on the links is theirs, and is held against `s
 time is the median step's, its wait for a batch included.
 """
 
-import csv
 import json
 import os
 import shutil
@@ -80,12 +79,3 @@ def measure(made: list[Host], graph: Path, options: Sequence[str], steps: int, f
         "bytes_counted": round(sum(one["bytes"] for one in summary["sent_per_step"])),
         "bytes_on_wire": round((thrice - once) / (steps * (LONG - SHORT))),
     }
-
-
-def write(rows: list[dict], file: Path) -> None:
-    """The table so far, as CSV."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with open(file, "w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)

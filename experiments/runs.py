@@ -32,14 +32,20 @@ def records(workdir: Path) -> list[dict]:
     return [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
 
 
-def replace_rows(file: Path, keys: tuple[str, ...], rows: list[dict]) -> None:
-    """Write rows of a table, in place of those that have the same values in the columns `keys`; the others stay."""
+def write_rows(file: Path, rows: list[dict]) -> None:
+    """Write a table, as CSV."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    new = {tuple(row[key] for key in keys) for row in rows}
-    with open(file, "a+", newline="") as stream:
-        stream.seek(0)
-        others = [row for row in csv.DictReader(stream) if tuple(row[key] for key in keys) not in new]
-        stream.truncate(0)
+    with open(file, "w", newline="") as stream:
         writer = csv.DictWriter(stream, list(rows[0]))
         writer.writeheader()
-        writer.writerows([*others, *rows])
+        writer.writerows(rows)
+
+
+def replace_rows(file: Path, keys: tuple[str, ...], rows: list[dict]) -> None:
+    """Write rows of a table, in place of those that have the same values in the columns `keys`; the others stay."""
+    new = {tuple(row[key] for key in keys) for row in rows}
+    others = []
+    if file.exists():
+        with open(file, newline="") as stream:
+            others = [row for row in csv.DictReader(stream) if tuple(row[key] for key in keys) not in new]
+    write_rows(file, [*others, *rows])

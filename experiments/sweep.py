@@ -15,7 +15,8 @@ import matplotlib
 matplotlib.use("Agg")
 from hosts import hosts
 from matplotlib import pyplot
-from over_hosts import METIS, RAF, measure, stored, write
+from over_hosts import METIS, RAF, measure, stored
+from runs import write_rows
 from tqdm import tqdm
 
 WAYS = {"RAF": RAF, "vanilla, METIS": METIS}
@@ -67,7 +68,7 @@ def main() -> None:
             about = {"scale": options.scale, "rate": options.rate, "sweep": sweep, "value": value, "way": way}
             rows.append(about | found)
             tqdm.write(str(rows[-1]))
-            write(rows, options.out / "sweep.csv")
+            write_rows(options.out / "sweep.csv", rows)
     draw(rows, options.out / "sweep.png")
 
 

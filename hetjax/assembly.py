@@ -302,8 +302,12 @@ def make_evaluator(
         whole = engine.whole(state)
         if site is not None and not site.peers.first:
             return None
-        learned = {name: np.asarray(table.rows) for name, table in whole.tables.items()}
+        learned = {name: _on_host(table.rows) for name, table in whole.tables.items()}
         features = {name: graph.features[name] for name in trainer.widths if name not in learned}
         return evaluator.logits(whole.params, features | learned, ids)
 
     return logits
+
+
+def _on_host(array: jax.Array | np.ndarray) -> np.ndarray:
+    return array if isinstance(array, np.ndarray) else np.asarray(array)  # asarray would hide that one is mapped

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from hetjax.cache.host import gather
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.models.hgnn import Stack
@@ -63,7 +64,7 @@ class Chunks:
             (block,), ids = self.sampler.hop((role,), ALL, (), True, False)
             sample = Sample((block,), ids, ({t: len(found) for t, found in ids.items()},))
             (block,), padded = pad_sample(plan, node_type, sample, {node_type: size}, self.graph)
-            rows = {source: _gather(x[source], all, len(ids[source])) for source, all in padded.items()}
+            rows = {source: gather(x[source], ids[source], len(all)) for source, all in padded.items()}
             yield Chunk(start, stop - start, size, block, rows)
 
     def _plan(self, node_type: str, nodes: np.ndarray, relations: Sequence[Relation], selves: bool):
@@ -140,10 +141,3 @@ def _ranges(degrees: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
         stop = max(start + 1, int(np.searchsorted(ends, done + most, side="right")))
         yield start, stop
         start = stop
-
-
-def _gather(matrix: np.ndarray, ids: np.ndarray, count: int) -> np.ndarray:
-    """The first `count` rows `matrix[ids]`; the padded ones behind them are zeros."""
-    rows = np.zeros((len(ids), matrix.shape[1]), matrix.dtype)
-    np.take(matrix, ids[:count], axis=0, out=rows[:count])
-    return rows

@@ -327,6 +327,7 @@ class Run:
             chosen = self.checkpoints.at(best["step"])
             if self.peers.first:
                 chosen.verify()
+            self.state = None  # its tables make room for those of the checkpoint
             self.state = self.engine.place(chosen.state(self.abstract()))
         test = self.evaluate(self.state, "test")
         sent = together(self.peers.share("sent", [list(one) for one in self.traffic()]))

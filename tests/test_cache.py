@@ -1,6 +1,6 @@
 """Where features live changes nothing: the same bits whatever the places, the cache, its budget and its policy."""
 
-import dataclasses
+import itertools
 
 import jax
 import numpy as np
@@ -12,8 +12,8 @@ from tests.conftest import random_graph
 
 MODELS = {
     "rgcn": Model(name="rgcn", hidden=8, feature_width=6),
-    "rgat": Model(name="rgat", hidden=8, feature_width=6, heads=2),
-    "hgt": Model(name="hgt", hidden=8, feature_width=6, heads=2),
+    "rgat": Model(name="rgat", hidden=8, feature_width=6, heads=2, layers=1),
+    "hgt": Model(name="hgt", hidden=8, feature_width=6, heads=2, layers=1),
 }
 EVERYTHING = 10**9
 TABLES = "author=host", "topic=host", "ghost=host"
@@ -21,7 +21,7 @@ COMPILED = {}
 
 
 def config_of(model: str, mode: str = "minibatch", **cache) -> Config:
-    sampling = Sampling(mode=mode, fanout=(4, 3), batch_size=8)
+    sampling = Sampling(mode=mode, fanout=(4, 3)[: MODELS[model].layers], batch_size=8)
     return Config(model=MODELS[model], sampling=sampling, train=Train(epochs=2), cache=Cache(**cache))
 
 
@@ -36,7 +36,7 @@ def trained(graph, config: Config, folder) -> tuple[list[float], list[np.ndarray
     fill_cache(features, batches, config, folder / "penalties.json", hidden=True)
     for epoch in range(config.train.epochs):
         drawn = [*batches.epoch(epoch), None]
-        for one, following in zip(drawn, drawn[1:]):
+        for one, following in itertools.pairwise(drawn):
             state, loss = engine.step(state, one.batch, following and following.batch)
             losses.append(float(loss))
     return losses, [np.array(leaf) for leaf in jax.tree.leaves(engine.whole(state))], features.report()
@@ -71,14 +71,14 @@ CASES = [
     *({"bytes_per_device": size, "policy": policy} for size in (76, 400) for policy in ("miss_penalty", "optimal")),
     {"bytes_per_device": 2000, "policy": "hotness", "prefetch": False},
     {"bytes_per_device": 2000, "policy": "none"},
-    {"bytes_per_device": 4000, "policy": "optimal"},
+    {"bytes_per_device": 3000, "policy": "optimal"},
     {"bytes_per_device": EVERYTHING},
 ]
 
 
 @pytest.mark.parametrize(
     ("model", "cache"),
-    [*(("rgcn", case) for case in CASES), *((model, CASES[number]) for model in ("rgat", "hgt") for number in (1, 5, 9))],
+    [*(("rgcn", case) for case in CASES), *((model, CASES[number]) for model in ("rgat", "hgt") for number in (5,))],
     ids=str,
 )
 def test_the_same_bits_wherever_features_live(tmp_path, plain, model, cache):

@@ -10,14 +10,13 @@ import numpy as np
 
 from hetjax.cache import tables
 from hetjax.cache.allocate import Kind, Place, Policy, allocate, next_tenth
-from hetjax.cache.host import Hosted, release
+from hetjax.cache.host import Hosted, HostedTable, release, views
 from hetjax.cache.tables import Shape, Table
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.store import open as open_store
 from hetjax.sampling.blocks import Batch
 
-LEAVES = {"rows": np.float32, "first": np.float32, "second": np.float32, "count": np.int32}
 COPY = 2**24  # bytes copied at a time
 
 
@@ -52,11 +51,11 @@ class Features:
             if name not in learnable and self.places[name] == "device":
                 self.static[name] = jax.device_put(graph.features[name], self.device)
             elif name not in learnable:
-                self.away[name] = Hosted((graph.features[name],), self.device)
-        self.changed: dict[str, Hosted] = {}
+                self.away[name] = Hosted(graph.features[name], self.device)
+        self.changed: dict[str, HostedTable] = {}
         self.kinds: Mapping[str, Kind] = {}
 
-    def new(self, key: jax.Array) -> dict[str, Table | Hosted]:
+    def new(self, key: jax.Array) -> dict[str, Table | HostedTable]:
         """Tables of before the first step, each where it lives."""
         made = {}
         for name, shape in self.learnable.items():
@@ -65,36 +64,36 @@ class Features:
             made[name] = self._settle(name, parts)
         return made
 
-    def settle(self, given: Mapping[str, Table]) -> dict[str, Table | Hosted]:
+    def settle(self, given: Mapping[str, Table]) -> dict[str, Table | HostedTable]:
         """Copies of tables, each where it lives."""
         return {name: self._settle(name, _parts(table)) for name, table in given.items()}
 
-    def _settle(self, name: str, parts) -> Table | Hosted:
+    def _settle(self, name: str, parts) -> Table | HostedTable:
+        self.changed.pop(name, None)
         if self.places[name] == "device":
             leaves = zip(*(jax.device_put(part, self.device) for part in parts))
             return Table(*(jax.numpy.concatenate(leaf) if len(leaf) > 1 else leaf[0] for leaf in leaves))
-        leaves, start = self._empty(name), 0
+        records, start = self._empty(name), 0
         for part in parts:
-            for leaf, rows in zip(leaves, part, strict=True):
-                leaf[start : start + len(rows)] = rows
-                release(leaf)
-            start += len(part.count)
-        self.changed[name] = Hosted(leaves, self.device)
+            size = len(part.count)
+            for leaf, rows in zip(views(records[start : start + size]), part, strict=True):
+                leaf[:] = rows
+            release(records)
+            start += size
+        self.changed[name] = HostedTable(records, self.device)
         return self.changed[name]
 
-    def _empty(self, name: str) -> tuple[np.ndarray, ...]:
-        nodes, width, _ = self.learnable[name]
-        shapes = {leaf: (nodes,) if leaf == "count" else (nodes, width) for leaf in LEAVES}
+    def _empty(self, name: str) -> np.ndarray:
+        shape = self.learnable[name].nodes, 3 * self.learnable[name].width + 1
         if self.places[name] == "host":
-            return tuple(np.empty(shape, LEAVES[leaf]) for leaf, shape in shapes.items())
+            return np.empty(shape, np.int32)
         if self.folder is None:
             raise InputError(f"the features of {name!r} are to be on disk, and there is no folder for them")
-        number = list(self.learnable).index(name)
-        return tuple(mapped(self.folder / f"{number}.{leaf}", shape, LEAVES[leaf]) for leaf, shape in shapes.items())
+        return mapped(self.folder / str(list(self.learnable).index(name)), shape, np.int32)
 
-    def whole(self, held: Mapping[str, Table | Hosted]) -> dict[str, Table]:
+    def whole(self, held: Mapping[str, Table | HostedTable]) -> dict[str, Table]:
         """The inverse of `settle`, without copying; host arrays go on changing when training does."""
-        return {name: one if isinstance(one, Table) else Table(*one.flush()) for name, one in held.items()}
+        return {name: one if isinstance(one, Table) else one.table() for name, one in held.items()}
 
     def send(self, batch: Batch) -> Batch:
         """A batch for the device, from one of host arrays: with the rows of static features that do not live there.
@@ -109,7 +108,7 @@ class Features:
 
     def _rows(self, one: Hosted, ids: np.ndarray | None) -> jax.Array:
         everyone = np.arange(one.nodes, dtype=np.int32)
-        return one.end(one.begin(everyone if ids is None else ids))[0]
+        return one.end(one.begin(everyone if ids is None else ids))
 
     def fill(self, kinds: Mapping[str, Kind], budget: int, policy: Policy) -> None:
         """Keep rows on the device, as `allocate` divides the budget."""
@@ -171,7 +170,7 @@ def fetch_features(store, node_type: str, ids) -> np.ndarray | jax.Array:
     found = held[node_type]
     if isinstance(found, Hosted):
         ids = np.arange(found.nodes, dtype=np.int32)[ids] if isinstance(ids, slice) else np.asarray(ids, np.int32)
-        return found.end(found.begin(ids))[0]
+        found, ids = found.end(found.begin(ids)), slice(None)
     return (found.rows if isinstance(found, Table) else found)[ids]
 
 
@@ -205,3 +204,5 @@ def _parts(table: Table):
     step = max(1, COPY // max(1, table.rows.shape[1] * 4))
     for start in range(0, max(1, len(table.count)), step):
         yield Table(*(np.asarray(leaf[start : start + step]) for leaf in table))
+        for leaf in table:
+            release(leaf)

@@ -1,19 +1,21 @@
-"""Features that live in host memory, or in files mapped into it, the hottest rows of which are kept on the device."""
+"""Features that live in host memory, or in a file mapped into it, the hottest rows of which are kept on the device."""
 
 import math
 import mmap
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from hetjax.cache import tables
+from hetjax.cache.tables import Table
 from hetjax.sampling.blocks import NO_NODE, pad, round_up
 
-RELEASE = 2**28  # bytes of a mapped file that are touched before its pages are given back
+AT_ONCE = 4096  # rows of a mapped file; reading one may bring 64 KiB around it into memory, until they are given back
 
 
 @dataclass
@@ -22,7 +24,7 @@ class Moved:
 
     Attributes:
       hits, misses: rows read on the device, and rows read on the host.
-      sent, returned: bytes to the device, and back.
+      sent, returned: bytes to the device, and back, padding included.
       seconds: spent on the host reading and writing rows, whether or not the device waited for it.
     """
 
@@ -42,7 +44,7 @@ class Fetched(NamedTuple):
       places: int32 `[misses]`, which of the rows are the host's, padded with `NO_NODE`.
       missed: the ids of these, without padding.
       at: int `[misses]`, where each of these stands in `rows`.
-      rows: a host array per leaf; zero where padded.
+      rows: `[misses, width]`, zero where padded.
       stale: which of `missed` a step under way is about to change.
     """
 
@@ -51,44 +53,38 @@ class Fetched(NamedTuple):
     places: np.ndarray
     missed: np.ndarray
     at: np.ndarray
-    rows: tuple[np.ndarray, ...]
+    rows: np.ndarray
     stale: np.ndarray
 
 
 @jax.jit
 def _assemble(cache, slots, places, sent):
-    """The rows of a fetch: those of the cache, then those that were sent in their places."""
-    return tuple(
-        tables.read(kept, slots).at[places].set(rows, mode="drop", unique_indices=True)
-        for kept, rows in zip(cache, sent, strict=True)
-    )
+    """The rows of a fetch: those of the cache, then those that were sent, in their places."""
+    return tables.read(cache, slots).at[places].set(sent, mode="drop", unique_indices=True)
 
 
-_pick = jax.jit(lambda leaves, places: tuple(tables.read(leaf, places) for leaf in leaves))
+_pick = jax.jit(tables.read)
 _keep = jax.jit(
-    lambda cache, slots, leaves: tuple(
-        kept.at[slots].set(leaf, mode="drop", unique_indices=True) for kept, leaf in zip(cache, leaves, strict=True)
-    ),
-    donate_argnums=0,
+    lambda cache, slots, rows: cache.at[slots].set(rows, mode="drop", unique_indices=True), donate_argnums=0
 )
 
 
 class Hosted:
-    """Arrays with a row per node in host memory, of which a batch's rows are sent to the device.
+    """A matrix with a row per node in host memory, of which a batch's rows are sent to the device.
 
     Reading and writing move rows and compute nothing, so training is the same to the last bit wherever rows are.
 
     Args:
-      leaves: host arrays `[nodes, ...]`, in memory or mapped; `store` changes them in place.
+      matrix: `[nodes, width]`, in memory or mapped; `store` changes it in place.
       device: where rows are sent.
     """
 
-    def __init__(self, leaves: tuple[np.ndarray, ...], device: jax.Device):
-        self.leaves, self.device, self.nodes = leaves, device, len(leaves[0])
-        self.row_bytes = sum(math.prod(leaf.shape[1:]) * leaf.itemsize for leaf in leaves)
+    def __init__(self, matrix: np.ndarray, device: jax.Device):
+        self.matrix, self.device, self.nodes = matrix, device, len(matrix)
+        self.row_bytes = math.prod(matrix.shape[1:]) * matrix.itemsize
         self.slots = np.full(self.nodes, NO_NODE, np.int32)
         self.changing = np.zeros(self.nodes, bool)  # rows that a step under way is about to change
-        self.most, self.touched = 0, 0
+        self.most = 0
         self.keep(np.zeros(0, np.int32))
 
     def keep(self, ids: np.ndarray) -> None:
@@ -98,7 +94,7 @@ class Hosted:
         self.cached = np.sort(ids).astype(np.int32)
         self.slots[:] = NO_NODE
         self.slots[self.cached] = np.arange(len(self.cached), dtype=np.int32)
-        self.cache = send(tuple(leaf[self.cached] for leaf in self.leaves), self.device)
+        self.cache = send(gather(self.matrix, self.cached), self.device)
         self.moved = Moved()
 
     def begin(self, ids: np.ndarray) -> Fetched:
@@ -115,7 +111,7 @@ class Hosted:
         missed = ids[places]
         self.most = max(self.most, round_up(len(missed)))
         size, at = (min(self.most, len(ids)), np.arange(len(places))) if len(self.cached) else (len(ids), places)
-        rows = tuple(np.zeros((size, *leaf.shape[1:]), leaf.dtype) for leaf in self.leaves)
+        rows = np.zeros((size, *self.matrix.shape[1:]), self.matrix.dtype)
         stale = self.changing[missed]
         fetched = Fetched(ids, slots, pad(places, size, NO_NODE), missed, at, rows, np.flatnonzero(stale))
         self._read(fetched, np.flatnonzero(~stale))
@@ -124,12 +120,12 @@ class Hosted:
         self.moved.seconds += time.perf_counter() - started
         return fetched
 
-    def end(self, fetched: Fetched) -> tuple[jax.Array, ...]:
-        """The rows on the device, `[n, ...]` per leaf; the step that was under way has been stored."""
+    def end(self, fetched: Fetched) -> jax.Array:
+        """The rows on the device, `[n, width]`; the step that was under way has been stored."""
         started = time.perf_counter()
         self._read(fetched, fetched.stale)
         sent = send(fetched.rows, self.device)
-        self.moved.sent += sum(leaf.nbytes for leaf in fetched.rows)
+        self.moved.sent += fetched.rows.nbytes
         self.moved.seconds += time.perf_counter() - started
         return _assemble(self.cache, fetched.slots, fetched.places, sent) if len(self.cached) else sent
 
@@ -137,53 +133,108 @@ class Hosted:
         """Say that a step is about to change these rows, or has."""
         self.changing[fetched.missed] = about
 
-    def store(self, fetched: Fetched, leaves: tuple[jax.Array, ...]) -> None:
-        """Write `[n, ...]` per leaf to where `fetched` came from; padded rows are dropped."""
+    def store(self, fetched: Fetched, rows: jax.Array) -> None:
+        """Write `[n, width]` to where `fetched` came from; padded rows are dropped."""
         if len(self.cached):
-            self.cache = _keep(self.cache, fetched.slots, leaves)
-            leaves = _pick(leaves, fetched.places)
-        found, started = [np.asarray(leaf) for leaf in leaves], time.perf_counter()
-        for leaf, rows in zip(self.leaves, found, strict=True):
-            leaf[fetched.missed] = rows[fetched.at]
-        self.moved.returned += sum(rows.nbytes for rows in found)
+            self.cache = _keep(self.cache, fetched.slots, rows)
+            rows = _pick(rows, fetched.places)
+        found, started = np.asarray(rows), time.perf_counter()
+        for some in portions(self.matrix, fetched.missed):
+            self.matrix[fetched.missed[some]] = found[fetched.at[some]]
+        self.moved.returned += found.nbytes
         self.moved.seconds += time.perf_counter() - started
-        self._touch(found)
 
-    def flush(self) -> tuple[np.ndarray, ...]:
-        """The host arrays, after rows that are on the device were written back."""
-        if len(self.cached):
-            for leaf, kept in zip(self.leaves, self.cache, strict=True):
-                leaf[self.cached] = np.asarray(kept)
-        return self.leaves
+    def flush(self) -> np.ndarray:
+        """The matrix, after rows that are on the device were written back."""
+        kept = np.asarray(self.cache)
+        for some in portions(self.matrix, self.cached):
+            self.matrix[self.cached[some]] = kept[some]
+        return self.matrix
 
     def _read(self, fetched: Fetched, which: np.ndarray) -> None:
-        ids, at = fetched.missed[which], fetched.at[which]
-        for leaf, rows in zip(self.leaves, fetched.rows, strict=True):
-            rows[at] = leaf[ids]
-        self._touch(fetched.rows)
-
-    def _touch(self, leaves: Iterable[np.ndarray]) -> None:
-        """Give the pages of mapped files back before long; the system keeps them as long as it has room."""
-        self.touched += sum(leaf.nbytes for leaf in leaves)
-        if self.touched > RELEASE:
-            self.touched = 0
-            for leaf in self.leaves:
-                release(leaf)
+        for some in portions(self.matrix, fetched.missed[which]):
+            fetched.rows[fetched.at[which[some]]] = self.matrix[fetched.missed[which[some]]]
 
 
-def send(leaves: tuple[np.ndarray, ...], device: jax.Device, pinned: bool | None = None) -> tuple[jax.Array, ...]:
-    """Copies on the device, which the host need not wait for.
+class HostedTable(Hosted):
+    """A learnable table: a row with its moments and count is one record, which is read, sent and written at one place.
+
+    Records are int32 `[nodes, 3 * width + 1]`: as a float a count might be flushed to zero on the way.
+    """
+
+    def end(self, fetched: Fetched) -> Table:
+        return unpack(super().end(fetched))
+
+    def store(self, fetched: Fetched, table: Table) -> None:
+        super().store(fetched, pack(table))
+
+    def table(self) -> Table:
+        """All of it, after rows on the device were written back; without copying, so it goes on changing."""
+        return views(self.flush())
+
+
+def gather(matrix: np.ndarray, ids: np.ndarray, length: int | None = None) -> np.ndarray:
+    """Rows `matrix[ids]`, and zeros behind them up to a length; of a mapped file little is in memory at a time."""
+    rows = np.zeros((len(ids) if length is None else length, *matrix.shape[1:]), matrix.dtype)
+    for some in portions(matrix, ids):
+        rows[: len(ids)][some] = matrix[ids[some]]
+    return rows
+
+
+def portions(matrix: np.ndarray, ids: np.ndarray) -> Iterator[slice | np.ndarray]:
+    """Which of the rows `ids` to read or write at a time: all, or of a mapped file a few, in its order.
+
+    After each of these the pages are given back.
+    """
+    if mapping(matrix) is None:
+        yield slice(None)
+        return
+    order = np.argsort(ids)
+    for start in range(0, len(ids), AT_ONCE):
+        yield order[start : start + AT_ONCE]
+        release(matrix)
+
+
+def send(rows: np.ndarray, device: jax.Device, pinned: bool | None = None) -> jax.Array:
+    """A copy on the device, which the host need not wait for.
 
     Args:
       pinned: by way of page-locked host memory, from where an accelerator reads by itself; None: if it is one.
     """
     if device.platform != "cpu" if pinned is None else pinned:
-        leaves = jax.device_put(leaves, jax.sharding.SingleDeviceSharding(device, memory_kind="pinned_host"))
-    return jax.device_put(leaves, jax.sharding.SingleDeviceSharding(device, memory_kind="device"))
+        rows = jax.device_put(rows, jax.sharding.SingleDeviceSharding(device, memory_kind="pinned_host"))
+    return jax.device_put(rows, jax.sharding.SingleDeviceSharding(device, memory_kind="device"))
+
+
+def mapping(array: np.ndarray) -> Any:
+    """What maps an array's file, or None."""
+    return getattr(array, "_mmap", None)
 
 
 def release(array: np.ndarray) -> None:
-    """Take the pages of a mapped file out of this process's memory, changed ones too, which are the file's from then on."""
-    mapped: Any = getattr(array, "_mmap", None)
-    if mapped is not None:
-        mapped.madvise(mmap.MADV_DONTNEED)
+    """Take the pages of a mapped file out of this process's memory; the system keeps them as long as it has room.
+
+    What was changed is the file's from then on.
+    """
+    if mapping(array) is not None:
+        mapping(array).madvise(mmap.MADV_DONTNEED)
+
+
+@jax.jit
+def pack(table: Table) -> jax.Array:
+    """Records int32 `[n, 3 * width + 1]` of a table's rows."""
+    leaves = [jax.lax.bitcast_convert_type(leaf, jnp.int32) for leaf in table[:3]]
+    return jnp.concatenate([*leaves, table.count[:, None]], axis=1)
+
+
+@jax.jit
+def unpack(records: jax.Array) -> Table:
+    """The inverse of `pack`."""
+    leaves = jnp.split(records[:, :-1], 3, axis=1)
+    return Table(*(jax.lax.bitcast_convert_type(leaf, jnp.float32) for leaf in leaves), records[:, -1])
+
+
+def views(records: np.ndarray) -> Table:
+    """As `unpack`, of a host array and without copying."""
+    floats, width = records.view(np.float32), records.shape[1] // 3
+    return Table(*(floats[:, start : start + width] for start in (0, width, 2 * width)), records[:, -1])

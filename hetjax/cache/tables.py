@@ -78,12 +78,15 @@ def parts_of(shape: Shape) -> int:
     return max(1, -(-shape.nodes // PART))
 
 
-@functools.partial(jax.jit, static_argnums=(1, 2))
 def fresh(key: jax.Array, shape: Shape, number: int) -> Table:
     """Part `number` of a new table: `PART` rows, or what is left of them; the first is drawn from the table's own key."""
     key = jax.random.fold_in(key, number) if number else key
-    size = min(PART, shape.nodes - number * PART), shape.width
-    rows = jax.random.normal(key, size, jnp.float32) * shape.scale
+    return _normal(key, (min(PART, shape.nodes - number * PART), shape.width), shape.scale)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2))
+def _normal(key: jax.Array, size: tuple[int, int], scale: float) -> Table:
+    rows = jax.random.normal(key, size, jnp.float32) * scale
     return Table(rows, jnp.zeros_like(rows), jnp.zeros_like(rows), jnp.zeros(size[0], jnp.int32))
 
 

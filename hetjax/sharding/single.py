@@ -10,7 +10,7 @@ import optax
 
 from hetjax.cache import tables
 from hetjax.cache.features import Features
-from hetjax.cache.host import Fetched, Hosted
+from hetjax.cache.host import Fetched, HostedTable
 from hetjax.cache.tables import RowAdam, Shape, Table
 from hetjax.models.hgnn import Stack
 from hetjax.sampling.blocks import Adjacency, Batch, Block
@@ -172,12 +172,12 @@ class OneDevice:
         Args:
           following: the batch of the next step, if it is known.
         """
-        away = {t: table for t, table in state.tables.items() if isinstance(table, Hosted)}
+        away = {t: table for t, table in state.tables.items() if isinstance(table, HostedTable)}
         here = {t: table for t, table in state.tables.items() if t not in away}
         ids = {t: batch.inputs[t] for t in here if t in batch.inputs}  # of the others every row is read
         some = {t: here[t] for t in ids}
         fetched = {t: self._fetched(t, table, batch) for t, table in away.items()}
-        rows = here | self.take(some, ids) | {t: Table(*away[t].end(one)) for t, one in fetched.items()}
+        rows = here | self.take(some, ids) | {t: away[t].end(one) for t, one in fetched.items()}
         for t, one in fetched.items():
             away[t].change(one, True)
         inputs = {t: found for t, found in batch.inputs.items() if t not in state.tables}
@@ -190,7 +190,7 @@ class OneDevice:
         kept = {t: made.tables[t] for t in here if t not in ids}
         return made._replace(tables=kept | self.put(some, ids, {t: made.tables[t] for t in ids}) | away), loss
 
-    def _fetched(self, node_type: str, table: Hosted, batch: Batch) -> Fetched:
+    def _fetched(self, node_type: str, table: HostedTable, batch: Batch) -> Fetched:
         ids = batch.inputs.get(node_type)
         ids = np.arange(table.nodes, dtype=np.int32) if ids is None else ids
         ahead = self.ahead.pop(node_type, None)

@@ -1,0 +1,163 @@
+"""Hit rates of the device's cache by budget: partitions of meta-partitioning against the whole graph (Heta's Figure 12).
+
+`python experiments/cache_hits.py` samples two epochs of an R-GCN in Heta's setting (batches of 1024, fanout 25 then 20, no
+self terms) on a graph of each schema, on the whole graph and on two partitions. From the first the cache is filled, by
+every policy and at every budget, a share of the bytes of all features with the moments of learnable ones; on the second
+its hits are counted. Nothing is trained: what is read does not depend on it. A partition's device has the same budget as
+the whole graph's. Penalties are those measured on this machine, of all types of the whole graph.
+
+Prints its tables, and writes `experiments/results/cache_hits.{csv,png}`: per schema, division, policy and budget the hit
+rate of every type and of all, and the milliseconds a step that misses cost by the penalties.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
+from runs import write_rows
+from tqdm import tqdm
+
+from hetjax.assembly import make_batches, make_features, make_plan, make_site, make_trainer
+from hetjax.cache.allocate import Kind, allocate
+from hetjax.cache.hotness import Counts, reads
+from hetjax.cache.penalty import measure
+from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
+from hetjax.datasets.synthetic import generate
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding.feed import MeshBatches
+
+SCALES = {"ogbn-mag": 0.1, "freebase": 0.05, "donor": 0.05, "igb-het": 0.01, "mag240m": 0.002}
+BUDGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+POLICIES = ("hotness", "miss_penalty", "optimal")
+WHOLE, PARTS = "whole graph", "meta-partitioning"
+
+
+def setting(mesh: Mesh, steps: int) -> Config:
+    return Config(
+        model=Model(self_term=False),
+        sampling=Sampling(batch_size=1024, fanout=(25, 20)),
+        train=Train(epochs=2, steps_per_epoch=steps),
+        mesh=mesh,
+        cache=Cache(bytes_per_device=0),
+    )
+
+
+def epochs(graph: HetGraph, parts: int, steps: int, folder: Path) -> Iterator[list[list[dict]]]:
+    """Of each of two epochs, of each partition, the ids that every batch reads."""
+    config = setting(Mesh(relation=parts), steps)
+    trainer = make_trainer(graph, config)
+    if parts == 1:
+        features = make_features(graph, config, trainer, folder)
+        batches = make_batches(graph, config, trainer, {}, features=features)
+    else:
+        site = make_site(graph, config, make_plan(graph, config))
+        options = config.sampling.fanout, config.sampling.batch_size, 0, steps
+        batches = MeshBatches(site, frozenset(), frozenset(trainer.learnable), *options)
+    for epoch in range(2):
+        found = [[] for _ in range(parts)]
+        for sample in tqdm(batches.samples(epoch), f"{parts} partitions, epoch {epoch}", batches.steps(), leave=False):
+            for part, one in enumerate([[sample]] if parts == 1 else sample.values()):
+                found[part].append(one[0].inputs)
+        yield found
+
+
+def penalties(graph: HetGraph, folder: Path) -> tuple[dict[str, float], dict[str, int]]:
+    """Seconds of a missed byte, and bytes of a row, of every type that the model reads."""
+    config = setting(Mesh(), 0)
+    trainer = make_trainer(graph, config)
+    features = make_features(graph, config, trainer, folder)
+    features.new(jax.random.key(0))
+    return measure(features.hosted, trainer.learnable), {t: one.row_bytes for t, one in features.hosted.items()}
+
+
+def hits(kept: dict, counts: Counts) -> tuple[dict[str, int], dict[str, int]]:
+    """Reads of each type that the cache answers, and all."""
+    return {t: int(counts[t][ids].sum()) for t, ids in kept.items()}, {t: int(counts[t].sum()) for t in kept}
+
+
+def measured(schema: str, scale: float, steps: int, folder: Path) -> list[dict]:
+    graph = generate(schema, scale)
+    (penalty, row_bytes), rows = penalties(graph, folder), []
+    nodes = {t: graph.schema.nodes[t] for t in penalty}
+    everything = sum(nodes[t] * row_bytes[t] for t in nodes)
+    for division, parts in ((WHOLE, 1), (PARTS, 2)):
+        first, second = epochs(graph, parts, steps, folder)
+        seen, read = ([reads(part, nodes) for part in epoch] for epoch in (first, second))
+        for share in BUDGETS:
+            for policy in POLICIES:
+                found, total, cost = dict.fromkeys(nodes, 0), dict.fromkeys(nodes, 0), 0.0
+                for before, after in zip(seen, read):
+                    kinds = {t: Kind(before[t], row_bytes[t], penalty[t]) for t in nodes if after[t].any()}
+                    hit, asked = hits(allocate(kinds, int(share * everything), policy), after)
+                    for t in kinds:
+                        found[t], total[t] = found[t] + hit[t], total[t] + asked[t]
+                    cost += sum((asked[t] - hit[t]) * row_bytes[t] * penalty[t] for t in kinds)
+                about = {"schema": schema, "scale": scale, "division": division, "policy": policy, "budget": share}
+                rate = {t: round(found[t] / total[t], 4) for t in nodes if total[t]}
+                rows.append(
+                    about
+                    | {
+                        "budget_bytes": int(share * everything),
+                        "hit_rate": round(sum(found.values()) / sum(total.values()), 4),
+                    }
+                    | {"miss_ms_a_step": round(1000 * cost / len(first[0]), 3)}
+                    | {"hit_rates": " ".join(f"{t}={value}" for t, value in rate.items())}
+                )
+    return rows
+
+
+def draw(rows: list[dict], file: Path) -> None:
+    """Hit rate by budget, a panel per schema."""
+    schemas = list(dict.fromkeys(row["schema"] for row in rows))
+    figure, axes = pyplot.subplots(
+        2, len(schemas), figsize=(3.2 * len(schemas), 5.6), layout="constrained", squeeze=False
+    )
+    colours = dict(zip(POLICIES, ("tab:orange", "tab:blue", "tab:green")))
+    for (above, below), schema in zip(axes.T, schemas):
+        for division, style in ((WHOLE, "--"), (PARTS, "-")):
+            for policy, colour in colours.items():
+                found = [r for r in rows if (r["schema"], r["division"], r["policy"]) == (schema, division, policy)]
+                budgets = [100 * row["budget"] for row in found]
+                for axis, key, unit in ((above, "hit_rate", 0.01), (below, "miss_ms_a_step", 1)):
+                    label = f"{policy.replace('_', ' ')}, {division}"
+                    axis.plot(budgets, [row[key] / unit for row in found], style, color=colour, marker=".", label=label)
+        above.set(title=schema, xscale="log", ylim=(0, 103))
+        below.set(xlabel="budget, % of all features", xscale="log", ylim=(0, None))
+        for axis in (above, below):
+            axis.grid(alpha=0.3)
+            axis.set_xticks([1, 2, 5, 10, 20, 50], ["1", "2", "5", "10", "20", "50"])
+            axis.minorticks_off()
+    axes[0][0].set_ylabel("hits, % of reads")
+    axes[1][0].set_ylabel("cost of misses, ms a step")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
+    figure.savefig(file, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--schemas", nargs="+", choices=list(SCALES), default=list(SCALES), help="graphs")
+    parser.add_argument("--scale", type=float, default=1.0, help="multiplies every schema's scale")
+    parser.add_argument("--steps", type=int, default=40, help="most batches of an epoch")
+    out = Path(__file__).parent / "results"
+    parser.add_argument("--out", type=Path, default=out, help="where the table is written")
+    options, rows = parser.parse_args(), []
+    meshes.provide(2)
+    for schema in options.schemas:
+        rows += measured(schema, SCALES[schema] * options.scale, options.steps, options.out / "nothing")
+        write_rows(options.out / "cache_hits.csv", rows)
+        said = {(r["division"], r["policy"], r["budget"]): r for r in rows if r["schema"] == schema}
+        for share in BUDGETS:
+            of = {division: said[division, "miss_penalty", share]["hit_rate"] for division in (WHOLE, PARTS)}
+            costs = {policy: said[PARTS, policy, share]["miss_ms_a_step"] for policy in POLICIES}
+            print(f"{schema}, {share:.0%}: hit rate {of[PARTS]:.3f} against {of[WHOLE]:.3f}; ms of misses {costs}")
+    draw(rows, options.out / "cache_hits.png")
+
+
+if __name__ == "__main__":
+    main()
