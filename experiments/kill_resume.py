@@ -1,8 +1,10 @@
 """Kill a training run with SIGKILL at random moments, start it again, and hold the result against an undisturbed run.
 
-`python experiments/kill_resume.py --kills 20` tries every model in both ways of training; it writes
-`experiments/results/kill_resume.csv`, where other models and ways stay as they are, and exits with status 1 if any line of `metrics.jsonl` (times aside) or any bit of the
-final state differs. A run that was done before its moment came does not count.
+`python experiments/kill_resume.py --kills 20` tries every model in every way of training: in mini-batches, on the
+whole graph, and in mini-batches with the features on the host or on disk and a cache on the device. It writes
+`experiments/results/kill_resume.csv`, where other models and ways stay as they are, and exits with status 1 if any line of
+`metrics.jsonl` (times aside) or any bit of the final state differs. A run that was done before its moment came does not
+count.
 """
 
 import argparse
@@ -27,11 +29,13 @@ MODES = {
     "minibatch": "--sampling.mode minibatch --sampling.batch_size 128 --sampling.fanout [5,4] --train.checkpoint_steps 17",
     "full": "--sampling.mode full",
 }
+MODES["host"] = MODES["minibatch"] + " --cache.bytes_per_device 100000"  # features on the host, the hottest rows cached
+MODES["disk"] = MODES["host"] + " --cache.host_bytes 0"
 MODELS = {"rgcn": "", "rgat": "--model.heads 2", "hgt": "--model.heads 2"}
 
 
 class Way(NamedTuple):
-    """What is trained, and how: a model, `minibatch` or `full`, and for how many epochs."""
+    """What is trained, and how: a model, one of `MODES`, and for how many epochs."""
 
     model: str
     mode: str
@@ -64,9 +68,10 @@ def timeless(workdir: Path) -> list[dict]:
 def final_state(workdir: Path) -> list[tuple[str, np.ndarray]]:
     """Every array of the last checkpoint with its path."""
     last = max((workdir / "checkpoints").glob("[0-9]*"))
-    return [
-        (jax.tree_util.keystr(path), np.asarray(leaf))
-        for path, leaf in jax.tree_util.tree_leaves_with_path(ocp.load(last / "state"))
+    weights = jax.tree_util.tree_leaves_with_path(ocp.load(last / "state"))
+    tables = sorted((last / "tables").glob("*.npy"))
+    return [(jax.tree_util.keystr(path), np.asarray(leaf)) for path, leaf in weights] + [
+        (file.name, np.load(file, allow_pickle=False)) for file in tables
     ]
 
 

@@ -32,7 +32,9 @@ def make(authors: int, folder: Path) -> Path:
     chance, writes = np.random.default_rng(0), Relation("author", "writes", "paper")
     labels = chance.integers(0, 8, PAPERS)
     paper = chance.integers(0, PAPERS, EDGES)
-    author = np.minimum(chance.integers(0, authors // 8, EDGES) // 100 * 100 + labels[paper] * (authors // 8), authors - 1)
+    author = np.minimum(
+        chance.integers(0, authors // 8, EDGES) // 100 * 100 + labels[paper] * (authors // 8), authors - 1
+    )
     order = chance.permutation(PAPERS)
     splits = {"train": order[:30_000], "validation": order[30_000:35_000], "test": order[35_000:40_000]}
     schema = Schema({"paper": PAPERS, "author": authors}, (writes,), target="paper", classes=8)
@@ -42,7 +44,13 @@ def make(authors: int, folder: Path) -> Path:
 
 
 def run(graph: Path, workdir: Path, limit: int | None, *options: str) -> dict:
-    about = ["--data.format=store", f"--data.path={graph}", "--data.check=false", "--model.layers=1", f"--workdir={workdir}"]
+    about = [
+        "--data.format=store",
+        f"--data.path={graph}",
+        "--data.check=false",
+        "--model.layers=1",
+        f"--workdir={workdir}",
+    ]
     about += ["--sampling.fanout=[10]", "--train.epochs=2", f"--model.feature_width={WIDTH}", *options]
     bound = (lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))) if limit else None
     command = [sys.executable, "-m", "hetjax.train", *about]

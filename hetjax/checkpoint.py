@@ -129,9 +129,24 @@ class Checkpoints:
         return checkpoint and (checkpoint, progress)
 
     def save(self, step: int, state: Any, progress: dict) -> None:
-        """Write a checkpoint; `progress["best"]["step"]`, if there is one, names the best so far."""
+        """Write a checkpoint; `progress["best"]["step"]`, if there is one, names the best so far.
+
+        Raises:
+          InputError: there is no room for it; those before it are as they were.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        needed, free = sum(leaf.nbytes for leaf in jax.tree.leaves(state)), shutil.disk_usage(self.folder).free
+        if needed > free:
+            raise InputError(f"{self.folder}: a checkpoint takes {needed:,} bytes, and {free:,} are free")
+        try:
+            self._save(step, state, progress)
+        except OSError as error:
+            shutil.rmtree(self._partial(step), ignore_errors=True)
+            raise InputError(f"{self.folder}: {error.strerror or error}; the checkpoint before it is whole") from None
+
+    def _save(self, step: int, state: Any, progress: dict) -> None:
         partial = self._partial(step)
-        partial.mkdir(parents=True)
+        partial.mkdir()
         named = {name: np.asarray(leaf) for name, leaf in _named(state).items() if leaf.size and not _table(name)}
         ocp.save(partial / "state", named)  # empty arrays it does not save
         (partial / "tables").mkdir()
@@ -205,7 +220,7 @@ def _shapes(tree: Any) -> dict[str, tuple]:
 def write_array(file: Path, array: jax.Array | np.ndarray) -> None:
     """Write a `.npy` file a few rows at a time, so that an array mapped from disk is never in memory whole."""
     array = array if isinstance(array, np.ndarray) else np.asarray(array)
-    step = max(1, ROWS_BYTES // max(1, array[:1].nbytes))
+    step = max(1, ROWS_BYTES // max(1, array.strides[0])) if len(array) else 1  # bytes from a row to the next
     with open(file, "wb") as stream:
         about = {"descr": np.dtype(array.dtype).str, "fortran_order": False, "shape": array.shape}
         np.lib.format.write_array_header_1_0(stream, about)

@@ -290,6 +290,11 @@ class Config:
                 raise InputError(
                     f"model.{name} is {getattr(self.model, name)}, and must be 0 on a mesh of {self.mesh.relation} x {self.mesh.data}: what is dropped would depend on the mesh"
                 )
+        for key in fields(Cache):
+            if self.mesh.devices > 1 and getattr(self.cache, key.name) != key.default:
+                raise InputError(
+                    f"cache.{key.name} is {getattr(self.cache, key.name)}, and is for one device; mesh is {self.mesh.relation} x {self.mesh.data}"
+                )
         if self.sampling.mode == "minibatch" and len(self.sampling.fanout) != self.model.layers:
             raise InputError(
                 f"sampling.fanout {list(self.sampling.fanout)} has {len(self.sampling.fanout)} numbers != {self.model.layers} of model.layers"

@@ -1,13 +1,22 @@
 """Where features live changes nothing: the same bits whatever the places, the cache, its budget and its policy."""
 
+import errno
 import itertools
+import os
 
 import jax
 import numpy as np
 import pytest
 
+import hetjax
 from hetjax.assembly import fill_cache, make_batches, make_engine, make_features, make_trainer
-from hetjax.config import Cache, Config, Model, Sampling, Train
+from hetjax.cache import host, penalty
+from hetjax.cache.features import mapped
+from hetjax.cache.host import Hosted, send
+from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
+from hetjax.errors import InputError
+from hetjax.graph import store
+from hetjax.sampling.blocks import NO_NODE
 from tests.conftest import random_graph
 
 MODELS = {
@@ -16,7 +25,7 @@ MODELS = {
     "hgt": Model(name="hgt", hidden=8, feature_width=6, heads=2, layers=1),
 }
 EVERYTHING = 10**9
-TABLES = "author=host", "topic=host", "ghost=host"
+TABLES = "author=host", "venue=host", "ghost=host"
 COMPILED = {}
 
 
@@ -61,11 +70,11 @@ def same(found, expected) -> None:
         np.testing.assert_array_equal(one, other)
 
 
-BY_ROWS = "paper=host", "venue=host"  # static features that are not read in place, where sums take another order
+BY_ROWS = "paper=host", "topic=host"  # static features that are not read in place, where sums take another order
 CASES = [
     {"places": TABLES},
     {"places": TABLES, "prefetch": False},
-    {"places": ("author=disk", "topic=disk")},
+    {"places": ("author=disk", "venue=disk", "topic=disk")},
     {"bytes_per_device": 0},
     {"bytes_per_device": 0, "host_bytes": 3000},
     *({"bytes_per_device": size, "policy": policy} for size in (76, 400) for policy in ("miss_penalty", "optimal")),
@@ -87,3 +96,100 @@ def test_the_same_bits_wherever_features_live(tmp_path, plain, model, cache):
     bounded = 0 <= cache.get("bytes_per_device", -1) < EVERYTHING
     same(found, plain(graph, model, BY_ROWS if bounded else ()))
     assert bool(found[2]) == (cache.get("bytes_per_device") != EVERYTHING)
+
+
+def hosted(nodes: int = 9, width: int = 3) -> Hosted:
+    return Hosted(np.arange(nodes * width, dtype=np.float32).reshape(nodes, width), jax.devices()[0])
+
+
+@pytest.mark.parametrize("kept", [[], [1, 4]])
+def test_a_row_that_a_step_is_about_to_change_is_not_read_too_early(kept):
+    one, end = hosted(), NO_NODE
+    one.keep(np.array(kept, np.int32))
+    now = one.begin(np.array([4, 2, 7, end], np.int32))
+    rows = one.end(now)
+    one.change(now, True)
+    following = one.begin(np.array([7, 1, 4, 0, end, 5], np.int32))
+    assert set(following.missed[following.stale]) == {4, 7} - set(kept)
+    one.store(now, rows + 100)
+    one.change(now, False)
+    expected = np.arange(27, dtype=np.float32).reshape(9, 3)
+    expected[[4, 2, 7]] += 100
+    found = one.end(following)
+    np.testing.assert_array_equal(found, np.stack([*expected[[7, 1, 4, 0]], np.zeros(3), expected[5]]))
+    np.testing.assert_array_equal(one.flush(), expected)
+    assert one.moved.hits == sum(2 * (node == 4) + (node == 1) for node in kept)
+
+
+def test_rows_come_by_way_of_pinned_memory():
+    device, rows = jax.devices()[0], np.arange(6, dtype=np.float32).reshape(2, 3)
+    for pinned in (False, True):
+        sent = send(rows, device, pinned)
+        np.testing.assert_array_equal(sent, rows)
+        assert sent.sharding.memory_kind == "device"
+
+
+def test_mapped_rows_are_gathered_a_few_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(host, "AT_ONCE", 3)
+    matrix = mapped(tmp_path / "it", (20, 2), np.int32)
+    matrix[:] = np.arange(40).reshape(20, 2)
+    ids = np.random.default_rng(0).permutation(20)[:11]
+    np.testing.assert_array_equal(host.gather(matrix, ids, 13), np.concatenate([matrix[ids], np.zeros((2, 2), int)]))
+
+
+def test_features_are_fetched_wherever_they_live(tmp_path):
+    graph = random_graph(3)
+    config = config_of("rgcn", places=("paper=host", "author=host", "venue=disk"))
+    trainer = make_trainer(graph, config)
+    features = make_features(graph, config, trainer, tmp_path / "tables")
+    state, ids = make_engine(trainer, graph, config, features=features).new(3), np.array([2, 0, 5], np.int32)
+    store.save(graph, tmp_path / "graph")
+    for node_type, expected in (
+        ("paper", graph.features["paper"]),
+        ("topic", graph.features["topic"]),
+        ("author", state.tables["author"].table().rows),
+        ("venue", state.tables["venue"].table().rows),
+    ):
+        places = [features, *([graph, str(tmp_path / "graph")] if node_type in graph.features else [state.tables])]
+        for place in places:
+            np.testing.assert_array_equal(hetjax.fetch_features(place, node_type, ids), expected[ids])
+    assert np.shares_memory(hetjax.fetch_features(graph, "paper", slice(3, 7)), graph.features["paper"])
+    with pytest.raises(InputError, match="no features of 'author'; there are those of"):
+        hetjax.fetch_features(graph, "author", ids)
+
+
+def test_penalties_are_measured_once_for_one_purpose(tmp_path, monkeypatch):
+    file, one = tmp_path / "penalties.json", {"a": hosted()}
+    found = penalty.kept(file, {"batch_size": 8}, one, {})
+    assert found["a"] > 0
+    monkeypatch.setattr(penalty, "measure", lambda *_: {"a": -1.0})
+    assert penalty.kept(file, {"batch_size": 8}, one, {}) == found
+    assert penalty.kept(file, {"batch_size": 9}, one, {}) == {"a": -1.0}
+    file.write_text("{")
+    assert penalty.kept(file, {"batch_size": 9}, one, {}) == {"a": -1.0}
+
+
+def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
+    graph = random_graph(3)
+
+    def features(**cache):
+        config = config_of("rgcn", **cache)
+        return make_features(graph, config, make_trainer(graph, config), tmp_path / "tables")
+
+    with pytest.raises(
+        InputError, match=r"cache.bytes_per_device is 1,000,000,000,000,000, and the device has [\d,]+ bytes"
+    ):
+        features(bytes_per_device=10**15)
+    with pytest.raises(InputError, match="cache.places: 'nobody' is no type"):
+        features(places=("nobody=host",))
+    with pytest.raises(InputError, match="cache.places is .*, and must be made of TYPE=device|host|disk"):
+        Cache(places=("author=floor",))
+    with pytest.raises(InputError, match="cache.bytes_per_device is 0, and is for one device; mesh is 2 x 1"):
+        Config(cache=Cache(bytes_per_device=0), mesh=Mesh(relation=2))
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(InputError, match=r"tables/0: No space left on device; [\d,]+ bytes are needed"):
+        features(places=("author=disk",)).new(jax.random.key(0))

@@ -1,10 +1,15 @@
 """Which checkpoints are kept, and which is chosen when some are damaged."""
 
+import errno
+import os
+import shutil
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from hetjax.checkpoint import Checkpoints, Damaged
+from hetjax.errors import InputError
 
 
 def state(value: int):
@@ -83,3 +88,33 @@ def test_what_a_killed_save_left_is_cleared(tmp_path):
     (tmp_path / ".2.partial" / "state").mkdir(parents=True)
     checkpoint, _ = Checkpoints(tmp_path).newest_whole(pytest.fail)
     assert checkpoint.step == 1 and not list(tmp_path.glob(".*"))
+
+
+def test_tables_are_files_that_are_mapped(tmp_path):
+    table = {"a/b": {"rows": np.arange(15, dtype=np.float32).reshape(5, 3)[:, :2]}}
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, {"step": jnp.int32(1), "tables": table}, {"best": None})
+    like = {"step": jnp.int32(0), "tables": {"a/b": {"rows": np.zeros((5, 2), np.float32)}}}
+    found = checkpoints.at(1).state(like)["tables"]["a/b"]["rows"]
+    assert isinstance(found, np.memmap)
+    np.testing.assert_array_equal(found, table["a/b"]["rows"])
+    like["tables"]["a/b"]["rows"] = np.zeros((6, 2), np.float32)
+    with pytest.raises(InputError, match=r"rows: float32 \(5, 2\) != float32 \(6, 2\)"):
+        checkpoints.at(1).state(like)
+
+
+def test_a_full_disk_is_said_and_loses_nothing(tmp_path, monkeypatch):
+    checkpoints = saved(tmp_path, (10, None))
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(InputError, match="No space left on device; the checkpoint before it is whole"):
+            checkpoints.save(20, state(20), {"best": None})
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 4))
+        with pytest.raises(InputError, match="a checkpoint takes 28 bytes, and 4 are free"):
+            checkpoints.save(20, state(20), {"best": None})
+    assert checkpoints.newest_whole(pytest.fail)[0].step == 10
