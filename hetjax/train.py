@@ -61,7 +61,7 @@ from hetjax.sampling.loader import Drawn
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.single import TrainState
 from hetjax.sharding.traffic import Sent
-from hetjax.workdir import Workdir, draw_curves
+from hetjax.workdir import Workdir, draw_cache, draw_curves
 
 COMPILING = 3  # epochs that may compile before the user is told
 
@@ -372,6 +372,8 @@ class Run:
         data = self.config.data
         name = f"a synthetic {data.schema}, scale {data.scale}" if data.format == "synthetic" else data.path
         draw_curves(self.records.all(), self.workdir.file("curves.png"), f"{self.config.model.name} on {name}")
+        if cache:
+            draw_cache(cache, self.workdir.file("cache.png"))
         self.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
         return summary
 
@@ -444,7 +446,8 @@ def report(summary: dict, workdir: Workdir) -> None:
         print(line)
     scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
     print(f"{scores} (epoch {summary['epoch']}, {chosen})")
-    print(f"written to {workdir.path}: summary.json, metrics.jsonl, curves.png, config.yaml, checkpoints/")
+    pictures = "curves.png, cache.png" if summary.get("cache") else "curves.png"
+    print(f"written to {workdir.path}: summary.json, metrics.jsonl, {pictures}, config.yaml, checkpoints/")
     if workdir.config["data"]["format"] == "synthetic":
         print(
             "try next, each with a --workdir of its own: the whole graph at every step (--sampling.mode full --train.epochs 50),"

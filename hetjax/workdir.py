@@ -91,6 +91,36 @@ class Workdir:
                 )
 
 
+def draw_cache(types: list[dict], file: Path) -> None:
+    """A picture of what reading features that do not live on the device cost, a row per node type."""
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    names = [f"{one['node_type']} ({one['place']})" for one in types]
+    size = 9, 1.6 + 0.4 * len(types)
+    figure, (left, right) = pyplot.subplots(1, 2, sharey=True, figsize=size, layout="constrained")
+    reads = [max(1, one["hits"] + one["misses"]) for one in types]
+    left.barh(names, [100 * one["hits"] / of for one, of in zip(types, reads)], color="tab:green", label="hits")
+    left.barh(
+        names,
+        [100 * one["kept"] / max(1, one["rows"]) for one in types],
+        0.3,
+        color="black",
+        label="rows on the device",
+    )
+    left.set(xlabel="% of reads, % of rows", xlim=(0, 100))
+    sent, returned = ([one[key] / 2**20 for one in types] for key in ("sent_bytes", "returned_bytes"))
+    right.barh(names, sent, color="tab:blue", label="sent")
+    right.barh(names, returned, left=sent, color="tab:orange", label="returned")
+    right.set(xlabel="MiB to the device and back")
+    left.invert_yaxis()
+    for axis in (left, right):
+        axis.grid(axis="x", alpha=0.3)
+        axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
+    figure.savefig(file, dpi=120)
+    pyplot.close(figure)
+
+
 def draw_curves(records: list[dict], file: Path, title: str) -> None:
     """A picture of loss and accuracy by epoch."""
     matplotlib.use("Agg")
