@@ -15,7 +15,7 @@ from hetjax.cache import tables
 from hetjax.cache.tables import Table
 from hetjax.sampling.blocks import NO_NODE, pad, round_up
 
-AT_ONCE = 4096  # rows of a mapped file; reading one may bring 64 KiB around it into memory, until they are given back
+AT_ONCE = 256  # rows of a mapped file; reading one may map half a MiB around it, until that is given back
 
 
 @dataclass
