@@ -12,7 +12,7 @@ def __getattr__(name: str):
 
         return HGNN
     if name == "fetch_features":
-        from hetjax.cache.features import fetch_features
+        from hetjax.cache.fetch import fetch_features
 
         return fetch_features
     if name == "partition":

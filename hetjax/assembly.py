@@ -14,6 +14,7 @@ from hetjax import models
 from hetjax.cache.allocate import Kind, places
 from hetjax.cache.features import Features
 from hetjax.cache.hotness import hotness
+from hetjax.cache.mapped import mapping
 from hetjax.cache.penalty import kept
 from hetjax.cache.tables import RowAdam, Shape
 from hetjax.config import Config, Model, Train
@@ -226,12 +227,20 @@ def make_features(graph: HetGraph, config: Config, trainer: Trainer, folder: Pat
     }
     given = dict(one.rsplit("=", 1) for one in cache.places)
     chosen = places(sizes, learnable, given, cache.bytes_per_device, cache.host_bytes)
+    for name in given:
+        if given[name] == "disk" and name not in learnable and mapping(graph.features[name]) is None:
+            raise InputError(
+                f"cache.places: the features of {name!r} are on disk only in a store; `python -m hetjax.convert` makes one"
+            )
+    on_host, memory = sum(sizes[t] for t in learnable if chosen[t] == "host"), host_memory()
+    if on_host > memory:
+        raise InputError(
+            f"learnable features on the host take {on_host:,} bytes, and it has {memory:,}; cache.host_bytes moves some to disk"
+        )
     return Features(graph, trainer.widths, learnable, chosen, folder, device)
 
 
-def fill_cache(
-    features: Features, batches: Batches | WholeGraph, config: Config, file: Path, hidden: bool = False
-) -> None:
+def fill_cache(features: Features, batches: Batches, config: Config, file: Path, hidden: bool = False) -> None:
     """Keep the hottest rows of features that live on the host on the device, if there is a budget for that.
 
     Args:
@@ -242,7 +251,7 @@ def fill_cache(
     if not hosted or cache.bytes_per_device < 1 or cache.policy == "none":
         return
     counts = hotness(batches, {t: one.nodes for t, one in hosted.items()}, cache.presample_epochs, hidden)
-    about = {"batch_size": sampling.batch_size, "fanout": list(sampling.fanout), "mode": sampling.mode}
+    about = {"batch_size": sampling.batch_size, "fanout": list(sampling.fanout)}
     penalties = kept(file, about, hosted, features.learnable)
     features.fill(
         {t: Kind(counts[t], one.row_bytes, penalties[t]) for t, one in hosted.items()},
@@ -254,7 +263,11 @@ def fill_cache(
 def device_bytes(device: jax.Device) -> int:
     """The memory of a device; of a CPU the host's."""
     stats = device.memory_stats() or {}
-    return stats.get("bytes_limit") or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return stats.get("bytes_limit") or host_memory()
+
+
+def host_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def make_batches(

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from orbax.checkpoint import v1 as ocp
 
-from hetjax.cache.host import release
+from hetjax.cache.mapped import release
 from hetjax.errors import InputError
 from hetjax.graph.store import map_array
 
@@ -74,8 +74,10 @@ class Checkpoint(NamedTuple):
         """The state as host arrays, with the structure, shapes and dtypes of `like`; tables are mapped.
 
         Raises:
-          InputError: a table of another shape.
+          InputError: a table of another shape, or a checkpoint of an older hetjax.
         """
+        if not (self.folder / "tables").is_dir():
+            raise InputError(f"{self.folder}: an older hetjax wrote this checkpoint; give another --workdir")
         named = {name: np.empty(leaf.shape, leaf.dtype) for name, leaf in _named(like).items() if not _table(name)}
         with _alone():
             saved = ocp.load(self.folder / "state", {name: leaf for name, leaf in named.items() if leaf.size})
@@ -142,7 +144,9 @@ class Checkpoints:
             self._save(step, state, progress)
         except OSError as error:
             shutil.rmtree(self._partial(step), ignore_errors=True)
-            raise InputError(f"{self.folder}: {error.strerror or error}; the checkpoint before it is whole") from None
+            raise InputError(
+                f"{self.folder}: {error.strerror or error}; the checkpoints before it are as they were"
+            ) from None
 
     def _save(self, step: int, state: Any, progress: dict) -> None:
         partial = self._partial(step)

@@ -12,11 +12,11 @@ from typing import Any, Literal
 import yaml
 from jsonargparse import ArgumentParser, set_parsing_settings
 
+from hetjax.cache.allocate import PLACES, Policy
 from hetjax.errors import InputError
 
 DATA_FOLDER = "HETJAX_DATA"
 MOST_WIDTH = 2**16
-PLACES = "device", "host", "disk"
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
 
 
@@ -221,10 +221,10 @@ class Cache:
     bytes_per_device: int = -1
     """bytes of the device that features may take, the hottest rows first; -1: no bound, and all features live on the device"""
     host_bytes: int = -1
-    """bytes of host memory that learnable features may take, moments included; what is larger lives on disk; -1: no bound"""
+    """bytes of host memory that learnable features off the device may take; the largest beyond live on disk; -1: no bound"""
     places: tuple[str, ...] = ()
-    """where the features of single node types live, whatever the bounds say: TYPE=device, TYPE=host or TYPE=disk"""
-    policy: Literal["none", "hotness", "miss_penalty", "optimal"] = "miss_penalty"
+    """where the features of single node types live, and count towards no bound: TYPE=device, TYPE=host or TYPE=disk"""
+    policy: Policy = "miss_penalty"
     """how types share the device: nothing is kept there; by how often they are read; by that times what a miss costs; or row by row"""
     presample_epochs: int = 1
     """minibatch: epochs that are sampled before training, to count how often each row is read"""
@@ -234,10 +234,17 @@ class Cache:
     def __post_init__(self):
         for name in ("bytes_per_device", "host_bytes"):
             _require(getattr(self, name) >= -1, f"cache.{name}", getattr(self, name), "at least -1")
+        if self.host_bytes >= 0 and self.bytes_per_device < 0:
+            raise InputError(
+                f"cache.host_bytes is {self.host_bytes}, and is for what leaves the device: give cache.bytes_per_device too"
+            )
         _require(self.presample_epochs >= 1, "cache.presample_epochs", self.presample_epochs, "at least 1")
         for place in self.places:
             _require(
-                place.partition("=")[2] in PLACES, "cache.places", list(self.places), f"made of TYPE={'|'.join(PLACES)}"
+                place.rpartition("=")[2] in PLACES,
+                "cache.places",
+                list(self.places),
+                f"made of TYPE={'|'.join(PLACES)}",
             )
 
 
@@ -291,10 +298,11 @@ class Config:
                     f"model.{name} is {getattr(self.model, name)}, and must be 0 on a mesh of {self.mesh.relation} x {self.mesh.data}: what is dropped would depend on the mesh"
                 )
         for key in fields(Cache):
-            if self.mesh.devices > 1 and getattr(self.cache, key.name) != key.default:
-                raise InputError(
-                    f"cache.{key.name} is {getattr(self.cache, key.name)}, and is for one device; mesh is {self.mesh.relation} x {self.mesh.data}"
-                )
+            given = f"cache.{key.name} is {getattr(self.cache, key.name)}"
+            if getattr(self.cache, key.name) != key.default and self.mesh.devices > 1:
+                raise InputError(f"{given}, and is for one device; mesh is {self.mesh.relation} x {self.mesh.data}")
+            if getattr(self.cache, key.name) != key.default and self.sampling.mode == "full":
+                raise InputError(f"{given}, and is for mini-batches; with sampling.mode full a step reads every row")
         if self.sampling.mode == "minibatch" and len(self.sampling.fanout) != self.model.layers:
             raise InputError(
                 f"sampling.fanout {list(self.sampling.fanout)} has {len(self.sampling.fanout)} numbers != {self.model.layers} of model.layers"

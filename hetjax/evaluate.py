@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from hetjax.cache.host import gather
+from hetjax.cache.mapped import gather
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.models.hgnn import Stack

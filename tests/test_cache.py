@@ -3,16 +3,19 @@
 import errno
 import itertools
 import os
+import re
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import hetjax
+from hetjax import assembly
 from hetjax.assembly import fill_cache, make_batches, make_engine, make_features, make_trainer
-from hetjax.cache import host, penalty
-from hetjax.cache.features import mapped
-from hetjax.cache.host import Hosted, send
+from hetjax.cache import mapped, penalty
+from hetjax.cache.host import Hosted, HostedTable, pack, send
+from hetjax.cache.tables import Table
 from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.errors import InputError
 from hetjax.graph import store
@@ -74,7 +77,7 @@ BY_ROWS = "paper=host", "topic=host"  # static features that are not read in pla
 CASES = [
     {"places": TABLES},
     {"places": TABLES, "prefetch": False},
-    {"places": ("author=disk", "venue=disk", "topic=disk")},
+    {"places": ("author=disk", "venue=disk")},
     {"bytes_per_device": 0},
     {"bytes_per_device": 0, "host_bytes": 3000},
     *({"bytes_per_device": size, "policy": policy} for size in (76, 400) for policy in ("miss_penalty", "optimal")),
@@ -96,29 +99,59 @@ def test_the_same_bits_wherever_features_live(tmp_path, plain, model, cache):
     bounded = 0 <= cache.get("bytes_per_device", -1) < EVERYTHING
     same(found, plain(graph, model, BY_ROWS if bounded else ()))
     assert bool(found[2]) == (cache.get("bytes_per_device") != EVERYTHING)
+    for one in found[2]:
+        reads = one["hits"] + one["misses"]
+        if one["kept"] == one["rows"]:
+            assert one["misses"] == one["sent_bytes"] == one["returned_bytes"] == 0
+        elif reads:
+            assert one["sent_bytes"] >= one["misses"] * one["row_bytes"]
+        assert one["hits"] > 0 or not one["kept"] or not reads
+    used = sum(one["kept"] * one["row_bytes"] for one in found[2])
+    if bounded and cache.get("policy") != "none":
+        assert cache["bytes_per_device"] - 76 < used <= cache["bytes_per_device"]  # the largest row
+    else:
+        assert used == 0
 
 
-def hosted(nodes: int = 9, width: int = 3) -> Hosted:
-    return Hosted(np.arange(nodes * width, dtype=np.float32).reshape(nodes, width), jax.devices()[0])
+def hosted() -> Hosted:
+    return Hosted(np.arange(27, dtype=np.float32).reshape(9, 3), jax.devices()[0])
 
 
 @pytest.mark.parametrize("kept", [[], [1, 4]])
 def test_a_row_that_a_step_is_about_to_change_is_not_read_too_early(kept):
-    one, end = hosted(), NO_NODE
+    rows = jnp.arange(27, dtype=jnp.float32).reshape(9, 3)
+    one, end = HostedTable(np.array(pack(Table(rows, -rows, rows + 0.5, jnp.arange(9)))), jax.devices()[0]), NO_NODE
     one.keep(np.array(kept, np.int32))
     now = one.begin(np.array([4, 2, 7, end], np.int32))
     rows = one.end(now)
     one.change(now, True)
     following = one.begin(np.array([7, 1, 4, 0, end, 5], np.int32))
     assert set(following.missed[following.stale]) == {4, 7} - set(kept)
-    one.store(now, rows + 100)
+    one.store(now, Table(rows.rows + 100, *rows[1:]))
     one.change(now, False)
     expected = np.arange(27, dtype=np.float32).reshape(9, 3)
     expected[[4, 2, 7]] += 100
     found = one.end(following)
-    np.testing.assert_array_equal(found, np.stack([*expected[[7, 1, 4, 0]], np.zeros(3), expected[5]]))
-    np.testing.assert_array_equal(one.flush(), expected)
+    np.testing.assert_array_equal(found.rows, np.stack([*expected[[7, 1, 4, 0]], np.zeros(3), expected[5]]))
+    np.testing.assert_array_equal(found.count, [7, 1, 4, 0, 0, 5])
+    np.testing.assert_array_equal(one.rows(np.array([4, 8])), expected[[4, 8]])
+    np.testing.assert_array_equal(one.table().rows, expected)
+    np.testing.assert_array_equal(one.table().second, np.arange(27).reshape(9, 3) + 0.5)
     assert one.moved.hits == sum(2 * (node == 4) + (node == 1) for node in kept)
+
+
+def test_a_state_that_is_restored_is_not_trained_with_rows_read_before(tmp_path):
+    graph, config = random_graph(3), config_of("rgcn", places=TABLES)
+    trainer = make_trainer(graph, config)
+    features = make_features(graph, config, trainer, tmp_path / "tables")
+    engine = make_engine(trainer, graph, config, features=features)
+    engine.compiled = COMPILED.setdefault("rgcn", engine.compiled)
+    first, second = (
+        one.batch for one in itertools.islice(make_batches(graph, config, trainer, {}, features=features).epoch(0), 2)
+    )
+    expected = float(engine.step(engine.new(7), second)[1])
+    engine.step(engine.new(3), first, second)
+    assert float(engine.step(engine.new(7), second)[1]) == expected
 
 
 def test_rows_come_by_way_of_pinned_memory():
@@ -130,11 +163,11 @@ def test_rows_come_by_way_of_pinned_memory():
 
 
 def test_mapped_rows_are_gathered_a_few_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(host, "AT_ONCE", 3)
-    matrix = mapped(tmp_path / "it", (20, 2), np.int32)
+    monkeypatch.setattr(mapped, "AT_ONCE", 3)
+    matrix = mapped.mapped(tmp_path / "it", (20, 2), np.int32)
     matrix[:] = np.arange(40).reshape(20, 2)
     ids = np.random.default_rng(0).permutation(20)[:11]
-    np.testing.assert_array_equal(host.gather(matrix, ids, 13), np.concatenate([matrix[ids], np.zeros((2, 2), int)]))
+    np.testing.assert_array_equal(mapped.gather(matrix, ids, 13), np.concatenate([matrix[ids], np.zeros((2, 2), int)]))
 
 
 def test_features_are_fetched_wherever_they_live(tmp_path):
@@ -150,12 +183,15 @@ def test_features_are_fetched_wherever_they_live(tmp_path):
         ("author", state.tables["author"].table().rows),
         ("venue", state.tables["venue"].table().rows),
     ):
-        places = [features, *([graph, str(tmp_path / "graph")] if node_type in graph.features else [state.tables])]
+        places = [features, graph, str(tmp_path / "graph")] if node_type in graph.features else [state.tables]
         for place in places:
             np.testing.assert_array_equal(hetjax.fetch_features(place, node_type, ids), expected[ids])
     assert np.shares_memory(hetjax.fetch_features(graph, "paper", slice(3, 7)), graph.features["paper"])
     with pytest.raises(InputError, match="no features of 'author'; there are those of"):
         hetjax.fetch_features(graph, "author", ids)
+    for place, node_type in ((features, "paper"), (graph, "paper"), (state.tables, "author")):
+        with pytest.raises(InputError, match="ids 1 to 99 of '.*', which has .* nodes"):
+            hetjax.fetch_features(place, node_type, np.array([1, 99]))
 
 
 def test_penalties_are_measured_once_for_one_purpose(tmp_path, monkeypatch):
@@ -165,6 +201,13 @@ def test_penalties_are_measured_once_for_one_purpose(tmp_path, monkeypatch):
     monkeypatch.setattr(penalty, "measure", lambda *_: {"a": -1.0})
     assert penalty.kept(file, {"batch_size": 8}, one, {}) == found
     assert penalty.kept(file, {"batch_size": 9}, one, {}) == {"a": -1.0}
+    file.unlink()
+    monkeypatch.undo()
+    one["a"].matrix = mapped.mapped(tmp_path / "a", (9, 3), np.float32)
+    on_disk = penalty.kept(file, {"batch_size": 8}, one, {})
+    monkeypatch.setattr(penalty, "measure", lambda *_: {"a": -1.0})
+    assert penalty.kept(file, {"batch_size": 8}, one, {}) == on_disk
+    assert penalty.kept(file, {"batch_size": 8}, {"a": hosted()}, {}) == {"a": -1.0}
     file.write_text("{")
     assert penalty.kept(file, {"batch_size": 9}, one, {}) == {"a": -1.0}
 
@@ -182,10 +225,23 @@ def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
         features(bytes_per_device=10**15)
     with pytest.raises(InputError, match="cache.places: 'nobody' is no type"):
         features(places=("nobody=host",))
-    with pytest.raises(InputError, match="cache.places is .*, and must be made of TYPE=device|host|disk"):
+    with pytest.raises(InputError, match=re.escape("['author=floor'], and must be made of TYPE=device|host|disk")):
         Cache(places=("author=floor",))
     with pytest.raises(InputError, match="cache.bytes_per_device is 0, and is for one device; mesh is 2 x 1"):
         Config(cache=Cache(bytes_per_device=0), mesh=Mesh(relation=2))
+
+    with pytest.raises(InputError, match="cache.bytes_per_device is 0, and is for mini-batches"):
+        Config(cache=Cache(bytes_per_device=0), sampling=Sampling(mode="full"))
+    with pytest.raises(InputError, match="cache.host_bytes is 5, and is for what leaves the device"):
+        Cache(host_bytes=5)
+    with pytest.raises(InputError, match="the features of 'paper' are on disk only in a store"):
+        features(places=("paper=disk",))
+    monkeypatch.setattr(assembly, "host_memory", lambda: 99)
+    with pytest.raises(
+        InputError, match=r"learnable features on the host take [\d,]+ bytes, and it has 99; cache.host_bytes"
+    ):
+        features(places=("author=host",))
+    monkeypatch.undo()
 
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

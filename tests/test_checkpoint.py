@@ -111,7 +111,7 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        with pytest.raises(InputError, match="No space left on device; the checkpoint before it is whole"):
+        with pytest.raises(InputError, match="No space left on device; the checkpoints before it are as they were"):
             checkpoints.save(20, state(20), {"best": None})
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 4))

@@ -6,13 +6,14 @@ of which that is an approximation, is `optimal`.
 """
 
 from collections.abc import Collection, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from hetjax.errors import InputError
 
 Place = Literal["device", "host", "disk"]
+PLACES = get_args(Place)
 Policy = Literal["none", "hotness", "miss_penalty", "optimal"]
 
 

@@ -1,6 +1,5 @@
 """Where the features of every input type live: on the device, in host memory, or in files mapped into it."""
 
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,11 +9,11 @@ import numpy as np
 
 from hetjax.cache import tables
 from hetjax.cache.allocate import Kind, Place, Policy, allocate, next_tenth
-from hetjax.cache.host import Hosted, HostedTable, release, views
+from hetjax.cache.host import Hosted, HostedTable, views
+from hetjax.cache.mapped import mapped, release
 from hetjax.cache.tables import Shape, Table
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.store import open as open_store
 from hetjax.sampling.blocks import Batch
 
 COPY = 2**24  # bytes copied at a time
@@ -23,13 +22,14 @@ COPY = 2**24  # bytes copied at a time
 class Features:
     """The features that one device trains with.
 
-    Static features of the place `host` or `disk` stay in the graph's arrays, which are mapped if it was opened from a store.
+    Static features that do not live on the device stay in the graph's arrays.
 
     Args:
       graph: with the static features.
       widths: of the features of every input type.
       learnable: what the tables of the featureless ones are created from.
-      places: of every input type; of those that are not named, the device.
+      places: of every input type; of those that are not named, the device. Static features are on disk if the graph was
+        opened from a store, and in memory otherwise.
       folder: for mapped tables; made when there are any, and any that is there already is replaced.
       device: that trains.
     """
@@ -65,7 +65,7 @@ class Features:
         return made
 
     def settle(self, given: Mapping[str, Table]) -> dict[str, Table | HostedTable]:
-        """Copies of tables, each where it lives."""
+        """Tables, each where it lives; those given are not changed."""
         return {name: self._settle(name, _parts(table)) for name, table in given.items()}
 
     def _settle(self, name: str, parts) -> Table | HostedTable:
@@ -101,14 +101,10 @@ class Features:
         The ids of learnable rows that do not live there stay on the host, which reads them when the step comes.
         """
         inputs = dict(batch.inputs)
-        rows = {name: self._rows(one, inputs.pop(name, None)) for name, one in self.away.items()}
+        rows = {name: one.end(one.begin(inputs.pop(name))) for name, one in self.away.items()}
         ids = {name: inputs.pop(name) for name in list(inputs) if self.places[name] != "device"}
         sent = jax.device_put(batch._replace(inputs=inputs), self.device)
         return sent._replace(inputs=sent.inputs | ids, rows=rows)
-
-    def _rows(self, one: Hosted, ids: np.ndarray | None) -> jax.Array:
-        everyone = np.arange(one.nodes, dtype=np.int32)
-        return one.end(one.begin(everyone if ids is None else ids))
 
     def fill(self, kinds: Mapping[str, Kind], budget: int, policy: Policy) -> None:
         """Keep rows on the device, as `allocate` divides the budget."""
@@ -149,54 +145,6 @@ class Features:
         """Delete the mapped files."""
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def fetch_features(store, node_type: str, ids) -> np.ndarray | jax.Array:
-    """Feature rows `[len(ids), width]` of a node type, wherever they live, without a copy that is not needed.
-
-    Args:
-      store: the path of a store, a `HetGraph`, a run's `Features`, or a mapping such as a state's `tables`.
-      ids: an array of ids, or a slice, of which host arrays give a view.
-
-    Returns:
-      An array of the host for features of a store or graph, and of the device for those of a run.
-
-    Raises:
-      InputError: the type has no features there.
-    """
-    held = _held(store)
-    if node_type not in held:
-        raise InputError(f"no features of {node_type!r}; there are those of {sorted(held)}")
-    found = held[node_type]
-    if isinstance(found, Hosted):
-        ids = np.arange(found.nodes, dtype=np.int32)[ids] if isinstance(ids, slice) else np.asarray(ids, np.int32)
-        found, ids = found.end(found.begin(ids)), slice(None)
-    return (found.rows if isinstance(found, Table) else found)[ids]
-
-
-def _held(store) -> Mapping:
-    if isinstance(store, Features):
-        return store.static | store.hosted
-    if isinstance(store, str | os.PathLike):
-        store = open_store(store, relations=())
-    return store.features if isinstance(store, HetGraph) else store
-
-
-def mapped(file: Path, shape: tuple[int, ...], dtype) -> np.ndarray:
-    """A new file of zeros, mapped into memory; its room on the disk is taken now, so that it cannot run out later.
-
-    Raises:
-      InputError: there is not enough.
-    """
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.unlink(missing_ok=True)
-        size = max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize)
-        with open(file, "wb") as stream:
-            os.posix_fallocate(stream.fileno(), 0, size)
-        return np.memmap(file, dtype, "r+", shape=shape) if np.prod(shape) else np.empty(shape, dtype)
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror or error}; {size:,} bytes are needed") from None
 
 
 def _parts(table: Table):

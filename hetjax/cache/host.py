@@ -1,21 +1,18 @@
 """Features that live in host memory, or in a file mapped into it, the hottest rows of which are kept on the device."""
 
 import math
-import mmap
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from hetjax.cache import tables
+from hetjax.cache.mapped import gather, portions
 from hetjax.cache.tables import Table
 from hetjax.sampling.blocks import NO_NODE, pad, round_up
-
-AT_ONCE = 256  # rows of a mapped file; reading one may map half a MiB around it, until that is given back
 
 
 @dataclass
@@ -43,9 +40,9 @@ class Fetched(NamedTuple):
       slots: int32 `[n]`, where each row is on the device, or `NO_NODE`.
       places: int32 `[misses]`, which of the rows are the host's, padded with `NO_NODE`.
       missed: the ids of these, without padding.
-      at: int `[misses]`, where each of these stands in `rows`.
-      rows: `[misses, width]`, zero where padded.
-      stale: which of `missed` a step under way is about to change.
+      at: int `[misses]`, where each of these stands in `sent`.
+      stale: which of `missed` a step under way is about to change; they are sent when it has.
+      sent: `[misses, width]` on the device, zero where padded or stale.
     """
 
     ids: np.ndarray
@@ -53,8 +50,8 @@ class Fetched(NamedTuple):
     places: np.ndarray
     missed: np.ndarray
     at: np.ndarray
-    rows: np.ndarray
     stale: np.ndarray
+    sent: jax.Array
 
 
 @jax.jit
@@ -64,18 +61,17 @@ def _assemble(cache, slots, places, sent):
 
 
 _pick = jax.jit(tables.read)
-_keep = jax.jit(
-    lambda cache, slots, rows: cache.at[slots].set(rows, mode="drop", unique_indices=True), donate_argnums=0
-)
+_set = lambda rows, at, new: rows.at[at].set(new, mode="drop", unique_indices=True)  # noqa: E731
+_late, _keep = jax.jit(_set), jax.jit(_set, donate_argnums=0)
 
 
 class Hosted:
     """A matrix with a row per node in host memory, of which a batch's rows are sent to the device.
 
-    Reading and writing move rows and compute nothing, so training is the same to the last bit wherever rows are.
+    Moving rows computes nothing, so training is the same to the last bit wherever they are.
 
     Args:
-      matrix: `[nodes, width]`, in memory or mapped; `store` changes it in place.
+      matrix: `[nodes, width]`, in memory or mapped.
       device: where rows are sent.
     """
 
@@ -84,21 +80,19 @@ class Hosted:
         self.row_bytes = math.prod(matrix.shape[1:]) * matrix.itemsize
         self.slots = np.full(self.nodes, NO_NODE, np.int32)
         self.changing = np.zeros(self.nodes, bool)  # rows that a step under way is about to change
-        self.most = 0
         self.keep(np.zeros(0, np.int32))
 
     def keep(self, ids: np.ndarray) -> None:
-        """Keep the rows of these nodes on the device, and count from now on; no step is under way."""
-        if (self.slots != NO_NODE).any():
-            self.flush()
+        """Keep the rows of these nodes, and no others, on the device, and count from now on; no step is under way."""
         self.cached = np.sort(ids).astype(np.int32)
         self.slots[:] = NO_NODE
         self.slots[self.cached] = np.arange(len(self.cached), dtype=np.int32)
         self.cache = send(gather(self.matrix, self.cached), self.device)
+        self.most = self.latest = 0  # misses, and stale ones, that have been sent at a time: shapes that only grow
         self.moved = Moved()
 
     def begin(self, ids: np.ndarray) -> Fetched:
-        """Read the rows that are not on the device, but for those that a step under way is about to change.
+        """Read the rows that are not on the device and send them, but for those that a step under way is about to change.
 
         Args:
           ids: int32 `[n]`, distinct; ids out of range are padding, and give zeros.
@@ -109,32 +103,62 @@ class Hosted:
         slots[real] = self.slots[ids[real]]
         places = real[slots[real] == NO_NODE].astype(np.int32)
         missed = ids[places]
-        self.most = max(self.most, round_up(len(missed)))
+        self.most = max(self.most, round_up(len(missed)) if len(missed) else 0)
         size, at = (min(self.most, len(ids)), np.arange(len(places))) if len(self.cached) else (len(ids), places)
-        rows = np.zeros((size, *self.matrix.shape[1:]), self.matrix.dtype)
         stale = self.changing[missed]
-        fetched = Fetched(ids, slots, pad(places, size, NO_NODE), missed, at, rows, np.flatnonzero(stale))
-        self._read(fetched, np.flatnonzero(~stale))
+        sent = self._send(missed, at, np.flatnonzero(~stale), size)
         self.moved.hits += len(real) - len(missed)
         self.moved.misses += len(missed)
         self.moved.seconds += time.perf_counter() - started
-        return fetched
+        return Fetched(ids, slots, pad(places, size, NO_NODE), missed, at, np.flatnonzero(stale), sent)
 
     def end(self, fetched: Fetched) -> jax.Array:
         """The rows on the device, `[n, width]`; the step that was under way has been stored."""
-        started = time.perf_counter()
-        self._read(fetched, fetched.stale)
-        sent = send(fetched.rows, self.device)
-        self.moved.sent += fetched.rows.nbytes
+        started, sent = time.perf_counter(), fetched.sent
+        if len(fetched.stale):
+            ids, at = fetched.missed[fetched.stale], fetched.at[fetched.stale].astype(np.int32)
+            self.latest = max(self.latest, round_up(len(ids)))
+            late = self._send(ids, np.arange(len(ids)), np.arange(len(ids)), self.latest)
+            sent = _late(sent, pad(at, self.latest, NO_NODE), late)
         self.moved.seconds += time.perf_counter() - started
         return _assemble(self.cache, fetched.slots, fetched.places, sent) if len(self.cached) else sent
+
+    def rows(self, ids: np.ndarray) -> np.ndarray:
+        """Rows `[n, width]` in host memory, of which nothing is counted."""
+        found, slots = gather(self.matrix, ids), self.slots[ids]
+        kept = slots != NO_NODE
+        found[kept] = np.asarray(self.cache)[slots[kept]]
+        return found
+
+    def _send(self, ids: np.ndarray, at: np.ndarray, which: np.ndarray, size: int) -> jax.Array:
+        rows = np.zeros((size, *self.matrix.shape[1:]), self.matrix.dtype)
+        for some in portions(self.matrix, ids[which]):
+            rows[at[which[some]]] = self.matrix[ids[which[some]]]
+        self.moved.sent += rows.nbytes
+        return send(rows, self.device)
+
+
+class HostedTable(Hosted):
+    """A learnable table: a row with its moments and count is one record, which is read, sent and written at one place.
+
+    Records are int32 `[nodes, 3 * width + 1]`: as a float a count might be flushed to zero on the way.
+    """
+
+    def keep(self, ids: np.ndarray) -> None:
+        if (self.slots != NO_NODE).any():
+            self._flush()
+        super().keep(ids)
+
+    def end(self, fetched: Fetched) -> Table:
+        return unpack(super().end(fetched))
 
     def change(self, fetched: Fetched, about: bool) -> None:
         """Say that a step is about to change these rows, or has."""
         self.changing[fetched.missed] = about
 
-    def store(self, fetched: Fetched, rows: jax.Array) -> None:
-        """Write `[n, width]` to where `fetched` came from; padded rows are dropped."""
+    def store(self, fetched: Fetched, table: Table) -> None:
+        """Write `n` rows to where `fetched` came from; padded ones are dropped."""
+        rows = pack(table)
         if len(self.cached):
             self.cache = _keep(self.cache, fetched.slots, rows)
             rows = _pick(rows, fetched.places)
@@ -144,55 +168,18 @@ class Hosted:
         self.moved.returned += found.nbytes
         self.moved.seconds += time.perf_counter() - started
 
-    def flush(self) -> np.ndarray:
-        """The matrix, after rows that are on the device were written back."""
-        kept = np.asarray(self.cache)
-        for some in portions(self.matrix, self.cached):
-            self.matrix[self.cached[some]] = kept[some]
-        return self.matrix
-
-    def _read(self, fetched: Fetched, which: np.ndarray) -> None:
-        for some in portions(self.matrix, fetched.missed[which]):
-            fetched.rows[fetched.at[which[some]]] = self.matrix[fetched.missed[which[some]]]
-
-
-class HostedTable(Hosted):
-    """A learnable table: a row with its moments and count is one record, which is read, sent and written at one place.
-
-    Records are int32 `[nodes, 3 * width + 1]`: as a float a count might be flushed to zero on the way.
-    """
-
-    def end(self, fetched: Fetched) -> Table:
-        return unpack(super().end(fetched))
-
-    def store(self, fetched: Fetched, table: Table) -> None:
-        super().store(fetched, pack(table))
+    def rows(self, ids: np.ndarray) -> np.ndarray:
+        return views(super().rows(ids)).rows
 
     def table(self) -> Table:
         """All of it, after rows on the device were written back; without copying, so it goes on changing."""
-        return views(self.flush())
+        self._flush()
+        return views(self.matrix)
 
-
-def gather(matrix: np.ndarray, ids: np.ndarray, length: int | None = None) -> np.ndarray:
-    """Rows `matrix[ids]`, and zeros behind them up to a length; of a mapped file little is in memory at a time."""
-    rows = np.zeros((len(ids) if length is None else length, *matrix.shape[1:]), matrix.dtype)
-    for some in portions(matrix, ids):
-        rows[: len(ids)][some] = matrix[ids[some]]
-    return rows
-
-
-def portions(matrix: np.ndarray, ids: np.ndarray) -> Iterator[slice | np.ndarray]:
-    """Which of the rows `ids` to read or write at a time: all, or of a mapped file a few, in its order.
-
-    After each of these the pages are given back.
-    """
-    if mapping(matrix) is None:
-        yield slice(None)
-        return
-    order = np.argsort(ids)
-    for start in range(0, len(ids), AT_ONCE):
-        yield order[start : start + AT_ONCE]
-        release(matrix)
+    def _flush(self) -> None:
+        kept = np.asarray(self.cache)
+        for some in portions(self.matrix, self.cached):
+            self.matrix[self.cached[some]] = kept[some]
 
 
 def send(rows: np.ndarray, device: jax.Device, pinned: bool | None = None) -> jax.Array:
@@ -204,20 +191,6 @@ def send(rows: np.ndarray, device: jax.Device, pinned: bool | None = None) -> ja
     if device.platform != "cpu" if pinned is None else pinned:
         rows = jax.device_put(rows, jax.sharding.SingleDeviceSharding(device, memory_kind="pinned_host"))
     return jax.device_put(rows, jax.sharding.SingleDeviceSharding(device, memory_kind="device"))
-
-
-def mapping(array: np.ndarray) -> Any:
-    """What maps an array's file, or None."""
-    return getattr(array, "_mmap", None)
-
-
-def release(array: np.ndarray) -> None:
-    """Take the pages of a mapped file out of this process's memory; the system keeps them as long as it has room.
-
-    What was changed is the file's from then on.
-    """
-    if mapping(array) is not None:
-        mapping(array).madvise(mmap.MADV_DONTNEED)
 
 
 @jax.jit

@@ -5,20 +5,18 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from tqdm import tqdm
 
-from hetjax.sampling.loader import Batches, WholeGraph
+from hetjax.sampling.loader import Batches
 
 Counts = dict[str, np.ndarray]
 
 
-def hotness(batches: Batches | WholeGraph, nodes: Mapping[str, int], epochs: int, hidden: bool = False) -> Counts:
+def hotness(batches: Batches, nodes: Mapping[str, int], epochs: int, hidden: bool = False) -> Counts:
     """Reads of every node of some types in the first epochs of the training: same sampler, same seeds.
 
     Args:
       nodes: how many there are of each type.
       hidden: show no progress bar.
     """
-    if isinstance(batches, WholeGraph):
-        return {name: np.ones(count, np.int64) for name, count in nodes.items()}
     samples = (sample.inputs for epoch in range(epochs) for sample in batches.samples(epoch))
     total = epochs * batches.steps()
     return reads(tqdm(samples, "presampling", total, unit="batch", disable=hidden or None), nodes)

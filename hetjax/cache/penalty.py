@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from hetjax.cache.host import Hosted
+from hetjax.cache.mapped import mapping
 
 ROWS, ROUNDS = 20_000, 7
 
@@ -47,7 +48,10 @@ def kept(file: Path, about: Mapping, hosted: Mapping[str, Hosted], learnable: Ma
       file: is written if it can be.
       about: what the penalties are for.
     """
-    wanted = {name: [one.row_bytes, one.nodes, name in learnable] for name, one in hosted.items()}
+    wanted = {
+        name: [one.row_bytes, one.nodes, name in learnable, mapping(one.matrix) is not None]
+        for name, one in hosted.items()
+    }
     device = next(iter(hosted.values())).device.device_kind if hosted else ""
     machine = {"machine": platform.node(), "processor": platform.processor() or platform.machine(), "device": device}
     key = json.loads(json.dumps({**about, **machine, "jax": jax.__version__, "types": wanted}))

@@ -70,11 +70,11 @@ class Batch(NamedTuple):
     Attributes:
       blocks: one per layer, the first layer's (the outermost hop) first.
       inputs: int32 node ids per node type whose feature rows are to be gathered for the first layer; a type that is
-        absent is read in place: its edges point at rows of the whole feature matrix.
+        absent is read in place, its edges pointing at rows of the whole feature matrix, or is in `rows`.
       seeds: int32 `[B]` rows of the last layer's embeddings that the loss is taken at.
       labels: int32 `[B]` class ids, or int8 `[B, classes]` of 0 and 1 where a node has several labels.
       weights: float32 `[B]`, 1 for a seed and 0 for padding.
-      rows: the feature rows that the first layer reads, of node types whose static features do not live on the device.
+      rows: `[rows, width]` that the first layer reads, of node types whose static features do not live on the device.
     """
 
     blocks: tuple[Block, ...]

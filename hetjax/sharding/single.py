@@ -24,7 +24,8 @@ class TrainState(NamedTuple):
       step: int32, updates done.
       params: the model's weights.
       optimizer: the optimizer's state for `params`.
-      tables: learnable features with their moments and counts, per featureless node type.
+      tables: learnable features with their moments and counts, per featureless node type; `OneDevice` has a `HostedTable`
+        of those that do not live on the device.
     """
 
     step: jax.Array
@@ -104,7 +105,10 @@ class Trainer(NamedTuple):
         return jax.value_and_grad(self.loss, argnums=(0, 1))(state.params, learned, static, batch, dropout)
 
     def step(self, state: TrainState, static, batch: Batch, seed: jax.Array) -> tuple[TrainState, jax.Array]:
-        """One update; returns the new state and the loss before it."""
+        """One update; returns the new state and the loss before it.
+
+        The state's tables may be no more than the rows that the batch reads, in their order; its `inputs` then lack the type.
+        """
         dropout = jax.random.fold_in(self.keys(seed)[2], state.step)
         loss, gradients = self.gradients(state, static, batch, dropout)
         if self.clip:
@@ -150,11 +154,13 @@ class OneDevice:
 
     def new(self, seed: int) -> TrainState:
         """The state before the first step, as this trains it."""
+        self.ahead = {}
         state = jax.jit(self.trainer.weights)(np.int32(seed))
         return state._replace(tables=self.features.new(jax.jit(self.trainer.keys)(np.int32(seed))[1]))
 
     def place(self, state: TrainState) -> TrainState:
         """A state with all of its tables, as this trains it."""
+        self.ahead = {}
         placed = jax.device_put(state._replace(tables={}), self.features.device)
         return placed._replace(tables=self.features.settle(state.tables))
 
@@ -183,7 +189,7 @@ class OneDevice:
         inputs = {t: found for t, found in batch.inputs.items() if t not in state.tables}
         made, loss = self.compiled(state._replace(tables=rows), self.static, batch._replace(inputs=inputs), self.seed)
         if following is not None and self.prefetch:
-            self.ahead = {t: table.begin(following.inputs[t]) for t, table in away.items() if t in following.inputs}
+            self.ahead = {t: table.begin(following.inputs[t]) for t, table in away.items()}
         for t, one in fetched.items():
             away[t].store(one, made.tables[t])
             away[t].change(one, False)
@@ -191,9 +197,7 @@ class OneDevice:
         return made._replace(tables=kept | self.put(some, ids, {t: made.tables[t] for t in ids}) | away), loss
 
     def _fetched(self, node_type: str, table: HostedTable, batch: Batch) -> Fetched:
-        ids = batch.inputs.get(node_type)
-        ids = np.arange(table.nodes, dtype=np.int32) if ids is None else ids
-        ahead = self.ahead.pop(node_type, None)
+        ids, ahead = batch.inputs[node_type], self.ahead.pop(node_type, None)
         return ahead if ahead is not None and ahead.ids is ids else table.begin(ids)
 
 

@@ -1,0 +1,66 @@
+"""Arrays larger than memory: in files that are mapped into it, a few rows at a time."""
+
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hetjax.errors import InputError
+
+AT_ONCE = 256  # rows; reading one may map half a MiB around it, until that is given back
+
+
+def mapped(file: Path, shape: tuple[int, ...], dtype) -> np.ndarray:
+    """A new file of zeros, mapped into memory; its room on the disk is taken now, so that it cannot run out later.
+
+    Raises:
+      InputError: there is not enough.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)
+        size = max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize)
+        with open(file, "wb") as stream:
+            os.posix_fallocate(stream.fileno(), 0, size)
+        return np.memmap(file, dtype, "r+", shape=shape) if np.prod(shape) else np.empty(shape, dtype)
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror or error}; {size:,} bytes are needed") from None
+
+
+def gather(matrix: np.ndarray, ids: np.ndarray, length: int | None = None) -> np.ndarray:
+    """Rows `matrix[ids]`, and zeros behind them up to a length; of a mapped file little is in memory at a time."""
+    rows = np.zeros((len(ids) if length is None else length, *matrix.shape[1:]), matrix.dtype)
+    for some in portions(matrix, ids):
+        rows[: len(ids)][some] = matrix[ids[some]]
+    return rows
+
+
+def portions(matrix: np.ndarray, ids: np.ndarray) -> Iterator[slice | np.ndarray]:
+    """Which of the rows `ids` to read or write at a time: all, or of a mapped file a few, in its order.
+
+    After each of these the pages are given back.
+    """
+    if mapping(matrix) is None:
+        yield slice(None)
+        return
+    order = np.argsort(ids)
+    for start in range(0, len(ids), AT_ONCE):
+        yield order[start : start + AT_ONCE]
+        release(matrix)
+
+
+def mapping(array: np.ndarray) -> Any:
+    """What maps an array's file, or None."""
+    return getattr(array, "_mmap", None)
+
+
+def release(array: np.ndarray) -> None:
+    """Take the pages of a mapped file out of this process's memory; the system keeps them as long as it has room.
+
+    What was changed is the file's from then on.
+    """
+    if mapping(array) is not None:
+        mapping(array).madvise(mmap.MADV_DONTNEED)
