@@ -39,12 +39,12 @@ class Features:
         graph: HetGraph,
         widths: Mapping[str, int],
         learnable: Mapping[str, Shape],
-        places: Mapping[str, Place],
+        places: Mapping[str, Place] | None = None,
         folder: Path | None = None,
         device: jax.Device | None = None,
     ):
         self.learnable, self.folder = learnable, folder
-        self.places = {name: places.get(name, "device") for name in widths}
+        self.places = dict.fromkeys(widths, "device") | dict(places or {})
         self.device = device or jax.local_devices()[0]
         self.static, self.away = {}, {}
         for name in widths:
