@@ -44,7 +44,7 @@ def setting(mesh: Mesh, steps: int) -> Config:
         sampling=Sampling(batch_size=1024, fanout=(25, 20)),
         train=Train(epochs=2, steps_per_epoch=steps),
         mesh=mesh,
-        cache=Cache(bytes_per_device=0),
+        cache=Cache() if mesh.devices > 1 else Cache(bytes_per_device=0),
     )
 
 

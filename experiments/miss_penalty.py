@@ -3,7 +3,8 @@
 `python experiments/miss_penalty.py` measures, as a run does before it fills the cache (hetjax/cache/penalty.py), rows of
 features in host memory: read and sent to the device, and if they are learnable returned and written, with both moments
 and the count. Says whether narrow features cost more per byte than wide ones, and learnable more than static, as the paper
-found. A byte is one of the cache that a row would take, whichever ways it goes.
+found: of a byte of the cache that a row would take, which is what its share is decided by, and of a byte of the feature
+itself, of which a learnable one takes three on the device.
 
 Prints its table, and writes `experiments/results/miss_penalty.{csv,png}`. Runs in rounds, forwards and backwards, whose
 median and range stand in the table.
@@ -72,10 +73,12 @@ def main() -> None:
     rows = [
         {"kind": kind, "width": width, "row_bytes": sizes[kind, width], "ns_a_byte": round(statistics.median(times), 4)}
         | {"least": round(min(times), 4), "most": round(max(times), 4)}
+        | {"ns_a_feature_byte": round(statistics.median(times) * sizes[kind, width] / (4 * width), 4)}
         for (kind, width), times in found.items()
     ]
     write_rows(options.out / "miss_penalty.csv", rows)
     of = {(row["kind"], row["width"]): row["ns_a_byte"] for row in rows}
+    own = {(row["kind"], row["width"]): row["ns_a_feature_byte"] for row in rows}
     for row in rows:
         print(*row.values())
     for kind in KINDS:
@@ -84,8 +87,9 @@ def main() -> None:
         print(
             f"{kind}: narrow dearer than the next wider at {falls} of {len(costs) - 1} widths, {costs[0] / costs[-1]:.1f} times over all"
         )
-    dearer = [width for width in WIDTHS if of["learnable", width] > of["static", width]]
-    print(f"learnable dearer than static at widths {dearer} of {list(WIDTHS)}")
+    for what, costs in (("cache", of), ("feature", own)):
+        dearer = [width for width in WIDTHS if costs["learnable", width] > costs["static", width]]
+        print(f"a byte of the {what}: learnable dearer than static at widths {dearer} of {list(WIDTHS)}")
     draw(rows, options.out / "miss_penalty.png")
 
 
