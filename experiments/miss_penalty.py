@@ -51,6 +51,7 @@ def draw(rows: list[dict], file: Path) -> None:
         axis.errorbar([row["width"] for row in found], middle, spread, marker="o", color=colour, label=kind, capsize=3)
     axis.set(xscale="log", yscale="log", xlabel="width", ylabel="nanoseconds of a missed byte")
     axis.set_xticks(WIDTHS, map(str, WIDTHS))
+    axis.set_yticks([0.5, 1, 2, 5, 10], ["0.5", "1", "2", "5", "10"])
     axis.minorticks_off()
     axis.grid(alpha=0.3)
     axis.legend(frameon=False)
