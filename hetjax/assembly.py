@@ -226,6 +226,8 @@ def make_features(graph: HetGraph, config: Config, trainer: Trainer, folder: Pat
         t: nodes[t] * learnable[t].row_bytes if t in learnable else graph.features[t].nbytes for t in trainer.widths
     }
     given = dict(one.rsplit("=", 1) for one in cache.places)
+    if len(given) < len(cache.places):
+        raise InputError(f"cache.places is {list(cache.places)}, and names a type twice")
     chosen = places(sizes, learnable, given, cache.bytes_per_device, cache.host_bytes)
     for name in given:
         if given[name] == "disk" and name not in learnable and mapping(graph.features[name]) is None:
@@ -243,21 +245,21 @@ def make_features(graph: HetGraph, config: Config, trainer: Trainer, folder: Pat
 def fill_cache(features: Features, batches: Batches, config: Config, file: Path, hidden: bool = False) -> None:
     """Keep the hottest rows of features that live on the host on the device, if there is a budget for that.
 
+    The budget is what types that live on the device, and were not told to, leave of the bound.
+
     Args:
       file: where measured penalties are kept.
       hidden: show no progress bar.
     """
     cache, sampling, hosted = config.cache, config.sampling, features.hosted
-    if not hosted or cache.bytes_per_device < 1 or cache.policy == "none":
+    given = {one.rpartition("=")[0] for one in cache.places}
+    budget = cache.bytes_per_device - sum(features.device_bytes(t) for t in features.places if t not in given)
+    if not hosted or budget < 1 or cache.policy == "none":
         return
     counts = hotness(batches, {t: one.nodes for t, one in hosted.items()}, cache.presample_epochs, hidden)
     about = {"batch_size": sampling.batch_size, "fanout": list(sampling.fanout)}
     penalties = kept(file, about, hosted, features.learnable)
-    features.fill(
-        {t: Kind(counts[t], one.row_bytes, penalties[t]) for t, one in hosted.items()},
-        cache.bytes_per_device,
-        cache.policy,
-    )
+    features.fill({t: Kind(counts[t], one.row_bytes, penalties[t]) for t, one in hosted.items()}, budget, cache.policy)
 
 
 def device_bytes(device: jax.Device) -> int:

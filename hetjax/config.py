@@ -300,7 +300,9 @@ class Config:
         for key in fields(Cache):
             given = f"cache.{key.name} is {getattr(self.cache, key.name)}"
             if getattr(self.cache, key.name) != key.default and self.mesh.devices > 1:
-                raise InputError(f"{given}, and is for one device; mesh is {self.mesh.relation} x {self.mesh.data}")
+                raise InputError(
+                    f"{given}, and is for one device; mesh is {self.mesh.relation} x {self.mesh.data}: leave out one or the other"
+                )
             if getattr(self.cache, key.name) != key.default and self.sampling.mode == "full":
                 raise InputError(f"{given}, and is for mini-batches; with sampling.mode full a step reads every row")
         if self.sampling.mode == "minibatch" and len(self.sampling.fanout) != self.model.layers:
@@ -324,7 +326,8 @@ class Parser(ArgumentParser):
         )
         if found:
             kind = found["kind"].replace("typing.Literal", "one of ").removeprefix("<class '").removesuffix("'>")
-            kind = "a list such as [25,20], without spaces or in quotes" if kind == "tuple" else kind
+            example = "25,20" if found["key"].endswith("fanout") else "a,b"
+            kind = f"a list such as [{example}], without spaces or in quotes" if kind == "tuple" else kind
             text = f"{found['key']} is {found['value']}, and should be {kind}"
         raise InputError(text)
 

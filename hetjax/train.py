@@ -464,7 +464,8 @@ def _line(record: dict) -> str:
 
 def _cache_line(one: dict) -> str:
     """What reading the features of one node type from the host cost."""
-    hits = f", of which {_percent(one['hit_rate'])} of the reads are hits" if one["kept"] else ""
+    known = one["kept"] and one["hit_rate"] is not None
+    hits = f", which {_percent(one['hit_rate'])} of the reads hit" if known else ""
     more = one["next_tenth_bytes"]
     hint = f"; {readable(more)} more would hit another tenth" if more else ""
     moved = (

@@ -16,6 +16,7 @@ from hetjax.assembly import fill_cache, make_batches, make_engine, make_features
 from hetjax.cache import mapped, penalty
 from hetjax.cache.host import Hosted, HostedTable, pack, send
 from hetjax.cache.tables import Table
+from hetjax.checkpoint import Checkpoints
 from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.errors import InputError
 from hetjax.graph import store
@@ -113,6 +114,16 @@ def test_the_same_bits_wherever_features_live(tmp_path, plain, model, cache):
         assert used == 0
 
 
+def test_what_types_on_the_device_leave_of_the_bound_is_the_cache(tmp_path):
+    graph, found = random_graph(3), {}
+    for bound in (1_900, 2_000):
+        config = config_of("rgcn", bytes_per_device=bound, places=("author=host",))
+        found[bound] = trained(graph, config, tmp_path)[2]
+    taken = 6 * 76 + 11 * 10 + 40 * 28  # venue, topic and paper, which stay on the device
+    assert [one["kept"] for one in found[1_900]] == [(1_900 - taken) // 76]
+    assert [one["kept"] for one in found[2_000]] == [(2_000 - taken) // 76]
+
+
 def hosted() -> Hosted:
     return Hosted(np.arange(27, dtype=np.float32).reshape(9, 3), jax.devices()[0])
 
@@ -175,7 +186,8 @@ def test_features_are_fetched_wherever_they_live(tmp_path):
     config = config_of("rgcn", places=("paper=host", "author=host", "venue=disk"))
     trainer = make_trainer(graph, config)
     features = make_features(graph, config, trainer, tmp_path / "tables")
-    state, ids = make_engine(trainer, graph, config, features=features).new(3), np.array([2, 0, 5], np.int32)
+    engine = make_engine(trainer, graph, config, features=features)
+    state, ids = engine.new(3), np.array([2, 0, 5], np.int32)
     store.save(graph, tmp_path / "graph")
     for node_type, expected in (
         ("paper", graph.features["paper"]),
@@ -186,6 +198,12 @@ def test_features_are_fetched_wherever_they_live(tmp_path):
         places = [features, graph, str(tmp_path / "graph")] if node_type in graph.features else [state.tables]
         for place in places:
             np.testing.assert_array_equal(hetjax.fetch_features(place, node_type, ids), expected[ids])
+    Checkpoints(tmp_path / "run" / "checkpoints").save(1, engine.whole(state), {"best": None})
+    found = hetjax.fetch_features(tmp_path / "run", "author", ids)
+    np.testing.assert_array_equal(found, state.tables["author"].table().rows[ids])
+    assert hetjax.fetch_features(tmp_path / "run", "author", []).shape == (0, 6)
+    with pytest.raises(InputError, match=r"ids of 'paper' are float64 \(1,\), and must be a list of integers"):
+        hetjax.fetch_features(graph, "paper", [0.5])
     assert np.shares_memory(hetjax.fetch_features(graph, "paper", slice(3, 7)), graph.features["paper"])
     with pytest.raises(InputError, match="no features of 'author'; there are those of"):
         hetjax.fetch_features(graph, "author", ids)
@@ -223,6 +241,8 @@ def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
         InputError, match=r"cache.bytes_per_device is 1,000,000,000,000,000, and the device has [\d,]+ bytes"
     ):
         features(bytes_per_device=10**15)
+    with pytest.raises(InputError, match="names a type twice"):
+        features(places=("author=host", "author=device"))
     with pytest.raises(InputError, match="cache.places: 'nobody' is no type"):
         features(places=("nobody=host",))
     with pytest.raises(InputError, match=re.escape("['author=floor'], and must be made of TYPE=device|host|disk")):

@@ -106,6 +106,16 @@ class Features:
         sent = jax.device_put(batch._replace(inputs=inputs), self.device)
         return sent._replace(inputs=sent.inputs | ids, rows=rows)
 
+    def device_bytes(self, name: str) -> int:
+        """Of a type that lives on the device; 0 for one that does not."""
+        if self.places[name] != "device":
+            return 0
+        return (
+            self.static[name].nbytes
+            if name in self.static
+            else self.learnable[name].nodes * self.learnable[name].row_bytes
+        )
+
     def fill(self, kinds: Mapping[str, Kind], budget: int, policy: Policy) -> None:
         """Keep rows on the device, as `allocate` divides the budget."""
         self.kinds = kinds

@@ -2,7 +2,9 @@
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import jax
 import numpy as np
@@ -12,6 +14,7 @@ from hetjax.cache.host import Hosted
 from hetjax.cache.tables import Table
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.store import load_array
 from hetjax.graph.store import open as open_store
 
 Source = str | os.PathLike | HetGraph | Features | Mapping[str, Any]
@@ -21,14 +24,15 @@ def fetch_features(store: Source, node_type: str, ids: np.ndarray | slice) -> np
     """Feature rows `[len(ids), width]` of a node type, without a copy that is not needed.
 
     Args:
-      store: the path of a store, a `HetGraph`, a run's `Features` (static ones), or the `tables` of a run's state.
-      ids: node ids, or a slice, of which an array in host memory gives a view.
+      store: the path of a store, or of a run's folder or one of its checkpoints (learnable features; of a run, as its last
+        checkpoint has them); a `HetGraph`, a run's `Features` (static ones), or the `tables` of its state.
+      ids: node ids, `[n]`, or a slice, of which an array in host memory gives a view.
 
     Returns:
       An array in host memory, or on the device if the features live there.
 
     Raises:
-      InputError: the type has no features there, or an id is none of its nodes'.
+      InputError: the type has no features there, or the ids are no integers or none of its nodes'.
     """
     held = _held(store)
     if node_type not in held:
@@ -36,7 +40,9 @@ def fetch_features(store: Source, node_type: str, ids: np.ndarray | slice) -> np
     found = held[node_type]
     nodes = found.nodes if isinstance(found, Hosted) else len(found.rows if isinstance(found, Table) else found)
     if not isinstance(ids, slice):
-        ids = np.asarray(ids)
+        ids = np.asarray(ids, None if np.size(ids) else np.int32)
+        if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
+            raise InputError(f"ids of {node_type!r} are {ids.dtype} {ids.shape}, and must be a list of integers")
         if len(ids) and not (ids.min() >= 0 and ids.max() < nodes):
             raise InputError(f"ids {ids.min()} to {ids.max()} of {node_type!r}, which has {nodes} nodes")
     if isinstance(found, Hosted):
@@ -48,5 +54,11 @@ def _held(store: Source) -> Mapping[str, Any]:
     if isinstance(store, Features):
         return store.static | store.away
     if isinstance(store, str | os.PathLike):
-        store = open_store(store, relations=())
+        path = Path(store)
+        checkpoints = sorted((path / "checkpoints").glob("[0-9]*"))
+        folder = (checkpoints[-1] if checkpoints else path) / "tables"
+        if folder.is_dir():
+            named = {unquote(file.stem).rpartition("/"): file for file in folder.glob("*.npy")}
+            return {name: load_array(file) for (name, _, leaf), file in named.items() if leaf == "rows"}
+        store = open_store(path, relations=())
     return store.features if isinstance(store, HetGraph) else store
