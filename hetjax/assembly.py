@@ -14,7 +14,7 @@ from hetjax import models
 from hetjax.cache.allocate import Kind, places
 from hetjax.cache.features import Features
 from hetjax.cache.hotness import hotness
-from hetjax.cache.mapped import mapping
+from hetjax.cache.mapped import mapping, on_host
 from hetjax.cache.penalty import kept
 from hetjax.cache.tables import RowAdam, Shape
 from hetjax.config import Config, Model, Train
@@ -225,12 +225,9 @@ def make_features(graph: HetGraph, config: Config, trainer: Trainer, folder: Pat
     sizes = {
         t: nodes[t] * learnable[t].row_bytes if t in learnable else graph.features[t].nbytes for t in trainer.widths
     }
-    given = dict(one.rsplit("=", 1) for one in cache.places)
-    if len(given) < len(cache.places):
-        raise InputError(f"cache.places is {list(cache.places)}, and names a type twice")
-    chosen = places(sizes, learnable, given, cache.bytes_per_device, cache.host_bytes)
-    for name in given:
-        if given[name] == "disk" and name not in learnable and mapping(graph.features[name]) is None:
+    chosen = places(sizes, learnable, cache.given, cache.bytes_per_device, cache.host_bytes)
+    for name, place in cache.given.items():
+        if place == "disk" and name not in learnable and mapping(graph.features[name]) is None:
             raise InputError(
                 f"cache.places: the features of {name!r} are on disk only in a store; `python -m hetjax.convert` makes one"
             )
@@ -242,21 +239,19 @@ def make_features(graph: HetGraph, config: Config, trainer: Trainer, folder: Pat
     return Features(graph, trainer.widths, learnable, chosen, folder, device)
 
 
-def fill_cache(features: Features, batches: Batches, config: Config, file: Path, hidden: bool = False) -> None:
+def fill_cache(features: Features, batches: Batches, config: Config, file: Path) -> None:
     """Keep the hottest rows of features that live on the host on the device, if there is a budget for that.
 
     The budget is what types that live on the device, and were not told to, leave of the bound.
 
     Args:
       file: where measured penalties are kept.
-      hidden: show no progress bar.
     """
     cache, sampling, hosted = config.cache, config.sampling, features.hosted
-    given = {one.rpartition("=")[0] for one in cache.places}
-    budget = cache.bytes_per_device - sum(features.device_bytes(t) for t in features.places if t not in given)
+    budget = cache.bytes_per_device - sum(features.device_bytes(t) for t in features.places if t not in cache.given)
     if not hosted or budget < 1 or cache.policy == "none":
         return
-    counts = hotness(batches, {t: one.nodes for t, one in hosted.items()}, cache.presample_epochs, hidden)
+    counts = hotness(batches, {t: one.nodes for t, one in hosted.items()}, cache.presample_epochs)
     about = {"batch_size": sampling.batch_size, "fanout": list(sampling.fanout)}
     penalties = kept(file, about, hosted, features.learnable)
     features.fill({t: Kind(counts[t], one.row_bytes, penalties[t]) for t, one in hosted.items()}, budget, cache.policy)
@@ -292,7 +287,7 @@ def make_batches(
             return VanillaWholeGraph(*place, config.model.layers, own)
         return VanillaBatches(*place, flows, *about, own)
     if sampling.mode == "full":
-        return WholeGraph(graph, config.model.layers, own, send) if site is None else MeshWholeGraph(site)
+        return WholeGraph(graph, config.model.layers, own) if site is None else MeshWholeGraph(site)
     in_place = frozenset(name for name, matrix in graph.features.items() if matrix.dtype == np.float32) - away
     if config.model.input_projection or config.model.input_dropout:
         in_place = frozenset()  # what is changed before it is read is gathered first
@@ -317,12 +312,8 @@ def make_evaluator(
         whole = engine.whole(state)
         if site is not None and not site.peers.first:
             return None
-        learned = {name: _on_host(table.rows) for name, table in whole.tables.items()}
+        learned = {name: on_host(table.rows) for name, table in whole.tables.items()}
         features = {name: graph.features[name] for name in trainer.widths if name not in learned}
         return evaluator.logits(whole.params, features | learned, ids)
 
     return logits
-
-
-def _on_host(array: jax.Array | np.ndarray) -> np.ndarray:
-    return array if isinstance(array, np.ndarray) else np.asarray(array)  # asarray would hide that one is mapped

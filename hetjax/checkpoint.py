@@ -12,17 +12,14 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import jax
 import numpy as np
 from orbax.checkpoint import v1 as ocp
 
-from hetjax.cache.mapped import release
+from hetjax.cache import table_files
 from hetjax.errors import InputError
 from hetjax.graph.store import map_array
-
-ROWS_BYTES = 2**26  # written at a time
 
 
 class Damaged(InputError):
@@ -76,14 +73,16 @@ class Checkpoint(NamedTuple):
         Raises:
           InputError: a table of another shape, or a checkpoint of an older hetjax.
         """
-        if not (self.folder / "tables").is_dir():
+        if not (self.folder / table_files.FOLDER).is_dir():
             raise InputError(f"{self.folder}: an older hetjax wrote this checkpoint; give another --workdir")
-        named = {name: np.empty(leaf.shape, leaf.dtype) for name, leaf in _named(like).items() if not _table(name)}
+        wanted = _named(like)
+        found = {name: np.empty(leaf.shape, leaf.dtype) for name, leaf in wanted.items() if not _table(name)}
         with _alone():
-            saved = ocp.load(self.folder / "state", {name: leaf for name, leaf in named.items() if leaf.size})
-        files = {name: self.folder / _file(name) for name in _named(like) if _table(name)}
-        named |= {name: map_array(files[name], *leaf, name) for name, leaf in _shapes(like).items() if _table(name)}
-        return jax.tree.unflatten(jax.tree.structure(like), [(named | saved)[name] for name in _named(like)])
+            found |= ocp.load(self.folder / "state", {name: leaf for name, leaf in found.items() if leaf.size})
+        for name, leaf in wanted.items():
+            if _table(name):
+                found[name] = map_array(self.folder / table_files.of(name), leaf.dtype, leaf.shape, name)
+        return jax.tree.unflatten(jax.tree.structure(like), [found[name] for name in wanted])
 
 
 class Checkpoints:
@@ -153,10 +152,10 @@ class Checkpoints:
         partial.mkdir()
         named = {name: np.asarray(leaf) for name, leaf in _named(state).items() if leaf.size and not _table(name)}
         ocp.save(partial / "state", named)  # empty arrays it does not save
-        (partial / "tables").mkdir()
+        (partial / table_files.FOLDER).mkdir()
         for name, leaf in _named(state).items():
             if _table(name):
-                write_array(partial / _file(name), leaf)
+                table_files.write(partial / table_files.of(name), leaf)
         (partial / "progress.json").write_text(json.dumps(progress))
         files = sorted(file for file in partial.rglob("*") if file.is_file())
         digests = {str(file.relative_to(partial)): (file.stat().st_size, _digest(file)) for file in files}
@@ -209,28 +208,7 @@ def _named(tree: Any) -> dict[str, Any]:
 
 def _table(name: str) -> bool:
     """Whether a leaf is one of a learnable table."""
-    return name.startswith("tables/")
-
-
-def _file(name: str) -> str:
-    """The file of a table's leaf; node types may have any name."""
-    return f"tables/{quote(name.removeprefix('tables/'), safe='')}.npy"
-
-
-def _shapes(tree: Any) -> dict[str, tuple]:
-    return {name: (leaf.dtype, leaf.shape) for name, leaf in _named(tree).items()}
-
-
-def write_array(file: Path, array: jax.Array | np.ndarray) -> None:
-    """Write a `.npy` file a few rows at a time, so that an array mapped from disk is never in memory whole."""
-    array = array if isinstance(array, np.ndarray) else np.asarray(array)
-    step = max(1, ROWS_BYTES // max(1, array.strides[0])) if len(array) else 1  # bytes from a row to the next
-    with open(file, "wb") as stream:
-        about = {"descr": np.dtype(array.dtype).str, "fortran_order": False, "shape": array.shape}
-        np.lib.format.write_array_header_1_0(stream, about)
-        for start in range(0, len(array), step):
-            array[start : start + step].tofile(stream)
-            release(array)
+    return name.startswith(f"{table_files.FOLDER}/")
 
 
 def _digest(file: Path) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import yaml
 from jsonargparse import ArgumentParser, set_parsing_settings
 
-from hetjax.cache.allocate import PLACES, Policy
+from hetjax.cache.allocate import PLACES, Place, Policy
 from hetjax.errors import InputError
 
 DATA_FOLDER = "HETJAX_DATA"
@@ -246,6 +246,13 @@ class Cache:
                 list(self.places),
                 f"made of TYPE={'|'.join(PLACES)}",
             )
+        if len(self.given) < len(self.places):
+            raise InputError(f"cache.places is {list(self.places)}, and names a type twice")
+
+    @property
+    def given(self) -> dict[str, Place]:
+        """`places` by node type."""
+        return dict(place.rsplit("=", 1) for place in self.places)
 
 
 @dataclass(frozen=True)

@@ -54,14 +54,15 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import hollow, sizes
 from hetjax.load import load, outline
 from hetjax.partition import EdgeCut, Plan, save
-from hetjax.partition.report import readable
+from hetjax.pictures import draw_cache, draw_curves
 from hetjax.processes.launch import joined
 from hetjax.processes.peers import Alone
+from hetjax.results import report
 from hetjax.sampling.loader import Drawn
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.single import TrainState
 from hetjax.sharding.traffic import Sent
-from hetjax.workdir import Workdir, draw_cache, draw_curves
+from hetjax.workdir import Workdir
 
 COMPILING = 3  # epochs that may compile before the user is told
 
@@ -423,59 +424,11 @@ def same_graph(own: str, peers: Alone) -> None:
             raise InputError(f"process {number} has another graph, digest {other} != {own} of process {peers.number}")
 
 
-def report(summary: dict, workdir: Workdir) -> None:
-    """Print the results, and where to look next."""
-    validation = summary["validation_accuracy"]
-    chosen = "the last" if validation is None else f"chosen by its validation accuracy, {_percent(validation)}"
-    laps = {name: value for name, value in summary["milliseconds_per_step"].items() if value >= 0.05}
-    parts = ", ".join(f"{name} {value:.1f}" for name, value in laps.items()) or "none was trained by this process"
-    peak = summary["peak_memory_bytes"] / 2**20
-    print(
-        f"took {summary['seconds']:.1f} s, peak memory {peak:.0f} MiB, {summary['compiled_programs']} compiled programs"
-    )
-    print(f"median milliseconds of a step: {parts}")
-    if summary.get("sent_per_step"):
-        kinds = Counter()
-        for one in summary["sent_per_step"]:
-            kinds[one["kind"].replace("_", " ")] += one["bytes"]
-        words = ", ".join(f"{kind} {readable(count)}" for kind, count in kinds.items())
-        print(f"sent in a step, by all devices together: {readable(kinds.total())} ({words})")
-    several = summary["test_micro_f1"] != summary["test_accuracy"]  # as they are where nodes have several labels
-    micro = f"micro-F1 {_percent(summary['test_micro_f1'])}, " if several else ""
-    for line in map(_cache_line, summary.get("cache") or ()):
-        print(line)
-    scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
-    print(f"{scores} (epoch {summary['epoch']}, {chosen})")
-    pictures = "curves.png, cache.png" if summary.get("cache") else "curves.png"
-    print(f"written to {workdir.path}: summary.json, metrics.jsonl, {pictures}, config.yaml, checkpoints/")
-    if workdir.config["data"]["format"] == "synthetic":
-        print(
-            "try next, each with a --workdir of its own: the whole graph at every step (--sampling.mode full --train.epochs 50),"
-        )
-        print("  a real graph (examples/aifb.yaml), your own (--data.format), or any other choice (--help lists them)")
-
-
 def _line(record: dict) -> str:
     found = record["validation_accuracy"]
     return f"epoch {record['epoch']}: train loss {record['train_loss']:.4f}" + (
         f", validation accuracy {found:.4f}" if found is not None else ""
     )
-
-
-def _cache_line(one: dict) -> str:
-    """What reading the features of one node type from the host cost."""
-    known = one["kept"] and one["hit_rate"] is not None
-    hits = f", which {_percent(one['hit_rate'])} of the reads hit" if known else ""
-    more = one["next_tenth_bytes"]
-    hint = f"; {readable(more)} more would hit another tenth" if more else ""
-    moved = (
-        f"{readable(one['sent_bytes'])} sent, {readable(one['returned_bytes'])} returned in {one['host_seconds']:.1f} s"
-    )
-    return f"{one['node_type']} ({one['place']}): {one['kept']:,} of {one['rows']:,} rows on the device{hits}; {moved}{hint}"
-
-
-def _percent(share: float | None) -> str:
-    return "none" if share is None else f"{100 * share:.2f} %"
 
 
 if __name__ == "__main__":

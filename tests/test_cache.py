@@ -46,7 +46,7 @@ def trained(graph, config: Config, folder) -> tuple[list[float], list[np.ndarray
     engine.compiled = COMPILED.setdefault(config.model.name, engine.compiled)
     batches = make_batches(graph, config, trainer, {}, features=features)
     state, losses = engine.new(3), []
-    fill_cache(features, batches, config, folder / "penalties.json", hidden=True)
+    fill_cache(features, batches, config, folder / "penalties.json")
     for epoch in range(config.train.epochs):
         drawn = [*batches.epoch(epoch), None]
         for one, following in itertools.pairwise(drawn):
@@ -242,7 +242,7 @@ def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
     ):
         features(bytes_per_device=10**15)
     with pytest.raises(InputError, match="names a type twice"):
-        features(places=("author=host", "author=device"))
+        Cache(places=("author=host", "author=device"))
     with pytest.raises(InputError, match="cache.places: 'nobody' is no type"):
         features(places=("nobody=host",))
     with pytest.raises(InputError, match=re.escape("['author=floor'], and must be made of TYPE=device|host|disk")):

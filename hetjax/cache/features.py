@@ -110,11 +110,8 @@ class Features:
         """Of a type that lives on the device; 0 for one that does not."""
         if self.places[name] != "device":
             return 0
-        return (
-            self.static[name].nbytes
-            if name in self.static
-            else self.learnable[name].nodes * self.learnable[name].row_bytes
-        )
+        shape = self.learnable.get(name)
+        return shape.nodes * shape.row_bytes if shape else self.static[name].nbytes
 
     def fill(self, kinds: Mapping[str, Kind], budget: int, policy: Policy) -> None:
         """Keep rows on the device, as `allocate` divides the budget."""

@@ -4,17 +4,16 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 import jax
 import numpy as np
 
+from hetjax.cache import table_files
 from hetjax.cache.features import Features
 from hetjax.cache.host import Hosted
 from hetjax.cache.tables import Table
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.store import load_array
 from hetjax.graph.store import open as open_store
 
 Source = str | os.PathLike | HetGraph | Features | Mapping[str, Any]
@@ -56,9 +55,8 @@ def _held(store: Source) -> Mapping[str, Any]:
     if isinstance(store, str | os.PathLike):
         path = Path(store)
         checkpoints = sorted((path / "checkpoints").glob("[0-9]*"))
-        folder = (checkpoints[-1] if checkpoints else path) / "tables"
-        if folder.is_dir():
-            named = {unquote(file.stem).rpartition("/"): file for file in folder.glob("*.npy")}
-            return {name: load_array(file) for (name, _, leaf), file in named.items() if leaf == "rows"}
+        checkpoint = checkpoints[-1] if checkpoints else path
+        if (checkpoint / table_files.FOLDER).is_dir():
+            return table_files.learned(checkpoint)
         store = open_store(path, relations=())
     return store.features if isinstance(store, HetGraph) else store

@@ -57,12 +57,10 @@ class Fetched(NamedTuple):
 @jax.jit
 def _assemble(cache, slots, places, sent):
     """The rows of a fetch: those of the cache, then those that were sent, in their places."""
-    return tables.read(cache, slots).at[places].set(sent, mode="drop", unique_indices=True)
+    return tables.write(tables.read(cache, slots), places, sent)
 
 
-_pick = jax.jit(tables.read)
-_set = lambda rows, at, new: rows.at[at].set(new, mode="drop", unique_indices=True)  # noqa: E731
-_late, _keep = jax.jit(_set), jax.jit(_set, donate_argnums=0)
+_read, _write, _keep = jax.jit(tables.read), jax.jit(tables.write), jax.jit(tables.write, donate_argnums=0)
 
 
 class Hosted:
@@ -119,7 +117,7 @@ class Hosted:
             ids, at = fetched.missed[fetched.stale], fetched.at[fetched.stale].astype(np.int32)
             self.latest = max(self.latest, round_up(len(ids)))
             late = self._send(ids, np.arange(len(ids)), np.arange(len(ids)), self.latest)
-            sent = _late(sent, pad(at, self.latest, NO_NODE), late)
+            sent = _write(sent, pad(at, self.latest, NO_NODE), late)
         self.moved.seconds += time.perf_counter() - started
         return _assemble(self.cache, fetched.slots, fetched.places, sent) if len(self.cached) else sent
 
@@ -161,7 +159,7 @@ class HostedTable(Hosted):
         rows = pack(table)
         if len(self.cached):
             self.cache = _keep(self.cache, fetched.slots, rows)
-            rows = _pick(rows, fetched.places)
+            rows = _read(rows, fetched.places)
         found, started = np.asarray(rows), time.perf_counter()
         for some in portions(self.matrix, fetched.missed):
             self.matrix[fetched.missed[some]] = found[fetched.at[some]]

@@ -10,16 +10,15 @@ from hetjax.sampling.loader import Batches
 Counts = dict[str, np.ndarray]
 
 
-def hotness(batches: Batches, nodes: Mapping[str, int], epochs: int, hidden: bool = False) -> Counts:
+def hotness(batches: Batches, nodes: Mapping[str, int], epochs: int) -> Counts:
     """Reads of every node of some types in the first epochs of the training: same sampler, same seeds.
 
     Args:
       nodes: how many there are of each type.
-      hidden: show no progress bar.
     """
     samples = (sample.inputs for epoch in range(epochs) for sample in batches.samples(epoch))
     total = epochs * batches.steps()
-    return reads(tqdm(samples, "presampling", total, unit="batch", disable=hidden or None), nodes)
+    return reads(tqdm(samples, "presampling", total, unit="batch", disable=None), nodes)
 
 
 def reads(inputs: Iterable[Mapping[str, np.ndarray]], nodes: Mapping[str, int]) -> Counts:

@@ -52,6 +52,11 @@ def portions(matrix: np.ndarray, ids: np.ndarray) -> Iterator[slice | np.ndarray
         release(matrix)
 
 
+def on_host(array: Any) -> np.ndarray:
+    """The array in host memory; a mapped one stays mapped, where `np.asarray` would hide that it is."""
+    return array if isinstance(array, np.ndarray) else np.asarray(array)
+
+
 def mapping(array: np.ndarray) -> Any:
     """What maps an array's file, or None."""
     return getattr(array, "_mmap", None)

@@ -95,16 +95,19 @@ def read(matrix: jax.Array, ids: jax.Array | None) -> jax.Array:
     return matrix if ids is None else matrix.at[ids].get(mode="fill", fill_value=0)
 
 
+def write(matrix: jax.Array, ids: jax.Array, rows: jax.Array) -> jax.Array:
+    """The matrix with these rows in place of its own at distinct `ids`; ids out of range are ignored."""
+    return matrix.at[ids].set(rows, mode="drop", unique_indices=True)
+
+
 def take(table: Table, ids: jax.Array | None) -> Table:
     """The rows `ids` of a table, as `read` takes them."""
     return Table(*(read(leaf, ids) for leaf in table))
 
 
 def put(table: Table, ids: jax.Array | None, rows: Table) -> Table:
-    """The inverse of `take`, for distinct ids: the table with these rows in place of its own; ids out of range are ignored."""
-    if ids is None:
-        return rows
-    return Table(*(old.at[ids].set(new, mode="drop", unique_indices=True) for old, new in zip(table, rows)))
+    """The inverse of `take`: the table with these rows in place of its own, as `write` puts them."""
+    return rows if ids is None else Table(*(write(old, ids, new) for old, new in zip(table, rows)))
 
 
 def advance(table: Table, gradient: jax.Array, adam: RowAdam) -> Table:

@@ -46,9 +46,9 @@ def steps_per_epoch(nodes: int, batch_size: int, limit: int) -> int:
 class WholeGraph:
     """Batches that are the whole graph: one step an epoch."""
 
-    def __init__(self, graph: HetGraph, layers: int, own: bool = True, send: Callable[[Batch], Batch] = jax.device_put):
+    def __init__(self, graph: HetGraph, layers: int, own: bool = True):
         train = graph.splits["train"]
-        self.batch = send(
+        self.batch = jax.device_put(
             Batch(whole_graph(graph, layers, own), {}, train, graph.labels[train], np.ones(len(train), np.float32))
         )
 
