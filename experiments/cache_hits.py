@@ -30,7 +30,6 @@ from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.datasets.synthetic import generate
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.feed import MeshBatches
 
 SCALES = {"ogbn-mag": 0.1, "freebase": 0.05, "donor": 0.05, "igb-het": 0.01, "mag240m": 0.002}
 BUDGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -44,7 +43,7 @@ def setting(mesh: Mesh, steps: int) -> Config:
         sampling=Sampling(batch_size=1024, fanout=(25, 20)),
         train=Train(epochs=2, steps_per_epoch=steps),
         mesh=mesh,
-        cache=Cache() if mesh.devices > 1 else Cache(bytes_per_device=0),
+        cache=Cache(bytes_per_device=0),
     )
 
 
@@ -52,17 +51,13 @@ def epochs(graph: HetGraph, parts: int, steps: int, folder: Path) -> Iterator[li
     """Of each of two epochs, of each partition, the ids that every batch reads."""
     config = setting(Mesh(relation=parts), steps)
     trainer = make_trainer(graph, config)
-    if parts == 1:
-        features = make_features(graph, config, trainer, folder)
-        batches = make_batches(graph, config, trainer, {}, features=features)
-    else:
-        site = make_site(graph, config, make_plan(graph, config))
-        options = config.sampling.fanout, config.sampling.batch_size, 0, steps
-        batches = MeshBatches(site, frozenset(), frozenset(trainer.learnable), *options)
+    site = make_site(graph, config, make_plan(graph, config)) if parts > 1 else None
+    features = make_features(graph, config, trainer, folder, site)
+    batches = make_batches(graph, config, trainer, {}, site, features)
     for epoch in range(2):
         found = [[] for _ in range(parts)]
         for sample in tqdm(batches.samples(epoch), f"{parts} partitions, epoch {epoch}", batches.steps(), leave=False):
-            for part, one in enumerate([[sample]] if parts == 1 else sample.values()):
+            for part, one in enumerate([[sample]] if parts == 1 else sample.parts.values()):
                 found[part].append(one[0].inputs)
         yield found
 
@@ -73,7 +68,8 @@ def penalties(graph: HetGraph, folder: Path) -> tuple[dict[str, float], dict[str
     trainer = make_trainer(graph, config)
     features = make_features(graph, config, trainer, folder)
     features.new(jax.random.key(0))
-    return measure(features.hosted, trainer.learnable), {t: one.row_bytes for t, one in features.hosted.items()}
+    hosted = {name: one for (name, _), one in features.hosted.items()}
+    return measure(hosted, trainer.learnable), {t: one.row_bytes for t, one in hosted.items()}
 
 
 def hits(kept: dict, counts: Counts) -> tuple[dict[str, int], dict[str, int]]:

@@ -12,7 +12,7 @@ import optax
 
 from hetjax import models
 from hetjax.cache.allocate import Kind, places
-from hetjax.cache.features import Features
+from hetjax.cache.features import Features, Hosting
 from hetjax.cache.hotness import hotness
 from hetjax.cache.mapped import mapping, on_host
 from hetjax.cache.penalty import kept
@@ -32,9 +32,10 @@ from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.evaluate import MeshEvaluator
 from hetjax.sharding.feed import MeshBatches, MeshWholeGraph
+from hetjax.sharding.hosted import MeshFeatures
 from hetjax.sharding.raf import Raf
 from hetjax.sharding.single import OneDevice, Trainer
-from hetjax.sharding.site import Site
+from hetjax.sharding.site import Site, shares
 from hetjax.sharding.vanilla import Vanilla
 from hetjax.sharding.vanilla_feed import VanillaBatches, VanillaWholeGraph
 
@@ -194,67 +195,80 @@ def make_site(graph: HetGraph, config: Config, plan: Plan | EdgeCut, peers: Alon
 
 
 def make_engine(
-    trainer: Trainer, graph: HetGraph, config: Config, site: Site | None = None, features: Features | None = None
+    trainer: Trainer, graph: HetGraph, config: Config, site: Site | None = None, features: Hosting | None = None
 ) -> Engine:
-    """What trains: one device, whose features are on it if not as given, or the mesh of a site."""
+    """What trains: one device, or the mesh of a site; features live on the devices if not as given."""
     whole = config.sampling.mode == "full"
     if site is None:
         features = features or Features(graph, trainer.widths, trainer.learnable)
         return OneDevice(trainer, features, config.train.seed, config.cache.prefetch)
     if isinstance(site.plan, EdgeCut):
         return Vanilla(trainer, site.graphs[0], site.plan, site.mesh, whole)
-    return Raf(trainer, site, whole)
+    return Raf(trainer, site, whole, features, config.cache.prefetch)
 
 
-def make_features(graph: HetGraph, config: Config, trainer: Trainer, folder: Path) -> Features:
-    """Where the features of every input type live, for one device.
+def make_features(
+    graph: HetGraph, config: Config, trainer: Trainer, folder: Path, site: Site | None = None
+) -> Hosting | None:
+    """Where the features of every input type live, for one device or a mesh; None of vanilla execution, where on the devices.
 
     Args:
+      graph: or its outline, where a site has what is read of it.
       folder: for tables on disk.
 
     Raises:
       InputError: a bound that the device exceeds, or a place for a type that has no features.
     """
-    cache, learnable, nodes = config.cache, trainer.learnable, graph.schema.nodes
+    if site is not None and isinstance(site.plan, EdgeCut):
+        return None
+    cache, learnable = config.cache, trainer.learnable
     device = jax.local_devices()[0]
     most = device_bytes(device)
     if cache.bytes_per_device > most:
         raise InputError(
             f"cache.bytes_per_device is {cache.bytes_per_device:,}, and the device has {most:,} bytes ({device.device_kind})"
         )
-    sizes = {
-        t: nodes[t] * learnable[t].row_bytes if t in learnable else graph.features[t].nbytes for t in trainer.widths
+    size = {
+        t: learnable[t].nodes * learnable[t].row_bytes if t in learnable else graph.features[t].nbytes
+        for t in trainer.widths
     }
-    chosen = places(sizes, learnable, cache.given, cache.bytes_per_device, cache.host_bytes)
+    together = [share.program.reads for share in shares(site.plan)] if site else [size]
+    chosen = places(size, learnable, cache.given, cache.bytes_per_device, cache.host_bytes, together)
     for name, place in cache.given.items():
-        if place == "disk" and name not in learnable and mapping(graph.features[name]) is None:
+        found = [one.features[name] for one in (site.graphs.values() if site else [graph]) if name in one.features]
+        if place == "disk" and name not in learnable and any(mapping(matrix) is None for matrix in found):
             raise InputError(
                 f"cache.places: the features of {name!r} are on disk only in a store; `python -m hetjax.convert` makes one"
             )
-    on_host, memory = sum(sizes[t] for t in learnable if chosen[t] == "host"), host_memory()
+    on_host, memory = sum(size[t] for t in learnable if chosen[t] == "host"), host_memory()
     if on_host > memory:
         raise InputError(
             f"learnable features on the host take {on_host:,} bytes, and it has {memory:,}; cache.host_bytes moves some to disk"
         )
+    if site is not None:
+        return MeshFeatures(site, learnable, chosen, folder)
     return Features(graph, trainer.widths, learnable, chosen, folder, device)
 
 
-def fill_cache(features: Features, batches: Batches, config: Config, file: Path) -> None:
-    """Keep the hottest rows of features that live on the host on the device, if there is a budget for that.
+def fill_cache(features: Hosting, batches: Batches, config: Config, file: Path, quiet: bool = False) -> None:
+    """Keep the hottest rows of features that live on the host on the devices, if there is a budget for that.
 
-    The budget is what types that live on the device, and were not told to, leave of the bound.
+    The budget of a device is what types that live on it, and were not told to, leave of the bound.
 
     Args:
       file: where measured penalties are kept.
+      quiet: show no progress.
     """
     cache, sampling, hosted = config.cache, config.sampling, features.hosted
-    budget = cache.bytes_per_device - sum(features.device_bytes(t) for t in features.places if t not in cache.given)
-    if not hosted or budget < 1 or cache.policy == "none":
+    if cache.bytes_per_device < 1 or cache.policy == "none" or set(features.places.values()) == {"device"}:
         return
-    counts = hotness(batches, {t: one.nodes for t, one in hosted.items()}, cache.presample_epochs)
+    counts = hotness(batches, {key: one.nodes for key, one in hosted.items()}, cache.presample_epochs, quiet)
     about = {"batch_size": sampling.batch_size, "fanout": list(sampling.fanout)}
-    penalties = kept(file, about, hosted, features.learnable)
-    features.fill({t: Kind(counts[t], one.row_bytes, penalties[t]) for t, one in hosted.items()}, budget, cache.policy)
+    penalties = kept(file, about, {t: one for (t, n), one in hosted.items() if n == 0}, features.learnable)
+    kinds = {key: Kind(counts[key], one.row_bytes, penalties[key[0]]) for key, one in hosted.items()}
+    devices = {one.device for one in hosted.values()}
+    budgets = {device: cache.bytes_per_device - features.resident(device, cache.given) for device in devices}
+    features.fill(kinds, budgets, cache.policy)
 
 
 def device_bytes(device: jax.Device) -> int:
@@ -273,13 +287,13 @@ def make_batches(
     trainer: Trainer,
     capacities: Mapping[str, int],
     site: Site | None = None,
-    features: Features | None = None,
+    features: Hosting | None = None,
 ) -> Batches | WholeGraph:
     """The batches of every epoch, in the way that the configuration asks for; for one device, or the mesh of a site."""
     sampling, seed, limit = config.sampling, config.train.seed, config.train.steps_per_epoch
     about = sampling.fanout, sampling.batch_size, seed, limit, capacities
     learnable, own = frozenset(trainer.learnable), trainer.model.own
-    send, away = (features.send, frozenset(features.away)) if features else (jax.device_put, frozenset())
+    away = frozenset(name for name, place in features.places.items() if place != "device") if features else frozenset()
     flows = frozenset(graph.schema.nodes) if config.model.input_projection else learnable
     if site is not None and isinstance(site.plan, EdgeCut):
         place = site.graphs[0], site.plan, site.mesh, learnable
@@ -292,8 +306,9 @@ def make_batches(
     if config.model.input_projection or config.model.input_dropout:
         in_place = frozenset()  # what is changed before it is read is gathered first
     if site is None:
+        send = features.send if features else jax.device_put
         return MiniBatches(Sampler(graph, in_place, flows, own), *about, send)
-    return MeshBatches(site, in_place, learnable, *about)
+    return MeshBatches(site, in_place, learnable, *about, features)
 
 
 def make_evaluator(

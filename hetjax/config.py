@@ -306,9 +306,9 @@ class Config:
                 )
         for key in fields(Cache):
             given = f"cache.{key.name} is {getattr(self.cache, key.name)}"
-            if getattr(self.cache, key.name) != key.default and self.mesh.devices > 1:
+            if getattr(self.cache, key.name) != key.default and self.mesh.strategy == "vanilla":
                 raise InputError(
-                    f"{given}, and is for one device; mesh is {self.mesh.relation} x {self.mesh.data}: leave out one or the other"
+                    f"{given}, and is for one device or mesh.strategy raf; mesh.strategy is vanilla: leave out one or the other"
                 )
             if getattr(self.cache, key.name) != key.default and self.sampling.mode == "full":
                 raise InputError(f"{given}, and is for mini-batches; with sampling.mode full a step reads every row")

@@ -151,7 +151,8 @@ class Run:
         self.site = (
             make_site(self.graph, config, make_plan(self.graph, config, peers, kept), peers) if on_mesh else None
         )
-        self.features = None if self.site else make_features(self.graph, config, self.trainer, workdir.file("tables"))
+        folder = workdir.file(f"tables_{peers.number}" if peers.number else "tables")
+        self.features = make_features(self.graph, config, self.trainer, folder, self.site)
         self.engine = make_engine(self.trainer, self.graph, config, self.site, self.features)
         self.checkpoints = Checkpoints(workdir.file("checkpoints"))
         checkpoint, progress = self.newest()
@@ -167,7 +168,7 @@ class Run:
             self.begin()
         self.state = self.initial_state(checkpoint)
         if self.features:
-            fill_cache(self.features, self.batches, config, self.penalties())
+            fill_cache(self.features, self.batches, config, self.penalties(), not peers.first)
         self.resumed_seconds, self.reported, self.compiling = self.progress.seconds, self.progress.epoch, 0
         self.clock = metrics.Clock()
 
@@ -207,7 +208,8 @@ class Run:
         """Where the measured costs of missed rows are kept: beside the store, if the graph is of one that can be written."""
         data = self.config.data
         stored = data.format == "store" and os.access(data_path(data.path), os.W_OK)
-        return (data_path(data.path) if stored else self.workdir.path) / "penalties.json"
+        folder = data_path(data.path) if stored else self.workdir.path
+        return folder / (f"penalties_{self.peers.number}.json" if self.peers.number else "penalties.json")
 
     def say(self, words: str, bar: tqdm) -> None:
         if self.peers.first:
@@ -323,7 +325,7 @@ class Run:
 
     def finish(self) -> dict:
         """Read the test nodes, once, with the checkpoint that validation chose."""
-        best, cache = self.progress.best, self.features.report() if self.features else []
+        best, cache = self.progress.best, self.cached()
         if best:
             chosen = self.checkpoints.at(best["step"])
             if self.peers.first:
@@ -335,6 +337,12 @@ class Run:
         if self.features:
             self.features.close()
         return self.summarise(test, sent, cache) if self.peers.first else {}
+
+    def cached(self) -> list[dict]:
+        """What the caches of all processes did."""
+        shares = self.peers.share("cache", self.features.report() if self.features else [])
+        several = {"process": 0} if self.peers.count > 1 else {}
+        return [one | dict.fromkeys(several, number) for number, share in enumerate(shares) for one in share]
 
     def traffic(self) -> list[Sent]:
         """What this process sent in a step; nothing, and a word, if that cannot be read."""

@@ -12,47 +12,20 @@ import pytest
 
 import hetjax
 from hetjax import assembly
-from hetjax.assembly import fill_cache, make_batches, make_engine, make_features, make_trainer
+from hetjax.assembly import fill_cache, make_engine, make_evaluator, make_features, make_trainer
 from hetjax.cache import mapped, penalty
 from hetjax.cache.host import Hosted, HostedTable, pack, send
 from hetjax.cache.tables import Table
 from hetjax.checkpoint import Checkpoints
-from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
+from hetjax.config import Cache, Config, Mesh, Sampling
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.sampling.blocks import NO_NODE
 from tests.conftest import random_graph
+from tests.hosting import config_of, prepared, same, trained
 
-MODELS = {
-    "rgcn": Model(name="rgcn", hidden=8, feature_width=6),
-    "rgat": Model(name="rgat", hidden=8, feature_width=6, heads=2, layers=1),
-    "hgt": Model(name="hgt", hidden=8, feature_width=6, heads=2, layers=1),
-}
 EVERYTHING = 10**9
 TABLES = "author=host", "venue=host", "ghost=host"
-COMPILED = {}
-
-
-def config_of(model: str, mode: str = "minibatch", **cache) -> Config:
-    sampling = Sampling(mode=mode, fanout=(4, 3)[: MODELS[model].layers], batch_size=8)
-    return Config(model=MODELS[model], sampling=sampling, train=Train(epochs=2), cache=Cache(**cache))
-
-
-def trained(graph, config: Config, folder) -> tuple[list[float], list[np.ndarray], list[dict]]:
-    """Losses of two epochs, the state after them, and what the cache reports."""
-    trainer = make_trainer(graph, config)
-    features = make_features(graph, config, trainer, folder / "tables")
-    engine = make_engine(trainer, graph, config, features=features)
-    engine.compiled = COMPILED.setdefault(config.model.name, engine.compiled)
-    batches = make_batches(graph, config, trainer, {}, features=features)
-    state, losses = engine.new(3), []
-    fill_cache(features, batches, config, folder / "penalties.json")
-    for epoch in range(config.train.epochs):
-        drawn = [*batches.epoch(epoch), None]
-        for one, following in itertools.pairwise(drawn):
-            state, loss = engine.step(state, one.batch, following and following.batch)
-            losses.append(float(loss))
-    return losses, [np.array(leaf) for leaf in jax.tree.leaves(engine.whole(state))], features.report()
 
 
 @pytest.fixture(scope="module")
@@ -60,18 +33,14 @@ def plain(tmp_path_factory):
     """By model, what training with tables on the device gives."""
     made = {}
 
-    def of(graph, model: str, places: tuple[str, ...]):
-        if (model, places) not in made:
-            made[model, places] = trained(graph, config_of(model, places=places), tmp_path_factory.mktemp("plain"))
-        return made[model, places]
+    def of(graph, model: str, mesh: tuple[int, int], places: tuple[str, ...]):
+        about = model, mesh, places
+        if about not in made:
+            config = config_of(model, mesh=mesh, places=places)
+            made[about] = trained(graph, config, tmp_path_factory.mktemp("plain"))
+        return made[about]
 
     return of
-
-
-def same(found, expected) -> None:
-    assert found[0] == expected[0]
-    for one, other in zip(found[1], expected[1], strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 BY_ROWS = "paper=host", "topic=host"  # static features that are not read in place, where sums take another order
@@ -89,36 +58,51 @@ CASES = [
 ]
 
 
+ON_MESHES = [*CASES[1:5], CASES[6], CASES[9], CASES[10]]
+
+
 @pytest.mark.parametrize(
-    ("model", "cache"),
-    [*(("rgcn", case) for case in CASES), *((model, CASES[number]) for model in ("rgat", "hgt") for number in (5,))],
+    ("model", "mesh", "cache"),
+    [
+        *(("rgcn", (1, 1), case) for case in CASES),
+        *((model, (1, 1), CASES[5]) for model in ("rgat", "hgt")),
+        *(("rgcn", (4, 1), case) for case in ON_MESHES),  # where partitions share authors, and others venues
+        *(("rgcn", mesh, CASES[6]) for mesh in ((1, 2), (2, 2))),
+        *((model, (1, 2), CASES[6]) for model in ("rgat", "hgt")),
+    ],
     ids=str,
 )
-def test_the_same_bits_wherever_features_live(tmp_path, plain, model, cache):
+def test_the_same_bits_wherever_features_live(tmp_path, plain, model, mesh, cache):
     graph = random_graph(3)
-    found = trained(graph, config_of(model, **cache), tmp_path)
+    found = trained(graph, config_of(model, mesh=mesh, **cache), tmp_path)
     bounded = 0 <= cache.get("bytes_per_device", -1) < EVERYTHING
-    same(found, plain(graph, model, BY_ROWS if bounded else ()))
-    assert bool(found[2]) == (cache.get("bytes_per_device") != EVERYTHING)
-    for one in found[2]:
+    assert same(found, plain(graph, model, mesh, BY_ROWS if bounded else ()))
+    report = found.features.report()
+    assert bool(report) == (cache.get("bytes_per_device") != EVERYTHING)
+    for one in report:
         reads = one["hits"] + one["misses"]
         if one["kept"] == one["rows"]:
             assert one["misses"] == one["sent_bytes"] == one["returned_bytes"] == 0
         elif reads:
             assert one["sent_bytes"] >= one["misses"] * one["row_bytes"]
         assert one["hits"] > 0 or not one["kept"] or not reads
-    used = sum(one["kept"] * one["row_bytes"] for one in found[2])
-    if bounded and cache.get("policy") != "none":
-        assert cache["bytes_per_device"] - 76 < used <= cache["bytes_per_device"]  # the largest row
-    else:
-        assert used == 0
+    used, all_rows = {}, {}
+    for one in found.features.hosted.values():
+        used[one.device] = used.get(one.device, 0) + len(one.cached) * one.row_bytes
+        all_rows[one.device] = all_rows.get(one.device, 0) + one.nodes * one.row_bytes
+    for device, size in used.items():
+        if not bounded or cache.get("policy") == "none":
+            assert size == 0
+        else:  # all but what is less than the largest row
+            bound = min(cache["bytes_per_device"], all_rows[device])
+            assert bound - 76 < size <= bound
 
 
 def test_what_types_on_the_device_leave_of_the_bound_is_the_cache(tmp_path):
     graph, found = random_graph(3), {}
     for bound in (1_900, 2_000):
         config = config_of("rgcn", bytes_per_device=bound, places=("author=host",))
-        found[bound] = trained(graph, config, tmp_path)[2]
+        found[bound] = trained(graph, config, tmp_path).features.report()
     taken = 6 * 76 + 11 * 10 + 40 * 28  # venue, topic and paper, which stay on the device
     assert [one["kept"] for one in found[1_900]] == [(1_900 - taken) // 76]
     assert [one["kept"] for one in found[2_000]] == [(2_000 - taken) // 76]
@@ -151,18 +135,34 @@ def test_a_row_that_a_step_is_about_to_change_is_not_read_too_early(kept):
     assert one.moved.hits == sum(2 * (node == 4) + (node == 1) for node in kept)
 
 
-def test_a_state_that_is_restored_is_not_trained_with_rows_read_before(tmp_path):
-    graph, config = random_graph(3), config_of("rgcn", places=TABLES)
-    trainer = make_trainer(graph, config)
-    features = make_features(graph, config, trainer, tmp_path / "tables")
-    engine = make_engine(trainer, graph, config, features=features)
-    engine.compiled = COMPILED.setdefault("rgcn", engine.compiled)
-    first, second = (
-        one.batch for one in itertools.islice(make_batches(graph, config, trainer, {}, features=features).epoch(0), 2)
-    )
+@pytest.mark.parametrize("mesh", [(1, 1), (4, 1)])
+def test_a_state_that_is_restored_is_not_trained_with_rows_read_before(tmp_path, mesh):
+    engine, _, batches = prepared(random_graph(3), config_of("rgcn", mesh=mesh, places=TABLES), tmp_path)
+    first, second = (one.batch for one in itertools.islice(batches.epoch(0), 2))
     expected = float(engine.step(engine.new(7), second)[1])
     engine.step(engine.new(3), first, second)
     assert float(engine.step(engine.new(7), second)[1]) == expected
+
+
+@pytest.mark.parametrize(
+    ("plain", "cache"),
+    [({}, {"places": TABLES}), ({"places": BY_ROWS}, {"bytes_per_device": 400, "host_bytes": 900})],
+    ids=str,
+)
+def test_a_checkpoint_and_evaluation_are_the_same_wherever_features_live(tmp_path, plain, cache):
+    graph, found = random_graph(3), []
+    for number, given in enumerate((plain, cache)):
+        config = config_of("rgcn", mesh=(4, 1), **given)
+        engine, features, batches = prepared(graph, config, tmp_path / str(number))
+        fill_cache(features, batches, config, tmp_path / "penalties.json", quiet=True)
+        site, checkpoints = engine.site, Checkpoints(tmp_path / str(number))
+        state, _ = engine.step(engine.new(3), next(batches.epoch(0)).batch)
+        checkpoints.save(1, engine.whole(state), {"best": None})
+        restored = checkpoints.at(1).state(jax.eval_shape(engine.trainer.init, 0))
+        logits = make_evaluator(engine, graph, config, site)(engine.place(restored), graph.splits["test"])
+        found.append([logits, *(np.array(leaf) for leaf in jax.tree.leaves(restored))])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_rows_come_by_way_of_pinned_memory():
@@ -247,8 +247,8 @@ def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
         features(places=("nobody=host",))
     with pytest.raises(InputError, match=re.escape("['author=floor'], and must be made of TYPE=device|host|disk")):
         Cache(places=("author=floor",))
-    with pytest.raises(InputError, match="cache.bytes_per_device is 0, and is for one device; mesh is 2 x 1"):
-        Config(cache=Cache(bytes_per_device=0), mesh=Mesh(relation=2))
+    with pytest.raises(InputError, match="cache.bytes_per_device is 0, and is for one device or mesh.strategy raf"):
+        Config(cache=Cache(bytes_per_device=0), mesh=Mesh(data=2, strategy="vanilla"))
 
     with pytest.raises(InputError, match="cache.bytes_per_device is 0, and is for mini-batches"):
         Config(cache=Cache(bytes_per_device=0), sampling=Sampling(mode="full"))

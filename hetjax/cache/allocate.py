@@ -5,7 +5,7 @@ rows are read times what a missed byte of them costs; within a type the hottest 
 of which that is an approximation, is `optimal`.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -37,6 +37,7 @@ def places(
     given: Mapping[str, Place],
     device_bytes: int = -1,
     host_bytes: int = -1,
+    together: Sequence[Collection[str]] = (),
 ) -> dict[str, Place]:
     """Where the features of every input type live.
 
@@ -44,8 +45,9 @@ def places(
       sizes: bytes of every type's rows, of learnable ones with moments and counts.
       learnable: the types that are learned.
       given: places of some types, which count towards no bound.
-      device_bytes: if the others exceed it all of them live on the host, and the device keeps a cache; -1 is no bound.
+      device_bytes: if the others exceed it all of them live on the host, and devices keep a cache; -1 is no bound.
       host_bytes: of learnable types on the host, the largest of which beyond it live on disk; -1 is no bound.
+      together: the types that each device reads; if not given, one reads all.
 
     Raises:
       InputError: a place for a type that has no features.
@@ -56,7 +58,8 @@ def places(
                 f"cache.places: {name!r} is no type whose features the model reads; these are {sorted(sizes)}"
             )
     free = {name: size for name, size in sizes.items() if name not in given}
-    place: Place = "host" if 0 <= device_bytes < sum(free.values()) else "device"
+    most = max(sum(free.get(name, 0) for name in types) for types in together or [sizes])
+    place: Place = "host" if 0 <= device_bytes < most else "device"
     chosen, room = {name: given.get(name, place) for name in sizes}, host_bytes
     for name in sorted(free.keys() & set(learnable), key=lambda one: (sizes[one], one)):
         room -= sizes[name]

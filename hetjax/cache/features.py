@@ -1,7 +1,7 @@
 """Where the features of every input type live: on the device, in host memory, or in files mapped into it."""
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import jax
@@ -17,9 +17,95 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.sampling.blocks import Batch
 
 COPY = 2**24  # bytes copied at a time
+Key = tuple[str, int]  # of a cache: the node type, and which of the caches of that type
 
 
-class Features:
+class Hosting:
+    """The features that live on the host, and the caches of them on its devices.
+
+    Args:
+      learnable: what tables are created from.
+      places: of every input type.
+      folder: for mapped tables; made when there are any, and any that is there already is replaced.
+    """
+
+    def __init__(self, learnable: Mapping[str, Shape], places: Mapping[str, Place], folder: Path | None):
+        self.learnable, self.places, self.folder = learnable, places, folder
+        self.kinds: Mapping[Key, Kind] = {}
+
+    @property
+    def hosted(self) -> dict[Key, Hosted]:
+        """Every matrix that rows are cached of, with its cache."""
+        raise NotImplementedError
+
+    def resident(self, device: jax.Device, given: Iterable[str]) -> int:
+        """Bytes of the types, but for those `given`, that live on a device."""
+        raise NotImplementedError
+
+    def records(self, name: str, parts: Iterable[Table]) -> np.ndarray:
+        """A table as `HostedTable` holds it, from the parts that it is made in."""
+        records, start = self._empty(name), 0
+        for part in parts:
+            size = len(part.count)
+            for leaf, rows in zip(views(records[start : start + size]), part, strict=True):
+                leaf[:] = rows
+            release(records)
+            start += size
+        return records
+
+    def _empty(self, name: str) -> np.ndarray:
+        shape = self.learnable[name].nodes, 3 * self.learnable[name].width + 1
+        if self.places[name] == "host":
+            return np.empty(shape, np.int32)
+        if self.folder is None:
+            raise InputError(f"the features of {name!r} are to be on disk, and there is no folder for them")
+        return mapped(self.folder / str(list(self.learnable).index(name)), shape, np.int32)
+
+    def fill(self, kinds: Mapping[Key, Kind], budgets: Mapping[jax.Device, int], policy: Policy) -> None:
+        """Keep rows on the devices, as `allocate` divides the budget of each."""
+        self.kinds = kinds
+        for device, budget in budgets.items():
+            mine = {key: kind for key, kind in kinds.items() if self.hosted[key].device == device}
+            for key, ids in allocate(mine, max(0, budget), policy).items():
+                self.hosted[key].keep(ids)
+
+    def report(self) -> list[dict]:
+        """Of every type with features on the host: how many rows are kept on the devices, and what reading the others cost."""
+        types: dict[str, dict[Key, Hosted]] = {}
+        for key, one in self.hosted.items():
+            types.setdefault(key[0], {})[key] = one
+        return [self._about(name, caches) for name, caches in types.items()]
+
+    def _about(self, name: str, caches: Mapping[Key, Hosted]) -> dict:
+        moved = [one.moved for one in caches.values()]
+        hits, misses = sum(one.hits for one in moved), sum(one.misses for one in moved)
+        known = [(self.kinds[key], len(one.cached)) for key, one in caches.items() if key in self.kinds]
+        tenths = [next_tenth(kind, kept) for kind, kept in known]
+        return {
+            "node_type": name,
+            "place": self.places[name],
+            "learnable": name in self.learnable,
+            "devices": sorted({one.device.id for one in caches.values()}),
+            "rows": sum(one.nodes for one in caches.values()),
+            "row_bytes": next(iter(caches.values())).row_bytes,
+            "kept": sum(len(one.cached) for one in caches.values()),
+            "hits": hits,
+            "misses": misses,
+            "hit_rate": hits / (hits + misses) if hits + misses else None,
+            "sent_bytes": sum(one.sent for one in moved),
+            "returned_bytes": sum(one.returned for one in moved),
+            "host_seconds": sum(one.seconds for one in moved),
+            "seconds_per_byte": known[0][0].penalty if known else None,
+            "next_tenth_bytes": sum(more or 0 for more in tenths) or None,
+        }
+
+    def close(self) -> None:
+        """Delete the mapped files."""
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Features(Hosting):
     """The features that one device trains with.
 
     Static features that do not live on the device stay in the graph's arrays.
@@ -27,10 +113,9 @@ class Features:
     Args:
       graph: with the static features.
       widths: of the features of every input type.
-      learnable: what the tables of the featureless ones are created from.
+      learnable, folder: as in `Hosting`.
       places: of every input type; of those that are not named, the device. Static features are on disk if the graph was
         opened from a store, and in memory otherwise.
-      folder: for mapped tables; made when there are any, and any that is there already is replaced.
       device: that trains.
     """
 
@@ -43,8 +128,7 @@ class Features:
         folder: Path | None = None,
         device: jax.Device | None = None,
     ):
-        self.learnable, self.folder = learnable, folder
-        self.places = dict.fromkeys(widths, "device") | dict(places or {})
+        super().__init__(learnable, dict.fromkeys(widths, "device") | dict(places or {}), folder)
         self.device = device or jax.local_devices()[0]
         self.static, self.away = {}, {}
         for name in widths:
@@ -53,43 +137,31 @@ class Features:
             elif name not in learnable:
                 self.away[name] = Hosted(graph.features[name], self.device)
         self.changed: dict[str, HostedTable] = {}
-        self.kinds: Mapping[str, Kind] = {}
+
+    @property
+    def hosted(self) -> dict[Key, Hosted]:
+        return {(name, 0): one for name, one in (self.away | self.changed).items()}
+
+    def resident(self, device: jax.Device, given: Iterable[str]) -> int:
+        static = sum(matrix.nbytes for name, matrix in self.static.items() if name not in given)
+        tables = (one for t, one in self.learnable.items() if self.places[t] == "device" and t not in given)
+        return static + sum(one.nodes * one.row_bytes for one in tables)
 
     def new(self, key: jax.Array) -> dict[str, Table | HostedTable]:
         """Tables of before the first step, each where it lives."""
-        made = {}
-        for name, shape in self.learnable.items():
-            own = tables.key_of(key, name)
-            parts = (tables.fresh(own, shape, number) for number in range(tables.parts_of(shape)))
-            made[name] = self._settle(name, parts)
-        return made
+        return {name: self._settle(name, tables.in_parts(key, name, one)) for name, one in self.learnable.items()}
 
     def settle(self, given: Mapping[str, Table]) -> dict[str, Table | HostedTable]:
         """Tables, each where it lives; those given are not changed."""
-        return {name: self._settle(name, _parts(table)) for name, table in given.items()}
+        return {name: self._settle(name, parts(table)) for name, table in given.items()}
 
-    def _settle(self, name: str, parts) -> Table | HostedTable:
+    def _settle(self, name: str, made: Iterable[Table]) -> Table | HostedTable:
         self.changed.pop(name, None)
         if self.places[name] == "device":
-            leaves = zip(*(jax.device_put(part, self.device) for part in parts))
+            leaves = zip(*(jax.device_put(part, self.device) for part in made))
             return Table(*(jax.numpy.concatenate(leaf) if len(leaf) > 1 else leaf[0] for leaf in leaves))
-        records, start = self._empty(name), 0
-        for part in parts:
-            size = len(part.count)
-            for leaf, rows in zip(views(records[start : start + size]), part, strict=True):
-                leaf[:] = rows
-            release(records)
-            start += size
-        self.changed[name] = HostedTable(records, self.device)
+        self.changed[name] = HostedTable(self.records(name, made), self.device)
         return self.changed[name]
-
-    def _empty(self, name: str) -> np.ndarray:
-        shape = self.learnable[name].nodes, 3 * self.learnable[name].width + 1
-        if self.places[name] == "host":
-            return np.empty(shape, np.int32)
-        if self.folder is None:
-            raise InputError(f"the features of {name!r} are to be on disk, and there is no folder for them")
-        return mapped(self.folder / str(list(self.learnable).index(name)), shape, np.int32)
 
     def whole(self, held: Mapping[str, Table | HostedTable]) -> dict[str, Table]:
         """The inverse of `settle`, without copying; host arrays go on changing when training does."""
@@ -106,55 +178,8 @@ class Features:
         sent = jax.device_put(batch._replace(inputs=inputs), self.device)
         return sent._replace(inputs=sent.inputs | ids, rows=rows)
 
-    def device_bytes(self, name: str) -> int:
-        """Of a type that lives on the device; 0 for one that does not."""
-        if self.places[name] != "device":
-            return 0
-        shape = self.learnable.get(name)
-        return shape.nodes * shape.row_bytes if shape else self.static[name].nbytes
 
-    def fill(self, kinds: Mapping[str, Kind], budget: int, policy: Policy) -> None:
-        """Keep rows on the device, as `allocate` divides the budget."""
-        self.kinds = kinds
-        for name, ids in allocate(kinds, budget, policy).items():
-            self.hosted[name].keep(ids)
-
-    def report(self) -> list[dict]:
-        """Of every type that does not live on the device: how many rows are kept there, and what reading the others cost."""
-        return [self._about(name, one) for name, one in self.hosted.items()]
-
-    def _about(self, name: str, one: Hosted) -> dict:
-        moved, kind = one.moved, self.kinds.get(name)
-        reads = moved.hits + moved.misses
-        return {
-            "node_type": name,
-            "place": self.places[name],
-            "learnable": name in self.learnable,
-            "rows": one.nodes,
-            "row_bytes": one.row_bytes,
-            "kept": len(one.cached),
-            "hits": moved.hits,
-            "misses": moved.misses,
-            "hit_rate": moved.hits / reads if reads else None,
-            "sent_bytes": moved.sent,
-            "returned_bytes": moved.returned,
-            "host_seconds": moved.seconds,
-            "seconds_per_byte": kind and kind.penalty,
-            "next_tenth_bytes": kind and next_tenth(kind, len(one.cached)),
-        }
-
-    @property
-    def hosted(self) -> dict[str, Hosted]:
-        """Every type that does not live on the device."""
-        return self.away | self.changed
-
-    def close(self) -> None:
-        """Delete the mapped files."""
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _parts(table: Table):
+def parts(table: Table) -> Iterator[Table]:
     """A table a few rows at a time, in host memory."""
     step = max(1, COPY // max(1, table.rows.shape[1] * 4))
     for start in range(0, max(1, len(table.count)), step):

@@ -1,31 +1,32 @@
 """How often each node's features are read: counted by sampling ahead of the training (Heta, section 6)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 
 import numpy as np
 from tqdm import tqdm
 
 from hetjax.sampling.loader import Batches
 
-Counts = dict[str, np.ndarray]
+Counts = dict[Hashable, np.ndarray]
 
 
-def hotness(batches: Batches, nodes: Mapping[str, int], epochs: int) -> Counts:
-    """Reads of every node of some types in the first epochs of the training: same sampler, same seeds.
+def hotness(batches: Batches, nodes: Mapping[Hashable, int], epochs: int, quiet: bool = False) -> Counts:
+    """Reads of every row of some caches in the first epochs of the training: same sampler, same seeds.
 
     Args:
-      nodes: how many there are of each type.
+      nodes: how many rows each could hold.
+      quiet: show no progress.
     """
-    samples = (sample.inputs for epoch in range(epochs) for sample in batches.samples(epoch))
+    samples = (batches.reads(sample) for epoch in range(epochs) for sample in batches.samples(epoch))
     total = epochs * batches.steps()
-    return reads(tqdm(samples, "presampling", total, unit="batch", disable=None), nodes)
+    return reads(tqdm(samples, "presampling", total, unit="batch", disable=quiet or None), nodes)
 
 
-def reads(inputs: Iterable[Mapping[str, np.ndarray]], nodes: Mapping[str, int]) -> Counts:
-    """How often each node occurs, int64 `[nodes]` of each type.
+def reads(inputs: Iterable[Mapping[Hashable, np.ndarray]], nodes: Mapping[Hashable, int]) -> Counts:
+    """How often each row is read, int64 `[nodes]` of each cache or type.
 
     Args:
-      inputs: of every batch the ids, of each type distinct.
+      inputs: of every batch the row numbers, of each distinct.
     """
     counts = {name: np.zeros(count, np.int64) for name, count in nodes.items()}
     for found in inputs:

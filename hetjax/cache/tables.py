@@ -2,7 +2,7 @@
 
 import functools
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import jax
@@ -71,6 +71,12 @@ def create(key: jax.Array, shape: Shape) -> Table:
     """A table of normal entries, its moments and counts zero."""
     parts = [fresh(key, shape, number) for number in range(parts_of(shape))]
     return Table(*(jnp.concatenate(leaves) for leaves in zip(*parts))) if len(parts) > 1 else parts[0]
+
+
+def in_parts(key: jax.Array, node_type: str, shape: Shape) -> Iterator[Table]:
+    """The parts of a type's new table, one after the other."""
+    own = key_of(key, node_type)
+    return (fresh(own, shape, number) for number in range(parts_of(shape)))
 
 
 def parts_of(shape: Shape) -> int:

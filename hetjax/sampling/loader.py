@@ -93,6 +93,10 @@ class Batches:
         """As `blocks.measure`."""
         raise NotImplementedError
 
+    def reads(self, sample) -> Mapping[tuple[str, int], np.ndarray]:
+        """The rows that a batch reads of each cache, or could, int32, of each distinct; by the caches' `features.Key`."""
+        raise NotImplementedError
+
     def place(self, seeds: np.ndarray, sample):
         """Pad a sample to the plan, which suffices, and put it on the devices."""
         raise NotImplementedError
@@ -189,6 +193,9 @@ class MiniBatches(Batches):
 
     def measure(self, sample: Sample) -> Iterator[tuple[str, int, int]]:
         return measure(self.use, sample, self.graph)
+
+    def reads(self, sample: Sample) -> dict[tuple[str, int], np.ndarray]:
+        return {(node_type, 0): ids for node_type, ids in sample.inputs.items()}
 
     def place(self, seeds: np.ndarray, sample: Sample) -> Batch:
         size = self.batch_size

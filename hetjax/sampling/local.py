@@ -37,10 +37,12 @@ class Local(NamedTuple):
     Attributes:
       blocks: one per layer, the first layer's first.
       inputs: int32 node ids per node type whose feature rows are gathered; as in `Batch`.
+      rows: as in `Batch`.
     """
 
     blocks: tuple[Roles, ...]
     inputs: Mapping[str, np.ndarray]
+    rows: Mapping[str, np.ndarray] = {}
 
 
 class LocalSample(NamedTuple):

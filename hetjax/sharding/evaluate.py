@@ -12,9 +12,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from hetjax.cache.mapped import on_host
 from hetjax.evaluate import Chunks
 from hetjax.models.hgnn import Stack
 from hetjax.sampling.blocks import pad
+from hetjax.sharding.hosted import SharedTable
 from hetjax.sharding.single import TrainState
 from hetjax.sharding.site import Site, shares
 
@@ -44,7 +46,7 @@ class MeshEvaluator:
         """
         if not len(ids):
             return np.empty((0, self.model.classes), np.float32) if self.site.peers.first else None
-        here = {part: jax.tree.map(lambda leaf: leaf.addressable_data(0), states[part]) for part in self.chunks}
+        here = {part: jax.tree.map(_first, states[part]) for part in self.chunks}
         x = {part: self._features(part, state) for part, state in here.items()}
         last, own, h = len(self.model.layers) - 1, None, None
         for depth in range(last + 1):
@@ -60,7 +62,7 @@ class MeshEvaluator:
         return h if self.site.peers.first else None
 
     def _features(self, part: int, state: TrainState) -> dict[str, np.ndarray]:
-        graph, learned = self.site.graphs[part], {t: np.asarray(table.rows) for t, table in state.tables.items()}
+        graph, learned = self.site.graphs[part], {t: on_host(table.rows) for t, table in state.tables.items()}
         reads = self.shares[part].program.reads
         return {t: learned[t] if t in learned else graph.features[t] for t in reads}
 
@@ -115,6 +117,11 @@ class MeshEvaluator:
         if depth == len(self.model.layers) - 1:
             return self.model.apply(params, total, own, method="conclude")
         return self.model.apply(params, self.shares[0].target, depth, total, own, method=_finished)
+
+
+def _first(leaf: jax.Array | SharedTable):
+    """Of what is alike on all devices the copy on the first; a table on the host whole."""
+    return leaf.table() if isinstance(leaf, SharedTable) else leaf.addressable_data(0)
 
 
 def _carriers(model: Stack, share, depth: int, block, x, own):

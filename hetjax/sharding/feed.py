@@ -7,14 +7,26 @@ import jax
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
+from hetjax.cache.features import Key
 from hetjax.sampling.blocks import pad, rows_of
 from hetjax.sampling.loader import Batches, Drawn, Needs
 from hetjax.sampling.local import Local, LocalSample, draw_local, measure_local, pad_local, whole_local
 from hetjax.sampling.sampler import Sampler
+from hetjax.sharding.hosted import Asked, MeshFeatures, ask
 from hetjax.sharding.mesh import DATA, put, spread
 from hetjax.sharding.site import Site, shares
 
-Samples = dict[int, list[LocalSample]]  # of each partition, of each of its replicas; of those that are here
+
+class Samples(NamedTuple):
+    """What a batch depends on.
+
+    Attributes:
+      parts: of each partition that is here, of each of its replicas that is.
+      taken: of every learnable type on the host the nodes that any device reads, int32, ascending.
+    """
+
+    parts: dict[int, list[LocalSample]]
+    taken: dict[str, np.ndarray]
 
 
 class MeshBatch(NamedTuple):
@@ -25,11 +37,13 @@ class MeshBatch(NamedTuple):
         `data`.
       labels: as in `Batch`, the replicas' shares one after the other, `[data * seeds, ...]` sharded over `data`.
       weights: float32 `[data * seeds]`, 1 for a seed and 0 for padding.
+      asked: of every learnable type on the host the rows that the step takes; the ids in `parts` are then places of these.
     """
 
     parts: dict[int, Local]
     labels: jax.Array
     weights: jax.Array
+    asked: Mapping[str, Asked] = {}
 
 
 class MeshBatches(Batches):
@@ -44,6 +58,7 @@ class MeshBatches(Batches):
       in_place, learnable: as in `Sampler`.
       fanouts: as in `MiniBatches`.
       batch_size, seed, limit, capacities: as in `Batches`.
+      features: where they live; if not given, on the devices.
     """
 
     def __init__(
@@ -56,7 +71,9 @@ class MeshBatches(Batches):
         seed: int,
         limit: int = 0,
         capacities: Mapping[str, int] | None = None,
+        features: MeshFeatures | None = None,
     ):
+        self.features = features
         self.fanouts, self.site, self.shares = tuple(fanouts), site, shares(site.plan)
         self.shared = {name: parts for name, parts in site.plan.shared.items() if name in learnable}
         self.samplers = {
@@ -67,13 +84,17 @@ class MeshBatches(Batches):
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> Samples:
         size = self._size()
-        return {
+        parts = {
             part: [
                 self._sample_local(part, seeds[place * size : (place + 1) * size], stream)
                 for place in self.site.places(part)
             ]
             for part in self.site.parts
         }
+        return Samples(parts, self.features.taken(parts) if self.features else {})
+
+    def reads(self, sample: Samples) -> dict[Key, np.ndarray]:
+        return self.features.read(*sample)
 
     def _sample_local(self, part: int, seeds: np.ndarray, stream: tuple) -> LocalSample:
         return draw_local(self.samplers[part], self.shares[part], seeds, self.fanouts, stream)
@@ -86,9 +107,13 @@ class MeshBatches(Batches):
         return f"{self.use}/{part}"
 
     def measure(self, sample: Samples) -> Iterator[tuple[str, int, int]]:
-        for part, replicas in sample.items():
+        for part, replicas in sample.parts.items():
             for replica in replicas:
                 yield from measure_local(self._use(part), replica, self.samplers[part].graph)
+        for name, ids in sample.taken.items():
+            nodes, owners = self.graph.schema.nodes[name], self.features.owners(name)
+            yield f"{self.use}/taken/{name}", len(ids), nodes
+            yield f"{self.use}/owned/{name}", np.bincount(ids % owners, minlength=1).max(), -(-nodes // owners)
 
     def agree(self, needs: Needs) -> Needs:
         found: Needs = {}
@@ -98,10 +123,16 @@ class MeshBatches(Batches):
         return {name: found[name] for name in sorted(found)}
 
     def place(self, seeds: np.ndarray, sample: Samples) -> MeshBatch:
-        parts = {part: self._local(part, replicas) for part, replicas in sample.items()}
+        parts = {part: self._local(part, replicas, sample.taken) for part, replicas in sample.parts.items()}
         size = self._size() * self.site.mesh.shape[DATA]
         labels, weights = pad(self.graph.labels[seeds], size, 0), pad(np.ones(len(seeds), np.float32), size, 0)
-        return MeshBatch(parts, *put(self.site.mesh, P(DATA), (labels, weights)))
+        asked = {name: self._ask(name, ids) for name, ids in sample.taken.items()}
+        return MeshBatch(parts, *put(self.site.mesh, P(DATA), (labels, weights)), asked)
+
+    def _ask(self, name: str, ids: np.ndarray) -> Asked:
+        rows, each = (self.plan.capacities[f"{self.use}/{what}/{name}"] for what in ("taken", "owned"))
+        owners = self.features.owners(name)
+        return ask(ids, owners, rows, rows if owners == 1 else each)
 
     def fit(self, needs: Needs) -> None:
         super().fit(needs)
@@ -110,9 +141,17 @@ class MeshBatches(Batches):
             most = max(self.plan.capacities.get(one, 0) for one in names)
             self.plan.capacities |= dict.fromkeys(names, most)  # the partitions exchange their ids and gradients
 
-    def _local(self, part: int, replicas: list[LocalSample]) -> Local:
-        graph, seeds = self.samplers[part].graph, {self.graph.schema.target: self._size()}
-        padded = [pad_local(self.plan, self._use(part), replica, seeds, graph) for replica in replicas]
+    def _local(self, part: int, replicas: list[LocalSample], taken: Mapping[str, np.ndarray]) -> Local:
+        graph, seeds, padded = self.samplers[part].graph, {self.graph.schema.target: self._size()}, []
+        for place, replica in zip(self.site.places(part), replicas, strict=True):
+            placed = {
+                t: np.searchsorted(taken[t], ids).astype(np.int32) for t, ids in replica.inputs.items() if t in taken
+            }
+            replica = replica._replace(inputs=replica.inputs | placed)
+            local = pad_local(self.plan, self._use(part), replica, seeds, graph)
+            rows = self.features.rows(part, place, local.inputs) if self.features else {}
+            ids = {t: found for t, found in local.inputs.items() if t not in rows}
+            padded.append(local._replace(inputs=ids, rows=rows))
         return spread(self.site.row(part), padded)
 
 

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
+from hetjax.cache.mapped import on_host
 from hetjax.cache.tables import Table
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.replicas import Group, Path, select
@@ -31,7 +32,7 @@ class Layout:
         self.weights, self.rows, self.site = weights, rows, site
 
     def divide(self, state: TrainState) -> dict[int, TrainState]:
-        """A state for each partition that is here, on its devices."""
+        """A state for each partition that is here, on its devices; it may lack tables."""
         state = jax.tree.map(np.array, state)
         return {part: meshes.copies(self.site.row(part), self._part(state, part)) for part in self.site.parts}
 
@@ -57,7 +58,7 @@ class Layout:
 
     def _pieces(self, part: int, state: TrainState) -> dict[Path, np.ndarray]:
         """Copies of what no partition before this one has, by names that are the same everywhere."""
-        state = jax.tree.map(np.asarray, state)
+        state = jax.tree.map(on_host, state)
         trees = {"params": state.params} | {
             f"optimizer {number}": _tree(leaf, state.params)
             for number, leaf in enumerate(jax.tree.leaves(state.optimizer))

@@ -90,6 +90,17 @@ def rows(mesh: Mesh, parts: Sequence[int]) -> Mesh:
     return _mesh(mesh.devices[list(parts)], BOTH)
 
 
+def processes(mesh: Mesh) -> int:
+    """How many processes have devices of a mesh."""
+    return len({device.process_index for device in mesh.devices.flat})
+
+
+def here(mesh: Mesh) -> Mesh:
+    """Those devices of a mesh that are this process's: of every row that has any the same."""
+    lines = mesh.devices[rows_here(mesh)]
+    return _mesh(lines[:, [place for place, device in enumerate(lines[0]) if _is_here(device)]], BOTH)
+
+
 def _mesh(devices: np.ndarray, axes: tuple[str, ...]) -> Mesh:
     return Mesh(devices, axes, axis_types=(AxisType.Auto,) * len(axes))
 

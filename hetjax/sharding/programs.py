@@ -106,7 +106,7 @@ class LocalPrograms:
 
         def one(params, learned, x, own, total, static, local):
             if not number:
-                x = {t: tables.read(matrix, local.inputs.get(t)) for t, matrix in static.items()} | learned
+                x = {t: tables.read(matrix, local.inputs.get(t)) for t, matrix in static.items()} | local.rows | learned
             total = jax.tree.map(lambda leaf: leaf[0], total)
             made = self.model.apply(params, self.share, depths, local.blocks, x, own, total, method=run)
             return made._replace(carrier=jax.tree.map(lambda leaf: leaf[None], made.carrier))

@@ -22,8 +22,11 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from hetjax.cache import tables
+from hetjax.cache.host import Fetched
+from hetjax.cache.tables import Shape, Table
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.feed import MeshBatch
+from hetjax.sharding.hosted import Asked, MeshFeatures, SharedTable
 from hetjax.sharding.layout import Layout
 from hetjax.sharding.mesh import DATA, RELATION, join, split
 from hetjax.sharding.programs import SEEDS, LocalPrograms, MeshPrograms, Outcome, Pulled, passes, weights_of
@@ -58,10 +61,21 @@ class Raf:
       trainer: what a step on one device needs.
       site: this process's place; a partition's devices get the features that it reads.
       whole: whether batches are the whole graph.
+      features: where those live; if not given, on the devices.
+      prefetch: as of `OneDevice`.
     """
 
-    def __init__(self, trainer: Trainer, site: Site, whole: bool = False):
-        self.trainer, self.site, self.mesh = trainer, site, site.mesh
+    def __init__(
+        self,
+        trainer: Trainer,
+        site: Site,
+        whole: bool = False,
+        features: MeshFeatures | None = None,
+        prefetch: bool = True,
+    ):
+        self.trainer, self.site, self.mesh, self.prefetch = trainer, site, site.mesh, prefetch
+        self.features = features or MeshFeatures(site, trainer.learnable, dict.fromkeys(trainer.widths, "device"))
+        self.ahead: dict[str, tuple[Asked, list[Fetched]]] = {}
         self.shares = shares(site.plan)
         reads = [share.program.reads for share in self.shares]
         widths = [{t: trainer.widths[t] for t in types} for types in reads]
@@ -74,10 +88,9 @@ class Raf:
         self._make_replicas(frozenset().union(*folded, {(ROWS, t) for t in self.tables} if whole else ()), whole)
         self.together, self.local, self.static = MeshPrograms(trainer, site.mesh), {}, {}
         self.packed, self.settled, self.updated = {}, {}, {}
-        for part, graph in site.graphs.items():
+        for part in site.parts:
             line, share = site.row(part), self.shares[part]
-            known = {t: graph.features[t] for t in share.program.reads if t in graph.features}
-            self.static[part] = meshes.copies(line, known)
+            self.static[part] = meshes.copies(line, self.features.on_device(part))
             self.local[part] = LocalPrograms(trainer.model, share, line)
             alike = NamedSharding(line, P())
             self.packed[part] = Program(WEIGHTS, functools.partial(self._pack, part), line, out_shardings=alike)
@@ -99,15 +112,26 @@ class Raf:
 
     def new(self, seed: int):
         """The state before the first step, as this trains it."""
-        return self.place(jax.jit(self.trainer.init)(np.int32(seed)))
+        state, key = jax.jit(self.trainer.weights)(np.int32(seed)), jax.jit(self.trainer.keys)(np.int32(seed))[1]
+        return self._placed(state, tables.create_all(key, self._here()), self.features.new(key))
 
     def place(self, state: TrainState) -> dict[int, TrainState]:
         """A state on the mesh, from one on one device."""
-        return self.layout.divide(state)
+        return self._placed(state, {t: state.tables[t] for t in self._here()}, self.features.settle(state.tables))
+
+    def _here(self) -> dict[str, Shape]:
+        """The tables that live on devices."""
+        return {t: shape for t, shape in self.trainer.learnable.items() if self.features.places[t] == "device"}
+
+    def _placed(self, state: TrainState, on_devices: Mapping[str, Table], hosted: Mapping[str, SharedTable]):
+        self.ahead, states = {}, self.layout.divide(state._replace(tables=on_devices))
+        mine = {part: {t: one for t, one in hosted.items() if part in self.tables[t]} for part in states}
+        return {part: one._replace(tables=one.tables | mine[part]) for part, one in states.items()}
 
     def whole(self, states: Mapping[int, TrainState]) -> TrainState | None:
-        """The inverse of `place`, in process 0; None in the others."""
-        return self.layout.whole(states)
+        """The inverse of `place`, in process 0; None in the others. What lives on the host goes on changing."""
+        hosted = {t: one.table() for t, one in _hosted(states).items()}
+        return self.layout.whole({part: _replaced(state, hosted) for part, state in states.items()})
 
     def traffic(self) -> list[Sent]:
         """What a step sent, over the steps of this process; of what several processes send together this one's share."""
@@ -116,20 +140,49 @@ class Raf:
         programs += [program for one in self.local.values() for program in (one.forward, one.pull)]
         updates = list(self.updated.values())
         programs += [*self.packed.values(), *self.settled.values(), *updates]
+        programs += [table.spread for table in self.features.held.values()]
         return per_step(programs, max(1, updates[0].calls.total()))
 
     def step(
         self, states: Mapping[int, TrainState], batch: MeshBatch, following: MeshBatch | None = None
     ) -> tuple[dict[int, TrainState], np.ndarray]:
-        """One update; returns the new states, in place of those given, which are used up, and the loss before it."""
+        """One update; returns the new states, in place of those given, which are used up, and the loss before it.
+
+        Args:
+          following: the batch of the next step, if it is known.
+        """
+        hosted = _hosted(states)
+        fetched = {t: self._fetched(t, table, batch.asked[t]) for t, table in hosted.items()}
+        taken = {t: self._divided(t, table.end(fetched[t], batch.asked[t])) for t, table in hosted.items()}
+        for t, one in fetched.items():
+            hosted[t].change(one, True)
+        mine = {part: {t: found[part] for t, found in taken.items() if part in found} for part in states}
+        made, loss = self._trained({part: _replaced(state, mine[part]) for part, state in states.items()}, batch)
+        if following is not None and self.prefetch:
+            self.ahead = {t: (following.asked[t], table.begin(following.asked[t])) for t, table in hosted.items()}
+        for t, one in fetched.items():
+            hosted[t].store(one, batch.asked[t], [made[part].tables[t] for part in taken[t]])
+            hosted[t].change(one, False)
+        # collectives of two steps never wait for each other
+        return {part: _replaced(jax.block_until_ready(state), hosted) for part, state in made.items()}, loss
+
+    def _fetched(self, node_type: str, table: SharedTable, asked: Asked) -> list[Fetched]:
+        known, fetched = self.ahead.pop(node_type, (None, None))
+        return fetched if known is asked else table.begin(asked)
+
+    def _divided(self, node_type: str, table: Table) -> dict[int, Table]:
+        """A table that is the same on all devices of those that read it, by partition."""
+        parts = within(self.tables[node_type], self.site.parts)
+        return dict(zip(parts, split(meshes.rows(self.mesh, self.tables[node_type]), P(), table), strict=True))
+
+    def _trained(self, states: Mapping[int, TrainState], batch: MeshBatch) -> tuple[dict[int, TrainState], np.ndarray]:
         loss, found = self.gradients(states, batch)
         loss = np.asarray(loss)
         if self.trainer.l2 or self.trainer.clip:
             counted = self.add({part: one.counted for part, one in found.items()})
             found = {part: one._replace(counted=counted[part]) for part, one in found.items()}
             loss = loss + np.asarray(next(iter(counted.values())))[0, 0]
-        made = {part: self.updated[part](states[part], found[part]) for part in found}
-        return jax.block_until_ready(made), loss  # collectives of two steps never wait for each other
+        return {part: self.updated[part](states[part], found[part]) for part in found}, loss
 
     def gradients(self, states: Mapping[int, TrainState], batch: MeshBatch) -> tuple[jax.Array, dict[int, Gradients]]:
         """The loss without its penalty, and the gradients with it."""
@@ -225,6 +278,17 @@ class Raf:
             factor = jnp.where(norm < self.trainer.clip, 1, self.trainer.clip / norm)
             weights, rows = jax.tree.map(lambda leaf: leaf * factor, (weights, rows))
         return self.trainer.update(state, weights, rows, found.ids)
+
+
+def _hosted(states: Mapping[int, TrainState]) -> dict[str, SharedTable]:
+    """The tables of some states that live on the host."""
+    every = (item for state in states.values() for item in state.tables.items())
+    return {t: table for t, table in every if isinstance(table, SharedTable)}
+
+
+def _replaced(state: TrainState, found: Mapping[str, Any]) -> TrainState:
+    """A state with these tables in place of its own of the same types."""
+    return state._replace(tables={t: found.get(t, table) for t, table in state.tables.items()})
 
 
 def penalised(one: tuple) -> bool:

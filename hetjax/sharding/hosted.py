@@ -1,0 +1,223 @@
+"""Features on the host that the devices of a mesh share: every row is sent to one of them, and from there to the others.
+
+A step's distinct rows of a learnable type are taken together, and are the whole table that its programs see; they are
+put back when the step is done. So a step on a mesh is the same whatever the places of features, the caches and their
+budgets, to the last bit. Of the devices in a process that read a type each owns the nodes `id mod devices` (Heta, section
+6): it keeps the hottest of them, is sent those that it does not keep, and writes both back.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import PartitionSpec as P
+
+from hetjax.cache import tables
+from hetjax.cache.allocate import Place
+from hetjax.cache.features import Hosting, Key, parts
+from hetjax.cache.host import Fetched, Hosted, HostedTable, views
+from hetjax.cache.tables import Shape, Table
+from hetjax.sampling.blocks import NO_NODE
+from hetjax.sampling.local import LocalSample
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding.mesh import BOTH
+from hetjax.sharding.replicas import Group, within
+from hetjax.sharding.site import Site, shares
+from hetjax.sharding.traffic import ROWS, Program
+
+_take = jax.jit(tables.take)
+
+
+class Asked(NamedTuple):
+    """The rows of a learnable type that a step takes; `NO_NODE` is padding.
+
+    Attributes:
+      numbers: int32 `[n]` of each owner, of the rows that it has: node ids divided by the number of owners.
+      places: int32 `[n]` of each owner, where these stand among all rows of the step.
+      order: int32 `[rows]`, where each row of the step stands in the owners' rows, one owner's after the other's.
+    """
+
+    numbers: Sequence[np.ndarray]
+    places: Sequence[np.ndarray]
+    order: np.ndarray
+
+
+def ask(ids: np.ndarray, owners: int, rows: int, each: int) -> Asked:
+    """What owners are asked for the rows `ids`, int32 and distinct.
+
+    Args:
+      rows, each: capacities, of the step's rows and of an owner's.
+    """
+    numbers, places = (np.full((owners, each), NO_NODE, np.int32) for _ in range(2))
+    order = np.full(rows, NO_NODE, np.int32)
+    for owner in range(owners):
+        found = np.flatnonzero(ids % owners == owner)
+        numbers[owner, : len(found)], places[owner, : len(found)] = ids[found] // owners, found
+        order[found] = owner * each + np.arange(len(found))
+    return Asked(numbers, places, order)
+
+
+class SharedTable:
+    """A learnable table on the host, and the caches of it on the devices of this process that read it.
+
+    Args:
+      records: int32 `[nodes, 3 * width + 1]`, as of a `HostedTable`.
+      mesh: of the partitions that read it, in all processes.
+    """
+
+    def __init__(self, records: np.ndarray, mesh: jax.sharding.Mesh):
+        self.records, self.mesh, self.here = records, mesh, meshes.here(mesh)
+        devices = list(self.here.devices.flat)
+        self.owners = [HostedTable(records[n :: len(devices)], device) for n, device in enumerate(devices)]
+        gather = jax.shard_map(self._gather, mesh=self.here, in_specs=(P(BOTH), P()), out_specs=P(), check_vma=False)
+        self.spread = Program(ROWS, gather, self.here)
+
+    def begin(self, asked: Asked) -> list[Fetched]:
+        """As `HostedTable.begin`, of every owner."""
+        return [owner.begin(numbers) for owner, numbers in zip(self.owners, asked.numbers)]
+
+    def end(self, fetched: Sequence[Fetched], asked: Asked) -> Table:
+        """The rows of the step in their order, as a table on every device that reads the type."""
+        own = [owner.end(one) for owner, one in zip(self.owners, fetched)]
+        if len(own) == 1:
+            return meshes.join(self.mesh, P(), own)
+        order = meshes.put(self.here, P(), asked.order)
+        return meshes.join(self.mesh, P(), [self.spread(meshes.join(self.here, P(BOTH), own), order)])
+
+    def change(self, fetched: Sequence[Fetched], about: bool) -> None:
+        """Say that a step is about to change these rows, or has."""
+        for owner, one in zip(self.owners, fetched):
+            owner.change(one, about)
+
+    def store(self, fetched: Sequence[Fetched], asked: Asked, made: Iterable[Table]) -> None:
+        """Write a step's rows to where they came from.
+
+        Args:
+          made: the same on every device, of each partition that is here.
+        """
+        shards = (zip(*(leaf.addressable_shards for leaf in table)) for table in made)
+        copies = {leaves[0].device: Table(*(leaf.data for leaf in leaves)) for some in shards for leaves in some}
+        for owner, one, places in zip(self.owners, fetched, asked.places):
+            copy = copies[owner.device]
+            owner.store(one, copy if len(self.owners) == 1 else _take(copy, places))
+
+    def table(self) -> Table:
+        """All of it, after rows on the devices were written back; without copying, so it goes on changing."""
+        for owner in self.owners:
+            owner.table()
+        return views(self.records)
+
+    @staticmethod
+    def _gather(own: Table, order) -> Table:
+        return tables.take(jax.lax.all_gather(own, BOTH, tiled=True), order)
+
+
+class MeshFeatures(Hosting):
+    """The features that the devices of this process train with, where partitions fold relations.
+
+    Args:
+      site: this process's place, its graphs with the static features.
+      learnable, places, folder: as in `Hosting`; of all types.
+    """
+
+    def __init__(
+        self, site: Site, learnable: Mapping[str, Shape], places: Mapping[str, Place], folder: Path | None = None
+    ):
+        super().__init__(learnable, places, folder)
+        self.site, self.reads = site, [share.program.reads for share in shares(site.plan)]
+        self.away: dict[Key, Hosted] = {}
+        self.at: dict[Key, tuple[int, int]] = {}  # of each of these the partition, and which of its replicas
+        for t in sorted(self.places.keys() - learnable.keys()):
+            for part in self.readers(t) if places[t] != "device" else ():
+                for place in site.places(part) if part in site.parts else ():
+                    key = t, len([one for one in self.away if one[0] == t])
+                    self.away[key] = Hosted(site.graphs[part].features[t], site.row(part).devices.flat[place])
+                    self.at[key] = part, place
+        found = {t: self.readers(t) for t in sorted(learnable) if places[t] != "device"}
+        self.shared = {t: group for t, group in found.items() if within(group, site.parts)}
+        self.across = {t for t, group in found.items() if meshes.processes(meshes.rows(site.mesh, group)) > 1}
+        self.held: dict[str, SharedTable] = {}
+
+    def readers(self, node_type: str) -> Group:
+        """The partitions that read a type."""
+        return tuple(part for part, types in enumerate(self.reads) if node_type in types)
+
+    def owners(self, node_type: str) -> int:
+        """The devices of this process that read a type."""
+        return sum(len(self.site.places(part)) for part in within(self.readers(node_type), self.site.parts))
+
+    def on_device(self, part: int) -> dict[str, np.ndarray]:
+        """The static features that live on the devices of a partition."""
+        features = self.site.graphs[part].features
+        return {t: features[t] for t in self.reads[part] if t in features and self.places[t] == "device"}
+
+    @property
+    def hosted(self) -> dict[Key, Hosted]:
+        return self.away | {(t, n): one for t, table in self.held.items() for n, one in enumerate(table.owners)}
+
+    def resident(self, device: jax.Device, given: Iterable[str]) -> int:
+        part = next(part for part in self.site.parts if device in self.site.row(part).devices.flat)
+        types = [t for t in self.reads[part] if self.places[t] == "device" and t not in given]
+        tables = (self.learnable[t] for t in types if t in self.learnable)
+        static = self.on_device(part)
+        return sum(one.nodes * one.row_bytes for one in tables) + sum(static[t].nbytes for t in types if t in static)
+
+    def new(self, key: jax.Array) -> dict[str, SharedTable]:
+        """Tables on the host, of before the first step."""
+        return self._hold({t: tables.in_parts(key, t, self.learnable[t]) for t in self.shared})
+
+    def settle(self, given: Mapping[str, Table]) -> dict[str, SharedTable]:
+        """Those of some tables that live on the host, from whole ones, which are not changed."""
+        return self._hold({t: parts(given[t]) for t in self.shared})
+
+    def _hold(self, made: Mapping[str, Iterable[Table]]) -> dict[str, SharedTable]:
+        self.held = {}
+        for name, some in made.items():
+            self.held[name] = SharedTable(self.records(name, some), meshes.rows(self.site.mesh, self.shared[name]))
+        return self.held
+
+    def rows(self, part: int, place: int, inputs: Mapping[str, np.ndarray]) -> dict[str, jax.Array]:
+        """The rows of static features on the host that a replica reads, on its device."""
+        mine = {key[0]: one for key, one in self.away.items() if self.at[key] == (part, place)}
+        return {t: one.end(one.begin(inputs[t])) for t, one in mine.items()}
+
+    def read(
+        self, samples: Mapping[int, Sequence[LocalSample]], taken: Mapping[str, np.ndarray]
+    ) -> dict[Key, np.ndarray]:
+        """The rows of every cache that a step reads.
+
+        Args:
+          samples: of each partition that is here, of its replicas that are.
+          taken: of every learnable type on the host the nodes that any device reads.
+        """
+        found = {}
+        for key, (part, place) in self.at.items():
+            found[key] = samples[part][self.site.places(part).index(place)].inputs[key[0]]
+        for t, ids in taken.items():
+            count = self.owners(t)
+            found |= {(t, n): ids[ids % count == n] // count for n in range(count)}
+        return found
+
+    def taken(self, samples: Mapping[int, Sequence[LocalSample]]) -> dict[str, np.ndarray]:
+        """Of every learnable type on the host the nodes that any device of any process reads, int32, ascending."""
+        found = {
+            t: _united(one.inputs[t] for part in within(group, samples) for one in samples[part])
+            for t, group in self.shared.items()
+        }
+        if not self.across:
+            return found
+        peers = self.site.peers
+        every = peers.collect("taken rows", {f"{peers.number} {t}": found[t] for t in self.across & found.keys()})
+        united = (
+            {}
+            if every is None
+            else {t: _united(ids for name, ids in every.items() if name.split(" ", 1)[1] == t) for t in self.across}
+        )
+        united = peers.hand_out("taken rows", united)
+        return found | {t: united[t] for t in self.across & found.keys()}
+
+
+def _united(ids: Iterable[np.ndarray]) -> np.ndarray:
+    return np.unique(np.concatenate(list(ids)))
