@@ -208,7 +208,7 @@ def make_engine(
 
 
 def make_features(
-    graph: HetGraph, config: Config, trainer: Trainer, folder: Path, site: Site | None = None
+    graph: HetGraph, config: Config, trainer: Trainer, folder: Path | None, site: Site | None = None
 ) -> Hosting | None:
     """Where the features of every input type live, for one device or a mesh; None of vanilla execution, where on the devices.
 

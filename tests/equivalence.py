@@ -14,12 +14,13 @@ import numpy as np
 from flax.traverse_util import flatten_dict
 
 import hetjax
-from hetjax.assembly import make_batches, make_engine, make_plan, make_site, make_trainer
-from hetjax.config import Config, Mesh, Model, Sampling, Train
+from hetjax.assembly import make_batches, make_engine, make_features, make_plan, make_site, make_trainer
+from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.datasets import synthetic
 from hetjax.models.segment import neighbour_sum
 from hetjax.processes.peers import Alone
 from hetjax.sampling.blocks import NO_NODE
+from hetjax.sharding.hosted import SharedTable
 from hetjax.sharding.raf import Raf
 from hetjax.sharding.vanilla import Vanilla, gather
 from tests.conftest import random_graph
@@ -156,8 +157,9 @@ def on_mesh(reference, graph, mesh, mode: str, model: dict, wide: bool = False, 
     config, peers = setting(graph, mode, mesh, model, train), peers or Alone()
     trainer = make_trainer(graph, config)
     site = make_site(graph, config, plan or make_plan(graph, config), peers)
-    engine = make_engine(trainer, graph, config, site)
-    batches = make_batches(graph, config, trainer, {}, site)
+    features = make_features(graph, config, trainer, None, site)
+    engine = make_engine(trainer, graph, config, site, features)
+    batches = make_batches(graph, config, trainer, {}, site, features)
     states, error = engine.place(initial(trainer, wide)), None
     losses = []
     for batch in first(batches, len(reference.losses)):
@@ -180,10 +182,11 @@ def equal_replicas(states, peers) -> None:
     """Every copy of a weight or a table, on any device of any process, is the same to the last bit."""
     found: dict[str, str] = {}
     for state in states.values():
-        tables = {(name, key): leaf for name, table in state.tables.items() for key, leaf in table._asdict().items()}
+        held = {t: one.table() if isinstance(one, SharedTable) else one for t, one in state.tables.items()}
+        tables = {(name, key): leaf for name, table in held.items() for key, leaf in table._asdict().items()}
         for path, leaf in (flatten_dict(state.params) | tables).items():
-            for shard in leaf.addressable_shards:
-                made = hashlib.sha256(np.asarray(shard.data).tobytes()).hexdigest()
+            for copy in [leaf] if isinstance(leaf, np.ndarray) else [shard.data for shard in leaf.addressable_shards]:
+                made = hashlib.sha256(np.asarray(copy).tobytes()).hexdigest()
                 assert found.setdefault(json.dumps(path), made) == made, f"{path} differs between devices"
     for other in peers.share("replicas", found):
         for path in found.keys() & other.keys():
@@ -196,7 +199,10 @@ def initial(trainer, wide: bool):
 
 
 def setting(graph, mode, mesh, model, train) -> Config:
+    """A configuration; of `train` the key `places` is of the cache."""
+    train = dict(train)
     return Config(
+        cache=Cache(places=tuple(train.pop("places", ()))),
         model=Model(hidden=8, feature_width=6, **model),
         sampling=Sampling(mode=mode, fanout=(3, 2), batch_size=9),
         train=Train(learning_rate=0.02, **train),
@@ -239,9 +245,11 @@ def gradients(expected: dict, graph, engine, states, batch, peers) -> float:
 
 def found_by(engine: Raf | Vanilla, states, batch) -> list:
     """The gradients of every partition that is here, of rows by the ids of their nodes."""
+    if isinstance(engine, Raf):
+        states, _ = engine.take(states, batch)
     _, found = engine.gradients(states, batch)
     if isinstance(engine, Raf):
-        return list(found.values())
+        return [_of_nodes(one, batch) for one in found.values()]
     owned, rows, ids = engine.owned, {}, {}
     found = jax.tree.map(gather, found)
     for name, leaf in found.rows.items():
@@ -252,6 +260,18 @@ def found_by(engine: Raf | Vanilla, states, batch) -> list:
         mine = [np.append(own, NO_NODE)[np.minimum(at, len(own))] for own, at in zip(owned.ids[name], numbers)]
         rows[name], ids[name] = leaf, np.concatenate(mine)
     return [found._replace(rows=rows, ids=ids)]
+
+
+def _of_nodes(found, batch):
+    """Gradients by the ids of nodes, where those of tables on the host are by their places in the step."""
+    ids = dict(found.ids)
+    for name in ids.keys() & batch.asked.keys():
+        asked = batch.asked[name]
+        nodes = np.full(len(asked.order) + 1, NO_NODE)
+        for owner, (numbers, places) in enumerate(zip(asked.numbers, asked.places)):
+            nodes[places[places != NO_NODE]] = numbers[places != NO_NODE] * len(asked.numbers) + owner
+        ids[name] = nodes[np.minimum(np.asarray(ids[name]), len(asked.order))]
+    return found._replace(ids=ids)
 
 
 def laid(rows, ids, nodes: int) -> np.ndarray:

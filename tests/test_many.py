@@ -18,6 +18,7 @@ from tests.test_command_line import SMALL
 CASES = {
     2: [
         ("random", (4, 1), "minibatch", "R-GCN", False, {"l2": 0.01, "gradient_clip": 0.05}),
+        ("random", (4, 1), "minibatch", "R-GCN", False, {"places": ("author=host", "venue=host", "paper=host")}),
         ("labels", (1, 2), "full", "HGNN, mean, no target", False, {}),
         ("random", (1, 2, "vanilla"), "minibatch", "R-GCN", False, {}),
     ],
@@ -83,7 +84,9 @@ def test_a_killed_process_is_named_and_the_run_goes_on_as_if_nothing_had_happene
     options = ["--data.path", "graph", "--mesh.relation", "2", "--mesh.plan", folder / "plan", "--train.epochs", "8"]
     done = finish(folder, start(folder, commands(folder / "whole", *options), pruned))
     assert [status for status, _ in done] == [0, 0]
-    hurt = commands(folder / "hurt", *options)
+    hurt = commands(
+        folder / "hurt", *options, "--cache.bytes_per_device", "700", "--cache.places", "[paper=device,topic=device]"
+    )
     processes = start(folder, hurt, pruned)
     while not (folder / "hurt" / "metrics.jsonl").exists() or len(records(folder / "hurt")) < 3:
         assert all(process.poll() is None for process in processes)

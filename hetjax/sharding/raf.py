@@ -152,28 +152,33 @@ class Raf:
           following: the batch of the next step, if it is known.
         """
         hosted = _hosted(states)
-        fetched = {t: self._fetched(t, table, batch.asked[t]) for t, table in hosted.items()}
-        taken = {t: self._divided(t, table.end(fetched[t], batch.asked[t])) for t, table in hosted.items()}
+        taken, fetched = self.take(states, batch)
         for t, one in fetched.items():
             hosted[t].change(one, True)
-        mine = {part: {t: found[part] for t, found in taken.items() if part in found} for part in states}
-        made, loss = self._trained({part: _replaced(state, mine[part]) for part, state in states.items()}, batch)
+        made, loss = self._trained(taken, batch)
         if following is not None and self.prefetch:
             self.ahead = {t: (following.asked[t], table.begin(following.asked[t])) for t, table in hosted.items()}
         for t, one in fetched.items():
-            hosted[t].store(one, batch.asked[t], [made[part].tables[t] for part in taken[t]])
+            hosted[t].store(one, batch.asked[t], [state.tables[t] for state in made.values() if t in state.tables])
             hosted[t].change(one, False)
         # collectives of two steps never wait for each other
         return {part: _replaced(jax.block_until_ready(state), hosted) for part, state in made.items()}, loss
 
+    def take(
+        self, states: Mapping[int, TrainState], batch: MeshBatch
+    ) -> tuple[dict[int, TrainState], dict[str, list[Fetched]]]:
+        """States as the programs see them, whose tables on the host are the rows that the batch asks for; and where from."""
+        hosted, found = _hosted(states), {part: {} for part in states}
+        fetched = {t: self._fetched(t, table, batch.asked[t]) for t, table in hosted.items()}
+        for t, table in hosted.items():
+            mesh, parts = meshes.rows(self.mesh, self.tables[t]), within(self.tables[t], states)
+            for part, one in zip(parts, split(mesh, P(), table.end(fetched[t], batch.asked[t])), strict=True):
+                found[part][t] = one
+        return {part: _replaced(state, found[part]) for part, state in states.items()}, fetched
+
     def _fetched(self, node_type: str, table: SharedTable, asked: Asked) -> list[Fetched]:
         known, fetched = self.ahead.pop(node_type, (None, None))
         return fetched if known is asked else table.begin(asked)
-
-    def _divided(self, node_type: str, table: Table) -> dict[int, Table]:
-        """A table that is the same on all devices of those that read it, by partition."""
-        parts = within(self.tables[node_type], self.site.parts)
-        return dict(zip(parts, split(meshes.rows(self.mesh, self.tables[node_type]), P(), table), strict=True))
 
     def _trained(self, states: Mapping[int, TrainState], batch: MeshBatch) -> tuple[dict[int, TrainState], np.ndarray]:
         loss, found = self.gradients(states, batch)
@@ -185,7 +190,7 @@ class Raf:
         return {part: self.updated[part](states[part], found[part]) for part in found}, loss
 
     def gradients(self, states: Mapping[int, TrainState], batch: MeshBatch) -> tuple[jax.Array, dict[int, Gradients]]:
-        """The loss without its penalty, and the gradients with it."""
+        """The loss without its penalty, and the gradients with it; of states as `take` gives them."""
         loss, weights, rows, head = self._fold(states, batch)
         packed, sums = {p: self.packed[p](weights[p], rows[p]) for p in states}, {p: {} for p in states}
         for group, add in self.sums.items():

@@ -1,0 +1,81 @@
+"""Training with features on the host or on disk against training with all on the device: equal to the last bit?
+
+`python experiments/cache_equivalence.py` trains every model, of two layers, on one device and on meshes of 2 and 4, where
+partitions or replicas share learnable types; with learnable tables on the device, on the host and on disk; every policy
+of the cache; budgets of nothing, one row, 1 and 10 % of all bytes, and everything; with and without prefetching. Losses
+and the last state (weights, moments, tables and counts) are held against those of the same mesh with tables on the
+device. Prints a line per model and mesh, writes `experiments/results/cache_equivalence.csv`, and exits with status 1 if
+any differs.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import sys
+import tempfile
+from pathlib import Path
+
+import jax
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+jax.config.update("jax_num_cpu_devices", 4)
+jax.config.update("jax_disable_most_optimizations", True)  # compiles in half the time
+
+from runs import write_rows  # noqa: E402
+from tqdm import tqdm  # noqa: E402
+
+from hetjax.cache.allocate import Policy  # noqa: E402
+from tests.conftest import random_graph  # noqa: E402
+from tests.hosting import MODELS, config_of, same, trained  # noqa: E402
+
+MESHES = ((1, 1), (2, 1), (1, 2), (4, 1), (2, 2), (1, 4))
+LEARNABLE, STATIC = ("author", "venue", "ghost"), ("paper", "topic")
+ROW = 76  # bytes of the largest
+BUDGETS = {"one row": ROW, "1 %": 0.01, "10 %": 0.1, "everything": 10**9}
+
+
+def everywhere(place: str) -> tuple[str, ...]:
+    """Learnable types in a place, and static ones on the host: read in place they would be summed in another order."""
+    return *(f"{name}={place}" for name in LEARNABLE), *(f"{name}=host" for name in STATIC)
+
+
+def cases(total: int):
+    """What is tried: the row of the table without its result, and the options of the cache."""
+    for place, prefetch in itertools.product(("host", "disk"), (True, False)):
+        about = {"tables": place, "prefetch": prefetch}
+        yield about | {"policy": "", "budget": "nothing"}, {"places": everywhere(place), "prefetch": prefetch}
+        for policy, (name, budget) in itertools.product(Policy.__args__, BUDGETS.items()):
+            bound = int(budget * total) if budget < 1 else budget
+            options = {"places": everywhere(place), "prefetch": prefetch, "policy": policy, "bytes_per_device": bound}
+            yield about | {"policy": policy, "budget": name}, options
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
+    options, graph, rows = parser.parse_args(), random_graph(3), []
+    nodes = graph.schema.nodes
+    total = sum(nodes[name] * ROW for name in LEARNABLE) + sum(graph.features[name].nbytes for name in STATIC)
+    tried = list(cases(total))
+    with tempfile.TemporaryDirectory() as place:
+        for name, mesh in itertools.product(options.models, MESHES):
+            model = dataclasses.replace(MODELS[name], layers=2)
+            plain = trained(graph, config_of(model, mesh=mesh, places=everywhere("device")), Path(place))
+            for about, cache in tqdm(tried, f"{name} on {mesh[0]} x {mesh[1]}"):
+                found = trained(graph, config_of(model, mesh=mesh, **cache), Path(place))
+                hits = sum(one["hits"] for one in found.features.report())
+                where = {"model": name, "relation": mesh[0], "data": mesh[1]}
+                rows.append(
+                    where | about | {"cache_hits": hits, "steps": len(found.losses), "identical": same(found, plain)}
+                )
+            alike = sum(row["identical"] for row in rows[-len(tried) :])
+            print(
+                f"{name} on {mesh[0]} x {mesh[1]}: {alike} of {len(tried)} identical to tables on the device",
+                flush=True,
+            )
+    write_rows(Path(__file__).parent / "results" / "cache_equivalence.csv", rows)
+    sys.exit(not all(row["identical"] for row in rows))
+
+
+if __name__ == "__main__":
+    main()
