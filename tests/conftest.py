@@ -1,9 +1,18 @@
 """A strict environment for every test, and what several of them share."""
 
+import atexit
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
+if (
+    "JAX_COMPILATION_CACHE_DIR" not in os.environ
+):  # programs that several tests need, here or in processes that they start
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="programs_")
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
 
 import jax
 import numpy as np

@@ -348,7 +348,7 @@ def test_where_every_checkpoint_is_damaged_the_run_starts_anew(full_run, tmp_pat
     assert (hurt / "summary.json").exists()
 
 
-@pytest.mark.parametrize(("model", "modes"), [("rgcn", ["disk"]), ("hgt", ["full"])])
+@pytest.mark.parametrize(("model", "modes"), [("rgcn", ["disk"]), ("rgat", ["full"])])
 def test_killed_runs_continue_as_if_nothing_had_happened(tmp_path, model, modes):
     """A random moment; `experiments/kill_resume.py` tries twenty of each with every model."""
     script = [

@@ -52,8 +52,8 @@ def test_equals_one_device(graph, mesh, mode, model):
 @pytest.mark.parametrize(
     ("graph", "mesh", "mode", "model"),
     [
-        ("ogbn-mag", (2, 1), "minibatch", "HGT, joint"),
-        ("ogbn-mag", (1, 2), "full", "HGT, relation"),
+        ("few relations", (2, 1), "minibatch", "HGT, joint"),
+        ("few relations", (1, 2), "full", "HGT, relation"),
         ("ogbn-mag", (2, 2), "minibatch", "R-GAT"),
         ("random", (2, 1), "full", "HGNN, no self term"),
     ],

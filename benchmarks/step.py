@@ -1,0 +1,73 @@
+"""Time hetjax's mini-batch training step, as `hetjax.train` runs it, on a graph that peers can read too.
+
+`python benchmarks/step.py GRAPH.npz --model rgcn|rgat|hgt` prints one JSON line: the median milliseconds of a step, from one
+batch to the next, sampling and update included; and of its parts, of which sampling runs ahead in a thread. Steps that
+compile are timed apart. `graph_file.py` says what the file holds.
+"""
+
+import argparse
+import json
+import time
+
+import jax
+import numpy as np
+from graph_file import read
+
+from hetjax.assembly import make_batches, make_engine, make_trainer
+from hetjax.config import Config, Model, Sampling, Train
+from hetjax.metrics import ProgramCounter, peak_memory
+from hetjax.train import ahead
+
+MODELS = {"rgcn": {}, "rgat": {"heads": 4}, "hgt": {"heads": 4}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("graph", help="an .npz file")
+    parser.add_argument("--model", choices=list(MODELS), default="rgcn")
+    parser.add_argument("--batch", type=int, default=1024)
+    parser.add_argument("--fanout", default="25,20", help="per relation, inner hop first")
+    parser.add_argument("--hidden", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=20, help="that are timed, after those that compile")
+    options = parser.parse_args()
+    graph = read(options.graph)
+    own = {} if options.model == "hgt" else {"self_term": False}  # as the peers' R-GCN and R-GAT
+    config = Config(
+        model=Model(name=options.model, hidden=options.hidden, feature_width=64, **own, **MODELS[options.model]),
+        sampling=Sampling(batch_size=options.batch, fanout=tuple(map(int, options.fanout.split(",")))),
+        train=Train(epochs=1, learning_rate=0.01),
+    )
+    programs, trainer = ProgramCounter(), make_trainer(graph, config)
+    engine, batches = make_engine(trainer, graph, config), make_batches(graph, config, trainer, {})
+    state, rows, compiling, losses = engine.new(0), [], [], []
+    last = time.perf_counter()
+    for drawn, following in ahead(batches.epoch(0)):
+        waited, before = time.perf_counter(), programs.count
+        state, loss = engine.step(state, drawn.batch, following and following.batch)
+        losses.append(float(loss))
+        done = time.perf_counter()
+        times = {"waiting": waited - last, "step": done - waited, "sampling, in a thread ahead": drawn.seconds}
+        last = done
+        (compiling if programs.count > before or len(compiling) < 3 else rows).append(times)
+        if len(rows) == options.steps:
+            break
+    whole = [1000 * (row["waiting"] + row["step"]) for row in rows]
+    batch = drawn.batch
+    edges = sum(int(a.indptr[-1]) for block in batch.blocks for a in block.adjacency.values())
+    report = {
+        "ms_per_step": round(float(np.median(whole)), 1),
+        "parts": {name: round(1000 * float(np.median([row[name] for row in rows])), 1) for name in rows[0]},
+        "steps": len(rows),
+        "compile_seconds": round(sum(row["step"] for row in compiling), 1),
+        "programs": programs.count,
+        "system": f"hetjax, jax {jax.__version__}",
+        "model": options.model,
+        "edges": edges,
+        "peak_mib": round(peak_memory() / 2**20),
+        "loss": losses[-1],
+    }
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    main()
