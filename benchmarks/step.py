@@ -9,6 +9,11 @@ import argparse
 import json
 import time
 
+from hetjax import runtime
+
+if __name__ == "__main__":
+    runtime.prepare()
+
 import jax
 import numpy as np
 from graph_file import read

@@ -21,11 +21,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 jax.config.update("jax_num_cpu_devices", 4)
 jax.config.update("jax_disable_most_optimizations", True)  # compiles in half the time
 
-from runs import write_rows  # noqa: E402
-from tqdm import tqdm  # noqa: E402
+from runs import write_rows
+from tqdm import tqdm
 
-from tests.conftest import random_graph  # noqa: E402
-from tests.hosting import MODELS, config_of, same, trained  # noqa: E402
+from tests.conftest import random_graph
+from tests.hosting import MODELS, config_of, same, trained
 
 MESHES = ((1, 1), (2, 1), (1, 2), (4, 1), (2, 2))
 LEARNABLE, STATIC = ("author", "venue", "ghost"), ("paper", "topic")

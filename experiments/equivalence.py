@@ -23,11 +23,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 jax.config.update("jax_num_cpu_devices", 4)
 jax.config.update("jax_disable_most_optimizations", True)  # compiles in half the time
 
-from hetjax.assembly import make_plan  # noqa: E402
-from hetjax.errors import InputError  # noqa: E402
-from hetjax.sharding import mesh as meshes  # noqa: E402
-from tests.equivalence import GRAPHS, MODELS, Errors, alone, on_mesh, setting  # noqa: E402
-from tests.many import Case, compare_in  # noqa: E402
+from hetjax.assembly import make_plan
+from hetjax.errors import InputError
+from hetjax.sharding import mesh as meshes
+from tests.equivalence import GRAPHS, MODELS, Errors, alone, on_mesh, setting
+from tests.many import Case, compare_in
 
 RESULTS = Path(__file__).parent / "results" / "equivalence.csv"
 STRATEGIES = {"raf": ((2, 1), (4, 1), (1, 2), (2, 2), (1, 1)), "vanilla": ((1, 2), (1, 4))}

@@ -13,7 +13,7 @@ import numpy as np
 
 from hetjax.errors import InputError
 
-_COMPILED = "/jax/core/compile/backend_compile_duration"
+_MADE, _READ = "/jax/core/compile/backend_compile_duration", "/jax/compilation_cache/cache_hits"
 
 
 def quality(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
@@ -61,14 +61,23 @@ def _multilabel_quality(logits: np.ndarray, labels: np.ndarray) -> dict[str, flo
 
 
 class ProgramCounter:
-    """Counts the programs that XLA compiles while this process runs."""
+    """Counts the programs that are made while this process runs.
+
+    Attributes:
+      count: all of them.
+      kept: those that were read from jax's cache rather than compiled.
+    """
 
     def __init__(self):
-        self.count = 0
-        jax.monitoring.register_event_duration_secs_listener(self._listen)
+        self.count = self.kept = 0
+        jax.monitoring.register_event_duration_secs_listener(self._made)
+        jax.monitoring.register_event_listener(self._read)
 
-    def _listen(self, event: str, _: float, **__) -> None:
-        self.count += event == _COMPILED
+    def _made(self, event: str, _: float, **__) -> None:
+        self.count += event == _MADE
+
+    def _read(self, event: str, **__) -> None:
+        self.kept += event == _READ
 
 
 def peak_memory() -> int:

@@ -15,6 +15,7 @@ def report(summary: dict, workdir: Workdir) -> None:
     peak = summary["peak_memory_bytes"] / 2**20
     print(
         f"took {summary['seconds']:.1f} s, peak memory {peak:.0f} MiB, {summary['compiled_programs']} compiled programs"
+        + (f", {summary['kept_programs']} kept from runs before" if summary.get("kept_programs") else "")
     )
     print(f"median milliseconds of a step: {parts}")
     if summary.get("sent_per_step"):

@@ -17,6 +17,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from hetjax import runtime
+
+if __name__ == "__main__":
+    runtime.prepare()
+
 import jax
 import numpy as np
 from tqdm import tqdm
@@ -365,7 +370,8 @@ class Run:
             "seconds": round(self.seconds(), 2),
             "milliseconds_per_step": self.clock.medians(),
             "peak_memory_bytes": metrics.peak_memory(),
-            "compiled_programs": self.programs.count,
+            "compiled_programs": self.programs.count - self.programs.kept,
+            "kept_programs": self.programs.kept,
             "weights": parameters(state.params),
             "learnable_features": sum(table.rows.size for table in state.tables.values()),
             "nodes": sum(self.graph.schema.nodes.values()),

@@ -6,20 +6,19 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 
+from hetjax import runtime
 from hetjax.config import Data, Model, Sampling, Train
 from hetjax.graph import store
 from tests.conftest import random_graph
 from tests.test_readers import FILES, TEST, TRAINING, TRIPLES
 
 ROOT = Path(__file__).parent.parent
-PROGRAMS = tempfile.TemporaryDirectory()  # compiled once for all the runs that are alike
 SMALL = [
     "--model.hidden",
     "8",
@@ -37,7 +36,6 @@ SMALL = [
 def call(module: str, *arguments, **environment):
     """Run a module's command line; returns the finished process with its output as text."""
     given = {key: value for key, value in os.environ.items() if key != "HETJAX_DATA"} | environment
-    given |= {"JAX_COMPILATION_CACHE_DIR": PROGRAMS.name, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     return subprocess.run(
         [sys.executable, "-m", module, *map(str, arguments)],
         capture_output=True,
@@ -61,6 +59,38 @@ def graph_store(tmp_path_factory):
 
 def on(path, *more):
     return ["--data.format", "store", "--data.path", path, *SMALL, *more]
+
+
+def test_a_second_start_compiles_nothing(graph_store, tmp_path, monkeypatch):
+    """Programs are kept in the user's folder; a test that is run with programs kept elsewhere takes that away."""
+    for name in list(os.environ):
+        if name.startswith(("JAX_COMPILATION_CACHE", "JAX_PERSISTENT_CACHE")):
+            monkeypatch.delenv(name)
+    quick = {"XDG_CACHE_HOME": str(tmp_path), "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    found = []
+    for number in range(2):
+        done = train(tmp_path / f"run_{number}", *on(graph_store), **quick)
+        assert done.returncode == 0, done.stderr
+        found.append(json.loads((tmp_path / f"run_{number}" / "summary.json").read_text()))
+    first, second = found
+    assert first["compiled_programs"] > 0 and second["compiled_programs"] == 0
+    assert second["kept_programs"] == first["compiled_programs"] + first["kept_programs"]
+    assert list((tmp_path / "hetjax" / "programs").iterdir())
+
+
+def test_a_process_is_started_anew_to_keep_its_buffers_unless_told_otherwise(monkeypatch):
+    started = []
+    monkeypatch.setattr(os, "execv", lambda *about: started.append(about))
+    monkeypatch.setattr(runtime.platform, "libc_ver", lambda: ("glibc", "2.36"))
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "hetjax.train", "--workdir", "run"])
+    monkeypatch.setenv("GLIBC_TUNABLES", "")
+    runtime.prepare()
+    assert not started
+    monkeypatch.delenv("GLIBC_TUNABLES")
+    runtime.prepare()
+    assert started == [(sys.executable, [sys.executable, "-m", "hetjax.train", "--workdir", "run"])]
+    assert os.environ["GLIBC_TUNABLES"] == runtime.MALLOC
+    monkeypatch.undo()
 
 
 @pytest.mark.parametrize("mode", ["minibatch", "full"])

@@ -98,7 +98,13 @@ def _normal(key: jax.Array, size: tuple[int, int], scale: float) -> Table:
 
 def read(matrix: jax.Array, ids: jax.Array | None) -> jax.Array:
     """Rows of a feature matrix: all of them for `ids=None`, and zeros for an id out of range."""
-    return matrix if ids is None else matrix.at[ids].get(mode="fill", fill_value=0)
+    if ids is None:
+        return matrix
+    if not len(matrix):
+        return jnp.zeros((*ids.shape, *matrix.shape[1:]), matrix.dtype)
+    known = ids < len(matrix)  # told by row; jax's own filling asks about every number, and takes several times as long
+    rows = matrix.at[ids].get(mode="clip")
+    return jnp.where(known.reshape(known.shape + (1,) * (rows.ndim - known.ndim)), rows, 0)
 
 
 def write(matrix: jax.Array, ids: jax.Array, rows: jax.Array) -> jax.Array:

@@ -12,6 +12,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from hetjax.cache.tables import read
 from hetjax.graph.schema import Relation
 from hetjax.models import carriers
 from hetjax.models.carriers import Monoid
@@ -213,7 +214,7 @@ def _own(x: jax.Array | None, rows: jax.Array | None) -> jax.Array:
         return x
     if x is None or not len(x):
         return jnp.zeros((len(rows), 0 if x is None else x.shape[1]), None if x is None else x.dtype)
-    return x.at[rows].get(mode="fill", fill_value=0)
+    return read(x, rows)
 
 
 def glorot(rows: int, columns: int) -> float:

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jax.experimental import sparse
 
+from hetjax.cache.tables import read
 from hetjax.models.carriers import Attention, finite
 from hetjax.sampling.blocks import Adjacency
 
@@ -244,9 +245,7 @@ def _real(adjacency: Adjacency) -> jax.Array:
 
 def _take(rows: jax.Array, ids: jax.Array) -> jax.Array:
     """Rows by id; zeros for an id past the end."""
-    if not len(rows):
-        return jnp.zeros((len(ids), *rows.shape[1:]), rows.dtype)
-    return rows.at[ids].get(mode="fill", fill_value=0)
+    return read(rows, ids)
 
 
 def _like(x: jax.Array) -> jax.Array:
