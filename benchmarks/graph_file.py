@@ -23,3 +23,18 @@ def read(file: str | os.PathLike) -> HetGraph:
     labels, nobody = found["labels", target], np.zeros(0, np.int32)
     splits = {"train": found["train", target], "validation": nobody, "test": nobody}
     return build(Schema(nodes, tuple(edges), target, int(labels.max()) + 1), edges, features, labels, splits)
+
+
+def write(graph: HetGraph, file: str | os.PathLike) -> None:
+    """The inverse of `read`; what is neither a node's features nor its training label is left out."""
+    arrays = {f"nodes|{name}": np.array(count) for name, count in graph.schema.nodes.items()}
+    for relation, csc in graph.relations.items():
+        targets = np.repeat(np.arange(len(csc.indptr) - 1, dtype=np.int32), np.diff(csc.indptr))
+        arrays[f"edges|{relation.source}|{relation.name}|{relation.target}"] = np.stack([csc.indices, targets])
+    arrays |= {f"features|{name}": np.asarray(matrix, np.float32) for name, matrix in graph.features.items()}
+    target = graph.schema.target
+    arrays |= {
+        f"labels|{target}": graph.labels.astype(np.int32),
+        f"train|{target}": graph.splits["train"].astype(np.int32),
+    }
+    np.savez(file, **arrays)
