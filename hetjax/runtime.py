@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 LARGEST = 2**32  # bytes up to which freed buffers are kept
-MALLOC = f"glibc.malloc.mmap_threshold={LARGEST}:glibc.malloc.trim_threshold={LARGEST}:glibc.malloc.hugetlb=1"
+MALLOC = f"glibc.malloc.mmap_threshold={LARGEST}:glibc.malloc.trim_threshold={LARGEST}:glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1"
 PROGRAMS = 2**31  # bytes of compiled programs that are kept, those used last
 
 

@@ -226,6 +226,36 @@ def test_attention_does_not_read_padding(monkeypatch, way, value):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("padding", [0, 9])
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("model", ["rgat", "hgt"])
+def test_features_read_in_place_are_attended_to_edge_by_edge(monkeypatch, model, first, padding):
+    """Of many more sources than edges, which nobody has grouped by source; held against edges that are grouped."""
+    for module in (rgat, hgt):
+        monkeypatch.setattr(module, "multiply_first", lambda *_: first)
+    graph, rng = random_graph(), np.random.default_rng(0)
+    grouped = whole_graph(graph, 2)[0].adjacency["author--writes--paper"]
+    targets, edges = len(grouped.indptr) - 1, len(grouped.indices)
+    x = jnp.asarray(rng.standard_normal((edges + padding + 100, 5)))  # the first are the authors
+    whole = pad_adjacency(grouped, targets, len(x), edges)
+    in_place = pad_adjacency(whole._replace(reverse_indptr=None), targets, len(x), edges + padding)
+    assert segment.by_edge(whole, x)[1] is x and len(segment.by_edge(in_place, x)[1]) == edges + padding
+    if model == "rgat":
+        module, y = rgat.RelationAttention(4, 2), jnp.asarray(rng.standard_normal((targets, 3)))
+    else:
+        module = hgt.MutualAttention(hgt.Projection(2, 2), hgt.Projection(2, 2))
+        y = jnp.asarray(rng.standard_normal((targets, 2, 2)))
+    params = module.init(jax.random.key(0), whole, x, y)
+
+    def loss(adjacency, params, x, y):
+        made = module.apply(params, adjacency, x, y)
+        return jnp.sum(jnp.sin(made if model == "rgat" else carriers.attended(made)))
+
+    run = jax.jit(jax.value_and_grad(loss, argnums=(1, 2, 3)))
+    for one, other in zip(jax.tree.leaves(run(whole, params, x, y)), jax.tree.leaves(run(in_place, params, x, y))):
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
+
+
 class Doubled(nn.Module):
     """A user's aggregation: twice the sum over the neighbours, times a matrix."""
 

@@ -11,7 +11,7 @@ from hetjax.graph.schema import Relation
 from hetjax.models import carriers
 from hetjax.models.carriers import Attention, Monoid
 from hetjax.models.layer import Layer
-from hetjax.models.segment import at_targets, attend, edge_dot, edge_sum, multiply_first, weighted_sum
+from hetjax.models.segment import at_targets, attend, by_edge, edge_dot, edge_sum, multiply_first, weighted_sum
 
 
 class Projection(nn.Module):
@@ -58,6 +58,7 @@ class MutualAttention(nn.Module):
           sources: `[S, width]`.
           queries: `[T, heads, d]`, the targets' `Q h_v`.
         """
+        adjacency, sources = by_edge(adjacency, sources)
         heads, size = queries.shape[1:]
         prior = self.param("prior", nn.initializers.ones_init(), (heads,))
         queries = queries * (prior / size**0.5)[None, :, None]

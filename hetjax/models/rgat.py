@@ -9,7 +9,7 @@ from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models.carriers import attended
 from hetjax.models.layer import PlainLayer
-from hetjax.models.segment import at_sources, at_targets, attend, multiply_first, weighted_sum
+from hetjax.models.segment import at_sources, at_targets, attend, by_edge, multiply_first, weighted_sum
 
 SLOPE = 0.2  # of the leaky ReLU below zero (section 2.1 of the GAT paper)
 
@@ -33,6 +33,7 @@ class RelationAttention(nn.Module):
     @nn.compact
     def __call__(self, adjacency, sources: jax.Array, targets: jax.Array, train: bool = False) -> jax.Array:
         """`[T, features]`, the heads side by side: zeros for a target without neighbours."""
+        adjacency, sources = by_edge(adjacency, sources)
         kernel, source_score = self._side("source", sources.shape[1])
         sources, targets = (x.astype(kernel.dtype) for x in (sources, targets))
         target_score = self._side("target", targets.shape[1])[1]
