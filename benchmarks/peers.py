@@ -8,7 +8,8 @@ a file as `graph_file.py` says; without one a synthetic ogbn-mag of `--scale` is
 Prints a table, and writes `benchmarks/results/peers.{json,md,png}`: milliseconds of a step, sampling and update included, the median of every
 round's median; how many times as long peers take, the median of the rounds and their spread; the parts of a step; peak
 memory. Compilation is timed apart. HGT's softmax is over all relations in hetjax and PyG, and per relation in DGL, which has
-no other. `peak_mib` is of the whole process, the reading of the graph file included.
+no other. hetjax keeps its buffers, as `hetjax.train` does (hetjax/runtime.py); `GLIBC_TUNABLES`, where it is set, is everybody's.
+`peak_mib` is of the whole process, the reading of the graph file included.
 """
 
 import argparse
@@ -38,7 +39,7 @@ NAMES = {"rgcn": "R-GCN", "rgat": "R-GAT", "hgt": "HGT"}
 def timed(command: list, steps: int, threads: int) -> dict:
     """What a script prints, with the most memory that it held."""
     about = [*map(str, command), "--steps", str(steps)]
-    given = os.environ | {"OMP_NUM_THREADS": str(threads)}
+    given = os.environ | {"OMP_NUM_THREADS": str(threads), "JAX_ENABLE_COMPILATION_CACHE": "false"}
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(about, stdout=subprocess.PIPE, stderr=errors, text=True, env=given)
         out = process.stdout.read()
@@ -128,6 +129,11 @@ def main() -> None:
     options = parser.parse_args()
     if (options.dgl or options.pyg) and not options.scripts:
         parser.error("--dgl and --pyg need --scripts, the folder of the peers' scripts")
+    needed = [options.graph, options.dgl, options.pyg]
+    needed += [options.scripts / f"{name}_step.py" for name in ("dgl", "pyg") if getattr(options, name)]
+    for file in filter(None, needed):
+        if not file.exists():
+            parser.error(f"{file} is not there")
     with tempfile.TemporaryDirectory() as folder:
         graph = options.graph or Path(folder) / "graph.npz"
         if not options.graph:

@@ -6,6 +6,7 @@ compile are timed apart. `graph_file.py` says what the file holds.
 """
 
 import argparse
+import itertools
 import json
 import time
 
@@ -46,7 +47,8 @@ def main() -> None:
     engine, batches = make_engine(trainer, graph, config), make_batches(graph, config, trainer, {})
     state, rows, compiling, losses = engine.new(0), [], [], []
     last = time.perf_counter()
-    for drawn, following in ahead(batches.epoch(0)):
+    epochs = itertools.chain.from_iterable(map(batches.epoch, itertools.count()))
+    for drawn, following in ahead(epochs):
         waited, before = time.perf_counter(), programs.count
         state, loss = engine.step(state, drawn.batch, following and following.batch)
         losses.append(float(loss))

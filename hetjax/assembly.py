@@ -240,7 +240,8 @@ def make_features(
             raise InputError(
                 f"cache.places: the features of {name!r} are on disk only in a store; `python -m hetjax.convert` makes one"
             )
-    on_host, memory = sum(size[t] for t in learnable if chosen[t] == "host"), host_memory()
+    mine = set().union(*(together[part] for part in site.parts)) if site else size.keys()
+    on_host, memory = sum(size[t] for t in learnable.keys() & mine if chosen[t] == "host"), host_memory()
     if on_host > memory:
         raise InputError(
             f"learnable features on the host take {on_host:,} bytes, and it has {memory:,}; cache.host_bytes moves some to disk"

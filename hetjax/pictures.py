@@ -4,13 +4,15 @@ from pathlib import Path
 
 import matplotlib
 
+from hetjax.results import name_of
+
 
 def draw_cache(types: list[dict], file: Path) -> None:
     """A picture of what reading features that do not live on the device cost, a row per node type."""
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    names = [f"{one['node_type']} ({one['place']})" for one in types]
+    names = [f"{name_of(one)} ({one['place']})" for one in types]
     size = 9, 1.6 + 0.4 * len(types)
     figure, (left, right) = pyplot.subplots(1, 2, sharey=True, figsize=size, layout="constrained")
     reads = [max(1, one["hits"] + one["misses"]) for one in types]

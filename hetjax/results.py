@@ -48,7 +48,14 @@ def _cache_line(one: dict) -> str:
     moved = (
         f"{readable(one['sent_bytes'])} sent, {readable(one['returned_bytes'])} returned in {one['host_seconds']:.1f} s"
     )
-    return f"{one['node_type']} ({one['place']}): {one['kept']:,} of {one['rows']:,} rows on the device{hits}; {moved}{hint}"
+    return (
+        f"{name_of(one)} ({one['place']}): {one['kept']:,} of {one['rows']:,} rows on the device{hits}; {moved}{hint}"
+    )
+
+
+def name_of(cached: dict) -> str:
+    """What a row of the caches' report is called: its node type, and where there are several processes which it is of."""
+    return cached["node_type"] + (f", process {cached['process']}" if "process" in cached else "")
 
 
 def _percent(share: float | None) -> str:

@@ -2,16 +2,16 @@
 
 glibc gives every large buffer back to the system when it is freed, and the next one is made of new pages, which are
 cleared one by one: a fifth to a quarter of a step on a CPU. Told otherwise, which it reads once, when a process starts, it
-keeps them. `GLIBC_TUNABLES` in the environment, even empty, leaves it as it is.
+keeps them, all in one arena, as the others cannot grow. `GLIBC_TUNABLES` in the environment, even empty, leaves it as it is.
 
-Compiled programs are kept in the user's cache folder, so that a run that is started again compiles nothing.
-`JAX_COMPILATION_CACHE_DIR` names another folder, and `JAX_ENABLE_COMPILATION_CACHE=false` keeps none.
+Compiled programs are kept in the user's cache folder, so that a run that is started again compiles nothing; of several
+processes jax lets the first alone write there. `JAX_COMPILATION_CACHE_DIR` names another folder, and
+`JAX_ENABLE_COMPILATION_CACHE=false` keeps none.
 """
 
 import os
 import platform
 import sys
-from pathlib import Path
 
 LARGEST = 2**32  # bytes up to which freed buffers are kept
 MALLOC = f"glibc.malloc.mmap_threshold={LARGEST}:glibc.malloc.trim_threshold={LARGEST}:glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1"
@@ -20,11 +20,12 @@ PROGRAMS = 2**31  # bytes of compiled programs that are kept, those used last
 
 def prepare() -> None:
     """Set both up for this process, which is started anew if need be; to be called before anything is done."""
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hetjax" / "programs"
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ and os.path.isabs(caches):
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(caches, "hetjax", "programs")
         os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(PROGRAMS))
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
-    if "GLIBC_TUNABLES" not in os.environ and platform.libc_ver()[0] == "glibc":
+    alone = sys.executable and "IPython" not in sys.modules  # no notebook's process, which holds more than this run
+    if "GLIBC_TUNABLES" not in os.environ and platform.libc_ver()[0] == "glibc" and alone:
         os.environ["GLIBC_TUNABLES"] = MALLOC
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

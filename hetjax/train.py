@@ -1,6 +1,6 @@
 """Train a model: `python -m hetjax.train --config FILE.yaml --workdir DIR [--section.key value ...]`.
 
-Where several processes train together each runs all of this; process 0 alone writes, prints and evaluates. Read from top to bottom: what a run is made of, where it resumes, its epochs, its end.
+Where several processes train together each runs all of this; process 0 alone prints and writes results. Read from top to bottom: what a run is made of, where it resumes, its epochs, its end.
 """
 
 import hashlib
@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import os
+import shutil
 import sys
 import time
 from collections import Counter
@@ -189,6 +190,9 @@ class Run:
     def begin(self) -> None:
         """Write and print what process 0 does at the start; nothing was written before."""
         self.workdir.claim()
+        for left in self.workdir.path.glob("tables_[0-9]*"):  # of a run that was killed, and had more processes
+            if int(left.name.removeprefix("tables_")) >= self.peers.count:
+                shutil.rmtree(left, ignore_errors=True)
         counts = f"{sum(self.graph.schema.nodes.values()):,} nodes of {len(self.graph.schema.nodes)} types"
         print(f"graph: {counts}, {self.graph.edges:,} edges of {len(self.graph.schema.relations)} relations; compiling")
         self.records = metrics.Records(self.workdir.file("metrics.jsonl"), self.progress.metrics_bytes)
@@ -298,7 +302,7 @@ class Run:
         self.compiling += programs > 0
         if self.compiling == COMPILING and programs:
             self.say(
-                f"{COMPILING} epochs compiled new programs, because batches kept growing; for a small graph try --sampling.mode full",
+                f"{COMPILING} epochs needed new programs, because batches kept growing; for a small graph try --sampling.mode full",
                 bar,
             )
 
@@ -346,8 +350,8 @@ class Run:
     def cached(self) -> list[dict]:
         """What the caches of all processes did."""
         shares = self.peers.share("cache", self.features.report() if self.features else [])
-        several = {"process": 0} if self.peers.count > 1 else {}
-        return [one | dict.fromkeys(several, number) for number, share in enumerate(shares) for one in share]
+        several = self.peers.count > 1
+        return [one | ({"process": n} if several else {}) for n, share in enumerate(shares) for one in share]
 
     def traffic(self) -> list[Sent]:
         """What this process sent in a step; nothing, and a word, if that cannot be read."""

@@ -21,6 +21,8 @@ from hetjax.config import Cache, Config, Mesh, Sampling
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.sampling.blocks import NO_NODE
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding.traffic import ROWS
 from tests.conftest import random_graph
 from tests.hosting import config_of, prepared, same, trained
 
@@ -159,10 +161,22 @@ def test_a_checkpoint_and_evaluation_are_the_same_wherever_features_live(tmp_pat
         state, _ = engine.step(engine.new(3), next(batches.epoch(0)).batch)
         checkpoints.save(1, engine.whole(state), {"best": None})
         restored = checkpoints.at(1).state(jax.eval_shape(engine.trainer.init, 0))
+        sent = engine.traffic()
         logits = make_evaluator(engine, graph, config, site)(engine.place(restored), graph.splits["test"])
+        assert engine.traffic() == sent and any(one.kind == ROWS for one in sent)
         found.append([logits, *(np.array(leaf) for leaf in jax.tree.leaves(restored))])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_the_devices_of_one_process_have_a_mesh_of_their_own_whatever_their_rows(monkeypatch):
+    mesh, mine = meshes.make(2, 2), set()
+    first, second, third, _ = mesh.devices.flat
+    monkeypatch.setattr(meshes, "_is_here", lambda device: device in mine)
+    for found, shape in (({first, second}, (1, 2)), ({second, third}, (2, 1)), ({first, second, third}, (3, 1))):
+        mine |= found
+        assert meshes.here(mesh).devices.shape == shape and set(meshes.here(mesh).devices.flat) == found
+        mine.clear()
 
 
 def test_rows_come_by_way_of_pinned_memory():

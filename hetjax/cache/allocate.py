@@ -5,7 +5,7 @@ rows are read times what a missed byte of them costs; within a type the hottest 
 of which that is an approximation, is `optimal`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -68,8 +68,8 @@ def places(
     return chosen
 
 
-def allocate(kinds: Mapping[str, Kind], budget: int, policy: Policy) -> dict[str, np.ndarray]:
-    """Ids of the rows of every type that are kept on the device, the hottest first.
+def allocate(kinds: Mapping[Hashable, Kind], budget: int, policy: Policy) -> dict[Hashable, np.ndarray]:
+    """Ids of the rows of every type, or cache, that are kept on one device, the hottest first.
 
     Args:
       budget: bytes, of which no more are used.
@@ -90,7 +90,7 @@ def next_tenth(kind: Kind, rows: int) -> int | None:
     return int(np.searchsorted(hits, wanted) - rows) * kind.row_bytes if 0 < wanted <= hits[-1] else None
 
 
-def _shares(kinds: Mapping[str, Kind], budget: int, policy: Policy) -> dict[str, int]:
+def _shares(kinds: Mapping[Hashable, Kind], budget: int, policy: Policy) -> dict[Hashable, int]:
     """Rows of each type; what a type cannot use goes to the others, until nothing is left or everything fits."""
     weights = {n: k.counts.sum() * (k.penalty if policy == "miss_penalty" else 1.0) for n, k in kinds.items()}
     whole = {name: len(kind.counts) * kind.row_bytes for name, kind in kinds.items()}
@@ -109,7 +109,7 @@ def _shares(kinds: Mapping[str, Kind], budget: int, policy: Policy) -> dict[str,
     return rows
 
 
-def _greedy(kinds: Mapping[str, Kind], ranked: Mapping[str, np.ndarray], budget: int) -> dict[str, int]:
+def _greedy(kinds: Mapping[Hashable, Kind], ranked: Mapping[Hashable, np.ndarray], budget: int) -> dict[Hashable, int]:
     """Rows of each type, taken by what a byte of them saves, until one does not fit."""
     names = list(kinds)
     worth = np.concatenate([kinds[n].counts[ranked[n]] * kinds[n].penalty for n in names])

@@ -47,10 +47,11 @@ def multiply_first(adjacency: Adjacency, sources: jax.Array, features: int, head
 
 
 def by_edge(adjacency: Adjacency, sources: jax.Array) -> tuple[Adjacency, jax.Array]:
-    """The same edges, each with a source row of its own, if there are fewer edges than sources: features read in place.
+    """The same edges, each with a source row of its own, if there are fewer edges than sources, and nobody has grouped them
+    by source: static features, which are mostly read in place.
 
     What attention does to every source row is then done to those alone that are read, and a gradient comes back to an
-    edge's row without the edges being grouped by source, which nobody did.
+    edge's row without that.
     """
     edges = adjacency.indices.shape[0]
     if edges >= len(sources) or adjacency.reverse_indptr is not None:

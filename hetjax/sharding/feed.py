@@ -113,7 +113,9 @@ class MeshBatches(Batches):
         for name, ids in sample.taken.items():
             nodes, owners = self.graph.schema.nodes[name], self.features.owners(name)
             yield f"{self.use}/taken/{name}", len(ids), nodes
-            yield f"{self.use}/owned/{name}", np.bincount(ids % owners, minlength=1).max(), -(-nodes // owners)
+            if owners > 1:
+                most = np.bincount(ids % owners, minlength=1).max()
+                yield f"{self.use}/taken by {owners}/{name}", most, -(-nodes // owners)
 
     def agree(self, needs: Needs) -> Needs:
         found: Needs = {}
@@ -130,9 +132,9 @@ class MeshBatches(Batches):
         return MeshBatch(parts, *put(self.site.mesh, P(DATA), (labels, weights)), asked)
 
     def _ask(self, name: str, ids: np.ndarray) -> Asked:
-        rows, each = (self.plan.capacities[f"{self.use}/{what}/{name}"] for what in ("taken", "owned"))
-        owners = self.features.owners(name)
-        return ask(ids, owners, rows, rows if owners == 1 else each)
+        rows, owners = self.plan.capacities[f"{self.use}/taken/{name}"], self.features.owners(name)
+        each = rows if owners == 1 else self.plan.capacities[f"{self.use}/taken by {owners}/{name}"]
+        return ask(ids, owners, rows, each)
 
     def fit(self, needs: Needs) -> None:
         super().fit(needs)

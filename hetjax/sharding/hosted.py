@@ -65,14 +65,13 @@ class SharedTable:
     Args:
       records: int32 `[nodes, 3 * width + 1]`, as of a `HostedTable`.
       mesh: of the partitions that read it, in all processes.
+      spread: a `spreading` program of the mesh.
     """
 
-    def __init__(self, records: np.ndarray, mesh: jax.sharding.Mesh):
-        self.records, self.mesh, self.here = records, mesh, meshes.here(mesh)
-        devices = list(self.here.devices.flat)
+    def __init__(self, records: np.ndarray, mesh: jax.sharding.Mesh, spread: Program):
+        self.records, self.mesh, self.spread = records, mesh, spread
+        devices = list(spread.mesh.devices.flat)
         self.owners = [HostedTable(records[n :: len(devices)], device) for n, device in enumerate(devices)]
-        gather = jax.shard_map(self._gather, mesh=self.here, in_specs=(P(BOTH), P()), out_specs=P(), check_vma=False)
-        self.spread = Program(ROWS, gather, self.here)
 
     def begin(self, asked: Asked) -> list[Fetched]:
         """As `HostedTable.begin`, of every owner."""
@@ -83,8 +82,8 @@ class SharedTable:
         own = [owner.end(one) for owner, one in zip(self.owners, fetched)]
         if len(own) == 1:
             return meshes.join(self.mesh, P(), own)
-        order = meshes.put(self.here, P(), asked.order)
-        return meshes.join(self.mesh, P(), [self.spread(meshes.join(self.here, P(BOTH), own), order)])
+        here, order = self.spread.mesh, meshes.put(self.spread.mesh, P(), asked.order)
+        return meshes.join(self.mesh, P(), [self.spread(meshes.join(here, P(BOTH), own), order)])
 
     def change(self, fetched: Sequence[Fetched], about: bool) -> None:
         """Say that a step is about to change these rows, or has."""
@@ -109,9 +108,16 @@ class SharedTable:
             owner.table()
         return views(self.records)
 
-    @staticmethod
-    def _gather(own: Table, order) -> Table:
+
+def spreading(mesh: jax.sharding.Mesh) -> Program:
+    """The program by which the devices of a mesh that are here give each other their rows, `(own rows, order)`."""
+
+    def gather(own: Table, order) -> Table:
         return tables.take(jax.lax.all_gather(own, BOTH, tiled=True), order)
+
+    here = meshes.here(mesh)
+    mapped = jax.shard_map(gather, mesh=here, in_specs=(P(BOTH), P()), out_specs=P(), check_vma=False)
+    return Program(ROWS, mapped, here)
 
 
 class MeshFeatures(Hosting):
@@ -137,6 +143,7 @@ class MeshFeatures(Hosting):
                     self.at[key] = part, place
         found = {t: self.readers(t) for t in sorted(learnable) if places[t] != "device"}
         self.shared = {t: group for t, group in found.items() if within(group, site.parts)}
+        self.spread = {t: spreading(meshes.rows(site.mesh, group)) for t, group in self.shared.items()}
         self.across = {t for t, group in found.items() if meshes.processes(meshes.rows(site.mesh, group)) > 1}
         self.held: dict[str, SharedTable] = {}
 
@@ -175,7 +182,8 @@ class MeshFeatures(Hosting):
     def _hold(self, made: Mapping[str, Iterable[Table]]) -> dict[str, SharedTable]:
         self.held = {}
         for name, some in made.items():
-            self.held[name] = SharedTable(self.records(name, some), meshes.rows(self.site.mesh, self.shared[name]))
+            mesh = meshes.rows(self.site.mesh, self.shared[name])
+            self.held[name] = SharedTable(self.records(name, some), mesh, self.spread[name])
         return self.held
 
     def rows(self, part: int, place: int, inputs: Mapping[str, np.ndarray]) -> dict[str, jax.Array]:

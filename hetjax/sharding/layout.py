@@ -57,7 +57,7 @@ class Layout:
         return self._assembled(every, next(iter(states.values())))
 
     def _pieces(self, part: int, state: TrainState) -> dict[Path, np.ndarray]:
-        """Copies of what no partition before this one has, by names that are the same everywhere."""
+        """What no partition before this one has, by names that are the same everywhere; tables on the host are not copied."""
         state = jax.tree.map(on_host, state)
         trees = {"params": state.params} | {
             f"optimizer {number}": _tree(leaf, state.params)

@@ -96,9 +96,11 @@ def processes(mesh: Mesh) -> int:
 
 
 def here(mesh: Mesh) -> Mesh:
-    """Those devices of a mesh that are this process's: of every row that has any the same."""
-    lines = mesh.devices[rows_here(mesh)]
-    return _mesh(lines[:, [place for place, device in enumerate(lines[0]) if _is_here(device)]], BOTH)
+    """Those devices of a mesh that are this process's, in their order; in one column if rows have different numbers of them."""
+    lines = [[device for device in mesh.devices[number] if _is_here(device)] for number in rows_here(mesh)]
+    if len(set(map(len, lines))) > 1:
+        lines = [[device] for line in lines for device in line]
+    return _mesh(np.array(lines, dtype=object), BOTH)
 
 
 def _mesh(devices: np.ndarray, axes: tuple[str, ...]) -> Mesh:

@@ -95,7 +95,7 @@ class LocalPrograms:
         """Pass `number`; returns its outcome, with carriers `[1, seeds, ...]`, and the way back.
 
         Args:
-          rows: per learnable type the whole table's rows.
+          rows: per learnable type the rows of the whole table; of one on the host those that the step takes.
           static: per static type the whole feature matrix.
           x, own, total: as in `run`.
         """

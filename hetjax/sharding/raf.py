@@ -113,13 +113,13 @@ class Raf:
     def new(self, seed: int):
         """The state before the first step, as this trains it."""
         state, key = jax.jit(self.trainer.weights)(np.int32(seed)), jax.jit(self.trainer.keys)(np.int32(seed))[1]
-        return self._placed(state, tables.create_all(key, self._here()), self.features.new(key))
+        return self._placed(state, tables.create_all(key, self._on_devices()), self.features.new(key))
 
     def place(self, state: TrainState) -> dict[int, TrainState]:
         """A state on the mesh, from one on one device."""
-        return self._placed(state, {t: state.tables[t] for t in self._here()}, self.features.settle(state.tables))
+        return self._placed(state, {t: state.tables[t] for t in self._on_devices()}, self.features.settle(state.tables))
 
-    def _here(self) -> dict[str, Shape]:
+    def _on_devices(self) -> dict[str, Shape]:
         """The tables that live on devices."""
         return {t: shape for t, shape in self.trainer.learnable.items() if self.features.places[t] == "device"}
 
@@ -140,7 +140,7 @@ class Raf:
         programs += [program for one in self.local.values() for program in (one.forward, one.pull)]
         updates = list(self.updated.values())
         programs += [*self.packed.values(), *self.settled.values(), *updates]
-        programs += [table.spread for table in self.features.held.values()]
+        programs += self.features.spread.values()
         return per_step(programs, max(1, updates[0].calls.total()))
 
     def step(
@@ -155,9 +155,10 @@ class Raf:
         taken, fetched = self.take(states, batch)
         for t, one in fetched.items():
             hosted[t].change(one, True)
-        made, loss = self._trained(taken, batch)
+        loss, found = self.gradients(taken, batch)
         if following is not None and self.prefetch:
             self.ahead = {t: (following.asked[t], table.begin(following.asked[t])) for t, table in hosted.items()}
+        made, loss = self._updated(taken, loss, found)
         for t, one in fetched.items():
             hosted[t].store(one, batch.asked[t], [state.tables[t] for state in made.values() if t in state.tables])
             hosted[t].change(one, False)
@@ -180,8 +181,10 @@ class Raf:
         known, fetched = self.ahead.pop(node_type, (None, None))
         return fetched if known is asked else table.begin(asked)
 
-    def _trained(self, states: Mapping[int, TrainState], batch: MeshBatch) -> tuple[dict[int, TrainState], np.ndarray]:
-        loss, found = self.gradients(states, batch)
+    def _updated(
+        self, states: Mapping[int, TrainState], loss: jax.Array, found: dict[int, Gradients]
+    ) -> tuple[dict[int, TrainState], np.ndarray]:
+        """The states after the update, and the loss with its penalty."""
         loss = np.asarray(loss)
         if self.trainer.l2 or self.trainer.clip:
             counted = self.add({part: one.counted for part, one in found.items()})

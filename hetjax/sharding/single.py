@@ -24,8 +24,8 @@ class TrainState(NamedTuple):
       step: int32, updates done.
       params: the model's weights.
       optimizer: the optimizer's state for `params`.
-      tables: learnable features with their moments and counts, per featureless node type; `OneDevice` has a `HostedTable`
-        of those that do not live on the device.
+      tables: learnable features with their moments and counts, per featureless node type; of those that live on the host
+        `OneDevice` has a `HostedTable`, and `Raf` a `SharedTable`.
     """
 
     step: jax.Array
