@@ -33,6 +33,7 @@ from hetjax.datasets.synthetic import generate
 
 HERE = Path(__file__).parent
 MODELS = ("rgcn", "rgat", "hgt")
+ABOUT = ("models", "rounds", "steps", "batch", "fanout", "hidden")
 NAMES = {"rgcn": "R-GCN", "rgat": "R-GAT", "hgt": "HGT"}
 
 
@@ -154,7 +155,7 @@ def main() -> None:
             rows.append(found | {"round": number, "who": who, "model": model})
             options.out.parent.mkdir(parents=True, exist_ok=True)
             made = {
-                "about": {key: str(value) for key, value in vars(options).items()},
+                "about": {key: getattr(options, key) for key in ABOUT},
                 "summary": summed(rows),
                 "rounds": rows,
             }
