@@ -378,9 +378,8 @@ def test_where_every_checkpoint_is_damaged_the_run_starts_anew(full_run, tmp_pat
     assert (hurt / "summary.json").exists()
 
 
-@pytest.mark.parametrize(("model", "modes"), [("rgcn", ["disk"]), ("rgat", ["full"])])
-def test_killed_runs_continue_as_if_nothing_had_happened(tmp_path, model, modes):
-    """A random moment; `experiments/kill_resume.py` tries twenty of each with every model."""
+def test_a_killed_run_continues_as_if_nothing_had_happened(tmp_path):
+    """At a random moment, with tables on disk; `experiments/kill_resume.py` tries twenty of every model and way."""
     script = [
         sys.executable,
         ROOT / "experiments" / "kill_resume.py",
@@ -392,10 +391,10 @@ def test_killed_runs_continue_as_if_nothing_had_happened(tmp_path, model, modes)
         tmp_path / "out.csv",
     ]
     quick = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
-    command = [*script, "--models", model, "--modes", *modes]
+    command = [*script, "--models", "rgcn", "--modes", "disk"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, env=quick)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{len(modes)} runs killed, {len(modes)} identical" in done.stdout
+    assert "1 runs killed, 1 identical" in done.stdout
 
 
 def test_patience_stops_a_run_and_a_continued_one_alike(graph_store, tmp_path):

@@ -21,7 +21,7 @@ from hetjax.sharding.exchange import Room, fetch, give_back, want
 from hetjax.sharding.vanilla_feed import spread
 from hetjax.train import main
 from tests.conftest import random_graph
-from tests.equivalence import MODELS, compare, setting, several_labels
+from tests.equivalence import MODELS, compare, few, setting, several_labels
 from tests.test_command_line import SMALL, train
 from tests.test_raf import continued, losses
 
@@ -102,12 +102,6 @@ def test_rows_come_from_their_owners_and_gradients_go_back():
             own = owned.ids[t][p][numbers[real]]
             assert sorted(own) == sorted(n for n in set(np.concatenate(of)) if owned.owner[t][n] == p)
             np.testing.assert_allclose(sums[real], expected[own], rtol=1e-6)
-
-
-def few(*names: str):
-    """The random graph with some relations."""
-    graph = random_graph(3)
-    return graph.only([relation for relation in graph.relations if relation.name in names])
 
 
 def test_equals_one_device():
