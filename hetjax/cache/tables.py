@@ -102,7 +102,7 @@ def read(matrix: jax.Array, ids: jax.Array | None) -> jax.Array:
         return matrix
     if not len(matrix):
         return jnp.zeros((*ids.shape, *matrix.shape[1:]), matrix.dtype)
-    known = ids < len(matrix)  # told by row; jax's own filling asks about every number, and takes several times as long
+    known = ids < len(matrix)  # asked of a row, where jax's own filling asks it of every number
     rows = matrix.at[ids].get(mode="clip")
     return jnp.where(known.reshape(known.shape + (1,) * (rows.ndim - known.ndim)), rows, 0)
 

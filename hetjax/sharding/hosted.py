@@ -135,12 +135,11 @@ class MeshFeatures(Hosting):
         self.site, self.reads = site, [share.program.reads for share in shares(site.plan)]
         self.away: dict[Key, Hosted] = {}
         self.at: dict[Key, tuple[int, int]] = {}  # of each of these the partition, and which of its replicas
-        for t in sorted(self.places.keys() - learnable.keys()):
-            for part in self.readers(t) if places[t] != "device" else ():
-                for place in site.places(part) if part in site.parts else ():
-                    key = t, len([one for one in self.away if one[0] == t])
-                    self.away[key] = Hosted(site.graphs[part].features[t], site.row(part).devices.flat[place])
-                    self.at[key] = part, place
+        for t in sorted(t for t, place in places.items() if place != "device" and t not in learnable):
+            here = ((part, place) for part in within(self.readers(t), site.parts) for place in site.places(part))
+            for number, (part, place) in enumerate(here):
+                self.away[t, number] = Hosted(site.graphs[part].features[t], site.row(part).devices.flat[place])
+                self.at[t, number] = part, place
         found = {t: self.readers(t) for t in sorted(learnable) if places[t] != "device"}
         self.shared = {t: group for t, group in found.items() if within(group, site.parts)}
         self.spread = {t: spreading(meshes.rows(site.mesh, group)) for t, group in self.shared.items()}
