@@ -14,15 +14,17 @@ import numpy as np
 import pytest
 
 import hetjax
+from hetjax import native
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.schema import Relation
 from hetjax.models import carriers, hgnn, hgt, rgat, segment
+from hetjax.models.attention import attend
 from hetjax.models.carriers import Attention
 from hetjax.models.hgt import HGTLayer
 from hetjax.models.rgat import RGATLayer
 from hetjax.models.segment import neighbour_sum
-from hetjax.sampling.blocks import pad_adjacency
+from hetjax.sampling.blocks import Adjacency, pad_adjacency
 from hetjax.sampling.whole import whole_graph
 from tests.conftest import random_graph
 
@@ -34,6 +36,15 @@ TYPES = ("paper", "author", "topic", "venue")
 def float64():
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture(params=["natively", "plainly"])
+def way(request, monkeypatch):
+    """By kernels of our own, and by XLA's operations."""
+    if request.param == "plainly":
+        monkeypatch.setattr(native, "usable", lambda: False)
+        jax.clear_caches()
+    return request.param
 
 
 def setting(graph, layer_class, **options):
@@ -115,7 +126,7 @@ CASES = [(RGATLayer, {}), (HGTLayer, {}), (HGTLayer, {"softmax": "relation"})]
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("case", CASES)
-def test_layer_equals_the_papers_equations(monkeypatch, case, first):
+def test_layer_equals_the_papers_equations(monkeypatch, way, case, first):
     for module in (rgat, hgt):
         monkeypatch.setattr(module, "multiply_first", lambda *_: first)
     graph, (layer_class, options) = random_graph(1, papers=20), case
@@ -135,7 +146,7 @@ def test_layer_equals_the_papers_equations(monkeypatch, case, first):
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("case", CASES)
-def test_gradients_equal_finite_differences(monkeypatch, case, first):
+def test_gradients_equal_finite_differences(monkeypatch, way, case, first):
     for module in (rgat, hgt):
         monkeypatch.setattr(module, "multiply_first", lambda *_: first)
     graph, (layer_class, options) = random_graph(2, papers=20), case
@@ -155,7 +166,7 @@ def test_gradients_equal_finite_differences(monkeypatch, case, first):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_large_logits_are_finite(case):
+def test_large_logits_are_finite(way, case):
     """Logits of 1e4 and more, with float32 weights; nodes with one neighbour and with none are among them."""
     graph, (layer_class, options) = random_graph(3, degree=1), case
     layer, block, params, x = setting(graph, layer_class, **options)
@@ -198,62 +209,65 @@ def test_merging_nothing_changes_nothing():
 
 
 @pytest.mark.parametrize("value", [2**31 - 1, -1, -(2**31), 3])
-@pytest.mark.parametrize("way", ["by_rows", "by_segments"])
-def test_attention_does_not_read_padding(monkeypatch, way, value):
-    monkeypatch.setattr(segment, "_sum_by_rows", getattr(segment, f"_sum_{way}"))
+@pytest.mark.parametrize("by", ["by_rows", "by_segments"])
+def test_attention_does_not_read_padding(monkeypatch, way, by, value):
+    monkeypatch.setattr(segment, "_sum_by_rows", getattr(segment, f"_sum_{by}"))
     graph = random_graph()
     exact = whole_graph(graph, 2)[0].adjacency["author--writes--paper"]
     sources, targets, edges = (len(exact.reverse_indptr) - 1, len(exact.indptr) - 1, len(exact.indices))
     rng = np.random.default_rng(0)
-    x, y = jnp.asarray(rng.standard_normal((sources, 2, 3))), jnp.asarray(rng.standard_normal((targets, 2, 3)))
+    keys, values = (jnp.asarray(rng.standard_normal((sources, 2, width))) for width in (3, 4))
+    queries, offsets = jnp.asarray(rng.standard_normal((2, targets, 3))), jnp.asarray(rng.standard_normal((targets, 2)))
     padded = pad_adjacency(exact, targets, sources, edges + 9)
     spoiled = {}
     for name in ("indices", "reverse_indices", "reverse_edges"):
         spoiled[name] = getattr(padded, name).copy()
         spoiled[name][edges:] = value
 
-    def loss(adjacency, x, y):
-        logits = segment.edge_dot(adjacency, y, x)
-        logits += segment.at_sources(adjacency, x[:, :, 0]) + segment.at_targets(adjacency, y[:, :, 1])
-        carrier = segment.attend(adjacency, logits, lambda weights: segment.weighted_sum(adjacency, weights, x))
-        return jnp.sum(jnp.sin(carriers.attended(carrier)))
+    def loss(adjacency, *arrays):
+        return jnp.sum(jnp.sin(carriers.attended(attend(adjacency, *arrays, slope=0.2).carrier())))
 
-    run = jax.jit(jax.value_and_grad(loss, argnums=(1, 2)))
-    for one, other in zip(jax.tree.leaves(run(exact, x, y)), jax.tree.leaves(run(padded._replace(**spoiled), x, y))):
+    run = jax.jit(jax.value_and_grad(loss, argnums=(1, 2, 3, 4)))
+    given = queries, offsets, keys, values
+    for one, other in zip(
+        jax.tree.leaves(run(exact, *given)), jax.tree.leaves(run(padded._replace(**spoiled), *given))
+    ):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
     unturned = exact._replace(reverse_indptr=None, reverse_indices=None, reverse_edges=None)
-    for one, other in zip(jax.tree.leaves(run(exact, x, y)), jax.tree.leaves(run(unturned, x, y))):
+    for one, other in zip(jax.tree.leaves(run(exact, *given)), jax.tree.leaves(run(unturned, *given))):
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("padding", [0, 9])
-@pytest.mark.parametrize("first", [True, False])
-@pytest.mark.parametrize("model", ["rgat", "hgt"])
-def test_features_read_in_place_are_attended_to_edge_by_edge(monkeypatch, model, first, padding):
-    """Of many more sources than edges, which nobody has grouped by source; held against edges that are grouped."""
-    for module in (rgat, hgt):
-        monkeypatch.setattr(module, "multiply_first", lambda *_: first)
-    graph, rng = random_graph(), np.random.default_rng(0)
-    grouped = whole_graph(graph, 2)[0].adjacency["author--writes--paper"]
-    targets, edges = len(grouped.indptr) - 1, len(grouped.indices)
-    x = jnp.asarray(rng.standard_normal((edges + padding + 100, 5)))  # the first are the authors
-    whole = pad_adjacency(grouped, targets, len(x), edges)
-    in_place = pad_adjacency(whole._replace(reverse_indptr=None), targets, len(x), edges + padding)
-    assert segment.by_edge(whole, x)[1] is x and len(segment.by_edge(in_place, x)[1]) == edges + padding
-    if model == "rgat":
-        module, y = rgat.RelationAttention(4, 2), jnp.asarray(rng.standard_normal((targets, 3)))
-    else:
-        module = hgt.MutualAttention(hgt.Projection(2, 2), hgt.Projection(2, 2))
-        y = jnp.asarray(rng.standard_normal((targets, 2, 2)))
-    params = module.init(jax.random.key(0), whole, x, y)
+@pytest.mark.parametrize("heads", [(1, 3), (3, 1), (1, 1), (3, 3), (1, None), (3, None)])
+@pytest.mark.parametrize("one_query", [True, False])
+@pytest.mark.parametrize("dropout", [True, False])
+def test_kernels_equal_plain_operations(monkeypatch, heads, one_query, dropout):
+    """On as many targets as several threads share, some of them without edges and one with many."""
+    rng, targets, sources, width = np.random.default_rng(0), 700, 900, 5
+    degrees = rng.integers(0, 6, targets)
+    degrees[300], degrees[-1] = 4000, 0
+    indptr = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int32)
+    adjacency = Adjacency(indptr, rng.integers(0, sources, indptr[-1]).astype(np.int32))
+    adjacency = pad_adjacency(adjacency, targets, sources, int(indptr[-1]) + 50)
+    width = width if heads[1] else 7
+    shapes = [(3, 1 if one_query else targets, 7), (targets, 3), (sources, heads[0], 7)]
+    shapes += [(sources, heads[1], width)] if heads[1] else []
+    given = [jnp.asarray(rng.standard_normal(shape)) for shape in shapes]
+    keep = jnp.asarray(rng.integers(0, 2, (len(adjacency.indices), 3)) * 2.0) if dropout else None
+    towards = [jnp.asarray(rng.standard_normal(shape)) for shape in ((targets, 3), (targets, 3), (3, targets, width))]
 
-    def loss(adjacency, params, x, y):
-        made = module.apply(params, adjacency, x, y)
-        return jnp.sum(jnp.sin(made if model == "rgat" else carriers.attended(made)))
+    def loss(*arrays):
+        found = attend(adjacency, *arrays, slope=0.3, keep=keep)
+        return sum(jnp.sum(one * other) for one, other in zip(found[1:], towards)), found
 
-    run = jax.jit(jax.value_and_grad(loss, argnums=(1, 2, 3)))
-    for one, other in zip(jax.tree.leaves(run(whole, params, x, y)), jax.tree.leaves(run(in_place, params, x, y))):
-        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-13)
+    def run():
+        return jax.jit(jax.value_and_grad(loss, argnums=tuple(range(len(given))), has_aux=True))(*given)
+
+    found = run()
+    monkeypatch.setattr(native, "usable", lambda: False)
+    jax.clear_caches()
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(run()), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
 
 
 class Doubled(nn.Module):

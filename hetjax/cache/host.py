@@ -57,10 +57,10 @@ class Fetched(NamedTuple):
 @jax.jit
 def _assemble(cache, slots, places, sent):
     """The rows of a fetch: those of the cache, then those that were sent, in their places."""
-    return tables.write(tables.read(cache, slots), places, sent)
+    return tables.write(tables.rows_at(cache, slots), places, sent)
 
 
-_read, _write, _keep = jax.jit(tables.read), jax.jit(tables.write), jax.jit(tables.write, donate_argnums=0)
+_read, _write, _keep = jax.jit(tables.rows_at), jax.jit(tables.write), jax.jit(tables.write, donate_argnums=0)
 
 
 class Hosted:

@@ -1,12 +1,16 @@
 """Learnable features of featureless node types: one row per node, updated row by row with Adam."""
 
 import functools
+import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+
+from hetjax import native
+from hetjax.cache import kernels
 
 PART = 65_536  # rows
 
@@ -107,14 +111,40 @@ def read(matrix: jax.Array, ids: jax.Array | None) -> jax.Array:
     return jnp.where(known.reshape(known.shape + (1,) * (rows.ndim - known.ndim)), rows, 0)
 
 
+def rows_at(matrix: jax.Array, ids: jax.Array | None) -> jax.Array:
+    """As `read`, where no gradient flows through; `[rows, width]` or `[rows]`."""
+    return matrix if ids is None else native.choose(_rows_natively, read, matrix, ids)
+
+
 def write(matrix: jax.Array, ids: jax.Array, rows: jax.Array) -> jax.Array:
     """The matrix with these rows in place of its own at distinct `ids`; ids out of range are ignored."""
+    return native.choose(_write_natively, _write_plainly, matrix, ids, rows)
+
+
+def _rows_natively(matrix, ids):
+    flat = _flat(matrix)
+    shape = jax.ShapeDtypeStruct((len(ids), flat.shape[1]), matrix.dtype)
+    return kernels.read(len(ids), flat, ids, results=[shape])[0].reshape(len(ids), *matrix.shape[1:])
+
+
+def _write_natively(matrix, ids, rows):
+    flat = _flat(matrix)
+    shape = jax.ShapeDtypeStruct(flat.shape, matrix.dtype)
+    return kernels.write(len(ids), flat, ids, _flat(rows), results=[shape], aliases={0: 0})[0].reshape(matrix.shape)
+
+
+def _flat(rows: jax.Array) -> jax.Array:
+    """`[rows, numbers]`, of rows of any shape."""
+    return rows.reshape(len(rows), math.prod(rows.shape[1:]))
+
+
+def _write_plainly(matrix, ids, rows):
     return matrix.at[ids].set(rows, mode="drop", unique_indices=True)
 
 
 def take(table: Table, ids: jax.Array | None) -> Table:
     """The rows `ids` of a table, as `read` takes them."""
-    return Table(*(read(leaf, ids) for leaf in table))
+    return Table(*(rows_at(leaf, ids) for leaf in table))
 
 
 def put(table: Table, ids: jax.Array | None, rows: Table) -> Table:

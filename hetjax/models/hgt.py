@@ -9,9 +9,10 @@ import jax.numpy as jnp
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models import carriers
+from hetjax.models.attention import attend
 from hetjax.models.carriers import Attention, Monoid
 from hetjax.models.layer import Layer
-from hetjax.models.segment import at_targets, attend, by_edge, edge_dot, edge_sum, multiply_first, weighted_sum
+from hetjax.models.segment import multiply_first
 
 
 class Projection(nn.Module):
@@ -56,34 +57,22 @@ class MutualAttention(nn.Module):
 
         Args:
           sources: `[S, width]`.
-          queries: `[T, heads, d]`, the targets' `Q h_v`.
+          queries: `[heads, T, d]`, the targets' `Q h_v`.
         """
-        adjacency, sources = by_edge(adjacency, sources)
-        heads, size = queries.shape[1:]
+        heads, _, size = queries.shape
         prior = self.param("prior", nn.initializers.ones_init(), (heads,))
-        queries = queries * (prior / size**0.5)[None, :, None]
+        queries = queries * (prior / size**0.5)[:, None, None]
         key, key_bias = self._related("attention", self.key, sources.shape[1])
         value, value_bias = self._related("message", self.value, sources.shape[1])
         sources = sources.astype(key.dtype)
+        offsets = jnp.einsum("htd,hd->th", queries, key_bias)
+        ones = jnp.ones((len(adjacency.indices), heads), offsets.dtype)
+        keep = nn.Dropout(self.dropout)(ones, deterministic=False) if self.dropout and train else None
         if multiply_first(adjacency, sources, heads * size, heads):
-            logits = edge_dot(adjacency, queries, jnp.einsum("sw,whd->shd", sources, key) + key_bias[None])
-
-            def total(weights):
-                return weighted_sum(adjacency, weights, jnp.einsum("sw,whd->shd", sources, value) + value_bias[None])
-
-        else:
-            logits = edge_dot(adjacency, jnp.einsum("thd,whd->thw", queries, key), sources[:, None])
-            logits += at_targets(adjacency, jnp.sum(queries * key_bias[None], axis=-1))
-
-            def total(weights):
-                summed = weighted_sum(adjacency, weights, sources[:, None])
-                return (
-                    jnp.einsum("thw,whd->thd", summed, value)
-                    + edge_sum(adjacency, weights)[..., None] * value_bias[None]
-                )
-
-        keep = nn.Dropout(self.dropout)(jnp.ones_like(logits), deterministic=False) if self.dropout and train else None
-        return attend(adjacency, logits, total, keep)
+            keys, values = (jnp.einsum("sw,whd->shd", sources, kernel) for kernel in (key, value))
+            return attend(adjacency, queries, offsets, keys, values, keep=keep).carrier(bias=value_bias)
+        queries = jnp.einsum("htd,whd->htw", queries, key)
+        return attend(adjacency, queries, offsets, sources[:, None], keep=keep).carrier(value, value_bias)
 
     def _related(self, name: str, projection: Projection, width: int) -> tuple[jax.Array, jax.Array]:
         """A type's projection and after it the relation's matrices, one per head, as one map."""
@@ -140,7 +129,7 @@ class HGTLayer(Layer):
 
     def relation(self, relation: Relation, adjacency, sources, targets, train: bool):
         kernel, bias = self.query[relation.target](targets.shape[1])
-        queries = jnp.einsum("tw,whd->thd", targets.astype(kernel.dtype), kernel) + bias[None]
+        queries = jnp.einsum("tw,whd->htd", targets.astype(kernel.dtype), kernel) + bias[:, None]
         carrier = self.attention[relation.key](adjacency, sources, queries, train)
         return carrier if self.softmax == "joint" else self.monoid.lift(carriers.attended(carrier))
 

@@ -7,9 +7,10 @@ import jax.numpy as jnp
 
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
+from hetjax.models.attention import attend
 from hetjax.models.carriers import attended
 from hetjax.models.layer import PlainLayer
-from hetjax.models.segment import at_sources, at_targets, attend, by_edge, multiply_first, weighted_sum
+from hetjax.models.segment import multiply_first
 
 SLOPE = 0.2  # of the leaky ReLU below zero (section 2.1 of the GAT paper)
 
@@ -33,27 +34,22 @@ class RelationAttention(nn.Module):
     @nn.compact
     def __call__(self, adjacency, sources: jax.Array, targets: jax.Array, train: bool = False) -> jax.Array:
         """`[T, features]`, the heads side by side: zeros for a target without neighbours."""
-        adjacency, sources = by_edge(adjacency, sources)
-        kernel, source_score = self._side("source", sources.shape[1])
+        kernel, towards = self._side("source", sources.shape[1])
         sources, targets = (x.astype(kernel.dtype) for x in (sources, targets))
-        target_score = self._side("target", targets.shape[1])[1]
-        scores = at_sources(adjacency, sources @ source_score) + at_targets(adjacency, targets @ target_score)
-        logits = nn.leaky_relu(scores, SLOPE)
-        keep = nn.Dropout(self.dropout)(jnp.ones_like(logits), deterministic=False) if self.dropout and train else None
-
-        def total(weights):
-            if multiply_first(adjacency, sources, self.features, self.heads):
-                return weighted_sum(adjacency, weights, jnp.einsum("sw,whd->shd", sources, kernel))
-            return jnp.einsum("thw,whd->thd", weighted_sum(adjacency, weights, sources[:, None]), kernel)
-
-        return attended(attend(adjacency, logits, total, keep))
+        offsets = targets @ jnp.einsum("whd,hd->wh", *self._side("target", targets.shape[1]))
+        ones = jnp.ones((len(adjacency.indices), self.heads), offsets.dtype)
+        keep = nn.Dropout(self.dropout)(ones, deterministic=False) if self.dropout and train else None
+        if multiply_first(adjacency, sources, self.features, self.heads):
+            projected = jnp.einsum("sw,whd->shd", sources, kernel)
+            return attended(attend(adjacency, towards[:, None], offsets, projected, slope=SLOPE, keep=keep).carrier())
+        queries = jnp.einsum("whd,hd->hw", kernel, towards)[:, None]
+        return attended(attend(adjacency, queries, offsets, sources[:, None], slope=SLOPE, keep=keep).carrier(kernel))
 
     def _side(self, side: str, width: int) -> tuple[jax.Array, jax.Array]:
-        """A side's matrix `[width, heads, features / heads]`, and the product with its attention vector, `[width, heads]`."""
+        """A side's matrix `[width, heads, features / heads]` and its part of the attention vector, `[heads, features / heads]`."""
         shape = (width, self.heads, self.features // self.heads)
         kernel = self.param(f"kernel_{side}", nn.initializers.glorot_uniform(in_axis=0, out_axis=(1, 2)), shape)
-        towards = self.param(f"attention_{side}", nn.initializers.glorot_uniform(), shape[1:])
-        return kernel, jnp.einsum("whd,hd->wh", kernel, towards)
+        return kernel, self.param(f"attention_{side}", nn.initializers.glorot_uniform(), shape[1:])
 
 
 class RGATLayer(PlainLayer):

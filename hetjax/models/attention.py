@@ -1,0 +1,178 @@
+"""Softmax attention over the edges into a node.
+
+On a CPU one kernel goes over a relation's edges to the targets and one goes back (kernels.py); elsewhere, and where these
+are not to be had, operations of XLA do the same.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from hetjax import native
+from hetjax.cache.tables import read
+from hetjax.models import kernels
+from hetjax.models.carriers import Attention, finite
+from hetjax.models.segment import Rows, by_source, by_target, real, row_of, sum_rows
+from hetjax.native import BLOCK
+from hetjax.sampling.blocks import Adjacency
+
+
+class Attended(NamedTuple):
+    """What every target's edges sum up to; `exp(-largest)` is a factor of all sums.
+
+    Attributes:
+      largest: `[T, heads]`, the largest logit; minus infinity without an edge.
+      denominator: `[T, heads]`, the sum of the weights.
+      kept: `[T, heads]`, the sum of those in the numerator: all, unless dropout leaves out some.
+      numerator: `[heads, T, width]`, the sum of the weights times the values.
+    """
+
+    largest: jax.Array
+    denominator: jax.Array
+    kept: jax.Array
+    numerator: jax.Array
+
+    def carrier(self, kernel: jax.Array | None = None, bias: jax.Array | None = None) -> Attention:
+        """As if every value had been multiplied by `kernel` `[width, heads, d]`, and `bias` `[heads, d]` added."""
+        sums = self.numerator
+        sums = jnp.swapaxes(sums, 0, 1) if kernel is None else jnp.einsum("htw,whd->thd", sums, kernel)
+        return Attention(
+            self.largest, self.denominator, sums if bias is None else sums + self.kept[..., None] * bias[None]
+        )
+
+
+def attend(
+    adjacency: Adjacency,
+    queries: jax.Array,
+    offsets: jax.Array,
+    keys: jax.Array,
+    values: jax.Array | None = None,
+    slope: float = 1.0,
+    keep: jax.Array | None = None,
+) -> Attended:
+    """Attention over the edges from `S` sources to `T` targets.
+
+    The logit of an edge from u to v is `LeakyReLU(queries[h, v] . keys[u, h] + offsets[v, h])` per head h, its weight the
+    exponential of that, and what it weighs `values[u, h]`. One row for all targets, or one head for all heads, will do.
+
+    Args:
+      queries: `[heads, T or 1, size]`.
+      offsets: `[T, heads]`.
+      keys: `[S, heads or 1, size]`.
+      values: `[S, heads or 1, width]`; the keys if there are none.
+      slope: of the leaky ReLU below zero, positive; 1 leaves logits as they are.
+      keep: what dropout multiplies the weights in the numerator with, `[edges, heads]`.
+    """
+    keep = jnp.zeros((0, offsets.shape[1]), offsets.dtype) if keep is None else keep
+    return _attend(adjacency, queries, offsets, keys, values, keep, jnp.asarray(slope, offsets.dtype))
+
+
+@jax.custom_vjp
+def _attend(adjacency, queries, offsets, keys, values, keep, slope) -> Attended:
+    return _forward(adjacency, queries, offsets, keys, values, keep, slope)[0]
+
+
+def _forward(adjacency, queries, offsets, keys, values, keep, slope):
+    given = by_target(adjacency), queries, offsets, keys, keys if values is None else values, keep, slope
+    *sums, logits, weights = native.choose(_attend_natively, _attend_plainly, *given)
+    return Attended(*sums), (adjacency, queries, keys, values, keep, slope, logits, weights)
+
+
+def _backward(residuals, gradient: Attended):
+    """Nothing comes back through `largest`, which cancels in a carrier's total."""
+    adjacency, queries, keys, values, keep, slope, logits, weights = residuals
+    rest = keep, slope, logits, weights, *gradient[1:]
+    given = by_target(adjacency), queries, keys, keys if values is None else values, *rest
+    by_queries, by_offsets, by_logits = native.choose(_back_natively, _back_plainly, *given)
+    back = functools.partial(native.choose, _to_sources_natively, _to_sources_plainly, *by_source(adjacency, len(keys)))
+    asked = by_logits, jnp.broadcast_to(queries, (len(queries), len(by_offsets), queries.shape[2]))
+    weighed = weights * keep if len(keep) else weights, gradient.numerator
+    if values is None:
+        by_keys, by_values = back(keys, asked, weighed), None
+    else:
+        by_keys, by_values = back(keys, asked), back(values, weighed)
+    return None, by_queries, by_offsets, by_keys, by_values, None, None
+
+
+_attend.defvjp(_forward, _backward)
+
+
+def _attend_natively(rows, queries, offsets, keys, values, keep, slope):
+    (targets, heads), edges, width = offsets.shape, len(rows.indices), values.shape[2]
+    shapes = (
+        (targets, heads),
+        (targets, heads),
+        (targets, heads),
+        (heads, targets, width),
+        (edges, heads),
+        (edges, heads),
+    )
+    results = [jax.ShapeDtypeStruct(shape, offsets.dtype) for shape in shapes]
+    return tuple(kernels.attend(targets, *rows, queries, offsets, keys, values, keep, slope, results=results))
+
+
+def _attend_plainly(rows, queries, offsets, keys, values, keep, slope):
+    target = row_of(rows)
+    asked = jnp.broadcast_to(queries, (len(queries), len(offsets), queries.shape[2]))
+    logits = _dots(rows, asked, keys) + read(offsets, target)
+    logits = jnp.where(logits < 0, slope * logits, logits)
+    largest = jax.ops.segment_max(logits, target, len(offsets), indices_are_sorted=True)
+    weights = jnp.exp(jnp.where(real(rows)[:, None], logits - read(finite(largest), target), 0))
+    applied = _applied(weights, keep)
+    numerator = jnp.stack(_sums(rows, applied, values))
+    return largest, _total(rows, weights), _total(rows, applied), numerator, logits, weights
+
+
+def _back_natively(rows, queries, keys, values, keep, slope, logits, weights, denominator, kept, numerator):
+    (heads, targets, _), one = numerator.shape, queries.shape[1] == 1
+    shapes = (heads, -(-targets // BLOCK) if one else targets, keys.shape[2]), (targets, heads), logits.shape
+    results = [jax.ShapeDtypeStruct(shape, logits.dtype) for shape in shapes]
+    given = keys, values, keep, slope, logits, weights, denominator, kept, numerator
+    by_queries, *others = kernels.attend_back(targets, *rows, *given, results=results)
+    return jnp.sum(by_queries, axis=1, keepdims=True) if one else by_queries, *others
+
+
+def _back_plainly(rows, queries, keys, values, keep, slope, logits, weights, denominator, kept, numerator):
+    target = row_of(rows)
+    change = _applied(_dots(rows, numerator, values) + read(kept, target), keep)
+    change = weights * (change + read(denominator, target))
+    change = jnp.where(logits < 0, slope * change, change)
+    by_queries = jnp.stack(_sums(rows, change, keys))
+    by_queries = jnp.sum(by_queries, axis=1, keepdims=True) if queries.shape[1] == 1 else by_queries
+    return by_queries, _total(rows, change), change
+
+
+def _to_sources_natively(rows, edges, like, *summed):
+    (weights, x), dtype = summed[0], like.dtype
+    more = summed[1] if len(summed) > 1 else (jnp.zeros((0, 0), dtype), jnp.zeros((0, 0, 0), dtype))
+    result = jax.ShapeDtypeStruct(like.shape, dtype)
+    return kernels.to_sources(len(like), *rows, edges, weights, x, *more, results=[result])[0]
+
+
+def _to_sources_plainly(rows, edges, like, *summed):
+    """What comes back to the sources: the sum over their edges of weights times the rows of the targets, of each pair."""
+    sums = [_sums(rows, read(weights, edges), jnp.swapaxes(x, 0, 1)) for weights, x in summed]
+    heads = [sum(parts) for parts in zip(*sums)]
+    return jnp.stack(heads, axis=1) if like.shape[1] > 1 else sum(heads)[:, None]
+
+
+def _applied(weights, keep):
+    """What dropout leaves of the weights."""
+    return weights * keep if len(keep) else weights
+
+
+def _dots(rows: Rows, x: jax.Array, y: jax.Array) -> jax.Array:
+    """`x[h, v] . y[u, h]` of every edge from u to v, `[edges, heads]`."""
+    return jnp.sum(read(jnp.swapaxes(x, 0, 1), row_of(rows)) * read(y, rows.indices), axis=-1)
+
+
+def _total(rows: Rows, values: jax.Array) -> jax.Array:
+    """The sum over the edges of every row, `[rows, heads]`."""
+    return sum_rows(Rows(rows.indptr, jnp.arange(len(values), dtype=jnp.int32)), None, values)
+
+
+def _sums(rows: Rows, weights: jax.Array, x: jax.Array) -> list[jax.Array]:
+    """Per head the sum over the edges of every row of `weights[e, h] x[u, h]`, `[rows, width]`."""
+    return [sum_rows(rows, weights[:, h], x[:, h % x.shape[1]]) for h in range(weights.shape[1])]

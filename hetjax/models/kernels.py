@@ -1,0 +1,135 @@
+"""Attention on a CPU, edge by edge: what `attention.attend` says, in one pass over the rows that the edges point at.
+
+Rows are read where they lie, once on the way there and once on the way back; one operation after another would make a copy
+of a row for every edge and head. A target's edges are neighbours, so its sums stay in the processor's cache.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+from hetjax.native import BLOCK, Operation, arrays, is_double, prefetch
+
+AHEAD = 12  # edges between that whose row is asked for and that whose row is read
+
+# Sums in any order, so that several numbers are added at a time; what is infinite or no number stays so.
+_compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+
+
+@_compiled
+def _forward(first, last, indptr, indices, queries, offsets, keys, values, keep, slope, *results):
+    largest, denominator, kept, numerator, logits, weights = results
+    (targets, heads), size, width = offsets.shape, keys.shape[2], values.shape[2]
+    one_query, one_key, one_value = queries.shape[1] == 1, keys.shape[1] == 1, values.shape[1] == 1
+    end = indptr[-1]
+    for t in range(first, last):
+        q = 0 if one_query else t
+        for h in range(heads):
+            largest[t, h], denominator[t, h], kept[t, h] = -np.inf, 0, 0
+            for k in range(width):
+                numerator[h, t, k] = 0
+        for e in range(indptr[t], indptr[t + 1]):
+            if e + AHEAD < end:
+                prefetch(keys, indices[e + AHEAD])
+            u = indices[e]
+            for h in range(heads):
+                at, logit = 0 if one_key else h, offsets[t, h]
+                for k in range(size):
+                    logit += queries[h, q, k] * keys[u, at, k]
+                logits[e, h] = logit if logit >= 0 else slope[()] * logit
+                largest[t, h] = max(largest[t, h], logits[e, h])
+        for e in range(indptr[t], indptr[t + 1]):
+            u = indices[e]
+            for h in range(heads):
+                weight = math.exp(logits[e, h] - largest[t, h])
+                weights[e, h] = weight
+                denominator[t, h] += weight
+                if len(keep):
+                    weight *= keep[e, h]
+                kept[t, h] += weight
+                at = 0 if one_value else h
+                for k in range(width):
+                    numerator[h, t, k] += weight * values[u, at, k]
+    if last == targets:
+        logits[end:] = 0
+        weights[end:] = 0
+
+
+@_compiled
+def _backward(first, last, indptr, indices, keys, values, keep, slope, logits, weights, *rest):
+    """`by_queries` has a row per target, or the sums over every `BLOCK` of them."""
+    by_denominator, by_kept, by_numerator, by_queries, by_offsets, by_logits = rest
+    (targets, heads), size, width = by_offsets.shape, keys.shape[2], values.shape[2]
+    one_key, one_value = keys.shape[1] == 1, values.shape[1] == 1
+    end, span = indptr[-1], 1 if by_queries.shape[1] == targets else BLOCK
+    for t in range(first, last):
+        q = t // span
+        for h in range(heads):
+            by_offsets[t, h] = 0
+            if t % span == 0:
+                for k in range(size):
+                    by_queries[h, q, k] = 0
+        for e in range(indptr[t], indptr[t + 1]):
+            if e + AHEAD < end:
+                prefetch(values, indices[e + AHEAD])
+            u = indices[e]
+            for h in range(heads):
+                at, change = 0 if one_value else h, by_kept[t, h]
+                for k in range(width):
+                    change += by_numerator[h, t, k] * values[u, at, k]
+                if len(keep):
+                    change *= keep[e, h]
+                change = weights[e, h] * (change + by_denominator[t, h])
+                if logits[e, h] < 0:
+                    change *= slope[()]
+                by_logits[e, h] = change
+                by_offsets[t, h] += change
+                at = 0 if one_key else h
+                for k in range(size):
+                    by_queries[h, q, k] += change * keys[u, at, k]
+    if last == targets:
+        by_logits[end:] = 0
+
+
+@_compiled
+def _turned(first, last, indptr, targets, edges, weights, rows, more_weights, more_rows, result):
+    own, width = result.shape[1:]
+    for u in range(first, last):
+        for h in range(own):
+            for k in range(width):
+                result[u, h, k] = 0
+        for i in range(indptr[u], indptr[u + 1]):
+            e, t = edges[i], targets[i]
+            for h in range(len(rows)):
+                to, weight = 0 if own == 1 else h, weights[e, h]
+                for k in range(width):
+                    result[u, to, k] += weight * rows[h, t, k]
+            for h in range(len(more_rows)):
+                to, weight = 0 if own == 1 else h, more_weights[e, h]
+                for k in range(width):
+                    result[u, to, k] += weight * more_rows[h, t, k]
+
+
+def _attend(first, last, frame):
+    if is_double(frame, 3):
+        _forward(first, last, *arrays(frame, "i1 i1 f3 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2", "float64"))
+    else:
+        _forward(first, last, *arrays(frame, "i1 i1 f3 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2", "float32"))
+
+
+def _attend_back(first, last, frame):
+    if is_double(frame, 3):
+        _backward(first, last, *arrays(frame, "i1 i1 f3 f3 f2 f0 f2 f2 f2 f2 f3 > f3 f2 f2", "float64"))
+    else:
+        _backward(first, last, *arrays(frame, "i1 i1 f3 f3 f2 f0 f2 f2 f2 f2 f3 > f3 f2 f2", "float32"))
+
+
+def _to_sources(first, last, frame):
+    if is_double(frame, 3):
+        _turned(first, last, *arrays(frame, "i1 i1 i1 f2 f3 f2 f3 > f3", "float64"))
+    else:
+        _turned(first, last, *arrays(frame, "i1 i1 i1 f2 f3 f2 f3 > f3", "float32"))
+
+
+attend, attend_back, to_sources = Operation(_attend), Operation(_attend_back), Operation(_to_sources)

@@ -1,0 +1,306 @@
+"""Functions that numba compiles, as operations of XLA's programs on a CPU, which share its threads.
+
+XLA calls a foreign function with one pointer: to a frame that says where its arguments and results lie. How a frame is laid
+out is part of jaxlib (`xla/ffi/api/c_api.h` in the folder `jax.ffi.include_dir()`). What is read of it here is the same in
+all versions that `KNOWN` names; of any other `usable` says no, and callers keep to what XLA has itself.
+"""
+
+import ctypes
+import functools
+import os
+import re
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import jax
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
+
+KNOWN = ((0, 3), (0, 4))  # versions of the interface, of jax 0.10 and 0.11
+
+# Positions, in words of eight bytes.
+EXTENSION, API, CONTEXT, ARGUMENTS, RESULTS = 1, 2, 3, 9, 14  # in a frame; the last two of lists of buffers
+SCHEDULE = 17  # in the API: the function that gives a task to XLA's threads
+DTYPE, DATA, SIZES = 2, 3, 5  # in a buffer
+KIND, METADATA = 1, 3  # in an extension of a frame, by which XLA asks a function which version it was made for
+VERSION = 3  # in the metadata: the major and the minor one, int32 each
+ASKS_METADATA, DOUBLE = 1, 12  # an extension's kind, and a dtype
+NEXT, DONE, HOLDERS, PARTS, ROWS, RUN, FRAME, REQUEST, WORDS = 0, 1, 2, 3, 4, 5, 6, 7, 12  # in a call's state
+
+NAME, MOST = "hetjax", 64  # of the one function that XLA knows, and how many operations it can know
+LINE = 64  # bytes that a processor reads at a time
+BLOCK, PARTS_EACH = 64, 8  # rows that one thread fills, and the most parts of several blocks per thread
+_WORD, _BYTE, _INT32 = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
+
+_known, _compiled = np.full((MOST, 2), -1, np.int64), []  # operations' keys and addresses, which the handler reads
+_libc = ctypes.CDLL(None)
+_allocate, _free, _yield = _libc.malloc, _libc.free, _libc.sched_yield
+_allocate.restype, _allocate.argtypes = ctypes.c_int64, (ctypes.c_int64,)
+_free.restype, _free.argtypes = None, (ctypes.c_int64,)
+_yield.restype, _yield.argtypes = ctypes.c_int32, ()
+
+
+@functools.cache
+def version() -> tuple[int, int] | None:
+    """The interface's version in this jaxlib, if it is known."""
+    try:
+        header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h").read_text()
+    except OSError:
+        return None
+    found = [re.search(rf"^#define XLA_FFI_API_{part} (\d+)", header, re.MULTILINE) for part in ("MAJOR", "MINOR")]
+    number = tuple(int(match[1]) for match in found if match)
+    return number if number in KNOWN else None
+
+
+def usable() -> bool:
+    """Whether programs on a CPU can call what numba compiles."""
+    return version() is not None
+
+
+def fits(*arrays) -> bool:
+    """Whether an operation takes arrays together: int32, and float32 or float64."""
+    dtypes = {np.dtype(x.dtype).name for x in arrays} - {"int32"}
+    return not dtypes or dtypes in ({"float32"}, {"float64"})
+
+
+def choose(natively: Callable, plainly: Callable, *given):
+    """What the former makes of what is given in a program for a CPU, if it can, and otherwise what the latter does."""
+    if not usable() or not fits(*jax.tree.leaves(given)):
+        return plainly(*given)
+    return jax.lax.platform_dependent(*given, cpu=natively, default=plainly)
+
+
+class Operation:
+    """A function that fills rows of its results, `run(first, last, frame)`: those from `first` to before `last`.
+
+    Threads share the rows, in blocks of `BLOCK`; nothing may depend on which blocks are filled together. `run` finds its arrays by
+    `arrays`; it raises nothing, and needs no Python. Numba keeps what it compiled beside the file where `run` is defined.
+    """
+
+    def __init__(self, run: Callable):
+        self.run, self.key = run, zlib.crc32(f"{run.__module__}.{run.__name__}".encode()) >> 1
+
+    def __call__(
+        self,
+        rows: int,
+        *arguments: jax.Array,
+        results: Sequence[jax.ShapeDtypeStruct],
+        aliases: Mapping[int, int] | None = None,
+    ) -> Sequence[jax.Array]:
+        """The results, in a program that runs on a CPU.
+
+        Args:
+          rows: how many are to be filled.
+          results: their shapes and dtypes.
+          aliases: from the number of an argument to that of a result that starts as a copy of it, or in its place.
+        """
+        if not fits(*arguments, *results):
+            raise TypeError(f"{self.run.__name__} of {[str(x.dtype) for x in (*arguments, *results)]}")
+        _register(self)
+        after = {argument + 1: result for argument, result in (aliases or {}).items()}
+        call = jax.ffi.ffi_call(NAME, tuple(results), input_output_aliases=after)
+        return call(np.array([self.key, rows], np.int32), *arguments)
+
+
+@functools.cache
+def _register(operation: Operation) -> None:
+    """Compile an operation, and put its address where the handler finds it; the key is in programs that are kept."""
+    _handler()
+    run = numba.cfunc(types.void(types.intp, types.intp, types.intp), cache=True, error_model="numpy")(operation.run)
+    _compiled.append(run)
+    _known[len(_compiled) - 1] = operation.key, run.address
+
+
+@functools.cache
+def _handler():
+    """What XLA calls: it divides the rows into parts, and fills them with other threads that have nothing else to do.
+
+    A thread that comes late, when all parts are taken, sees nothing but the call's state, which the last to leave frees;
+    so nobody waits for a thread that has not begun.
+    """
+    major, minor = version()
+    table, threads = _known.ctypes.data, len(os.sched_getaffinity(0))
+    compiled = numba.njit(nogil=True, error_model="numpy")
+
+    @compiled
+    def work(state):
+        call = numba.carray(_pointer(state, types.int64), (WORDS,))
+        part = _add(state, NEXT, 1)
+        while part < call[PARTS]:
+            blocks = -(-call[ROWS] // BLOCK)
+            first, last = blocks * part // call[PARTS] * BLOCK, blocks * (part + 1) // call[PARTS] * BLOCK
+            _call_run(call[RUN], first, min(last, call[ROWS]), call[FRAME])
+            _add(state, DONE, 1)
+            part = _add(state, NEXT, 1)
+        if _add(state, HOLDERS, -1) == 1:
+            _free(state)
+
+    @numba.cfunc(types.void(types.intp))
+    def help(state):
+        work(state)
+
+    helper = help.address
+
+    @numba.cfunc(types.intp(types.intp))
+    def handle(frame):
+        about = numba.carray(_pointer(frame, types.int64), (RESULTS,))
+        if about[EXTENSION]:
+            asked = numba.carray(_pointer(about[EXTENSION], types.int64), (METADATA + 1,))
+            if asked[KIND] & 0xFFFFFFFF == ASKS_METADATA:
+                told = numba.carray(_pointer(asked[METADATA] + 8 * VERSION, types.int32), (2,))
+                told[0], told[1] = major, minor
+                return 0
+        buffer = numba.carray(_pointer(about[ARGUMENTS], types.int64), (1,))[0]
+        given = numba.carray(
+            _pointer(numba.carray(_pointer(buffer, types.int64), (DATA + 1,))[DATA], types.int32), (2,)
+        )
+        key, rows = given[0], numba.int64(given[1])
+        known, number = numba.carray(_pointer(table, types.int64), (MOST, 2)), 0
+        while number < MOST - 1 and known[number, 0] != key:
+            number += 1
+        run = known[number, 1]
+        parts = min(rows // BLOCK, PARTS_EACH * threads)
+        if parts < 2 or threads < 2:
+            _call_run(run, 0, rows, frame)
+            return 0
+        helpers = min(threads, parts) - 1
+        state = _allocate(8 * WORDS)
+        call = numba.carray(_pointer(state, types.int64), (WORDS,))
+        call[NEXT], call[DONE], call[HOLDERS] = 0, 0, helpers + 2
+        call[PARTS], call[ROWS], call[RUN], call[FRAME] = parts, rows, run, frame
+        request = call[REQUEST:]
+        request[0], request[1], request[2], request[3], request[4] = 40, 0, about[CONTEXT], helper, state
+        schedule = numba.carray(_pointer(about[API], types.int64), (SCHEDULE + 1,))[SCHEDULE]
+        for _ in range(helpers):
+            if _call(schedule, state + 8 * REQUEST):
+                _add(state, HOLDERS, -1)
+        work(state)
+        while _add(state, DONE, 0) < parts:
+            _yield()
+        if _add(state, HOLDERS, -1) == 1:
+            _free(state)
+        return 0
+
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    jax.ffi.register_ffi_target(NAME, new(handle.address, None, None), platform="cpu")
+    return handle, help
+
+
+@intrinsic
+def _pointer(context, address, dtype):
+    pointer = types.CPointer(dtype.dtype)
+    return pointer(types.intp, dtype), lambda context, builder, signature, given: builder.inttoptr(
+        given[0], context.get_value_type(pointer)
+    )
+
+
+@intrinsic
+def _add(context, address, position, change):
+    """Add to a word, which several threads do; what it was before."""
+
+    def build(context, builder, signature, given):
+        place, change = (context.cast(builder, given[i], signature.args[i], types.intp) for i in (1, 2))
+        word = builder.gep(builder.inttoptr(given[0], _WORD.as_pointer()), [place])
+        return builder.atomic_rmw("add", word, change, "seq_cst")
+
+    return types.intp(types.intp, position, change), build
+
+
+@intrinsic
+def _call(context, function, argument):
+    """Call a function of one word, which gives one, by its address."""
+
+    def build(context, builder, signature, given):
+        pointer = builder.inttoptr(given[0], ir.FunctionType(_WORD, [_WORD]).as_pointer())
+        return builder.call(pointer, [given[1]])
+
+    return types.intp(types.intp, types.intp), build
+
+
+@intrinsic
+def _call_run(context, function, first, last, frame):
+    """Call an operation's function by its address."""
+
+    def build(context, builder, signature, given):
+        given = [context.cast(builder, value, kind, types.intp) for value, kind in zip(given, signature.args)]
+        pointer = builder.inttoptr(given[0], ir.FunctionType(ir.VoidType(), 3 * [_WORD]).as_pointer())
+        builder.call(pointer, given[1:])
+        return context.get_dummy_value()
+
+    return types.none(function, first, last, frame), build
+
+
+@intrinsic
+def is_double(context, frame, number):
+    """In numba's language: whether the numbers of argument `number` are float64."""
+
+    def build(context, builder, signature, given):
+        number = builder.add(context.cast(builder, given[1], signature.args[1], types.intp), _WORD(1))
+        buffer = _load(builder, _load(builder, given[0], _WORD(ARGUMENTS)), number)
+        kind = builder.trunc(_load(builder, buffer, _WORD(DTYPE)), _INT32)
+        return builder.icmp_signed("==", kind, _INT32(DOUBLE))
+
+    return types.boolean(types.intp, number), build
+
+
+@intrinsic(prefer_literal=True)
+def arrays(context, frame, layout, floats):
+    """In numba's language: the arguments and results of a call, from its frame, as a tuple of arrays.
+
+    Args:
+      layout: a literal such as `"i1 f2 > f0"`: of every array the dtype, `i` for int32 and `f` for `floats`, and the rank.
+      floats: a literal, `"float32"` or `"float64"`.
+    """
+    both = [part.split() for part in layout.literal_value.split(">")]
+    dtypes = {"i": types.int32, "f": getattr(types, floats.literal_value)}
+    places = [(ARGUMENTS, place, kind) for place, kind in enumerate(both[0], 1)]
+    places += [(RESULTS, place, kind) for place, kind in enumerate(both[1])]
+    array_types = [types.Array(dtypes[kind[0]], int(kind[1:]), "C") for _, _, kind in places]
+    together = types.Tuple(array_types)
+
+    def build(context, builder, signature, given):
+        made = []
+        for (of, place, _), array_type in zip(places, array_types):
+            buffer = _load(builder, _load(builder, given[0], _WORD(of)), _WORD(place))
+            sizes, array = _load(builder, buffer, _WORD(SIZES)), context.make_array(array_type)(context, builder)
+            shape = [_load(builder, sizes, _WORD(axis)) for axis in range(array_type.ndim)]
+            strides = [_WORD(context.get_abi_sizeof(context.get_data_type(array_type.dtype)))]
+            for length in reversed(shape):
+                strides.insert(0, builder.mul(strides[0], length))
+            data = builder.inttoptr(_load(builder, buffer, _WORD(DATA)), array.data.type)
+            populate_array(array, data, shape, strides[1:], itemsize=strides[-1], meminfo=None)
+            made.append(array._getvalue())
+        return context.make_tuple(builder, together, made)
+
+    return together(types.intp, layout, floats), build
+
+
+def _load(builder, address, position):
+    """The word at a position behind an address."""
+    return builder.load(builder.gep(builder.inttoptr(address, _WORD.as_pointer()), [position]))
+
+
+@intrinsic
+def prefetch(context, rows, row):
+    """In numba's language: ask for a row of an array in C order, which is read soon."""
+
+    def build(context, builder, signature, given):
+        array = context.make_array(signature.args[0])(context, builder, given[0])
+        size = builder.extract_value(array.strides, 0)
+        offset = builder.mul(size, context.cast(builder, given[1], signature.args[1], types.intp))
+        start = builder.add(builder.ptrtoint(array.data, _WORD), offset)
+        kind = ir.FunctionType(ir.VoidType(), [_BYTE, _INT32, _INT32, _INT32])
+        ask = builder.module.declare_intrinsic("llvm.prefetch", [_BYTE], kind)
+        with cgutils.for_range_slice(builder, _WORD(0), size, _WORD(LINE)) as (place, _):
+            line = builder.inttoptr(builder.add(start, place), _BYTE)
+            builder.call(ask, [line, _INT32(0), _INT32(3), _INT32(1)])  # to be read, and again; data
+        return context.get_dummy_value()
+
+    return types.none(rows, row), build
