@@ -323,13 +323,14 @@ def make_evaluator(
     if isinstance(engine, Raf):
         return MeshEvaluator(trainer.model, site, edges).logits
     evaluator = Evaluator(trainer.model, graph, edges)
+    static = engine.static if isinstance(engine, OneDevice) else {}  # of those that live on its device
 
     def logits(state: Any, ids: np.ndarray) -> np.ndarray | None:
         whole = engine.whole(state)
         if site is not None and not site.peers.first:
             return None
         learned = {name: on_host(table.rows) for name, table in whole.tables.items()}
-        features = {name: graph.features[name] for name in trainer.widths if name not in learned}
+        features = {name: static.get(name, graph.features[name]) for name in trainer.widths if name not in learned}
         return evaluator.logits(whole.params, features | learned, ids)
 
     return logits

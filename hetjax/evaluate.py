@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from hetjax.cache.mapped import gather
+from hetjax.cache.mapped import gather, mapping
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.models.hgnn import Stack
@@ -54,10 +55,14 @@ class Chunks:
         Args:
           node_type, nodes: distinct ids of one type.
           relations: into that type, whose edges are folded.
-          x: `[nodes, width]` per node type, in host memory or mapped into it, of which the sources are rows.
+          x: `[nodes, width]` per node type, in host memory or mapped into it, of which the sources are rows; or on the
+            device, where they are read in place, by node id.
           selves: whether blocks say where the nodes' own rows are among the sources.
         """
+        self.sampler.in_place = frozenset(t for t, matrix in x.items() if isinstance(matrix, jax.Array))
         plan, ranges = self._plan(node_type, nodes, relations, selves and self.sampler.own)
+        read = {relation.source for relation in relations} | ({node_type} if selves else set())
+        here = {source: x[source] for source in read & self.sampler.in_place}
         size = max((stop - start for start, stop in ranges), default=0)
         for start, stop in ranges:
             role = Role({node_type: nodes[start:stop]}, relations, selves)
@@ -65,7 +70,7 @@ class Chunks:
             sample = Sample((block,), ids, ({t: len(found) for t, found in ids.items()},))
             (block,), padded = pad_sample(plan, node_type, sample, {node_type: size}, self.graph)
             rows = {source: gather(x[source], ids[source], len(all)) for source, all in padded.items()}
-            yield Chunk(start, stop - start, size, block, rows)
+            yield Chunk(start, stop - start, size, block, rows | here)
 
     def _plan(self, node_type: str, nodes: np.ndarray, relations: Sequence[Relation], selves: bool):
         """Capacities that hold for every chunk, and which nodes each has."""
@@ -88,7 +93,9 @@ class Evaluator:
     """Computes the logits of any target nodes from all of their neighbours.
 
     Layer by layer, the embeddings of every node of every type that the next layer needs are computed and kept in host
-    memory, `[nodes, hidden]` float32 per type; the device holds one chunk of targets with its edges and sources.
+    memory, `[nodes, hidden]` float32 per type; the device holds one chunk of targets with its edges and sources. What is on
+    the device anyway is read in place: static features that live there, and on a CPU, whose memory is the host's, all but
+    files that are mapped.
     Every chunk of a type has the same shapes, so there is one program per layer and node type.
 
     Args:
@@ -112,24 +119,42 @@ class Evaluator:
 
         Args:
           params: the model's weights.
-          features: `[nodes, width]` per input type, static or learnable, in host memory or mapped into it.
+          features: `[nodes, width]` per input type, static or learnable, on the device, in host memory, or mapped into it.
           ids: distinct.
         """
         if not len(ids):
             return np.empty((0, self.model.classes), np.float32)
-        x, schema = features, self.graph.schema
+        x, schema = {t: _held(matrix) for t, matrix in features.items()}, self.graph.schema
         for depth, types in enumerate(self.needed[1:]):
             everyone = {t: np.arange(schema.nodes[t], dtype=np.int32) for t in types}
             wanted = {schema.target: ids} if depth == len(self.needed) - 2 else everyone
-            x = {t: self._layer(params, x, depth, t, nodes) for t, nodes in wanted.items()}
-        return x[schema.target]
+            x = {t: _held(self._layer(params, x, depth, t, nodes)) for t, nodes in wanted.items()}
+        return np.asarray(x[schema.target])
 
     def _layer(self, params, x, depth: int, node_type: str, nodes: np.ndarray) -> np.ndarray:
-        parts = [np.empty((0, self.model.layers[depth].features), np.float32)] if not len(nodes) else []
+        """The embeddings of some nodes; the next chunk is drawn while one is computed."""
+        last = depth == len(self.model.layers) - 1
+        made = np.empty((len(nodes), self.model.classes if last else self.model.layers[depth].features), np.float32)
+        waiting: tuple[Chunk, jax.Array] | None = None
         for chunk in self.chunks.each(node_type, nodes, self.graph.schema.into(node_type), x):
             h = self.embed(params, chunk.block, chunk.rows, depth=depth, node_type=node_type)
-            parts.append(np.asarray(h)[: chunk.count])
-        return np.concatenate(parts)
+            _store(made, waiting)
+            waiting = chunk, h
+        _store(made, waiting)
+        return made
+
+
+def _store(made: np.ndarray, found: tuple[Chunk, jax.Array] | None) -> None:
+    """Put a chunk's embeddings in their place, when they are known."""
+    if found is not None:
+        chunk, h = found
+        made[chunk.start : chunk.start + chunk.count] = np.asarray(h)[: chunk.count]
+
+
+def _held(matrix: np.ndarray | jax.Array) -> np.ndarray | jax.Array:
+    """On the device, if that costs no more memory than the host has for it."""
+    here = jax.default_backend() == "cpu" and isinstance(matrix, np.ndarray) and mapping(matrix) is None
+    return jnp.asarray(matrix) if here else matrix
 
 
 def _ranges(degrees: np.ndarray, most: int) -> Iterator[tuple[int, int]]:

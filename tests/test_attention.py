@@ -126,7 +126,7 @@ CASES = [(RGATLayer, {}), (HGTLayer, {}), (HGTLayer, {"softmax": "relation"})]
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("case", CASES)
-def test_layer_equals_the_papers_equations(monkeypatch, way, case, first):
+def test_layer_equals_the_papers_equations(monkeypatch, case, first):
     for module in (rgat, hgt):
         monkeypatch.setattr(module, "multiply_first", lambda *_: first)
     graph, (layer_class, options) = random_graph(1, papers=20), case
@@ -146,7 +146,7 @@ def test_layer_equals_the_papers_equations(monkeypatch, way, case, first):
 
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("case", CASES)
-def test_gradients_equal_finite_differences(monkeypatch, way, case, first):
+def test_gradients_equal_finite_differences(monkeypatch, case, first):
     for module in (rgat, hgt):
         monkeypatch.setattr(module, "multiply_first", lambda *_: first)
     graph, (layer_class, options) = random_graph(2, papers=20), case
@@ -166,7 +166,7 @@ def test_gradients_equal_finite_differences(monkeypatch, way, case, first):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_large_logits_are_finite(way, case):
+def test_large_logits_are_finite(case):
     """Logits of 1e4 and more, with float32 weights; nodes with one neighbour and with none are among them."""
     graph, (layer_class, options) = random_graph(3, degree=1), case
     layer, block, params, x = setting(graph, layer_class, **options)

@@ -113,12 +113,14 @@ def read(matrix: jax.Array, ids: jax.Array | None) -> jax.Array:
 
 def rows_at(matrix: jax.Array, ids: jax.Array | None) -> jax.Array:
     """As `read`, where no gradient flows through; `[rows, width]` or `[rows]`."""
-    return matrix if ids is None else native.choose(_rows_natively, read, matrix, ids)
+    if ids is None or not len(ids) or not len(matrix):
+        return read(matrix, ids)
+    return native.choose(_rows_natively, read, matrix, ids)
 
 
 def write(matrix: jax.Array, ids: jax.Array, rows: jax.Array) -> jax.Array:
     """The matrix with these rows in place of its own at distinct `ids`; ids out of range are ignored."""
-    return native.choose(_write_natively, _write_plainly, matrix, ids, rows)
+    return native.choose(_write_natively, _write_plainly, matrix, ids, rows) if len(ids) else matrix
 
 
 def _rows_natively(matrix, ids):

@@ -92,14 +92,16 @@ def draw_neighbours(indptr, indices, sources, targets, key, out_indptr, out):
                 out[first + j] = j
         else:
             # Floyd's algorithm: each subset of `size` edges is equally likely, with `size` draws.
-            node_key = bits(key, targets[i])
+            node_key, met = bits(key, targets[i]), np.uint64(0)
             for j in range(size):
                 last = degree - size + j
                 chosen = np.int64(uniform(node_key, j) * (last + 1))
-                for k in range(j):
-                    if out[first + k] == chosen:
-                        chosen = last
-                        break
+                if met >> np.uint64(chosen & 63) & np.uint64(1):  # perhaps chosen before: its last bits were
+                    for k in range(j):
+                        if out[first + k] == chosen:
+                            chosen = last
+                            break
+                met |= np.uint64(1) << np.uint64(chosen & 63)
                 out[first + j] = chosen
         for j in range(size):
             edge = start + out[first + j]

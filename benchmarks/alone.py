@@ -1,0 +1,85 @@
+"""Time hetjax's sampler, or its evaluation, alone.
+
+`python benchmarks/alone.py GRAPH.npz sampling` draws batches as training does, in one thread and nothing beside it, and prints a
+JSON line with the edges that it drew in a second: drawn, renumbered, grouped by source too where a gradient needs that, and padded.
+
+`python benchmarks/alone.py GRAPH.npz evaluation --model rgcn|rgat|hgt` computes the embeddings of all nodes of all types, layer by
+layer, from all of their neighbours, and the logits of the target type's nodes; the line has the nodes of the graph per second.
+The first pass compiles, and is not counted.
+"""
+
+import argparse
+import json
+import time
+
+from hetjax import runtime
+
+if __name__ == "__main__":
+    runtime.prepare()
+
+import jax
+import numpy as np
+from graph_file import read
+from step import MODELS
+
+from hetjax.assembly import make_batches, make_trainer
+from hetjax.config import Config, Model, Sampling, Train
+from hetjax.evaluate import Evaluator
+from hetjax.metrics import peak_memory
+
+
+def sampling(graph, config: Config, trainer, rounds: int) -> dict:
+    """Edges per second of every batch."""
+    batches = make_batches(graph, config, trainer, {})
+    batches.fit(batches.agree(batches._needs(batches.samples(0))))
+    order, rates, times = batches._order(0), [], []
+    for step in range(rounds + 2):
+        started = time.perf_counter()
+        seeds, sample = batches._sample(order, 0, step)
+        jax.block_until_ready(batches.place(seeds, sample))
+        seconds = time.perf_counter() - started
+        edges = sum(len(a.indices) for block in sample.blocks for a in block.adjacency.values())
+        rates.append(edges / seconds)
+        times.append(seconds)
+    return {"per_second": float(np.median(rates[2:])), "ms": 1000 * float(np.median(times[2:])), "edges": edges}
+
+
+def evaluation(graph, config: Config, trainer, rounds: int) -> dict:
+    """Nodes per second of every pass."""
+    state = trainer.init(np.int32(0))
+    features = graph.features | {t: np.asarray(table.rows) for t, table in state.tables.items()}
+    evaluator = Evaluator(trainer.model, graph, config.sampling.evaluation_edges)
+    everyone, nodes, times = np.arange(graph.schema.nodes[graph.schema.target], dtype=np.int32), 0, []
+    nodes = sum(graph.schema.nodes.values())
+    for _ in range(rounds + 1):
+        started = time.perf_counter()
+        evaluator.logits(state.params, features, everyone)
+        times.append(time.perf_counter() - started)
+    return {"per_second": nodes / float(np.median(times[1:])), "ms": 1000 * float(np.median(times[1:])), "nodes": nodes}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("graph", help="an .npz file")
+    parser.add_argument("what", choices=["sampling", "evaluation"])
+    parser.add_argument("--model", choices=list(MODELS), default="rgcn")
+    parser.add_argument("--batch", type=int, default=1024, help="seeds, when sampling")
+    parser.add_argument("--fanout", default="25,20", help="per relation, inner hop first")
+    parser.add_argument("--hidden", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=10, help="batches, or passes over the graph")
+    options = parser.parse_args()
+    graph = read(options.graph)
+    own = {} if options.model == "hgt" else {"self_term": False}  # as the peers' R-GCN and R-GAT
+    config = Config(
+        model=Model(name=options.model, hidden=options.hidden, feature_width=64, **own, **MODELS[options.model]),
+        sampling=Sampling(batch_size=options.batch, fanout=tuple(map(int, options.fanout.split(",")))),
+        train=Train(epochs=1),
+    )
+    measured = {"sampling": sampling, "evaluation": evaluation}[options.what]
+    found = measured(graph, config, make_trainer(graph, config), options.rounds)
+    about = {"system": f"hetjax, jax {jax.__version__}", "what": options.what, "model": options.model}
+    print(json.dumps(about | found | {"peak_mib": round(peak_memory() / 2**20)}))
+
+
+if __name__ == "__main__":
+    main()
