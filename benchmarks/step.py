@@ -10,7 +10,7 @@ import itertools
 import json
 import time
 
-from hetjax import runtime
+from hetjax import native, runtime
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -22,6 +22,7 @@ from graph_file import read
 from hetjax.assembly import make_batches, make_engine, make_trainer
 from hetjax.config import Config, Model, Sampling, Train
 from hetjax.metrics import ProgramCounter, peak_memory
+from hetjax.models import hgt, rgat, rgcn, segment
 from hetjax.train import ahead
 
 MODELS = {"rgcn": {}, "rgat": {"heads": 4}, "hgt": {"heads": 4}}
@@ -35,7 +36,15 @@ def main() -> None:
     parser.add_argument("--fanout", default="25,20", help="per relation, inner hop first")
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--steps", type=int, default=20, help="that are timed, after those that compile")
+    parser.add_argument("--losses", type=int, default=0, help="stop after this step, and print the loss of every step")
+    parser.add_argument(
+        "--plain", action="store_true", help="by the operations of XLA alone, and with no change of their order"
+    )
     options = parser.parse_args()
+    if options.plain:
+        native.usable, segment._sum_by_rows = lambda: False, segment._sum_by_segments
+        for module in (rgcn, rgat, hgt):
+            module.multiply_first = lambda *_: True
     graph = read(options.graph)
     own = {} if options.model == "hgt" else {"self_term": False}  # as the peers' R-GCN and R-GAT
     config = Config(
@@ -56,7 +65,7 @@ def main() -> None:
         times = {"waiting": waited - last, "step": done - waited, "sampling, in a thread ahead": drawn.seconds}
         last = done
         (compiling if programs.count > before or len(compiling) < 3 else rows).append(times)
-        if len(rows) == options.steps:
+        if len(losses) == options.losses or (not options.losses and len(rows) == options.steps):
             break
     whole = [1000 * (row["waiting"] + row["step"]) for row in rows]
     batch = drawn.batch
@@ -72,7 +81,7 @@ def main() -> None:
         "edges": edges,
         "peak_mib": round(peak_memory() / 2**20),
         "loss": losses[-1],
-    }
+    } | ({"losses": losses} if options.losses else {})
     print(json.dumps(report))
 
 

@@ -127,9 +127,9 @@ def poisoned(adjacency: Adjacency, targets: int, sources: int, edges: int, value
 
 
 @pytest.mark.parametrize("value", [2**31 - 1, -1, -(2**31), 3])
-@pytest.mark.parametrize("way", ["by_rows", "by_segments"])
+@pytest.mark.parametrize("way", ["natively", "by_rows", "by_segments"])
 def test_sums_do_not_read_padding(monkeypatch, value, way):
-    monkeypatch.setattr(segment, "_sum_by_rows", getattr(segment, f"_sum_{way}"))
+    monkeypatch.setattr(segment, "_sum_natively", getattr(segment, f"_sum_{way}"))
     graph = random_graph()
     exact = (
         Sampler(graph, learnable=frozenset(graph.schema.nodes))
@@ -150,10 +150,10 @@ def test_sums_do_not_read_padding(monkeypatch, value, way):
     assert not padded[1][sources:].any()
 
 
-@pytest.mark.parametrize("way", ["by_rows", "by_segments"])
+@pytest.mark.parametrize("way", ["natively", "by_rows", "by_segments"])
 @pytest.mark.parametrize("reverse", [True, False])
 def test_sums_equal_a_loop(monkeypatch, way, reverse):
-    monkeypatch.setattr(segment, "_sum_by_rows", getattr(segment, f"_sum_{way}"))
+    monkeypatch.setattr(segment, "_sum_natively", getattr(segment, f"_sum_{way}"))
     graph = random_graph(2)
     for key, adjacency in whole_graph(graph, 2)[0].adjacency.items():
         source = key.split("--")[0]

@@ -1,7 +1,8 @@
-"""Attention on a CPU, edge by edge: what `attention.attend` says, in one pass over the rows that the edges point at.
+"""Sums and attention on a CPU, edge by edge: what `segment.sum_rows` and `attention.attend` say.
 
-Rows are read where they lie, once on the way there and once on the way back; one operation after another would make a copy
-of a row for every edge and head. A target's edges are neighbours, so its sums stay in the processor's cache.
+Rows are read where the edges point at, and asked for some edges before. Attention reads them once on the way there and once
+on the way back, where one operation after another would make a copy of a row for every edge and head. A target's edges are
+neighbours, so its sums stay in the processor's cache.
 """
 
 import math
@@ -111,6 +112,32 @@ def _turned(first, last, indptr, targets, edges, weights, rows, more_weights, mo
                     result[u, to, k] += weight * more_rows[h, t, k]
 
 
+@_compiled
+def _sums(first, last, indptr, indices, weights, x, result):
+    width, end = x.shape[1], indptr[-1]
+    for i in range(first, last):
+        for k in range(width):
+            result[i, k] = 0
+        for e in range(indptr[i], indptr[i + 1]):
+            if e + AHEAD < end:
+                prefetch(x, indices[e + AHEAD])
+            u = indices[e]
+            if len(weights):
+                weight = weights[e]
+                for k in range(width):
+                    result[i, k] += weight * x[u, k]
+            else:
+                for k in range(width):
+                    result[i, k] += x[u, k]
+
+
+def _sum(first, last, frame):
+    if is_double(frame, 3):
+        _sums(first, last, *arrays(frame, "i1 i1 f1 f2 > f2", "float64"))
+    else:
+        _sums(first, last, *arrays(frame, "i1 i1 f1 f2 > f2", "float32"))
+
+
 def _attend(first, last, frame):
     if is_double(frame, 3):
         _forward(first, last, *arrays(frame, "i1 i1 f3 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2", "float64"))
@@ -132,4 +159,5 @@ def _to_sources(first, last, frame):
         _turned(first, last, *arrays(frame, "i1 i1 i1 f2 f3 f2 f3 > f3", "float32"))
 
 
-attend, attend_back, to_sources = Operation(_attend), Operation(_attend_back), Operation(_to_sources)
+sums, attend = Operation(_sum), Operation(_attend)
+attend_back, to_sources = Operation(_attend_back), Operation(_to_sources)

@@ -1,0 +1,84 @@
+"""Whether what makes a step fast changes what it computes: the loss of every step beside that of the plain path.
+
+`python benchmarks/unoptimised.py` trains each model twice for `--steps` steps, by `step.py` and by `step.py --plain`: sums over edges by
+XLA's segment sums, attention by XLA's operations, every source row multiplied by its matrix first. The graph is a file as
+`graph_file.py` says; without one a synthetic ogbn-mag of `--scale` is written. Prints a table, and writes
+`benchmarks/results/unoptimised.{json,md}`: the losses at the last step, the largest relative difference of any step's, and
+how many times as long the plain path takes.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from graph_file import write
+from peers import MODELS, NAMES
+from tqdm import tqdm
+
+from hetjax.datasets.synthetic import generate
+
+HERE = Path(__file__).parent
+
+
+def trained(graph: Path, model: str, steps: int, *how: str) -> dict:
+    """What `step.py` prints."""
+    about = [sys.executable, HERE / "step.py", graph, "--model", model, "--losses", steps, *how]
+    process = subprocess.run(list(map(str, about)), capture_output=True, text=True)
+    if process.returncode:
+        sys.exit(f"{' '.join(map(str, about))}\n{process.stderr[-2000:]}")
+    return json.loads(process.stdout.strip().splitlines()[-1])
+
+
+def compared(model: str, fast: dict, plain: dict) -> dict:
+    differences = [abs(a - b) / abs(b) for a, b in zip(fast["losses"], plain["losses"], strict=True)]
+    return {
+        "model": model,
+        "loss": fast["losses"][-1],
+        "plain_loss": plain["losses"][-1],
+        "difference_at_the_last_step": differences[-1],
+        "largest_difference": max(differences),
+        "times_as_long": round(plain["ms_per_step"] / fast["ms_per_step"], 1),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graph", type=Path, help="an .npz file; default: a synthetic ogbn-mag")
+    parser.add_argument("--scale", type=float, default=0.1, help="of the synthetic graph")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--out", type=Path, default=HERE / "results" / "unoptimised", help="without its suffix")
+    options = parser.parse_args()
+    rows, ways = [], [(), ("--plain",)]
+    with tempfile.TemporaryDirectory() as folder:
+        graph = options.graph or Path(folder) / "graph.npz"
+        if not options.graph:
+            write(generate("ogbn-mag", options.scale), graph)
+        with tqdm(total=len(options.models) * len(ways), unit="run") as bar:
+            for model in options.models:
+                found = []
+                for way in ways:
+                    found.append(trained(graph, model, options.steps, *way))
+                    bar.update()
+                rows.append(compared(model, *found))
+    lines = [
+        f"| model | loss at step {options.steps} | of the plain path | relative difference | largest of any step | plain takes |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        differences = f"{row['difference_at_the_last_step']:.1e} | {row['largest_difference']:.1e}"
+        lines.append(
+            f"| {NAMES[row['model']]} | {row['loss']:.6f} | {row['plain_loss']:.6f} | {differences} | {row['times_as_long']} times as long |"
+        )
+    print("\n".join(lines))
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    about = {"steps": options.steps, "scale": None if options.graph else options.scale}
+    options.out.with_suffix(".json").write_text(json.dumps(about | {"models": rows}, indent=1) + "\n")
+    options.out.with_suffix(".md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
