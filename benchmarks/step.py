@@ -2,7 +2,8 @@
 
 `python benchmarks/step.py GRAPH.npz --model rgcn|rgat|hgt` prints one JSON line: the median milliseconds of a step, from one
 batch to the next, sampling and update included; and of its parts, of which sampling runs ahead in a thread. Steps that
-compile are timed apart. `graph_file.py` says what the file holds.
+compile are timed apart. `graph_file.py` says what the file holds. Of R-GCN the line also has the bytes that a step moves
+(`bytes_moved.py` says which), how fast a copy moves bytes here, and how many times as long as that the step takes.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from hetjax import native, runtime
 if __name__ == "__main__":
     runtime.prepare()
 
+import bytes_moved
 import jax
 import numpy as np
 from graph_file import read
@@ -82,6 +84,11 @@ def main() -> None:
         "peak_mib": round(peak_memory() / 2**20),
         "loss": losses[-1],
     } | ({"losses": losses} if options.losses else {})
+    if options.model == "rgcn":
+        widths = {t: graph.features[t].shape[1] if t in graph.features else 64 for t in graph.schema.nodes}
+        moved, speed = bytes_moved.of_rgcn(batch, graph, widths, options.hidden), bytes_moved.bandwidth()
+        report["bytes"], report["copy_gb_per_second"] = moved, round(speed / 1e9, 1)
+        report["times_bandwidth"] = round(report["ms_per_step"] / (1000 * moved / speed), 2)
     print(json.dumps(report))
 
 

@@ -9,6 +9,8 @@ import ctypes
 import functools
 import os
 import re
+import sys
+import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -38,17 +40,14 @@ LINE = 64  # bytes that a processor reads at a time
 BLOCK, PARTS_EACH = 64, 8  # rows that one thread fills, and the most parts of several blocks per thread
 _WORD, _BYTE, _INT32 = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
 
-_known, _compiled = np.full((MOST, 2), -1, np.int64), []  # operations' keys and addresses, which the handler reads
-_libc = ctypes.CDLL(None)
-_allocate, _free, _yield = _libc.malloc, _libc.free, _libc.sched_yield
-_allocate.restype, _allocate.argtypes = ctypes.c_int64, (ctypes.c_int64,)
-_free.restype, _free.argtypes = None, (ctypes.c_int64,)
-_yield.restype, _yield.argtypes = ctypes.c_int32, ()
+_known, _compiled, _lock = np.full((MOST, 2), -1, np.int64), [], threading.Lock()  # keys and addresses, for the handler
 
 
 @functools.cache
 def version() -> tuple[int, int] | None:
-    """The interface's version in this jaxlib, if it is known."""
+    """The interface's version in this jaxlib, if it is known; None but on Linux."""
+    if sys.platform != "linux":
+        return None
     try:
         header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h").read_text()
     except OSError:
@@ -113,8 +112,9 @@ def _register(operation: Operation) -> None:
     """Compile an operation, and put its address where the handler finds it; the key is in programs that are kept."""
     _handler()
     run = numba.cfunc(types.void(types.intp, types.intp, types.intp), cache=True, error_model="numpy")(operation.run)
-    _compiled.append(run)
-    _known[len(_compiled) - 1] = operation.key, run.address
+    with _lock:
+        _known[len(_compiled)] = operation.key, run.address
+        _compiled.append(run)
 
 
 @functools.cache
@@ -125,6 +125,11 @@ def _handler():
     so nobody waits for a thread that has not begun.
     """
     major, minor = version()
+    system = ctypes.CDLL(None)
+    allocate, free, let_others = system.malloc, system.free, system.sched_yield
+    allocate.restype, allocate.argtypes = ctypes.c_int64, (ctypes.c_int64,)
+    free.restype, free.argtypes = None, (ctypes.c_int64,)
+    let_others.restype, let_others.argtypes = ctypes.c_int32, ()
     table, threads = _known.ctypes.data, len(os.sched_getaffinity(0))
     compiled = numba.njit(nogil=True, error_model="numpy")
 
@@ -139,7 +144,7 @@ def _handler():
             _add(state, DONE, 1)
             part = _add(state, NEXT, 1)
         if _add(state, HOLDERS, -1) == 1:
-            _free(state)
+            free(state)
 
     @numba.cfunc(types.void(types.intp))
     def help(state):
@@ -170,7 +175,7 @@ def _handler():
             _call_run(run, 0, rows, frame)
             return 0
         helpers = min(threads, parts) - 1
-        state = _allocate(8 * WORDS)
+        state = allocate(8 * WORDS)
         call = numba.carray(_pointer(state, types.int64), (WORDS,))
         call[NEXT], call[DONE], call[HOLDERS] = 0, 0, helpers + 2
         call[PARTS], call[ROWS], call[RUN], call[FRAME] = parts, rows, run, frame
@@ -182,9 +187,9 @@ def _handler():
                 _add(state, HOLDERS, -1)
         work(state)
         while _add(state, DONE, 0) < parts:
-            _yield()
+            let_others()
         if _add(state, HOLDERS, -1) == 1:
-            _free(state)
+            free(state)
         return 0
 
     new = ctypes.pythonapi.PyCapsule_New

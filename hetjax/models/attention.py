@@ -101,14 +101,7 @@ _attend.defvjp(_forward, _backward)
 
 def _attend_natively(rows, queries, offsets, keys, values, keep, slope):
     (targets, heads), edges, width = offsets.shape, len(rows.indices), values.shape[2]
-    shapes = (
-        (targets, heads),
-        (targets, heads),
-        (targets, heads),
-        (heads, targets, width),
-        (edges, heads),
-        (edges, heads),
-    )
+    shapes = 3 * [(targets, heads)] + [(heads, targets, width)] + 2 * [(edges, heads)]
     results = [jax.ShapeDtypeStruct(shape, offsets.dtype) for shape in shapes]
     return tuple(kernels.attend(targets, *rows, queries, offsets, keys, values, keep, slope, results=results))
 
