@@ -15,7 +15,7 @@
   `--steps`, and the sampled edges of the last of them.
 
 Prints a table of each, and writes `benchmarks/results/growth.{json,md,png}`. Of a part that is not among `--parts`
-the results stay as the JSON file has them. At 100 million edges about 6 GiB of memory and 4 GiB of disk are needed,
+the results stay as the JSON file has them. At 100 million edges about 3 GiB of memory and 4 GiB of disk are needed,
 the latter where `TMPDIR` says. Memory is read from `/proc`, so on Linux alone.
 """
 

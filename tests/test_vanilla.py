@@ -114,7 +114,7 @@ def test_equals_one_device():
     ("parts", "mode", "model"),
     [
         (2, "minibatch", "HGT, joint"),
-        (4, "minibatch", "HGT, relation"),
+        (2, "minibatch", "HGT, relation"),
         (2, "full", "R-GAT"),
         (4, "minibatch", "HGNN, mean"),
     ],
