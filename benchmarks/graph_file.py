@@ -8,6 +8,7 @@ import os
 
 import numpy as np
 
+from hetjax.evaluate import ALIGNED
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.schema import Relation, Schema
 
@@ -18,11 +19,20 @@ def read(file: str | os.PathLike) -> HetGraph:
         found = {tuple(key.split("|")): arrays[key] for key in arrays.files}
     nodes = {key[1]: int(count) for key, count in found.items() if key[0] == "nodes"}
     edges = {Relation(*key[1:]): tuple(ends) for key, ends in found.items() if key[0] == "edges"}
-    features = {key[1]: matrix for key, matrix in found.items() if key[0] == "features"}
+    features = {key[1]: _aligned(matrix) for key, matrix in found.items() if key[0] == "features"}
     (target,) = (key[1] for key in found if key[0] == "labels")
     labels, nobody = found["labels", target], np.zeros(0, np.int32)
     splits = {"train": found["train", target], "validation": nobody, "test": nobody}
     return build(Schema(nodes, tuple(edges), target, int(labels.max()) + 1), edges, features, labels, splits)
+
+
+def _aligned(matrix: np.ndarray) -> np.ndarray:
+    """The same, where jax uses it as it is, as it does a store's files; elsewhere it would make a copy."""
+    room = np.empty(matrix.nbytes + ALIGNED, np.uint8)
+    start = -room.ctypes.data % ALIGNED
+    copy = room[start : start + matrix.nbytes].view(matrix.dtype).reshape(matrix.shape)
+    copy[:] = matrix
+    return copy
 
 
 def write(graph: HetGraph, file: str | os.PathLike) -> None:

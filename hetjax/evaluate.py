@@ -1,6 +1,6 @@
 """Exact evaluation: full neighbourhoods, layer by layer, so many edges at a time.
 
-The device holds one chunk; host memory holds the embeddings of one layer, whatever the number of edges.
+The device holds two chunks; host memory holds the embeddings of one layer, whatever the number of edges.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,12 +10,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hetjax.cache.mapped import gather, mapping
+from hetjax.cache.mapped import gather, mapping, on_host
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.models.hgnn import Stack
 from hetjax.sampling.blocks import Block, Plan, Sample, edges_of, pad_sample, rows_of
 from hetjax.sampling.sampler import ALL, Role, Sampler
+
+ALIGNED = 64  # bytes: jax uses an array that begins at a multiple as it is
 
 
 class Chunk(NamedTuple):
@@ -25,14 +27,14 @@ class Chunk(NamedTuple):
       start, count: which of the nodes that were asked for.
       targets: as many as the block has, with padding.
       block: padded to as many targets, edges and sources as any chunk has.
-      rows: of the sources, `[sources, width]` per node type.
+      rows: of the sources, `[sources, width]` per node type, or of all nodes, where they are read in place.
     """
 
     start: int
     count: int
     targets: int
     block: Block
-    rows: Mapping[str, np.ndarray]
+    rows: Mapping[str, np.ndarray | jax.Array]
 
 
 class Chunks:
@@ -93,9 +95,9 @@ class Evaluator:
     """Computes the logits of any target nodes from all of their neighbours.
 
     Layer by layer, the embeddings of every node of every type that the next layer needs are computed and kept in host
-    memory, `[nodes, hidden]` float32 per type; the device holds one chunk of targets with its edges and sources. What is on
-    the device anyway is read in place: static features that live there, and on a CPU, whose memory is the host's, all but
-    files that are mapped.
+    memory, `[nodes, hidden]` float32 per type; the device holds two chunks of targets with their edges and sources, one of
+    which is computed. What is on the device anyway is read in place: static features that live there, and on a CPU, whose
+    memory is the host's, what needs no copy for it and the embeddings below.
     Every chunk of a type has the same shapes, so there is one program per layer and node type.
 
     Args:
@@ -124,12 +126,18 @@ class Evaluator:
         """
         if not len(ids):
             return np.empty((0, self.model.classes), np.float32)
-        x, schema = {t: _held(matrix) for t, matrix in features.items()}, self.graph.schema
+        schema, first = self.graph.schema, self.model.layers[0]
+        changed = self.model.input_projection or getattr(
+            first, "one_hot", False
+        )  # all rows of what is read, in every chunk
+        x = {t: on_host(matrix) if changed else _in_place(matrix) for t, matrix in features.items()}
         for depth, types in enumerate(self.needed[1:]):
             everyone = {t: np.arange(schema.nodes[t], dtype=np.int32) for t in types}
             wanted = {schema.target: ids} if depth == len(self.needed) - 2 else everyone
-            x = {t: _held(self._layer(params, x, depth, t, nodes)) for t, nodes in wanted.items()}
-        return np.asarray(x[schema.target])
+            x = {t: self._layer(params, x, depth, t, nodes) for t, nodes in wanted.items()}
+            if depth < len(self.needed) - 2 and jax.default_backend() == "cpu":
+                x = jax.tree.map(jnp.asarray, x)
+        return x[schema.target]
 
     def _layer(self, params, x, depth: int, node_type: str, nodes: np.ndarray) -> np.ndarray:
         """The embeddings of some nodes; the next chunk is drawn while one is computed."""
@@ -151,10 +159,14 @@ def _store(made: np.ndarray, found: tuple[Chunk, jax.Array] | None) -> None:
         made[chunk.start : chunk.start + chunk.count] = np.asarray(h)[: chunk.count]
 
 
-def _held(matrix: np.ndarray | jax.Array) -> np.ndarray | jax.Array:
-    """On the device, if that costs no more memory than the host has for it."""
-    here = jax.default_backend() == "cpu" and isinstance(matrix, np.ndarray) and mapping(matrix) is None
-    return jnp.asarray(matrix) if here else matrix
+def _in_place(matrix: np.ndarray | jax.Array) -> np.ndarray | jax.Array:
+    """Features on the device if they are there, or can be without a copy, and are read as they are; else on the host."""
+    if matrix.dtype != np.float32:
+        return on_host(matrix)
+    if isinstance(matrix, jax.Array) or jax.default_backend() != "cpu" or mapping(matrix) is not None:
+        return matrix
+    aligned = matrix.flags.c_contiguous and matrix.ctypes.data % ALIGNED == 0
+    return jnp.asarray(matrix) if aligned else matrix
 
 
 def _ranges(degrees: np.ndarray, most: int) -> Iterator[tuple[int, int]]:

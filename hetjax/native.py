@@ -40,7 +40,7 @@ LINE = 64  # bytes that a processor reads at a time
 BLOCK, PARTS_EACH = 64, 8  # rows that one thread fills, and the most parts of several blocks per thread
 _WORD, _BYTE, _INT32 = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
 
-_known, _compiled, _lock = np.full((MOST, 2), -1, np.int64), [], threading.Lock()  # keys and addresses, for the handler
+_known, _compiled, _lock = np.full((MOST, 2), -1, np.int64), {}, threading.Lock()  # keys and addresses, for the handler
 
 
 @functools.cache
@@ -79,7 +79,8 @@ class Operation:
     """A function that fills rows of its results, `run(first, last, frame)`: those from `first` to before `last`.
 
     Threads share the rows, in blocks of `BLOCK`; nothing may depend on which blocks are filled together. `run` finds its arrays by
-    `arrays`; it raises nothing, and needs no Python. Numba keeps what it compiled beside the file where `run` is defined.
+    `arrays`; it raises nothing, and needs no Python. Numba keeps what it compiled beside the file where `run` is defined, and
+    compiles anew when that file changes: so it holds a digest of this one.
     """
 
     def __init__(self, run: Callable):
@@ -107,14 +108,15 @@ class Operation:
         return call(np.array([self.key, rows], np.int32), *arguments)
 
 
-@functools.cache
 def _register(operation: Operation) -> None:
     """Compile an operation, and put its address where the handler finds it; the key is in programs that are kept."""
-    _handler()
-    run = numba.cfunc(types.void(types.intp, types.intp, types.intp), cache=True, error_model="numpy")(operation.run)
     with _lock:
-        _known[len(_compiled)] = operation.key, run.address
-        _compiled.append(run)
+        if operation.key not in _compiled:
+            _handler()
+            kind = types.void(types.intp, types.intp, types.intp)
+            run = numba.cfunc(kind, cache=True, error_model="numpy")(operation.run)
+            _known[len(_compiled)] = operation.key, run.address
+            _compiled[operation.key] = run
 
 
 @functools.cache
@@ -182,9 +184,10 @@ def _handler():
         request = call[REQUEST:]
         request[0], request[1], request[2], request[3], request[4] = 40, 0, about[CONTEXT], helper, state
         schedule = numba.carray(_pointer(about[API], types.int64), (SCHEDULE + 1,))[SCHEDULE]
-        for _ in range(helpers):
-            if _call(schedule, state + 8 * REQUEST):
-                _add(state, HOLDERS, -1)
+        for helped in range(helpers):
+            if _call(schedule, state + 8 * REQUEST):  # an error: nobody helps
+                _add(state, HOLDERS, helped - helpers)
+                break
         work(state)
         while _add(state, DONE, 0) < parts:
             let_others()

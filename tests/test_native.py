@@ -1,6 +1,8 @@
 """Operations that numba compiles: rows read and written as jax does, by many threads, and left alone where unknown."""
 
+import hashlib
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -8,12 +10,32 @@ import numpy as np
 import pytest
 
 from hetjax import native
+from hetjax.cache import kernels as rows
 from hetjax.cache import tables
+from hetjax.models import kernels as folds
+from hetjax.models import segment
+from hetjax.sampling.blocks import Adjacency
 
 
 def test_this_jaxlib_is_known():
     assert native.version() in native.KNOWN
     assert "@hetjax(" in jax.jit(tables.rows_at).lower(jnp.ones((3, 2)), jnp.arange(2)).as_text()
+
+
+def test_kept_machine_code_is_of_this_native():
+    """Numba looks at the kernels' own files, into which native.py is compiled too."""
+    digest = hashlib.sha256(Path(native.__file__).read_bytes()).hexdigest()[:12]
+    assert rows.NATIVE == folds.NATIVE == digest, f"write NATIVE = {digest!r} in both kernels.py"
+
+
+@pytest.mark.filterwarnings("ignore:bcsr_dot_general")
+@pytest.mark.parametrize("dtype", ["int32", "float16"])
+def test_other_dtypes_are_summed_by_xla(dtype):
+    adjacency = Adjacency(np.array([0, 2, 3], np.int32), np.array([0, 2, 1], np.int32))
+    x = np.arange(6).reshape(3, 2).astype(dtype)
+    np.testing.assert_array_equal(jax.jit(segment.neighbour_sum)(adjacency, x), np.stack([x[0] + x[2], x[1]]))
+    written = jax.jit(tables.write)(jnp.asarray(x), jnp.array([1], jnp.int32), jnp.array([[7.0, 8.0]]))
+    np.testing.assert_array_equal(written[1], [7, 8])
 
 
 @pytest.mark.parametrize("header", [None, "#define XLA_FFI_API_MAJOR 0\n#define XLA_FFI_API_MINOR 99\n", "nothing"])

@@ -7,9 +7,10 @@ import numba
 
 from hetjax.native import Operation, arrays, is_double, prefetch
 
+NATIVE = "bdd049d6b729"  # digest of hetjax/native.py, which is compiled in: numba compiles anew when this file changes
 AHEAD = 16  # rows between that which is asked for and that which is read
 
-_compiled = numba.njit(nogil=True, cache=True, error_model="numpy")
+_compiled = numba.njit(nogil=True, error_model="numpy")
 
 
 @_compiled

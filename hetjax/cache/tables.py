@@ -112,7 +112,7 @@ def read(matrix: jax.Array, ids: jax.Array | None) -> jax.Array:
 
 
 def rows_at(matrix: jax.Array, ids: jax.Array | None) -> jax.Array:
-    """As `read`, where no gradient flows through; `[rows, width]` or `[rows]`."""
+    """As `read`, where no gradient flows through, and no id is negative."""
     if ids is None or not len(ids) or not len(matrix):
         return read(matrix, ids)
     return native.choose(_rows_natively, read, matrix, ids)
@@ -120,7 +120,9 @@ def rows_at(matrix: jax.Array, ids: jax.Array | None) -> jax.Array:
 
 def write(matrix: jax.Array, ids: jax.Array, rows: jax.Array) -> jax.Array:
     """The matrix with these rows in place of its own at distinct `ids`; ids out of range are ignored."""
-    return native.choose(_write_natively, _write_plainly, matrix, ids, rows) if len(ids) else matrix
+    if not len(ids):
+        return matrix
+    return native.choose(_write_natively, _write_plainly, matrix, ids, rows.astype(matrix.dtype))
 
 
 def _rows_natively(matrix, ids):

@@ -64,9 +64,12 @@ def attend(
       values: `[S, heads or 1, width]`; the keys if there are none.
       slope: of the leaky ReLU below zero, positive; 1 leaves logits as they are.
       keep: what dropout multiplies the weights in the numerator with, `[edges, heads]`.
+
+    All are taken as the dtype of the offsets. No gradient flows to `slope` and `keep`.
     """
-    keep = jnp.zeros((0, offsets.shape[1]), offsets.dtype) if keep is None else keep
-    return _attend(adjacency, queries, offsets, keys, values, keep, jnp.asarray(slope, offsets.dtype))
+    keep = jnp.zeros((0, offsets.shape[1])) if keep is None else keep
+    given = queries, offsets, keys, values, keep, jnp.asarray(slope)
+    return _attend(adjacency, *(None if x is None else x.astype(offsets.dtype) for x in given))
 
 
 @jax.custom_vjp
@@ -87,8 +90,7 @@ def _backward(residuals, gradient: Attended):
     given = by_target(adjacency), queries, keys, keys if values is None else values, *rest
     by_queries, by_offsets, by_logits = native.choose(_back_natively, _back_plainly, *given)
     back = functools.partial(native.choose, _to_sources_natively, _to_sources_plainly, *by_source(adjacency, len(keys)))
-    asked = by_logits, jnp.broadcast_to(queries, (len(queries), len(by_offsets), queries.shape[2]))
-    weighed = weights * keep if len(keep) else weights, gradient.numerator
+    asked, weighed = (by_logits, queries), (_applied(weights, keep), gradient.numerator)
     if values is None:
         by_keys, by_values = back(keys, asked, weighed), None
     else:
@@ -145,8 +147,11 @@ def _to_sources_natively(rows, edges, like, *summed):
 
 
 def _to_sources_plainly(rows, edges, like, *summed):
-    """What comes back to the sources: the sum over their edges of weights times the rows of the targets, of each pair."""
-    sums = [_sums(rows, read(weights, edges), jnp.swapaxes(x, 0, 1)) for weights, x in summed]
+    """What comes back to the sources: of each pair the sum over their edges of weights times the rows of the targets."""
+    first = rows._replace(indices=jnp.zeros_like(rows.indices))  # where there is one row for all targets
+    sums = [
+        _sums(rows if x.shape[1] > 1 else first, read(weights, edges), jnp.swapaxes(x, 0, 1)) for weights, x in summed
+    ]
     heads = [sum(parts) for parts in zip(*sums)]
     return jnp.stack(heads, axis=1) if like.shape[1] > 1 else sum(heads)[:, None]
 

@@ -12,10 +12,11 @@ import numpy as np
 
 from hetjax.native import BLOCK, Operation, arrays, is_double, prefetch
 
+NATIVE = "bdd049d6b729"  # digest of hetjax/native.py, which is compiled in: numba compiles anew when this file changes
 AHEAD = 12  # edges between that whose row is asked for and that whose row is read
 
 # Sums in any order, so that several numbers are added at a time; what is infinite or no number stays so.
-_compiled = numba.njit(nogil=True, cache=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+_compiled = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 
 
 @_compiled
@@ -43,7 +44,7 @@ def _forward(first, last, indptr, indices, queries, offsets, keys, values, keep,
         for e in range(indptr[t], indptr[t + 1]):
             u = indices[e]
             for h in range(heads):
-                weight = math.exp(logits[e, h] - largest[t, h])
+                weight = math.exp(logits[e, h] - (largest[t, h] if largest[t, h] > -np.inf else 0))
                 weights[e, h] = weight
                 denominator[t, h] += weight
                 if len(keep):
@@ -96,16 +97,18 @@ def _backward(first, last, indptr, indices, keys, values, keep, slope, logits, w
 @_compiled
 def _turned(first, last, indptr, targets, edges, weights, rows, more_weights, more_rows, result):
     own, width = result.shape[1:]
+    one, one_more = rows.shape[1] == 1, more_rows.shape[1] == 1
     for u in range(first, last):
         for h in range(own):
             for k in range(width):
                 result[u, h, k] = 0
         for i in range(indptr[u], indptr[u + 1]):
-            e, t = edges[i], targets[i]
+            e, t = edges[i], 0 if one else targets[i]
             for h in range(len(rows)):
                 to, weight = 0 if own == 1 else h, weights[e, h]
                 for k in range(width):
                     result[u, to, k] += weight * rows[h, t, k]
+            t = 0 if one_more else targets[i]
             for h in range(len(more_rows)):
                 to, weight = 0 if own == 1 else h, more_weights[e, h]
                 for k in range(width):
@@ -131,32 +134,38 @@ def _sums(first, last, indptr, indices, weights, x, result):
                     result[i, k] += x[u, k]
 
 
+SUM = "i1 i1 f1 f2 > f2"
+ATTEND = "i1 i1 f3 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2"
+ATTEND_BACK = "i1 i1 f3 f3 f2 f0 f2 f2 f2 f2 f3 > f3 f2 f2"
+TO_SOURCES = "i1 i1 i1 f2 f3 f2 f3 > f3"
+
+
 def _sum(first, last, frame):
     if is_double(frame, 3):
-        _sums(first, last, *arrays(frame, "i1 i1 f1 f2 > f2", "float64"))
+        _sums(first, last, *arrays(frame, SUM, "float64"))
     else:
-        _sums(first, last, *arrays(frame, "i1 i1 f1 f2 > f2", "float32"))
+        _sums(first, last, *arrays(frame, SUM, "float32"))
 
 
 def _attend(first, last, frame):
     if is_double(frame, 3):
-        _forward(first, last, *arrays(frame, "i1 i1 f3 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2", "float64"))
+        _forward(first, last, *arrays(frame, ATTEND, "float64"))
     else:
-        _forward(first, last, *arrays(frame, "i1 i1 f3 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2", "float32"))
+        _forward(first, last, *arrays(frame, ATTEND, "float32"))
 
 
 def _attend_back(first, last, frame):
     if is_double(frame, 3):
-        _backward(first, last, *arrays(frame, "i1 i1 f3 f3 f2 f0 f2 f2 f2 f2 f3 > f3 f2 f2", "float64"))
+        _backward(first, last, *arrays(frame, ATTEND_BACK, "float64"))
     else:
-        _backward(first, last, *arrays(frame, "i1 i1 f3 f3 f2 f0 f2 f2 f2 f2 f3 > f3 f2 f2", "float32"))
+        _backward(first, last, *arrays(frame, ATTEND_BACK, "float32"))
 
 
 def _to_sources(first, last, frame):
     if is_double(frame, 3):
-        _turned(first, last, *arrays(frame, "i1 i1 i1 f2 f3 f2 f3 > f3", "float64"))
+        _turned(first, last, *arrays(frame, TO_SOURCES, "float64"))
     else:
-        _turned(first, last, *arrays(frame, "i1 i1 i1 f2 f3 f2 f3 > f3", "float32"))
+        _turned(first, last, *arrays(frame, TO_SOURCES, "float32"))
 
 
 sums, attend = Operation(_sum), Operation(_attend)

@@ -137,7 +137,8 @@ def sum_rows(rows: Rows, weights: jax.Array | None, x: jax.Array) -> jax.Array:
     """`out[i] = sum over the edges e of row i of weights[e] x[indices[e]]`; a weight is 1 where there are none."""
     if not rows.indices.shape[0] or not x.shape[0]:
         return jnp.zeros((rows.indptr.shape[0] - 1, x.shape[1]), x.dtype)
-    on_cpu = _sum_natively if native.usable() and native.fits(x) else _sum_by_rows
+    floats = {x.dtype.name} if weights is None else {x.dtype.name, weights.dtype.name}
+    on_cpu = _sum_natively if native.usable() and floats in ({"float32"}, {"float64"}) else _sum_by_rows
     return jax.lax.platform_dependent(rows, weights, x, cpu=on_cpu, default=_sum_by_segments)
 
 
