@@ -20,7 +20,6 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
@@ -36,9 +35,8 @@ ASKS_METADATA, DOUBLE = 1, 12  # an extension's kind, and a dtype
 NEXT, DONE, HOLDERS, PARTS, ROWS, RUN, FRAME, REQUEST, WORDS = 0, 1, 2, 3, 4, 5, 6, 7, 12  # in a call's state
 
 NAME, MOST = "hetjax", 64  # of the one function that XLA knows, and how many operations it can know
-LINE = 64  # bytes that a processor reads at a time
 BLOCK, PARTS_EACH = 64, 8  # rows that one thread fills, and the most parts of several blocks per thread
-_WORD, _BYTE, _INT32 = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
+_WORD, _INT32 = ir.IntType(64), ir.IntType(32)
 
 _known, _compiled, _lock = np.full((MOST, 2), -1, np.int64), {}, threading.Lock()  # keys and addresses, for the handler
 
@@ -293,22 +291,3 @@ def arrays(context, frame, layout, floats):
 def _load(builder, address, position):
     """The word at a position behind an address."""
     return builder.load(builder.gep(builder.inttoptr(address, _WORD.as_pointer()), [position]))
-
-
-@intrinsic
-def prefetch(context, rows, row):
-    """In numba's language: ask for a row of an array in C order, which is read soon."""
-
-    def build(context, builder, signature, given):
-        array = context.make_array(signature.args[0])(context, builder, given[0])
-        size = builder.extract_value(array.strides, 0)
-        offset = builder.mul(size, context.cast(builder, given[1], signature.args[1], types.intp))
-        start = builder.add(builder.ptrtoint(array.data, _WORD), offset)
-        kind = ir.FunctionType(ir.VoidType(), [_BYTE, _INT32, _INT32, _INT32])
-        ask = builder.module.declare_intrinsic("llvm.prefetch", [_BYTE], kind)
-        with cgutils.for_range_slice(builder, _WORD(0), size, _WORD(LINE)) as (place, _):
-            line = builder.inttoptr(builder.add(start, place), _BYTE)
-            builder.call(ask, [line, _INT32(0), _INT32(3), _INT32(1)])  # to be read, and again; data
-        return context.get_dummy_value()
-
-    return types.none(rows, row), build

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax import native
+from hetjax import native, prefetch
 from hetjax.cache import kernels as rows
 from hetjax.cache import tables
 from hetjax.models import kernels as folds
@@ -23,8 +23,9 @@ def test_this_jaxlib_is_known():
 
 
 def test_kept_machine_code_is_of_this_native():
-    """Numba looks at the kernels' own files, into which native.py is compiled too."""
-    digest = hashlib.sha256(Path(native.__file__).read_bytes()).hexdigest()[:12]
+    """Numba looks at the kernels' own files, into which these two are compiled too."""
+    files = (Path(module.__file__).read_bytes() for module in (native, prefetch))
+    digest = hashlib.sha256(b"".join(files)).hexdigest()[:12]
     assert rows.NATIVE == folds.NATIVE == digest, f"write NATIVE = {digest!r} in both kernels.py"
 
 

@@ -5,9 +5,10 @@ Nothing is computed, so what is no float64 passes for float32; it is four bytes 
 
 import numba
 
-from hetjax.native import Operation, arrays, is_double, prefetch
+from hetjax.native import Operation, arrays, is_double
+from hetjax.prefetch import prefetch
 
-NATIVE = "bdd049d6b729"  # digest of hetjax/native.py, which is compiled in: numba compiles anew when this file changes
+NATIVE = "2bac2de8709f"  # digest of native.py and prefetch.py, which are compiled in: numba compiles anew when this file changes
 AHEAD = 16  # rows between that which is asked for and that which is read
 
 _compiled = numba.njit(nogil=True, error_model="numpy")

@@ -10,6 +10,8 @@ import hashlib
 import numba
 import numpy as np
 
+from hetjax.prefetch import prefetch
+
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -103,6 +105,7 @@ def draw_neighbours(indptr, indices, sources, targets, key, out_indptr, out):
                             break
                 met |= np.uint64(1) << np.uint64(chosen & 63)
                 out[first + j] = chosen
+                prefetch(indices, start + chosen)
         for j in range(size):
             edge = start + out[first + j]
             source = indices[edge]

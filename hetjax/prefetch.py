@@ -1,0 +1,28 @@
+"""Asking for memory some time before it is read, in what numba compiles."""
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+LINE = 64  # bytes that a processor reads at a time
+_WORD, _BYTE, _FLAG = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
+
+
+@intrinsic
+def prefetch(context, rows, row):
+    """Ask for a row of an array in C order, or for one number of an array of them, which is read soon."""
+
+    def build(context, builder, signature, given):
+        array = context.make_array(signature.args[0])(context, builder, given[0])
+        size = builder.extract_value(array.strides, 0)
+        offset = builder.mul(size, context.cast(builder, given[1], signature.args[1], types.intp))
+        start = builder.add(builder.ptrtoint(array.data, _WORD), offset)
+        kind = ir.FunctionType(ir.VoidType(), [_BYTE, _FLAG, _FLAG, _FLAG])
+        ask = builder.module.declare_intrinsic("llvm.prefetch", [_BYTE], kind)
+        with cgutils.for_range_slice(builder, _WORD(0), size, _WORD(LINE)) as (place, _):
+            line = builder.inttoptr(builder.add(start, place), _BYTE)
+            builder.call(ask, [line, _FLAG(0), _FLAG(3), _FLAG(1)])  # to be read, and again; data
+        return context.get_dummy_value()
+
+    return types.none(rows, row), build
