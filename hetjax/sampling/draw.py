@@ -10,8 +10,6 @@ import hashlib
 import numba
 import numpy as np
 
-from hetjax.prefetch import prefetch
-
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -94,18 +92,15 @@ def draw_neighbours(indptr, indices, sources, targets, key, out_indptr, out):
                 out[first + j] = j
         else:
             # Floyd's algorithm: each subset of `size` edges is equally likely, with `size` draws.
-            node_key, met = bits(key, targets[i]), np.uint64(0)
+            node_key = bits(key, targets[i])
             for j in range(size):
                 last = degree - size + j
                 chosen = np.int64(uniform(node_key, j) * (last + 1))
-                if met >> np.uint64(chosen & 63) & np.uint64(1):  # perhaps chosen before: its last bits were
-                    for k in range(j):
-                        if out[first + k] == chosen:
-                            chosen = last
-                            break
-                met |= np.uint64(1) << np.uint64(chosen & 63)
+                for k in range(j):
+                    if out[first + k] == chosen:
+                        chosen = last
+                        break
                 out[first + j] = chosen
-                prefetch(indices, start + chosen)
         for j in range(size):
             edge = start + out[first + j]
             source = indices[edge]

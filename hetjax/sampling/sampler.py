@@ -9,12 +9,10 @@ import numpy as np
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
-from hetjax.prefetch import prefetch
 from hetjax.sampling import draw
 from hetjax.sampling.blocks import MOST_EDGES, NO_NODE, Adjacency, Block, Sample
 
 ALL = -1  # a fanout: every neighbour
-AHEAD = 16  # nodes between that which is asked for and that which is numbered
 
 
 class Role(NamedTuple):
@@ -176,8 +174,6 @@ def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None) -> Adjac
 def _number_rows(row, ids, known, rows, fresh):
     count = 0
     for i in range(len(ids)):
-        if i + AHEAD < len(ids):
-            prefetch(row, ids[i + AHEAD])
         node = ids[i]
         if row[node] < 0:
             row[node] = known + count
