@@ -69,7 +69,7 @@ def evaluation(graph, model: str, target: str, features, classes: int, hidden: i
                 for inputs, outputs, (block,) in dgl.dataloading.DataLoader(graph, wanted, sampler, batch_size=batch):
                     h = convolution(block, {t: x[t][ids] for t, ids in inputs.items()})
                     for t, rows in h.items():
-                        if t in made:
+                        if t in made and t in outputs:
                             made[t][outputs[t]] = functional.relu(rows.flatten(1))
                 x = made
             head(x[target])
