@@ -20,10 +20,10 @@ if __name__ == "__main__":
 import jax
 import numpy as np
 from graph_file import read
-from step import MODELS
+from step import MODELS, configuration
 
 from hetjax.assembly import make_batches, make_trainer
-from hetjax.config import Config, Model, Sampling, Train
+from hetjax.config import Config
 from hetjax.evaluate import Evaluator
 from hetjax.metrics import peak_memory
 
@@ -49,7 +49,7 @@ def evaluation(graph, config: Config, trainer, rounds: int) -> dict:
     state = trainer.init(np.int32(0))
     features = graph.features | {t: np.asarray(table.rows) for t, table in state.tables.items()}
     evaluator = Evaluator(trainer.model, graph, config.sampling.evaluation_edges)
-    everyone, nodes, times = np.arange(graph.schema.nodes[graph.schema.target], dtype=np.int32), 0, []
+    everyone, times = np.arange(graph.schema.nodes[graph.schema.target], dtype=np.int32), []
     nodes = sum(graph.schema.nodes.values())
     for _ in range(rounds + 1):
         started = time.perf_counter()
@@ -69,12 +69,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10, help="batches, or passes over the graph")
     options = parser.parse_args()
     graph = read(options.graph)
-    own = {} if options.model == "hgt" else {"self_term": False}  # as the peers' R-GCN and R-GAT
-    config = Config(
-        model=Model(name=options.model, hidden=options.hidden, feature_width=64, **own, **MODELS[options.model]),
-        sampling=Sampling(batch_size=options.batch, fanout=tuple(map(int, options.fanout.split(",")))),
-        train=Train(epochs=1),
-    )
+    config = configuration(options.model, options.batch, options.fanout, options.hidden)
     measured = {"sampling": sampling, "evaluation": evaluation}[options.what]
     found = measured(graph, config, make_trainer(graph, config), options.rounds)
     about = {"system": f"hetjax, jax {jax.__version__}", "what": options.what, "model": options.model}

@@ -30,6 +30,16 @@ from hetjax.train import ahead
 MODELS = {"rgcn": {}, "rgat": {"heads": 4}, "hgt": {"heads": 4}}
 
 
+def configuration(model: str, batch: int, fanout: str, hidden: int) -> Config:
+    """A model as the peers have it."""
+    own = {} if model == "hgt" else {"self_term": False}  # as the peers' R-GCN and R-GAT
+    return Config(
+        model=Model(name=model, hidden=hidden, feature_width=64, **own, **MODELS[model]),
+        sampling=Sampling(batch_size=batch, fanout=tuple(map(int, fanout.split(",")))),
+        train=Train(epochs=1, learning_rate=0.01),
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("graph", help="an .npz file")
@@ -48,12 +58,7 @@ def main() -> None:
         for module in (rgcn, rgat, hgt):
             module.multiply_first = lambda *_: True
     graph = read(options.graph)
-    own = {} if options.model == "hgt" else {"self_term": False}  # as the peers' R-GCN and R-GAT
-    config = Config(
-        model=Model(name=options.model, hidden=options.hidden, feature_width=64, **own, **MODELS[options.model]),
-        sampling=Sampling(batch_size=options.batch, fanout=tuple(map(int, options.fanout.split(",")))),
-        train=Train(epochs=1, learning_rate=0.01),
-    )
+    config = configuration(options.model, options.batch, options.fanout, options.hidden)
     programs, trainer = ProgramCounter(), make_trainer(graph, config)
     engine, batches = make_engine(trainer, graph, config), make_batches(graph, config, trainer, {})
     state, rows, compiling, losses = engine.new(0), [], [], []

@@ -2,8 +2,7 @@
 
 `python experiments/one_machine.py` trains R-GCN on a synthetic graph for one epoch of `--steps` steps, in `--rounds` turns: on one
 device; by RAF on two partitions, the two devices of one process; and by RAF in two processes of one device each. The
-work is the same, sampling included. Prints the median milliseconds of a step, its wait for a batch included and the few steps that
-compile left out by being few, and writes
+work is the same, sampling included. Prints the median milliseconds of a step, its wait for a batch included, and writes
 `experiments/results/one_machine.csv`.
 """
 

@@ -16,7 +16,7 @@ from hetjax.cache.tables import read
 from hetjax.models import kernels
 from hetjax.sampling.blocks import Adjacency
 
-EDGE_COST = 40  # multiplications in the time that a sum over edges takes to move one number; with 8 HGT's step took twice as long
+EDGE_COST = 40  # multiplications in the time that a sum over edges takes to move one number
 
 
 class Rows(NamedTuple):
