@@ -260,6 +260,8 @@ def draw_steps(axis, found: dict) -> None:
         place = {"textcoords": "offset points", "xytext": (5, -10), "fontsize": 7}
         axis.annotate(str(row["batch"]), (row["edges"], row["ms_per_step"]), **place)
     axis.set(xscale="log", yscale="log", xlabel="sampled edges of a step (points: batch)", ylabel="milliseconds a step")
+    axis.xaxis.set_minor_formatter("")
+    axis.margins(x=0.12)
     axis.legend(frameon=False, fontsize=8)
 
 
