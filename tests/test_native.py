@@ -12,9 +12,10 @@ import pytest
 from hetjax import native, prefetch
 from hetjax.cache import kernels as rows
 from hetjax.cache import tables
+from hetjax.cache.tables import RowAdam, Table
 from hetjax.models import kernels as folds
 from hetjax.models import segment
-from hetjax.sampling.blocks import Adjacency
+from hetjax.sampling.blocks import NO_NODE, Adjacency
 
 
 def test_this_jaxlib_is_known():
@@ -76,6 +77,35 @@ def test_rows_are_read_and_written(width, dtype, count):
         np.testing.assert_array_equal(jax.jit(tables.write)(given, ids, new), written)
         np.testing.assert_array_equal(given, matrix)
         np.testing.assert_array_equal(jax.jit(tables.write, donate_argnums=0)(given, ids, new), written)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("width", [1, 7, 64])
+def test_rows_are_updated_where_they_are(monkeypatch, width, wide):
+    """As XLA's operations do, no other row, and to the same bits as rows that were taken before."""
+    with jax.enable_x64(True):
+        rng, adam, kind = np.random.default_rng(0), RowAdam(0.05, 0.8, 0.95, 1e-6, 0.1), float if wide else np.float32
+        leaves = [np.abs(rng.standard_normal((6000, width))).astype(kind) for _ in range(3)]
+        table = Table(*map(jnp.asarray, leaves), jnp.asarray(rng.integers(0, 9, 6000).astype(np.int32)))
+        ids, gradient = rng.permutation(6000)[:5000].astype(np.int32), rng.standard_normal((5000, width)).astype(kind)
+        ids[::7] = NO_NODE
+        update = jax.jit(lambda *given: tables.update(*given, adam))
+        taken = update(tables.take(table, ids), None, gradient)
+        made = jax.tree.map(np.asarray, update(table, ids, gradient))
+        with monkeypatch.context() as patch:
+            patch.setattr(native, "usable", lambda: False)
+            plain = jax.jit(lambda *given: tables.update(*given, adam))(table, ids, gradient)
+        for found, expected in zip(made, plain):
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14 if wide else 5e-7)
+        real = ids != NO_NODE
+        others = np.setdiff1d(np.arange(6000), ids[real])
+        for found, rows, before in zip(made, taken, table):
+            np.testing.assert_array_equal(found[ids[real]], rows[real])
+            np.testing.assert_array_equal(found[others], before[others])
+        place = table.rows.unsafe_buffer_pointer()
+        given_away = jax.jit(lambda *given: tables.update(*given, adam), donate_argnums=0)(table, ids, gradient)
+        assert given_away.rows.unsafe_buffer_pointer() == place
+        np.testing.assert_array_equal(given_away.rows, made.rows)
 
 
 def test_calls_at_the_same_time_do_not_meet():

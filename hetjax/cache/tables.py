@@ -156,20 +156,6 @@ def put(table: Table, ids: jax.Array | None, rows: Table) -> Table:
     return rows if ids is None else Table(*(write(old, ids, new) for old, new in zip(table, rows)))
 
 
-def advance(table: Table, gradient: jax.Array, adam: RowAdam) -> Table:
-    """One step of `adam`, whose learning rate is a number, on every row; `gradient` is float32 `[rows, width]`."""
-    count = table.count + 1
-    first = adam.decay_first * table.first + (1 - adam.decay_first) * gradient
-    second = adam.decay_second * table.second + (1 - adam.decay_second) * jnp.square(gradient)
-    times = count.astype(jnp.float32)[:, None]
-    mean = first / (1 - adam.decay_first**times)
-    scale = jnp.sqrt(second / (1 - adam.decay_second**times)) + adam.epsilon
-    change = mean / scale
-    if adam.weight_decay:
-        change += adam.weight_decay * table.rows
-    return Table(table.rows - adam.learning_rate * change, first, second, count)
-
-
 def update(table: Table, ids: jax.Array | None, gradient: jax.Array, adam: RowAdam) -> Table:
     """One step of `adam` on the rows `ids`.
 
@@ -178,7 +164,30 @@ def update(table: Table, ids: jax.Array | None, gradient: jax.Array, adam: RowAd
       gradient: float32 `[n, width]`.
       adam: whose learning rate is a number.
     """
-    return put(table, ids, advance(take(table, ids), gradient, adam))
+    if not len(gradient):
+        return table
+    decays = [number for b in (adam.decay_first, adam.decay_second) for number in (b, 1 - b, math.log(b))]
+    numbers = jnp.stack([jnp.asarray(x, gradient.dtype) for x in (*adam[:1], adam.weight_decay, adam.epsilon, *decays)])
+    every = jnp.zeros(0, jnp.int32) if ids is None else ids
+    return native.choose(_update_natively, _update_plainly, table, every, gradient, numbers)
+
+
+def _update_natively(table, ids, gradient, numbers):
+    shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in table]
+    given, places = (*table, ids, gradient, numbers), dict(zip(range(len(table)), range(len(table))))
+    return Table(*kernels.update(len(gradient), *given, results=shapes, aliases=places))
+
+
+def _update_plainly(table, ids, gradient, numbers):
+    learning_rate, weight_decay, epsilon, decay_first, rest_first, log_first, decay_second, rest_second, log_second = numbers
+    ids = ids if len(ids) else None
+    rows, first, second, count = take(table, ids)
+    count, first = count + 1, decay_first * first + rest_first * gradient
+    second = decay_second * second + rest_second * jnp.square(gradient)
+    times = count.astype(rows.dtype)[:, None]
+    mean, square = first / -jnp.expm1(times * log_first), second / -jnp.expm1(times * log_second)
+    change = mean / (jnp.sqrt(square) + epsilon) + weight_decay * rows
+    return put(table, ids, Table(rows - learning_rate * change, first, second, count))
 
 
 def create_all(key: jax.Array, shapes: Mapping[str, Shape]) -> dict[str, Table]:

@@ -99,42 +99,55 @@ class Trainer(NamedTuple):
         """`l2` times the sum of squares of a tree of arrays."""
         return self.l2 * sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(penalised))
 
-    def gradients(self, state: TrainState, static, batch: Batch, dropout: jax.Array | None = None):
-        """The loss, and its gradients with respect to the weights and to the rows of `state.tables` that the batch reads."""
-        learned = {name: tables.read(table.rows, batch.inputs.get(name)) for name, table in state.tables.items()}
-        return jax.value_and_grad(self.loss, argnums=(0, 1))(state.params, learned, static, batch, dropout)
+    def gradients(self, state: TrainState, static, batch: Batch):
+        """The loss without dropout, and its gradients with respect to the weights and the rows that the batch reads."""
+        return self._gradients(state.params, self.read(state.tables, batch.inputs), static, batch)
+
+    def _gradients(self, params, learned, static, batch: Batch, dropout: jax.Array | None = None):
+        return jax.value_and_grad(self.loss, argnums=(0, 1))(params, learned, static, batch, dropout)
 
     def step(self, state: TrainState, static, batch: Batch, seed: jax.Array) -> tuple[TrainState, jax.Array]:
-        """One update; returns the new state and the loss before it.
+        """One update; returns the new state and the loss before it."""
+        learned = self.read(state.tables, batch.inputs)
+        made, loss, rows = self.learn(state, learned, static, batch, seed)
+        return made._replace(tables=self.update_rows(state.tables, rows, batch.inputs, state.step)), loss
 
-        The state's tables may be no more than the rows that the batch reads, in their order; its `inputs` then lack the type.
-        """
+    def read(self, held: Mapping[str, Table], ids: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        """Of every table the rows that its `ids` name, `[rows, width]`; all rows where it has none."""
+        return {t: tables.rows_at(table.rows, ids.get(t)) for t, table in held.items()}
+
+    def learn(self, state: TrainState, learned, static, batch: Batch, seed: jax.Array):
+        """The state after the update of its weights, without tables; the loss before it, and the gradients of `learned`."""
         dropout = jax.random.fold_in(self.keys(seed)[2], state.step)
-        loss, gradients = self.gradients(state, static, batch, dropout)
+        loss, gradients = self._gradients(state.params, learned, static, batch, dropout)
         if self.clip:
             gradients, _ = optax.clip_by_global_norm(self.clip).update(gradients, optax.EmptyState())
-        return self.update(state, *gradients, batch.inputs), loss
+        weights, rows = gradients
+        return self.update(state._replace(tables={}), weights, {}, {}), loss, rows
 
     def update(self, state: TrainState, weights, rows, ids: Mapping[str, jax.Array]) -> TrainState:
-        """The state after an update.
-
-        Args:
-          weights: the gradient of `state.params`.
-          rows: of every table the gradient of the rows that its `ids` name; of all rows where it has none.
-          ids: int32 `[rows]`, distinct; those out of range are ignored.
-        """
+        """The state after an update; `weights` is the gradient of its parameters, and the others are as of `update_rows`."""
         updates, optimizer = self.optimizer.update(weights, state.optimizer, state.params)
         params = optax.apply_updates(state.params, updates)
-        adam = self.adam.at(state.step)
-        learned = {t: tables.update(table, ids.get(t), rows[t], adam) for t, table in state.tables.items()}
-        return TrainState(state.step + 1, params, optimizer, learned)
+        return TrainState(state.step + 1, params, optimizer, self.update_rows(state.tables, rows, ids, state.step))
+
+    def update_rows(self, held: Mapping[str, Table], rows, ids: Mapping[str, jax.Array], step) -> dict[str, Table]:
+        """Tables after an update.
+
+        Args:
+          rows: of every table the gradient of the rows that its `ids` name; of all rows where it has none.
+          ids: int32 `[rows]`, distinct; those out of range are ignored.
+          step: updates done before.
+        """
+        adam = self.adam.at(step)
+        return {t: tables.update(table, ids.get(t), rows[t], adam) for t, table in held.items()}
 
 
 class OneDevice:
     """Training on one device, which is given the rows that a step reads, wherever they live.
 
-    A step takes rows, trains on them, and puts them back. The program that trains sees nothing else of a table, so its
-    results are the same to the last bit whatever the places, the cache and its budget.
+    A step reads rows, trains on them, and updates them where they are. The program that trains sees nothing else of a table, so
+    its results are the same to the last bit whatever the places, the cache and its budget.
 
     Args:
       trainer: what a step needs.
@@ -146,11 +159,10 @@ class OneDevice:
     def __init__(self, trainer: Trainer, features: Features, seed: int, prefetch: bool = True):
         self.trainer, self.features, self.seed, self.prefetch = trainer, features, np.int32(seed), prefetch
         self.static, self.ahead = features.static, {}
-        self.take = jax.jit(lambda held, ids: {t: tables.take(held[t], ids[t]) for t in held})
-        self.put = jax.jit(
-            lambda held, ids, rows: {t: tables.put(held[t], ids[t], rows[t]) for t in held}, donate_argnums=0
+        self.read, self.compiled = jax.jit(trainer.read), jax.jit(trainer.learn, donate_argnums=0)
+        self.updated = jax.jit(
+            lambda held, rows, ids, done: trainer.update_rows(held, rows, ids, done - 1), donate_argnums=0
         )
-        self.compiled = jax.jit(trainer.step, donate_argnums=0)
 
     def new(self, seed: int) -> TrainState:
         """The state before the first step, as this trains it."""
@@ -181,20 +193,20 @@ class OneDevice:
         away = {t: table for t, table in state.tables.items() if isinstance(table, HostedTable)}
         here = {t: table for t, table in state.tables.items() if t not in away}
         ids = {t: batch.inputs[t] for t in here if t in batch.inputs}  # of the others every row is read
-        some = {t: here[t] for t in ids}
         fetched = {t: self._fetched(t, table, batch) for t, table in away.items()}
-        rows = here | self.take(some, ids) | {t: away[t].end(one) for t, one in fetched.items()}
+        held = here | {t: away[t].end(one) for t, one in fetched.items()}
         for t, one in fetched.items():
             away[t].change(one, True)
-        inputs = {t: found for t, found in batch.inputs.items() if t not in state.tables}
-        made, loss = self.compiled(state._replace(tables=rows), self.static, batch._replace(inputs=inputs), self.seed)
+        others = {t: found for t, found in batch.inputs.items() if t not in state.tables}
+        batch = batch._replace(inputs=others)
+        made, loss, rows = self.compiled(state._replace(tables={}), self.read(held, ids), self.static, batch, self.seed)
         if following is not None and self.prefetch:
             self.ahead = {t: table.begin(following.inputs[t]) for t, table in away.items()}
+        held = self.updated(held, rows, ids, made.step)
         for t, one in fetched.items():
-            away[t].store(one, made.tables[t])
+            away[t].store(one, held[t])
             away[t].change(one, False)
-        kept = {t: made.tables[t] for t in here if t not in ids}
-        return made._replace(tables=kept | self.put(some, ids, {t: made.tables[t] for t in ids}) | away), loss
+        return made._replace(tables=held | away), loss
 
     def _fetched(self, node_type: str, table: HostedTable, batch: Batch) -> Fetched:
         ids, ahead = batch.inputs[node_type], self.ahead.pop(node_type, None)
