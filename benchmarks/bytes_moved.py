@@ -20,7 +20,7 @@ def of_rgcn(batch: Batch, graph: HetGraph, widths: Mapping[str, int], hidden: in
     reads its index and a row as wide as the sum; sums are written, read by the product with the matrix, and what that gives is
     written and added up; on the way back a target's gradient is read and written by the product, once more for the matrix'
     gradient beside the sums, and once by every edge if the sources have a gradient, which is written. Learnable rows are taken
-    with both moments and their count (read and written), updated (all of them and the gradient read, all written) and put back.
+    (read and written), and updated with both moments and their count (all of them and the gradient read, all but it written).
     Indices of the reverse edges count, weights and logits do not: they are few.
 
     Args:
@@ -29,8 +29,7 @@ def of_rgcn(batch: Batch, graph: HetGraph, widths: Mapping[str, int], hidden: in
     """
     total, rows = 0, {t: int(np.sum(np.asarray(ids) != NO_NODE)) for t, ids in batch.inputs.items()}
     for t, count in rows.items():
-        record = NUMBER * (3 * widths[t] + 1)
-        total += count * (2 * record + 2 * record + NUMBER * 7 * widths[t])
+        total += NUMBER * count * (2 * widths[t] + 2 * (3 * widths[t] + 1) + widths[t])
     for depth, block in enumerate(batch.blocks):
         for relation in graph.schema.relations:
             if relation.key not in block.adjacency:

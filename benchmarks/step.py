@@ -1,12 +1,14 @@
 """Time hetjax's mini-batch training step, as `hetjax.train` runs it, on a graph that peers can read too.
 
 `python benchmarks/step.py GRAPH.npz --model rgcn|rgat|hgt` prints one JSON line: the median milliseconds of a step, from one
-batch to the next, sampling and update included; and of its parts, of which sampling runs ahead in a thread. Steps that
-compile are timed apart. `graph_file.py` says what the file holds. Of R-GCN the line also has the bytes that a step moves
-(`bytes_moved.py` says which), how fast a copy moves bytes here, and how many times as long as that the step takes.
+batch to the next, sampling and update included; and of its parts, of which sampling runs ahead in a thread, and takes that
+thread's core from the step: so the step is also timed with nothing sampled beside it. Steps that compile are timed apart.
+`graph_file.py` says what the file holds. Of R-GCN the line also has the bytes that a step moves (`bytes_moved.py` says which),
+how fast a copy moves bytes here, and how many times as long as that the step takes, with and without sampling.
 """
 
 import argparse
+import collections
 import itertools
 import json
 import time
@@ -63,8 +65,10 @@ def main() -> None:
     engine, batches = make_engine(trainer, graph, config), make_batches(graph, config, trainer, {})
     state, rows, compiling, losses = engine.new(0), [], [], []
     last = time.perf_counter()
-    epochs = itertools.chain.from_iterable(map(batches.epoch, itertools.count()))
+    epochs = (drawn for number in itertools.count() for drawn in batches.epoch(number))
+    recent = collections.deque(maxlen=3)
     for drawn, following in ahead(epochs):
+        recent.append(drawn.batch)
         waited, before = time.perf_counter(), programs.count
         state, loss = engine.step(state, drawn.batch, following and following.batch)
         losses.append(float(loss))
@@ -74,12 +78,19 @@ def main() -> None:
         (compiling if programs.count > before or len(compiling) < 3 else rows).append(times)
         if len(losses) == options.losses or (not options.losses and len(rows) == options.steps):
             break
+    epochs.close()
     whole = [1000 * (row["waiting"] + row["step"]) for row in rows]
-    batch = drawn.batch
+    alone = []
+    for batch in itertools.islice(itertools.cycle(recent), len(rows)):
+        started = time.perf_counter()
+        state, loss = engine.step(state, batch)
+        jax.block_until_ready((state, loss))
+        alone.append(1000 * (time.perf_counter() - started))
     edges = sum(int(a.indptr[-1]) for block in batch.blocks for a in block.adjacency.values())
     report = {
         "ms_per_step": round(float(np.median(whole)), 1),
-        "parts": {name: round(1000 * float(np.median([row[name] for row in rows])), 1) for name in rows[0]},
+        "parts": {name: round(1000 * float(np.median([row[name] for row in rows])), 1) for name in rows[0]}
+        | {"step, nothing sampled beside it": round(float(np.median(alone)), 1)},
         "steps": len(rows),
         "compile_seconds": round(sum(row["step"] for row in compiling), 1),
         "programs": programs.count,
@@ -93,7 +104,8 @@ def main() -> None:
         widths = {t: graph.features[t].shape[1] if t in graph.features else 64 for t in graph.schema.nodes}
         moved, speed = bytes_moved.of_rgcn(batch, graph, widths, options.hidden), bytes_moved.bandwidth()
         report["bytes"], report["copy_gb_per_second"] = moved, round(speed / 1e9, 1)
-        report["times_bandwidth"] = round(report["ms_per_step"] / (1000 * moved / speed), 2)
+        for name, ms in (("times_bandwidth", report["ms_per_step"]), ("without_sampling", float(np.median(alone)))):
+            report[name] = round(ms / (1000 * moved / speed), 2)
     print(json.dumps(report))
 
 
