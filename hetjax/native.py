@@ -16,10 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import jax
+import llvmlite.binding as llvm
 import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
@@ -34,11 +36,17 @@ VERSION = 3  # in the metadata: the major and the minor one, int32 each
 ASKS_METADATA, DOUBLE = 1, 12  # an extension's kind, and a dtype
 NEXT, DONE, HOLDERS, PARTS, ROWS, RUN, FRAME, REQUEST, WORDS = 0, 1, 2, 3, 4, 5, 6, 7, 12  # in a call's state
 
+MAJOR, MINOR, THREADS, HELP, KNOWN_FROM = 0, 1, 2, 3, 4  # in `_shared`, at the end keys and addresses of operations
+
 NAME, MOST = "hetjax", 64  # of the one function that XLA knows, and how many operations it can know
+SHARED = "hetjax_shared"  # what machine code calls `_shared`
 BLOCK, PARTS_EACH = 64, 8  # rows that one thread fills, and the most parts of several blocks per thread
 _WORD, _INT32 = ir.IntType(64), ir.IntType(32)
 
-_known, _compiled, _lock = np.full((MOST, 2), -1, np.int64), {}, threading.Lock()  # keys and addresses, for the handler
+_shared = np.full(KNOWN_FROM + 2 * MOST, -1, np.int64)  # read by the handler
+_operations, _lock = {}, threading.Lock()
+_kept = {"cache": True, "error_model": "numpy"}  # what numba compiles is kept beside this file
+_compiled = numba.njit(nogil=True, **_kept)
 
 
 @functools.cache
@@ -109,94 +117,92 @@ class Operation:
 def _register(operation: Operation) -> None:
     """Compile an operation, and put its address where the handler finds it; the key is in programs that are kept."""
     with _lock:
-        if operation.key not in _compiled:
+        if operation.key not in _operations:
             _handler()
-            kind = types.void(types.intp, types.intp, types.intp)
-            run = numba.cfunc(kind, cache=True, error_model="numpy")(operation.run)
-            _known[len(_compiled)] = operation.key, run.address
-            _compiled[operation.key] = run
+            run = numba.cfunc(types.void(types.intp, types.intp, types.intp), **_kept)(operation.run)
+            place = KNOWN_FROM + 2 * len(_operations)
+            _shared[place : place + 2] = operation.key, run.address
+            _operations[operation.key] = run
 
 
 @functools.cache
 def _handler():
-    """What XLA calls: it divides the rows into parts, and fills them with other threads that have nothing else to do.
-
-    A thread that comes late, when all parts are taken, sees nothing but the call's state, which the last to leave frees;
-    so nobody waits for a thread that has not begun.
-    """
-    major, minor = version()
-    system = ctypes.CDLL(None)
-    allocate, free, let_others = system.malloc, system.free, system.sched_yield
-    allocate.restype, allocate.argtypes = ctypes.c_int64, (ctypes.c_int64,)
-    free.restype, free.argtypes = None, (ctypes.c_int64,)
-    let_others.restype, let_others.argtypes = ctypes.c_int32, ()
-    table, threads = _known.ctypes.data, len(os.sched_getaffinity(0))
-    compiled = numba.njit(nogil=True, error_model="numpy")
-
-    @compiled
-    def work(state):
-        call = numba.carray(_pointer(state, types.int64), (WORDS,))
-        part = _add(state, NEXT, 1)
-        while part < call[PARTS]:
-            blocks = -(-call[ROWS] // BLOCK)
-            first, last = blocks * part // call[PARTS] * BLOCK, blocks * (part + 1) // call[PARTS] * BLOCK
-            _call_run(call[RUN], first, min(last, call[ROWS]), call[FRAME])
-            _add(state, DONE, 1)
-            part = _add(state, NEXT, 1)
-        if _add(state, HOLDERS, -1) == 1:
-            free(state)
-
-    @numba.cfunc(types.void(types.intp))
-    def help(state):
-        work(state)
-
-    helper = help.address
-
-    @numba.cfunc(types.intp(types.intp))
-    def handle(frame):
-        about = numba.carray(_pointer(frame, types.int64), (RESULTS,))
-        if about[EXTENSION]:
-            asked = numba.carray(_pointer(about[EXTENSION], types.int64), (METADATA + 1,))
-            if asked[KIND] & 0xFFFFFFFF == ASKS_METADATA:
-                told = numba.carray(_pointer(asked[METADATA] + 8 * VERSION, types.int32), (2,))
-                told[0], told[1] = major, minor
-                return 0
-        buffer = numba.carray(_pointer(about[ARGUMENTS], types.int64), (1,))[0]
-        given = numba.carray(
-            _pointer(numba.carray(_pointer(buffer, types.int64), (DATA + 1,))[DATA], types.int32), (2,)
-        )
-        key, rows = given[0], numba.int64(given[1])
-        known, number = numba.carray(_pointer(table, types.int64), (MOST, 2)), 0
-        while number < MOST - 1 and known[number, 0] != key:
-            number += 1
-        run = known[number, 1]
-        parts = min(rows // BLOCK, PARTS_EACH * threads)
-        if parts < 2 or threads < 2:
-            _call_run(run, 0, rows, frame)
-            return 0
-        helpers = min(threads, parts) - 1
-        state = allocate(8 * WORDS)
-        call = numba.carray(_pointer(state, types.int64), (WORDS,))
-        call[NEXT], call[DONE], call[HOLDERS] = 0, 0, helpers + 2
-        call[PARTS], call[ROWS], call[RUN], call[FRAME] = parts, rows, run, frame
-        request = call[REQUEST:]
-        request[0], request[1], request[2], request[3], request[4] = 40, 0, about[CONTEXT], helper, state
-        schedule = numba.carray(_pointer(about[API], types.int64), (SCHEDULE + 1,))[SCHEDULE]
-        for helped in range(helpers):
-            if _call(schedule, state + 8 * REQUEST):  # an error: nobody helps
-                _add(state, HOLDERS, helped - helpers)
-                break
-        work(state)
-        while _add(state, DONE, 0) < parts:
-            let_others()
-        if _add(state, HOLDERS, -1) == 1:
-            free(state)
-        return 0
-
+    """Make what XLA calls, and tell XLA of it."""
+    llvm.add_symbol(SHARED, _shared.ctypes.data)
+    help = numba.cfunc(types.void(types.intp), **_kept)(_help)
+    handle = numba.cfunc(types.intp(types.intp), **_kept)(_handle)
+    _shared[:KNOWN_FROM] = *version(), len(os.sched_getaffinity(0)), help.address
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
     jax.ffi.register_ffi_target(NAME, new(handle.address, None, None), platform="cpu")
     return handle, help
+
+
+def _handle(frame):
+    """Divide a call's rows into parts, and fill them with other threads that have nothing else to do.
+
+    A thread that comes late, when all parts are taken, sees nothing but the call's state, which the last to leave frees;
+    so nobody waits for a thread that has not begun.
+    """
+    shared, about = _words(_shared_address(), KNOWN_FROM + 2 * MOST), _words(frame, RESULTS)
+    if about[EXTENSION]:
+        asked = _words(about[EXTENSION], METADATA + 1)
+        if asked[KIND] & 0xFFFFFFFF == ASKS_METADATA:
+            told = numba.carray(_pointer(asked[METADATA] + 8 * VERSION, types.int32), (2,))
+            told[0], told[1] = shared[MAJOR], shared[MINOR]
+            return 0
+    buffer = _words(about[ARGUMENTS], 1)[0]
+    given = numba.carray(_pointer(_words(buffer, DATA + 1)[DATA], types.int32), (2,))
+    key, rows, known = given[0], numba.int64(given[1]), KNOWN_FROM
+    while known < KNOWN_FROM + 2 * (MOST - 1) and shared[known] != key:
+        known += 2
+    run, threads = shared[known + 1], shared[THREADS]
+    parts = min(rows // BLOCK, PARTS_EACH * threads)
+    if parts < 2 or threads < 2:
+        _call_run(run, 0, rows, frame)
+        return 0
+    helpers = min(threads, parts) - 1
+    state = _malloc(8 * WORDS)
+    call = _words(state, WORDS)
+    call[NEXT], call[DONE], call[HOLDERS] = 0, 0, helpers + 2
+    call[PARTS], call[ROWS], call[RUN], call[FRAME] = parts, rows, run, frame
+    request = call[REQUEST:]
+    request[0], request[1], request[2], request[3], request[4] = 40, 0, about[CONTEXT], shared[HELP], state
+    schedule = _words(about[API], SCHEDULE + 1)[SCHEDULE]
+    for helped in range(helpers):
+        if _call(schedule, state + 8 * REQUEST):  # an error: nobody helps
+            _add(state, HOLDERS, helped - helpers)
+            break
+    _work(state)
+    while _add(state, DONE, 0) < parts:
+        _sched_yield()
+    if _add(state, HOLDERS, -1) == 1:
+        _free(state)
+    return 0
+
+
+def _help(state):
+    _work(state)
+
+
+@_compiled
+def _work(state):
+    """Fill parts of a call's rows until all are taken."""
+    call = _words(state, WORDS)
+    part = _add(state, NEXT, 1)
+    while part < call[PARTS]:
+        blocks = -(-call[ROWS] // BLOCK)
+        first, last = blocks * part // call[PARTS] * BLOCK, blocks * (part + 1) // call[PARTS] * BLOCK
+        _call_run(call[RUN], first, min(last, call[ROWS]), call[FRAME])
+        _add(state, DONE, 1)
+        part = _add(state, NEXT, 1)
+    if _add(state, HOLDERS, -1) == 1:
+        _free(state)
+
+
+@_compiled
+def _words(address, count):
+    return numba.carray(_pointer(address, types.int64), (count,))
 
 
 @intrinsic
@@ -205,6 +211,41 @@ def _pointer(context, address, dtype):
     return pointer(types.intp, dtype), lambda context, builder, signature, given: builder.inttoptr(
         given[0], context.get_value_type(pointer)
     )
+
+
+@intrinsic
+def _shared_address(context):
+    """Of `_shared`, by its name, as no address may be in what is kept."""
+
+    def build(context, builder, signature, given):
+        return builder.ptrtoint(cgutils.add_global_variable(builder.module, _WORD, SHARED), _WORD)
+
+    return types.intp(), build
+
+
+def _system(name, signature):
+    """What calls a function of the C library, which takes and gives words."""
+
+    def build(context, builder, signature, given):
+        kind = ir.FunctionType(_WORD, len(given) * [_WORD])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), given)
+
+    return signature, build
+
+
+@intrinsic
+def _malloc(context, size):
+    return _system("malloc", types.intp(types.intp))
+
+
+@intrinsic
+def _free(context, address):
+    return _system("free", types.intp(types.intp))
+
+
+@intrinsic
+def _sched_yield(context):
+    return _system("sched_yield", types.intp())
 
 
 @intrinsic
