@@ -3,12 +3,12 @@
 `python benchmarks/growth.py --graph GRAPH.npz` measures, one thing at a time, and each in a new process:
 
 - `store`: for each of `--edges`, a graph in the shape of ogbn-mag with about that many edges, reverses included. Its
-  edge lists (int32 `[2, edges]` of every relation, shuffled), features and labels are read into memory; then the
-  graph is built of them and saved as a store, which is timed: once without features, once with them. `held` is the
-  memory of the process just before that, inputs included, `empty` that before it read them, and `peak` the most that
-  it ever had; nothing is subtracted. The peak is held against the bytes of the graph as stored: pointers and indices
-  of its CSC, features, labels and splits. Code that numba compiles is compiled before all that; saving ends when the
-  system has the files, which may be before the disk has them. Then the store, which is still in the system's cache,
+  features and labels are read into memory; then the graph is built of them and of edge lists (int32 `[2, edges]` of
+  every relation, shuffled), which are read from files as building asks for them, and saved as a store. That is timed:
+  once without features, once with them. `held` is the memory of the process just before that, `empty` that before it
+  read features, and `peak` the most that it ever had; nothing is subtracted. The peak is held against the bytes of the
+  graph as stored: pointers and indices of its CSC, features, labels and splits. Code that numba compiles is compiled before all that; saving ends when the
+  disk has the files. Then the store, which is still in the system's cache,
   is opened, which maps it, and read through once by the check that loading makes.
 - `steps`: for each of `--batches`, `step.py` with R-GCN on `--graph`, a file as `graph_file.py` says; without one a
   synthetic ogbn-mag of the full size is written. Milliseconds of a step, sampling and update included, the median of
@@ -25,6 +25,7 @@ import os
 import sys
 import tempfile
 import time
+from collections import UserDict
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -38,6 +39,7 @@ from hetjax.datasets.synthetic import generate
 from hetjax.graph import store
 from hetjax.graph.csc import edges_of, from_edges
 from hetjax.graph.hetgraph import SPLITS, build, check
+from hetjax.graph.schema import Relation
 
 HERE = Path(__file__).parent
 NAME = "ogbn-mag"
@@ -49,6 +51,13 @@ def alone(work, *given):
     """What a function returns that is called in a new process."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(work, *given).result()
+
+
+class EdgeFiles(UserDict):
+    """Edge lists in files, which are read when they are asked for."""
+
+    def __getitem__(self, relation: Relation) -> np.ndarray:
+        return np.load(self.data[relation])
 
 
 def memory(what: str) -> int:
@@ -81,7 +90,7 @@ def built(folder: Path, scale: float, featured: bool, out: Path) -> dict:
     for relation in schema.relations:
         from_edges(nothing, nothing, schema.nodes[relation.source], 0)  # compiles for these types
     empty = memory("VmRSS")
-    edges = {r: tuple(np.load(folder / f"edges_{number}.npy")) for number, r in enumerate(schema.relations)}
+    edges = EdgeFiles({r: folder / f"edges_{number}.npy" for number, r in enumerate(schema.relations)})
     types = SHAPES[NAME].features if featured else ()
     features = {node_type: np.load(folder / f"features_{node_type}.npy") for node_type in types}
     labels = np.load(folder / "labels.npy")
@@ -193,7 +202,7 @@ def store_words(found: dict) -> str:
         lines += [
             "",
             f"At {row['edges']:,} edges, {with_them} features, the peak is {row['peak_by_graph']:.2f} times the "
-            f"graph's bytes, {kept} the {ALLOWED} allowed; before building, with the inputs read, it is "
+            f"graph's bytes, {kept} the {ALLOWED} allowed; before building, with the features read, it is "
             f"{row['held_bytes'] / row['graph_bytes']:.2f}.",
         ]
     lines += [

@@ -7,7 +7,6 @@ under another name and renamed when complete, so a killed run leaves no half.
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import jax
 import numpy as np
 from orbax.checkpoint import v1 as ocp
 
+from hetjax import durable
 from hetjax.cache import table_files
 from hetjax.errors import InputError
 from hetjax.graph.store import map_array
@@ -160,10 +160,7 @@ class Checkpoints:
         files = sorted(file for file in partial.rglob("*") if file.is_file())
         digests = {str(file.relative_to(partial)): (file.stat().st_size, _digest(file)) for file in files}
         (partial / "digests.json").write_text(json.dumps(digests))
-        for file in [*files, partial / "digests.json"]:
-            _sync(file)
-        partial.rename(self.at(step).folder)
-        _sync(self.folder)
+        durable.rename(partial, self.at(step).folder)
         last = list(self.newest_first())[:2]
         named = [json.loads((checkpoint.folder / "progress.json").read_text())["best"] for checkpoint in last]
         kept = {checkpoint.step for checkpoint in last} | {best["step"] for best in named if best}
@@ -214,9 +211,3 @@ def _table(name: str) -> bool:
 def _digest(file: Path) -> str:
     with open(file, "rb") as stream:
         return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    os.fsync(handle)
-    os.close(handle)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import yaml
 
+from hetjax import durable
 from hetjax.config import flat
 from hetjax.errors import InputError
 
@@ -65,9 +66,7 @@ class Workdir:
 
     def write(self, name: str, text: str) -> None:
         """Write a file whole or not at all."""
-        partial = self.file(f".{name}.partial")
-        partial.write_text(text)
-        partial.rename(self.file(name))
+        durable.write(self.file(name), text)
 
     def summary(self) -> dict | None:
         """The summary, if the run is done; a damaged one counts for nothing, and is made again from the checkpoint."""

@@ -15,7 +15,7 @@ from hetjax.graph import store
 from hetjax.graph.sizes import sizes
 from hetjax.partition import Plan, open_part, partition, read, report
 from tests.partitions import full
-from tests.test_command_line import call
+from tests.test_command_line import call, refused
 
 
 def test_the_package_can_be_called(graph):
@@ -115,7 +115,7 @@ def test_command_line(stored, tmp_path):
 )
 def test_command_line_errors(stored, tmp_path, arguments, words):
     given = ["--graph", stored, "--out", tmp_path / "plan", *arguments]
-    done = call("hetjax.partition", *given)
+    done = refused("hetjax.partition.__main__", *given)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("hetjax: error: ") and len(done.stderr.splitlines()) == 1 and words in done.stderr
     assert not list(tmp_path.iterdir())
@@ -131,7 +131,7 @@ def test_command_line_files_that_are_wrong(stored, tmp_path):
         ("--config", "parts:", "parts has no value"),
     ]:
         file.write_text(text)
-        done = command(stored, tmp_path / "plan", option, file)
+        done = refused("hetjax.partition.__main__", "--graph", stored, "--out", tmp_path / "plan", option, file)
         assert done.returncode == 2 and words in done.stderr, done.stderr
     done = command(stored, tmp_path)
     assert done.returncode == 2 and "exists already" in done.stderr and list(tmp_path.iterdir()) == [file]

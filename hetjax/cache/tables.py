@@ -166,20 +166,23 @@ def update(table: Table, ids: jax.Array | None, gradient: jax.Array, adam: RowAd
     """
     if not len(gradient):
         return table
-    decays = [number for b in (adam.decay_first, adam.decay_second) for number in (b, 1 - b, math.log(b))]
-    numbers = jnp.stack([jnp.asarray(x, gradient.dtype) for x in (*adam[:1], adam.weight_decay, adam.epsilon, *decays)])
+    numbers = [adam.learning_rate, adam.weight_decay, adam.epsilon]
+    for decay in (adam.decay_first, adam.decay_second):
+        numbers += [decay, 1 - decay, math.log(decay) if decay else -math.inf]
+    numbers = jnp.stack([jnp.asarray(number, gradient.dtype) for number in numbers])
     every = jnp.zeros(0, jnp.int32) if ids is None else ids
     return native.choose(_update_natively, _update_plainly, table, every, gradient, numbers)
 
 
 def _update_natively(table, ids, gradient, numbers):
     shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in table]
-    given, places = (*table, ids, gradient, numbers), dict(zip(range(len(table)), range(len(table))))
-    return Table(*kernels.update(len(gradient), *given, results=shapes, aliases=places))
+    given, aliases = (*table, ids, gradient, numbers), {place: place for place in range(len(table))}
+    return Table(*kernels.update(len(gradient), *given, results=shapes, aliases=aliases))
 
 
 def _update_plainly(table, ids, gradient, numbers):
-    learning_rate, weight_decay, epsilon, decay_first, rest_first, log_first, decay_second, rest_second, log_second = numbers
+    learning_rate, weight_decay, epsilon, *decays = numbers
+    (decay_first, rest_first, log_first), (decay_second, rest_second, log_second) = decays[:3], decays[3:]
     ids = ids if len(ids) else None
     rows, first, second, count = take(table, ids)
     count, first = count + 1, decay_first * first + rest_first * gradient

@@ -96,7 +96,8 @@ def build(
 
     Args:
       schema: what the graph is to contain.
-      edges: `(source ids, target ids)` per relation of the schema; a relation that is absent is empty.
+      edges: `(source ids, target ids)` per relation of the schema; a relation that is absent is empty. They are asked for one
+        relation at a time, and not kept: a mapping that reads them when asked needs no memory for all of them at once.
       features, labels, splits: as in `HetGraph`; labels `[nodes, classes]` may be of any integer type or bool, splits need
         not be sorted, and one that is absent is empty.
       where: the file or folder to name in an error.
@@ -105,16 +106,7 @@ def build(
       InputError: for the first thing that is wrong, with its place and both values.
     """
     empty = np.empty(0, np.int32)
-    relations = {}
-    for relation in schema.relations:
-        source, target = (np.asarray(ids) for ids in edges.get(relation, (empty, empty)))
-        if len(source) != len(target):
-            raise InputError(f"{where}: relation {relation}: {len(source)} source ids != {len(target)} target ids")
-        for side, ids, node_type in (("source", source, relation.source), ("target", target, relation.target)):
-            check_ids(ids, schema.nodes[node_type], f"{where}: relation {relation}: {side} of edge", node_type)
-        relations[relation] = csc_format.from_edges(
-            source, target, schema.nodes[relation.source], schema.nodes[relation.target]
-        )
+    relations = {r: _grouped(*edges.get(r, (empty, empty)), r, schema, where) for r in schema.relations}
     for name in edges:
         if name not in relations:
             raise InputError(f"{where}: edges of relation {name}, which the schema does not have")
@@ -126,6 +118,16 @@ def build(
     graph = HetGraph(schema, relations, features, labels, splits)
     check(graph, where, sorted_edges=True)
     return graph
+
+
+def _grouped(source, target, relation: Relation, schema: Schema, where: str) -> CSC:
+    """A relation's edges by target, once they are checked."""
+    source, target = np.asarray(source), np.asarray(target)
+    if len(source) != len(target):
+        raise InputError(f"{where}: relation {relation}: {len(source)} source ids != {len(target)} target ids")
+    for side, ids, node_type in (("source", source, relation.source), ("target", target, relation.target)):
+        check_ids(ids, schema.nodes[node_type], f"{where}: relation {relation}: {side} of edge", node_type)
+    return csc_format.from_edges(source, target, schema.nodes[relation.source], schema.nodes[relation.target])
 
 
 def check_ids(ids: np.ndarray, count: int, place: str, node_type: str) -> None:

@@ -6,14 +6,13 @@ rows are read when they are used. Nothing is ever unpickled.
 
 import json
 import os
-import shutil
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from hetjax.durable import new_folder
 from hetjax.errors import InputError
 from hetjax.graph import versioned
 from hetjax.graph.csc import CSC, index_dtype
@@ -23,28 +22,6 @@ from hetjax.graph.sizes import Sizes, from_json, sizes
 
 FORMAT, VERSION = "hetjax-store", 1
 POINTER, ID, FLAG = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.int8)
-
-
-@contextmanager
-def new_folder(path: str | os.PathLike) -> Iterator[Path]:
-    """A folder to write into, which becomes the new folder `path` when all is written; on an error nothing is left.
-
-    Raises:
-      InputError: `path` exists, or cannot be written.
-    """
-    path = Path(path)
-    if path.exists():
-        raise InputError(f"{path}: exists already; it is to be a new folder")
-    partial = path.with_name(f".{path.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        partial.mkdir(parents=True)
-        yield partial
-        partial.rename(path)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def save(graph: HetGraph, path: str | os.PathLike) -> None:

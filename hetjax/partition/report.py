@@ -22,12 +22,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hetjax.durable import new_folder
 from hetjax.errors import InputError
 from hetjax.graph.csc import index_dtype
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, check_digest, row_bytes, sizes
-from hetjax.graph.store import new_folder
 from hetjax.partition import manifest, traffic
 from hetjax.partition.cost import FLOAT
 from hetjax.partition.measure import Cut, measure
