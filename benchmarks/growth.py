@@ -7,9 +7,10 @@
   every relation, shuffled), which are read from files as building asks for them, and saved as a store. That is timed:
   once without features, once with them. `held` is the memory of the process just before that, `empty` that before it
   read features, and `peak` the most that it ever had; nothing is subtracted. The peak is held against the bytes of the
-  graph as stored: pointers and indices of its CSC, features, labels and splits. Code that numba compiles is compiled before all that; saving ends when the
-  disk has the files. Then the store, which is still in the system's cache,
-  is opened, which maps it, and read through once by the check that loading makes.
+  graph as stored: pointers and indices of its CSC, features, labels and splits. Code that numba compiles is compiled
+  before all that; seconds have the reading of the edge lists in them, and end when the disk has the files. Then the
+  store, which is still in the system's cache, is opened, which maps it, and read through once by the check that
+  loading makes.
 - `steps`: for each of `--batches`, `step.py` with R-GCN on `--graph`, a file as `graph_file.py` says; without one a
   synthetic ogbn-mag of the full size is written. Milliseconds of a step, sampling and update included, the median of
   `--steps`, and the sampled edges of the last of them.

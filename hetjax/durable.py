@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from hetjax.errors import InputError
@@ -49,6 +49,7 @@ def rename(partial: Path, path: Path) -> None:
 def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        with suppress(OSError) if path.is_dir() else nullcontext():  # not every file system does so with folders
+            os.fsync(handle)
     finally:
         os.close(handle)

@@ -2,7 +2,7 @@
 
 XLA calls a foreign function with one pointer: to a frame that says where its arguments and results lie. How a frame is laid
 out is part of jaxlib (`xla/ffi/api/c_api.h` in the folder `jax.ffi.include_dir()`). What is read of it here is the same in
-all versions that `KNOWN` names; of any other `usable` says no, and callers keep to what XLA has itself.
+all `VERSIONS`; of any other `usable` says no, and callers keep to what XLA has itself.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
-KNOWN = ((0, 3), (0, 4))  # versions of the interface, of jax 0.10 and 0.11
+VERSIONS = ((0, 3), (0, 4))  # of the interface that are known, of jax 0.10 and 0.11
 
 # Positions, in words of eight bytes.
 EXTENSION, API, CONTEXT, ARGUMENTS, RESULTS = 1, 2, 3, 9, 14  # in a frame; the last two of lists of buffers
@@ -36,16 +36,16 @@ VERSION = 3  # in the metadata: the major and the minor one, int32 each
 ASKS_METADATA, DOUBLE = 1, 12  # an extension's kind, and a dtype
 NEXT, DONE, HOLDERS, PARTS, ROWS, RUN, FRAME, REQUEST, WORDS = 0, 1, 2, 3, 4, 5, 6, 7, 12  # in a call's state
 
-MAJOR, MINOR, THREADS, HELP, KNOWN_FROM = 0, 1, 2, 3, 4  # in `_shared`, at the end keys and addresses of operations
+MAJOR, MINOR, THREADS, HELP, OPERATIONS = 0, 1, 2, 3, 4  # in `_shared`, at the end keys and addresses of operations
 
 NAME, MOST = "hetjax", 64  # of the one function that XLA knows, and how many operations it can know
 SHARED = "hetjax_shared"  # what machine code calls `_shared`
 BLOCK, PARTS_EACH = 64, 8  # rows that one thread fills, and the most parts of several blocks per thread
 _WORD, _INT32 = ir.IntType(64), ir.IntType(32)
 
-_shared = np.full(KNOWN_FROM + 2 * MOST, -1, np.int64)  # read by the handler
-_operations, _lock = {}, threading.Lock()
-_kept = {"cache": True, "error_model": "numpy"}  # what numba compiles is kept beside this file
+_shared = np.full(OPERATIONS + 2 * MOST, -1, np.int64)  # read by the handler
+_registered, _lock = {}, threading.Lock()
+_kept = {"cache": True, "error_model": "numpy"}  # numba keeps what it compiles beside the file of the function
 _compiled = numba.njit(nogil=True, **_kept)
 
 
@@ -60,7 +60,7 @@ def version() -> tuple[int, int] | None:
         return None
     found = [re.search(rf"^#define XLA_FFI_API_{part} (\d+)", header, re.MULTILINE) for part in ("MAJOR", "MINOR")]
     number = tuple(int(match[1]) for match in found if match)
-    return number if number in KNOWN else None
+    return number if number in VERSIONS else None
 
 
 def usable() -> bool:
@@ -117,25 +117,25 @@ class Operation:
 def _register(operation: Operation) -> None:
     """Compile an operation, and put its address where the handler finds it; the key is in programs that are kept."""
     with _lock:
-        if operation.key not in _operations:
+        if operation.key not in _registered:
             _handler()
             run = numba.cfunc(types.void(types.intp, types.intp, types.intp), **_kept)(operation.run)
-            place = KNOWN_FROM + 2 * len(_operations)
+            place = OPERATIONS + 2 * len(_registered)
             _shared[place : place + 2] = operation.key, run.address
-            _operations[operation.key] = run
+            _registered[operation.key] = run
 
 
 @functools.cache
 def _handler():
     """Make what XLA calls, and tell XLA of it."""
     llvm.add_symbol(SHARED, _shared.ctypes.data)
-    help = numba.cfunc(types.void(types.intp), **_kept)(_help)
-    handle = numba.cfunc(types.intp(types.intp), **_kept)(_handle)
-    _shared[:KNOWN_FROM] = *version(), len(os.sched_getaffinity(0)), help.address
+    helper = numba.cfunc(types.void(types.intp), **_kept)(_help)
+    handler = numba.cfunc(types.intp(types.intp), **_kept)(_handle)
+    _shared[:OPERATIONS] = *version(), len(os.sched_getaffinity(0)), helper.address
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-    jax.ffi.register_ffi_target(NAME, new(handle.address, None, None), platform="cpu")
-    return handle, help
+    jax.ffi.register_ffi_target(NAME, new(handler.address, None, None), platform="cpu")
+    return handler, helper
 
 
 def _handle(frame):
@@ -144,7 +144,7 @@ def _handle(frame):
     A thread that comes late, when all parts are taken, sees nothing but the call's state, which the last to leave frees;
     so nobody waits for a thread that has not begun.
     """
-    shared, about = _words(_shared_address(), KNOWN_FROM + 2 * MOST), _words(frame, RESULTS)
+    shared, about = _words(_shared_address(), OPERATIONS + 2 * MOST), _words(frame, RESULTS)
     if about[EXTENSION]:
         asked = _words(about[EXTENSION], METADATA + 1)
         if asked[KIND] & 0xFFFFFFFF == ASKS_METADATA:
@@ -153,10 +153,10 @@ def _handle(frame):
             return 0
     buffer = _words(about[ARGUMENTS], 1)[0]
     given = numba.carray(_pointer(_words(buffer, DATA + 1)[DATA], types.int32), (2,))
-    key, rows, known = given[0], numba.int64(given[1]), KNOWN_FROM
-    while known < KNOWN_FROM + 2 * (MOST - 1) and shared[known] != key:
-        known += 2
-    run, threads = shared[known + 1], shared[THREADS]
+    key, rows, place = given[0], numba.int64(given[1]), OPERATIONS
+    while place < OPERATIONS + 2 * (MOST - 1) and shared[place] != key:
+        place += 2
+    run, threads = shared[place + 1], shared[THREADS]
     parts = min(rows // BLOCK, PARTS_EACH * threads)
     if parts < 2 or threads < 2:
         _call_run(run, 0, rows, frame)
@@ -218,7 +218,8 @@ def _shared_address(context):
     """Of `_shared`, by its name, as no address may be in what is kept."""
 
     def build(context, builder, signature, given):
-        return builder.ptrtoint(cgutils.add_global_variable(builder.module, _WORD, SHARED), _WORD)
+        known = builder.module.globals.get(SHARED) or ir.GlobalVariable(builder.module, _WORD, SHARED)
+        return builder.ptrtoint(known, _WORD)
 
     return types.intp(), build
 

@@ -35,7 +35,7 @@ def devices():
 def compilation(request):
     """The same mathematics in programs that compile in half the time; as users have them where a test is marked `optimised`.
 
-    The command line's tests start processes, which compile as users' do.
+    So do the processes that tests start, but for one in which `hetjax.train` runs as users run it.
     """
     jax.config.update("jax_disable_most_optimizations", request.node.get_closest_marker("optimised") is None)
 

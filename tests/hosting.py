@@ -62,7 +62,7 @@ def prepared(graph, config: Config, folder):
         static = {part: meshes.copies(site.row(part), features.on_device(part)) for part in site.parts}
         before.features, before.static, before.prefetch, engine = features, static, config.cache.prefetch, before
     else:
-        engine.compiled = before.compiled
+        engine.read, engine.compiled, engine.updated = before.read, before.compiled, before.updated
     return engine, features, make_batches(graph, config, trainer, {}, site, features)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hetjax
-from hetjax import assembly
+from hetjax import assembly, native
 from hetjax.assembly import fill_cache, make_engine, make_evaluator, make_features, make_trainer
 from hetjax.cache import mapped, penalty
 from hetjax.cache.host import Hosted, HostedTable, pack, send
@@ -23,6 +23,7 @@ from hetjax.graph import store
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.traffic import ROWS
+from tests import hosting
 from tests.conftest import random_graph
 from tests.hosting import config_of, prepared, same, trained
 
@@ -61,6 +62,19 @@ CASES = [
 
 
 ON_MESHES = [*CASES[1:5], CASES[6], CASES[9], CASES[10]]
+
+
+@pytest.mark.optimised
+def test_the_same_bits_wherever_features_live_without_kernels(tmp_path, monkeypatch):
+    """As on other platforms: what XLA fuses must not depend on where rows are either."""
+    monkeypatch.setattr(native, "usable", lambda: False)
+    monkeypatch.setattr(hosting, "ENGINES", {})
+    graph, found = random_graph(papers=400), []
+    for name, cache in (("device", {}), ("host", {"bytes_per_device": 0})):
+        (tmp_path / name).mkdir()
+        found.append(trained(graph, config_of("rgcn", **cache), tmp_path / name))
+        hosting.ENGINES.clear()  # where rows live is part of the programs here
+    assert same(*found)
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@
 import errno
 import os
 import shutil
+from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hetjax import durable
 from hetjax.checkpoint import Checkpoints, Damaged
 from hetjax.errors import InputError
 
@@ -101,6 +103,31 @@ def test_tables_are_files_that_are_mapped(tmp_path):
     like["tables"]["a/b"]["rows"] = np.zeros((6, 2), np.float32)
     with pytest.raises(InputError, match=r"rows: float32 \(5, 2\) != float32 \(6, 2\)"):
         checkpoints.at(1).state(like)
+
+
+def test_what_gets_its_name_is_on_the_disk(tmp_path, monkeypatch):
+    """Every file and folder before, and the folder that holds the name after; where folders cannot be synced too."""
+    done, sync, rename = [], os.fsync, Path.rename
+    monkeypatch.setattr(os, "fsync", lambda handle: (done.append(os.readlink(f"/proc/self/fd/{handle}")), sync(handle)))
+    monkeypatch.setattr(Path, "rename", lambda path, name: (done.append((str(path), str(name))), rename(path, name)))
+    with durable.new_folder(tmp_path / "made") as partial:
+        (partial / "inner").mkdir()
+        (partial / "inner" / "file").write_text("x")
+    named = done.index((str(partial), str(tmp_path / "made")))
+    assert {str(partial / name) for name in ("", "inner", "inner/file")} <= set(done[:named])
+    assert str(tmp_path) in done[named:]
+    done.clear()
+    durable.write(tmp_path / "file", "text")
+    partial = str(tmp_path / ".file.partial")
+    assert done == [partial, (partial, str(tmp_path / "file")), str(tmp_path)]
+
+    def no_folders(handle):
+        if os.path.isdir(f"/proc/self/fd/{handle}"):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "fsync", no_folders)
+    durable.write(tmp_path / "file", "other")
+    assert (tmp_path / "file").read_text() == "other"
 
 
 def test_a_full_disk_is_said_and_loses_nothing(tmp_path, monkeypatch):

@@ -113,15 +113,15 @@ def test_command_line(stored, tmp_path):
         (["--graph", "/nowhere"], "/nowhere/schema.json: No such file"),
     ],
 )
-def test_command_line_errors(stored, tmp_path, arguments, words):
+def test_command_line_errors(stored, tmp_path, capfd, arguments, words):
     given = ["--graph", stored, "--out", tmp_path / "plan", *arguments]
-    done = refused("hetjax.partition.__main__", *given)
+    done = refused(capfd, "hetjax.partition.__main__", *given)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("hetjax: error: ") and len(done.stderr.splitlines()) == 1 and words in done.stderr
     assert not list(tmp_path.iterdir())
 
 
-def test_command_line_files_that_are_wrong(stored, tmp_path):
+def test_command_line_files_that_are_wrong(stored, tmp_path, capfd):
     file = tmp_path / "file.yaml"
     for option, text, words in [
         ("--metapaths", "a: 1", "a metapath a list of them"),
@@ -131,7 +131,7 @@ def test_command_line_files_that_are_wrong(stored, tmp_path):
         ("--config", "parts:", "parts has no value"),
     ]:
         file.write_text(text)
-        done = refused("hetjax.partition.__main__", "--graph", stored, "--out", tmp_path / "plan", option, file)
+        done = refused(capfd, "hetjax.partition.__main__", "--graph", stored, "--out", tmp_path / "plan", option, file)
         assert done.returncode == 2 and words in done.stderr, done.stderr
     done = command(stored, tmp_path)
     assert done.returncode == 2 and "exists already" in done.stderr and list(tmp_path.iterdir()) == [file]

@@ -10,7 +10,7 @@ import numba
 from hetjax.native import Operation, arrays, is_double
 from hetjax.prefetch import prefetch
 
-NATIVE = "31151266d120"  # digest of native.py and prefetch.py, which are compiled in: numba compiles anew when this file changes
+NATIVE = "89e55eb0f900"  # digest of native.py and prefetch.py, which are compiled in: numba compiles anew when this file changes
 AHEAD = 16  # rows between that which is asked for and that which is read
 
 _compiled = numba.njit(nogil=True, error_model="numpy")
@@ -46,7 +46,11 @@ def _write_rows(first, last, matrix, ids, rows, result):
 
 @_compiled
 def _update_rows(start, last, ids, gradient, numbers, rows, first, second, count):
-    """The last four are a table's, to begin with."""
+    """One step of `tables.RowAdam`; the last four are a table's, to begin with.
+
+    `numbers`: learning rate, weight decay, epsilon; of the first moment the decay, what is left of 1, and its logarithm; of
+    the second the same.
+    """
     learning_rate, weight_decay, epsilon = numbers[0], numbers[1], numbers[2]
     decay_first, rest_first, log_first = numbers[3], numbers[4], numbers[5]
     decay_second, rest_second, log_second = numbers[6], numbers[7], numbers[8]

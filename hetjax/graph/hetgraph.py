@@ -106,7 +106,7 @@ def build(
       InputError: for the first thing that is wrong, with its place and both values.
     """
     empty = np.empty(0, np.int32)
-    relations = {r: _grouped(*edges.get(r, (empty, empty)), r, schema, where) for r in schema.relations}
+    relations = {r: _grouped(edges.get(r, (empty, empty)), r, schema, where) for r in schema.relations}
     for name in edges:
         if name not in relations:
             raise InputError(f"{where}: edges of relation {name}, which the schema does not have")
@@ -120,9 +120,11 @@ def build(
     return graph
 
 
-def _grouped(source, target, relation: Relation, schema: Schema, where: str) -> CSC:
+def _grouped(ends: tuple[np.ndarray, np.ndarray], relation: Relation, schema: Schema, where: str) -> CSC:
     """A relation's edges by target, once they are checked."""
-    source, target = np.asarray(source), np.asarray(target)
+    if len(ends) != 2:
+        raise InputError(f"{where}: relation {relation}: {len(ends)} arrays, and there should be source and target ids")
+    source, target = (np.asarray(ids) for ids in ends)
     if len(source) != len(target):
         raise InputError(f"{where}: relation {relation}: {len(source)} source ids != {len(target)} target ids")
     for side, ids, node_type in (("source", source, relation.source), ("target", target, relation.target)):

@@ -117,19 +117,29 @@ class Trainer(NamedTuple):
         return {t: tables.rows_at(table.rows, ids.get(t)) for t, table in held.items()}
 
     def learn(self, state: TrainState, learned, static, batch: Batch, seed: jax.Array):
-        """The state after the update of its weights, without tables; the loss before it, and the gradients of `learned`."""
+        """Train on rows that were read before: all of a step but their update.
+
+        Args:
+          learned: per type the rows that the batch needs, as `read` gives them; the state's tables are not looked at.
+        Returns:
+          The state after the update of its weights, without tables; the loss before it; the gradient of `learned`.
+        """
         dropout = jax.random.fold_in(self.keys(seed)[2], state.step)
         loss, gradients = self._gradients(state.params, learned, static, batch, dropout)
         if self.clip:
             gradients, _ = optax.clip_by_global_norm(self.clip).update(gradients, optax.EmptyState())
         weights, rows = gradients
-        return self.update(state._replace(tables={}), weights, {}, {}), loss, rows
+        return self.update_weights(state, weights), loss, rows
 
     def update(self, state: TrainState, weights, rows, ids: Mapping[str, jax.Array]) -> TrainState:
-        """The state after an update; `weights` is the gradient of its parameters, and the others are as of `update_rows`."""
+        """The state after an update; arguments as of `update_weights` and `update_rows`."""
+        held = self.update_rows(state.tables, rows, ids, state.step)
+        return self.update_weights(state, weights)._replace(tables=held)
+
+    def update_weights(self, state: TrainState, weights) -> TrainState:
+        """The state after an update by the gradient of its parameters, without tables."""
         updates, optimizer = self.optimizer.update(weights, state.optimizer, state.params)
-        params = optax.apply_updates(state.params, updates)
-        return TrainState(state.step + 1, params, optimizer, self.update_rows(state.tables, rows, ids, state.step))
+        return TrainState(state.step + 1, optax.apply_updates(state.params, updates), optimizer, {})
 
     def update_rows(self, held: Mapping[str, Table], rows, ids: Mapping[str, jax.Array], step) -> dict[str, Table]:
         """Tables after an update.
@@ -160,7 +170,7 @@ class OneDevice:
         self.trainer, self.features, self.seed, self.prefetch = trainer, features, np.int32(seed), prefetch
         self.static, self.ahead = features.static, {}
         self.read, self.compiled = jax.jit(trainer.read), jax.jit(trainer.learn, donate_argnums=0)
-        self.updated = jax.jit(
+        self.updated = jax.jit(  # `done` counts this step too, as the number before it was given away
             lambda held, rows, ids, done: trainer.update_rows(held, rows, ids, done - 1), donate_argnums=0
         )
 
@@ -198,11 +208,12 @@ class OneDevice:
         for t, one in fetched.items():
             away[t].change(one, True)
         others = {t: found for t, found in batch.inputs.items() if t not in state.tables}
-        batch = batch._replace(inputs=others)
-        made, loss, rows = self.compiled(state._replace(tables={}), self.read(held, ids), self.static, batch, self.seed)
+        learned = {t: held[t].rows for t in held if t not in ids} | self.read({t: held[t] for t in ids}, ids)
+        state, batch = state._replace(tables={}), batch._replace(inputs=others)
+        made, loss, rows = self.compiled(state, learned, self.static, batch, self.seed)
+        held = self.updated(held, rows, ids, made.step)
         if following is not None and self.prefetch:
             self.ahead = {t: table.begin(following.inputs[t]) for t, table in away.items()}
-        held = self.updated(held, rows, ids, made.step)
         for t, one in fetched.items():
             away[t].store(one, held[t])
             away[t].change(one, False)
