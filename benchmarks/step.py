@@ -12,6 +12,7 @@ import collections
 import itertools
 import json
 import time
+from dataclasses import replace
 
 from hetjax import native, runtime
 
@@ -54,16 +55,22 @@ def main() -> None:
     parser.add_argument(
         "--plain", action="store_true", help="by the operations of XLA alone, and with no change of their order"
     )
+    parser.add_argument("--double", action="store_true", help="in float64; features are then gathered for each batch")
     options = parser.parse_args()
+    jax.config.update("jax_enable_x64", options.double)
     if options.plain:
         native.usable, segment._sum_by_rows = lambda: False, segment._sum_by_segments
         for module in (rgcn, rgat, hgt):
             module.multiply_first = lambda *_: True
     graph = read(options.graph)
+    if options.double:
+        graph = replace(graph, features={t: matrix.astype(float) for t, matrix in graph.features.items()})
     config = configuration(options.model, options.batch, options.fanout, options.hidden)
     programs, trainer = ProgramCounter(), make_trainer(graph, config)
     engine, batches = make_engine(trainer, graph, config), make_batches(graph, config, trainer, {})
     state, rows, compiling, losses = engine.new(0), [], [], []
+    if options.double:
+        state = jax.tree.map(lambda leaf: leaf.astype(float) if leaf.dtype == np.float32 else leaf, state)
     last = time.perf_counter()
     epochs = (drawn for number in itertools.count() for drawn in batches.epoch(number))
     recent = collections.deque(maxlen=3)
