@@ -23,7 +23,7 @@ from graph_file import read
 from step import MODELS, configuration
 
 from hetjax.assembly import make_batches, make_trainer
-from hetjax.config import Config
+from hetjax.config import Config, run_command
 from hetjax.evaluate import Evaluator
 from hetjax.metrics import peak_memory
 
@@ -32,10 +32,12 @@ def sampling(graph, config: Config, trainer, rounds: int) -> dict:
     """Edges per second of every batch."""
     batches = make_batches(graph, config, trainer, {})
     batches.fit(batches.agree(batches._needs(batches.samples(0))))
-    order, rates, times = batches._order(0), [], []
-    for step in range(rounds + 2):
+    rates, times = [], []
+    for number in range(rounds + 2):
+        epoch, step = divmod(number, batches.steps())
+        order = batches._order(epoch)
         started = time.perf_counter()
-        seeds, sample = batches._sample(order, 0, step)
+        seeds, sample = batches._sample(order, epoch, step)
         jax.block_until_ready(batches.place(seeds, sample))
         seconds = time.perf_counter() - started
         edges = sum(len(a.indices) for block in sample.blocks for a in block.adjacency.values())
@@ -64,7 +66,7 @@ def main() -> None:
     parser.add_argument("what", choices=["sampling", "evaluation"])
     parser.add_argument("--model", choices=list(MODELS), default="rgcn")
     parser.add_argument("--batch", type=int, default=1024, help="seeds, when sampling")
-    parser.add_argument("--fanout", default="25,20", help="per relation, inner hop first")
+    parser.add_argument("--fanout", default="25,20", help="per relation, the seeds' own hop first")
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=10, help="batches, or passes over the graph")
     options = parser.parse_args()
@@ -77,4 +79,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(lambda arguments: main())

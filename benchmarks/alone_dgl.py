@@ -84,7 +84,7 @@ def main() -> None:
     parser.add_argument("--model", choices=["rgcn", "rgat"], default="rgcn")
     parser.add_argument("--batch", type=int, default=1024, help="seeds, when sampling")
     parser.add_argument("--evaluation-batch", type=int, default=20_000, help="nodes, when evaluating")
-    parser.add_argument("--fanout", default="25,20", help="per relation, inner hop first")
+    parser.add_argument("--fanout", default="25,20", help="per relation, the seeds' own hop first")
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=10, help="batches, or passes over the graph")
     options = parser.parse_args()

@@ -1,22 +1,33 @@
 """Graphs in one `.npz` that hetjax and its peers read alike.
 
+`python benchmarks/graph_file.py --data.scale 1 --data.classes 0 --out GRAPH.npz` writes one in the shape of ogbn-mag; of the
+options of `data` (`--help`) any graph that hetjax can read.
+
 `nodes|TYPE` holds a count; `edges|SOURCE|NAME|TARGET` int32 `[2, edges]`; `features|TYPE` float32 `[nodes, width]`;
 `labels|TYPE` int32 `[nodes]` and `train|TYPE` int32 ids, of the target type alone.
 """
 
 import os
+import sys
+from collections.abc import Sequence
 
 import numpy as np
 
+from hetjax.config import Data, parse, run_command
+from hetjax.errors import InputError
 from hetjax.evaluate import ALIGNED
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.schema import Relation, Schema
+from hetjax.load import load
 
 
 def read(file: str | os.PathLike) -> HetGraph:
     """The graph in a file; without validation or test nodes."""
-    with np.load(file, allow_pickle=False) as arrays:
-        found = {tuple(key.split("|")): arrays[key] for key in arrays.files}
+    try:
+        with np.load(file, allow_pickle=False) as arrays:
+            found = {tuple(key.split("|")): arrays[key] for key in arrays.files}
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
     nodes = {key[1]: int(count) for key, count in found.items() if key[0] == "nodes"}
     edges = {Relation(*key[1:]): tuple(ends) for key, ends in found.items() if key[0] == "edges"}
     features = {key[1]: _aligned(matrix) for key, matrix in found.items() if key[0] == "features"}
@@ -48,3 +59,16 @@ def write(graph: HetGraph, file: str | os.PathLike) -> None:
         f"train|{target}": graph.splits["train"].astype(np.int32),
     }
     np.savez(file, **arrays)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Read or generate a graph, and write it."""
+    paths = {"out": "the .npz to write"}
+    made, paths = parse({"data": Data}, arguments, sys.argv[0], "Write a graph for the benchmarks.", paths)
+    graph = load(made["data"])
+    write(graph, paths["out"])
+    print(f"{paths['out']}: {graph.edges:,} edges of {len(graph.schema.relations)} relations")
+
+
+if __name__ == "__main__":
+    run_command(main)

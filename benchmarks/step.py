@@ -25,7 +25,7 @@ import numpy as np
 from graph_file import read
 
 from hetjax.assembly import make_batches, make_engine, make_trainer
-from hetjax.config import Config, Model, Sampling, Train
+from hetjax.config import Config, Model, Sampling, Train, run_command
 from hetjax.metrics import ProgramCounter, peak_memory
 from hetjax.models import hgt, rgat, rgcn, segment
 from hetjax.train import ahead
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("graph", help="an .npz file")
     parser.add_argument("--model", choices=list(MODELS), default="rgcn")
     parser.add_argument("--batch", type=int, default=1024)
-    parser.add_argument("--fanout", default="25,20", help="per relation, inner hop first")
+    parser.add_argument("--fanout", default="25,20", help="per relation, the seeds' own hop first")
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--steps", type=int, default=20, help="that are timed, after those that compile")
     parser.add_argument("--losses", type=int, default=0, help="stop after this step, and print the loss of every step")
@@ -120,4 +120,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(lambda arguments: main())

@@ -57,6 +57,10 @@ class Data:
         _require(0 <= self.validation_fraction < 1, "data.validation_fraction", self.validation_fraction, "in [0, 1)")
         for name in ("split_seed", "seed"):
             _require(getattr(self, name) >= 0, f"data.{name}", getattr(self, name), "at least 0")
+        if self.path and self.format == "synthetic":
+            raise InputError(
+                f"data.path is {self.path}, and data.format synthetic reads nothing: give data.format rdf, hgb or store"
+            )
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,9 @@ class Model:
             _require(1 <= getattr(self, name) <= most, f"model.{name}", getattr(self, name), f"in 1..{most}")
         _require(0 <= self.bases <= MOST_WIDTH, "model.bases", self.bases, f"in 0..{MOST_WIDTH}")
         _require(1 <= self.heads <= MOST_WIDTH, "model.heads", self.heads, f"in 1..{MOST_WIDTH}")
+        if self.name in ("rgat", "hgt"):
+            divides = f"a multiple of model.heads, {self.heads}"
+            _require(self.hidden % self.heads == 0, "model.hidden", self.hidden, divides)
         for name in ("dropout", "input_dropout", "attention_dropout"):
             _require(0 <= getattr(self, name) < 1, f"model.{name}", getattr(self, name), "in [0, 1)")
 

@@ -1,8 +1,9 @@
 """What a process that trains asks of the system, before jax starts: to keep its buffers, and its compiled programs.
 
 glibc gives every large buffer back to the system when it is freed, and the next one is made of new pages, which are
-cleared one by one: a seventh to a third of a step on two cores (`benchmarks/step.py` with and without). Told otherwise,
-which it reads once, when a process starts, it keeps them, all in one arena, as the others cannot grow. `GLIBC_TUNABLES` in the environment, even empty, leaves it as it is.
+cleared one by one: up to a tenth of a step on two cores (`benchmarks/step.py` with and without). Told otherwise, which it
+reads once, when a process starts, it keeps them, all in one arena, as the others cannot grow. `GLIBC_TUNABLES` in the
+environment, even empty, leaves it as it is.
 
 Compiled programs are kept in the user's cache folder, so that a run that is started again compiles nothing; of several
 processes jax lets the first alone write there. `JAX_COMPILATION_CACHE_DIR` names another folder, and

@@ -168,6 +168,7 @@ class Run:
         about = self.graph, config, self.trainer, self.progress.capacities
         self.batches = make_batches(*about, self.site, self.features)
         self.evaluator = make_evaluator(self.engine, self.graph, config, self.site)
+        jax.eval_shape(self.trainer.weights, self.seed)  # what does not fit is said before anything is written
         if self.site:
             self.graph = hollow(sizes(self.graph), self.graph.labels, self.graph.splits)  # the site has what it needs
         if peers.first:

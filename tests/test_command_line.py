@@ -288,6 +288,22 @@ BAD_OPTIONS = {
     "not a choice": (["--sampling.mode", "half"], None, "sampling.mode"),
     "no value": (["--train.epochs"], None, "train.epochs"),
     "stray word": (["everything"], None, "everything"),
+    "a path and nothing to read it": (
+        ["--data.path", "aifb"],
+        None,
+        "data.path is aifb, and data.format synthetic reads",
+    ),
+    "heads": (["--model.name", "rgat", "--model.hidden", "6"], None, "model.hidden is 6, and must be a multiple of"),
+    "no model": (
+        ["--model.name", "kernels"],
+        None,
+        "model.name is 'kernels', and must be hgt, rgat, rgcn, or MODULE:NAME",
+    ),
+    "heads of the last layer": (
+        ["--model.name", "rgat", "--model.head", "false", "--data.classes", "7", "--data.scale", "0.001"],
+        None,
+        "embeddings of width 7 do not split into 4 heads",
+    ),
 }
 
 

@@ -115,6 +115,12 @@ def with_value(value):
         ),
         ({"splits": {"train": np.array([0, 0])}}, "split 'train' has 'paper' node 0 2 times"),
         ({"splits": {"train": np.array([7])}}, "split 'train': entry 0 is node 7"),
+        ({"splits": {"valid": np.array([0])}}, "split 'valid', and the splits are train, validation, test"),
+        ({"splits": {"train": np.array([True, False, True, False])}}, "split 'train': bool, .* give the ids"),
+        ({"labels": np.array([0, 0.7, 1, 1])}, "labels: float64, and there should be integers"),
+        ({"labels": np.array(["a", "b", "a", "b"])}, "labels: <U1, and there should be integers"),
+        ({"edges": {CITES: (np.array([0, 1.7]), np.array([1, 3]))}}, "-cites-> paper: source ids: float64, and there"),
+        ({"edges": {CITES: (np.array([0]),)}}, "-cites-> paper: 1 arrays, and there should be source and target ids"),
     ],
 )
 def test_building_names_what_is_wrong(changes, message):
@@ -191,7 +197,7 @@ def test_a_wrong_label_far_down_is_named():
     nodes, classes = 70, 2**20  # checked 16 rows at a time
     labels = np.zeros((nodes, classes), np.int8)
     labels[37, 5] = 3
-    graph = build(Schema({"paper": nodes}, (), "paper", 1), {}, {}, np.zeros(nodes), {})
+    graph = build(Schema({"paper": nodes}, (), "paper", 1), {}, {}, np.zeros(nodes, int), {})
     graph = dataclasses.replace(graph, schema=Schema({"paper": nodes}, (), "paper", classes), labels=labels)
     with pytest.raises(InputError, match="label 3 of 'paper' node 37 for class 5 "):
         hetgraph.check_labels(graph)

@@ -110,8 +110,16 @@ def build(
     for name in edges:
         if name not in relations:
             raise InputError(f"{where}: edges of relation {name}, which the schema does not have")
-    splits = {name: np.sort(np.asarray(splits.get(name, empty))).astype(np.int32) for name in SPLITS}
+    for name in splits:
+        if name not in SPLITS:
+            raise InputError(f"{where}: split {name!r}, and the splits are {', '.join(SPLITS)}")
+    splits = {
+        name: np.sort(_whole(splits.get(name, empty), f"{where}: split {name!r}")).astype(np.int32) for name in SPLITS
+    }
+    features = {name: np.asanyarray(matrix) for name, matrix in features.items()}
     labels = np.asarray(labels)
+    if labels.ndim == 1:
+        labels = _whole(labels, f"{where}: labels", "iub")
     if labels.ndim == 2:
         _check_label_matrix(labels, schema, where)  # before int8 wraps a wrong value into a right one
     labels = np.ascontiguousarray(labels, np.int8) if labels.ndim == 2 else np.asarray(labels, np.int32)
@@ -124,12 +132,22 @@ def _grouped(ends: tuple[np.ndarray, np.ndarray], relation: Relation, schema: Sc
     """A relation's edges by target, once they are checked."""
     if len(ends) != 2:
         raise InputError(f"{where}: relation {relation}: {len(ends)} arrays, and there should be source and target ids")
-    source, target = (np.asarray(ids) for ids in ends)
+    place = f"{where}: relation {relation}"
+    source, target = (_whole(ids, f"{place}: {side} ids") for side, ids in zip(("source", "target"), ends))
     if len(source) != len(target):
         raise InputError(f"{where}: relation {relation}: {len(source)} source ids != {len(target)} target ids")
     for side, ids, node_type in (("source", source, relation.source), ("target", target, relation.target)):
         check_ids(ids, schema.nodes[node_type], f"{where}: relation {relation}: {side} of edge", node_type)
     return csc_format.from_edges(source, target, schema.nodes[relation.source], schema.nodes[relation.target])
+
+
+def _whole(values, place: str, kinds: str = "iu") -> np.ndarray:
+    """An array of whole numbers, or an InputError; of none any type will do."""
+    values = np.asarray(values)
+    if values.size and values.dtype.kind not in kinds:
+        hint = ": give the ids where it is true (numpy.flatnonzero)" if values.dtype == bool else ""
+        raise InputError(f"{place}: {values.dtype}, and there should be integers{hint}")
+    return values
 
 
 def check_ids(ids: np.ndarray, count: int, place: str, node_type: str) -> None:

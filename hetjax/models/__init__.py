@@ -5,16 +5,14 @@ from pathlib import Path
 
 from hetjax.errors import InputError
 
-NOT_MODELS = {"__init__", "carriers", "hgnn", "layer", "segment"}
-
 
 def find(name: str):
-    """The layer or `HGNN` of a name: a file of this folder by its name, or one of your own as `MODULE:NAME`.
+    """The layer or `HGNN` of a name: the `MODEL` of a file in this folder by its name, or one of your own as `MODULE:NAME`.
 
     Raises:
       InputError: there is none.
     """
-    known = sorted({file.stem for file in Path(__file__).parent.glob("*.py")} - NOT_MODELS)
+    known = sorted(file.stem for file in Path(__file__).parent.glob("*.py") if "\nMODEL = " in file.read_text())
     module, _, attribute = name.partition(":")
     if not attribute and name not in known:
         raise InputError(f"model.name is {name!r}, and must be {', '.join(known)}, or MODULE:NAME of one of your own")
