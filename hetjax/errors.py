@@ -6,3 +6,8 @@ class InputError(ValueError):
 
     The message is one line that names the file, the place and both values. Command lines print it and exit with status 2.
     """
+
+
+def reason(error: Exception) -> str:
+    """What is wrong with values of which nothing was taken for granted, from what reading them raised."""
+    return f"lacks {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"

@@ -343,7 +343,7 @@ def test_opening_reads_no_rows(tmp_path):
             b'{"format": "hetjax-store", "version": 99}',
             "version 99, and this hetjax reads 'hetjax-store' version 1",
         ),
-        ("schema.json", b'{"format": "hetjax-store", "version": 1}', "schema.json: KeyError: 'nodes'"),
+        ("schema.json", b'{"format": "hetjax-store", "version": 1}', "schema.json: lacks 'nodes'"),
         ("labels.npy", None, "labels.npy: No such file"),
         ("labels.npy", b"garbage", "labels.npy: "),
         ("labels.npy", b"", "labels.npy: "),

@@ -208,7 +208,7 @@ def test_hgb_zip_is_the_same(hgb_folder, tmp_path_factory, inner):
         ("label.dat.test", "9\tA\t0\t1\n", "label.dat.test: line 1: node id 9, and there are 5"),
         ("label.dat.test", None, "label.dat.test: No such file"),
         ("info.dat", "{", "info.dat: JSONDecodeError"),
-        ("info.dat", "{}", "info.dat: KeyError"),
+        ("info.dat", "{}", "info.dat: lacks 'node.dat'"),
     ],
 )
 def test_hgb_names_what_is_wrong(hgb_folder, file, content, message):

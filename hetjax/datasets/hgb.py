@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from hetjax.datasets.splits import hold_out
-from hetjax.errors import InputError
+from hetjax.errors import InputError, reason
 from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
 from hetjax.graph.schema import Relation, Schema
 
@@ -132,7 +132,7 @@ def _read_info(folder) -> tuple[list[str], list[tuple[str, int, int]]]:
         NotImplementedError,
         RuntimeError,
     ) as error:
-        why = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+        why = getattr(error, "strerror", None) or reason(error)
         raise InputError(f"{file}: {why}; is this the benchmark's text form?") from None
     for given, what in ((type_names, "node types"), (links, "relations")):
         if len(set(given)) != len(given):

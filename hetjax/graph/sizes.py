@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from hetjax.errors import InputError
+from hetjax.errors import InputError, reason
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import FEATURE_TYPES, HetGraph
 from hetjax.graph.schema import Relation, Schema
@@ -110,7 +110,7 @@ def from_json(description: dict, where: str) -> Sizes:
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     except (KeyError, TypeError) as error:
-        raise InputError(f"{where}: {type(error).__name__}: {error}") from None
+        raise InputError(f"{where}: {reason(error)}") from None
     return Sizes(schema, edges, features, form == LABELS[1])
 
 

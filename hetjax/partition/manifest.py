@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hetjax.errors import InputError
+from hetjax.errors import InputError, reason
 from hetjax.graph import store, versioned
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
@@ -52,7 +52,7 @@ def read(folder: str | os.PathLike) -> Plan | EdgeCut:
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{file}: {type(error).__name__}: {error}") from None
+        raise InputError(f"{file}: {reason(error)}") from None
     if wrong:
         raise InputError(f"{file}: {wrong}")
     return plan
