@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
+import numpy as np
+
 from hetjax.errors import InputError
 
 
@@ -36,6 +38,23 @@ def write(file: Path, text: str) -> None:
     partial = file.with_name(f".{file.name}.partial")
     partial.write_text(text)
     rename(partial, file)
+
+
+def save(file: Path, array: np.ndarray) -> None:
+    """Write a `.npy`, in place of one that may be there.
+
+    Raises:
+      InputError: it cannot be written.
+    """
+    partial = file.with_name(f".{file.name}.partial")
+    try:
+        with open(partial, "wb") as stream:
+            np.save(stream, array, allow_pickle=False)
+        rename(partial, file)
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror or error}") from None
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def rename(partial: Path, path: Path) -> None:

@@ -1,12 +1,12 @@
 """`python -m hetjax.train` and `python -m hetjax.convert` as a person runs them."""
 
-import importlib
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from unittest import mock
 
@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import yaml
 
-from hetjax import runtime
+from hetjax import predict, runtime
 from hetjax.config import Data, Model, Sampling, Train, run_command
 from hetjax.graph import store
 from tests.conftest import random_graph
@@ -52,7 +52,7 @@ def call(module: str, *arguments, **environment):
 
 def refused(capfd, module: str, *arguments) -> subprocess.CompletedProcess:
     """As `call`, in this process: for what ends before anything is trained, without the seconds that a start takes."""
-    main = importlib.import_module(module).main
+    main = import_module(module).main
     capfd.readouterr()
     with mock.patch.dict(os.environ), pytest.raises(SystemExit) as stopped:
         os.environ.pop("HETJAX_DATA", None)
@@ -380,6 +380,46 @@ def full_run(graph_store, tmp_path_factory):
     workdir, options = tmp_path_factory.mktemp("runs") / "whole", on(graph_store, "--sampling.mode", "full")
     assert train(workdir, *options).returncode == 0
     return workdir, options
+
+
+def test_predictions_are_those_that_the_summary_counts(full_run, graph_store, tmp_path, capfd):
+    workdir, _ = full_run
+    done = call("hetjax.predict", "--workdir", workdir, "--out", tmp_path / "classes.npy")
+    assert done.returncode == 0 and "int32 [40], by the ids of type 'paper'" in done.stdout, done.stderr
+    graph, summary = store.open(graph_store), json.loads((workdir / "summary.json").read_text())
+    found, test = np.load(tmp_path / "classes.npy"), graph.splits["test"]
+    assert np.mean(found[test] == graph.labels[test]) == summary["test_accuracy"]
+    run_command(
+        import_module("hetjax.predict").main, ["--workdir", f"{workdir}", "--out", f"{tmp_path}/l.npy", "--logits"]
+    )
+    logits = np.load(tmp_path / "l.npy")
+    assert logits.shape == (40, 3) and np.array_equal(logits.argmax(axis=1), found)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["classes.npy", "l.npy"]
+
+    def fails(run, message, out="x.npy"):
+        done = refused(capfd, "hetjax.predict", "--workdir", run, "--out", tmp_path / out)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1 and message in done.stderr, done.stderr
+
+    fails(tmp_path / "none", "none/config.yaml: no such file; `python -m hetjax.train --workdir")
+    fails(workdir, "nowhere: no such folder", "nowhere/x.npy")
+    hurt = shutil.copytree(workdir, tmp_path / "hurt")
+    store.save(random_graph(1), tmp_path / "other")
+    config = yaml.safe_load((hurt / "config.yaml").read_text())
+    changed = config | {"data": config["data"] | {"path": str(tmp_path / "other")}}
+    (hurt / "config.yaml").write_text(yaml.safe_dump(changed))
+    fails(hurt, "was trained on another graph")
+    (hurt / "config.yaml").write_text(yaml.safe_dump(config))
+    for file in (hurt / "checkpoints").glob("*/progress.json"):
+        file.write_text("{}")
+    fails(hurt, "is damaged: ")
+    shutil.rmtree(hurt / "checkpoints")
+    fails(hurt, "checkpoints: no checkpoint yet")
+
+
+def test_several_labels_are_predicted_each():
+    logits = np.array([[-1.0, 2.0], [0.5, -3.0], [-1.0, -1.0]], np.float32)
+    assert predict.classes(logits, True).tolist() == [[0, 1], [1, 0], [0, 0]]
+    assert predict.classes(logits, False).tolist() == [1, 0, 0]
 
 
 @pytest.mark.parametrize("file", ["progress.json", "largest", "digests.json"])
