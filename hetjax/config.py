@@ -325,6 +325,9 @@ class Config:
             )
 
 
+SECTIONS = {one.name: one.default_factory for one in fields(Config)}
+
+
 def _require(holds: bool, name: str, value: Any, what: str) -> None:
     if not holds:
         raise InputError(f"{name} is {value}, and must be {what}")

@@ -5,7 +5,6 @@ one where it had none; a run that was killed, or goes on, has them too. Every no
 of its neighbours, on one device, whatever the run was trained on.
 """
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,15 +21,13 @@ import numpy as np
 from hetjax import durable, models
 from hetjax.assembly import make_trainer, relations_of
 from hetjax.checkpoint import Checkpoints, Damaged
-from hetjax.config import Cache, Config, Data, Mesh, Model, Sampling, Train, parse, run_command
+from hetjax.config import SECTIONS, Config, parse, run_command
 from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
 from hetjax.sharding.single import Trainer
 from hetjax.train import digest
-
-SECTIONS = {"data": Data, "model": Model, "sampling": Sampling, "train": Train, "mesh": Mesh, "cache": Cache}
 
 
 @dataclass(frozen=True)
@@ -99,4 +96,4 @@ def classes(logits: np.ndarray, multilabel: bool) -> np.ndarray:
 
 
 if __name__ == "__main__":
-    run_command(main, sys.argv[1:])
+    run_command(main)

@@ -1,7 +1,7 @@
 """What a process that trains asks of the system, before jax starts: to keep its buffers, and its compiled programs.
 
 glibc gives every large buffer back to the system when it is freed, and the next one is made of new pages, which are
-cleared one by one: up to a tenth of a step on two cores (`benchmarks/step.py` with and without). Told otherwise, which it
+cleared one by one: some per cent of a step on two cores (`benchmarks/step.py` with and without). Told otherwise, which it
 reads once, when a process starts, it keeps them, all in one arena, as the others cannot grow. `GLIBC_TUNABLES` in the
 environment, even empty, leaves it as it is.
 

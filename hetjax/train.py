@@ -41,14 +41,9 @@ from hetjax.assembly import (
 )
 from hetjax.checkpoint import Checkpoint, Checkpoints, parameters
 from hetjax.config import (
-    Cache,
+    SECTIONS,
     Config,
-    Data,
-    Mesh,
-    Model,
     Processes,
-    Sampling,
-    Train,
     as_dict,
     data_path,
     flat,
@@ -102,15 +97,7 @@ class Progress:
 
 def main(arguments: Sequence[str]) -> None:
     """Train as the command line says, and print where the results are."""
-    sections = {
-        "data": Data,
-        "model": Model,
-        "sampling": Sampling,
-        "train": Train,
-        "mesh": Mesh,
-        "cache": Cache,
-        "": Processes,
-    }
+    sections = SECTIONS | {"": Processes}
     paths = {"workdir": "the folder that the run is written to; a run that was killed continues there"}
     made, paths = parse(sections, arguments, "python -m hetjax.train", "Train a model on a heterogeneous graph.", paths)
     processes = made.pop("")

@@ -78,7 +78,7 @@ def test_row_adam_with_decay_and_schedule_equals_dense_adamw_where_every_row_is_
             table = tables.update(table, None, gradient, adam.at(jnp.int32(step)))
             updates, state = dense.update(gradient, state, params)
             params = optax.apply_updates(params, updates)
-        np.testing.assert_allclose(table.rows, params, rtol=1e-6 if form == "cosine" else 1e-11)
+        np.testing.assert_allclose(table.rows, params, rtol=1e-11)
 
 
 def test_schedules_by_their_definition():
