@@ -231,7 +231,7 @@ class Cache:
     """bytes of host memory that learnable features off the device may take; the largest beyond live on disk; -1: no bound"""
     places: tuple[str, ...] = ()
     """where the features of single node types live, and count towards no bound: TYPE=device, TYPE=host or TYPE=disk"""
-    policy: Policy = "miss_penalty"
+    policy: Policy = "optimal"
     """how types share the device: nothing is kept there; by how often they are read; by that times what a miss costs; or row by row"""
     presample_epochs: int = 1
     """minibatch: epochs that are sampled before training, to count how often each row is read"""

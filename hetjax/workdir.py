@@ -11,13 +11,14 @@ from hetjax.config import flat
 from hetjax.errors import InputError
 
 FREE = "mesh.", "cache."  # keys that a run may be continued with others of
+EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
 
 
 class Workdir:
     """A run's folder. Nothing is written before `claim`.
 
     Args:
-      path: may exist, empty or with a run of the same configuration, which is then continued.
+      path: may exist, empty or with a run of the same configuration, which is then continued; also for more epochs.
       config: as nested plain values.
       own: whether it is this process that writes there; another one only reads.
 
@@ -26,7 +27,7 @@ class Workdir:
     """
 
     def __init__(self, path: Path, config: dict, own: bool = True):
-        self.path, self.config, self._held = path, config, None
+        self.path, self.config, self._held, self._longer = path, config, None, False
         try:
             if own:
                 self._look()
@@ -53,6 +54,8 @@ class Workdir:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock()
+            if self._longer:  # its results are those of fewer epochs
+                self.file("summary.json").unlink(missing_ok=True)
             self.write("config.yaml", yaml.safe_dump(self.config, sort_keys=False))
         except OSError as error:
             raise InputError(f"{self.path}: {error.strerror}") from None
@@ -70,6 +73,8 @@ class Workdir:
 
     def summary(self) -> dict | None:
         """The summary, if the run is done; a damaged one counts for nothing, and is made again from the checkpoint."""
+        if self._longer:
+            return None
         try:
             summary = json.loads(self.file("summary.json").read_text())
         except (OSError, ValueError):
@@ -82,7 +87,11 @@ class Workdir:
         except (OSError, ValueError, yaml.YAMLError) as error:
             raise InputError(f"{file}: {' '.join(str(error).split())}; give another --workdir") from None
         there, here = flat(before), flat(self.config)
+        fewer = there.get(EPOCHS)
+        self._longer = isinstance(fewer, int) and fewer < here[EPOCHS] and here["train.schedule"] != "cosine"
         for key in here | there:
+            if key == EPOCHS and self._longer:
+                continue
             if not key.startswith(FREE) and there.get(key, "absent") != here.get(key, "absent"):
                 raise InputError(
                     f"{file}: {key} is {there.get(key, 'absent')!r} there != {here.get(key, 'absent')!r}; give another --workdir"

@@ -20,7 +20,7 @@ from hetjax.checkpoint import Checkpoints
 from hetjax.config import Cache, Config, Mesh, Sampling
 from hetjax.errors import InputError
 from hetjax.graph import store
-from hetjax.sampling.blocks import NO_NODE
+from hetjax.sampling.blocks import NO_NODE, round_up
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.traffic import ROWS
 from tests import hosting
@@ -149,6 +149,17 @@ def test_a_row_that_a_step_is_about_to_change_is_not_read_too_early(kept):
     np.testing.assert_array_equal(one.table().rows, expected)
     np.testing.assert_array_equal(one.table().second, np.arange(27).reshape(9, 3) + 0.5)
     assert one.moved.hits == sum(2 * (node == 4) + (node == 1) for node in kept)
+
+
+def test_a_row_is_sent_once_however_early_the_others_are_read():
+    one = HostedTable(np.zeros((1000, 7), np.int32), jax.devices()[0])
+    now = one.begin(np.arange(800, dtype=np.int32))
+    one.change(now, True)
+    following = one.begin(np.arange(400, 1000, dtype=np.int32))
+    one.store(now, one.end(now))
+    one.change(now, False)
+    assert len(one.end(following).count) == 600
+    assert one.moved.sent == (800 + round_up(200) + round_up(400)) * one.row_bytes
 
 
 @pytest.mark.parametrize("mesh", [(1, 1), (4, 1)])

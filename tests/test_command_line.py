@@ -15,8 +15,10 @@ import pytest
 import yaml
 
 from hetjax import predict, runtime
-from hetjax.config import Data, Model, Sampling, Train, run_command
+from hetjax.config import Config, Data, Model, Sampling, Train, as_dict, run_command
+from hetjax.errors import InputError
 from hetjax.graph import store
+from hetjax.workdir import Workdir
 from tests.conftest import random_graph
 from tests.test_readers import FILES, TEST, TRAINING, TRIPLES
 
@@ -471,6 +473,28 @@ def test_a_killed_run_continues_as_if_nothing_had_happened(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, env=quick)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 runs killed, 1 identical" in done.stdout
+
+
+def test_a_run_that_is_done_goes_on_for_more_epochs(graph_store, tmp_path, capfd):
+    whole, options = tmp_path / "whole", on(graph_store)
+    assert train(whole, *options, "--train.epochs", "5").returncode == 0
+    assert train(tmp_path / "run", *options).returncode == 0
+    longer = train(tmp_path / "run", *options, "--train.epochs", "5")
+    assert longer.returncode == 0 and "continuing from" in longer.stderr, longer.stderr
+    found = [
+        [json.loads(line) | {"seconds": 0} for line in (path / "metrics.jsonl").read_text().splitlines()]
+        for path in (whole, tmp_path / "run")
+    ]
+    assert found[0] == found[1] and len(found[0]) == 6
+    done = refused(capfd, "hetjax.train", "--workdir", whole, *options)
+    assert "train.epochs is 5 there != 3" in done.stderr and (whole / "summary.json").exists()
+
+
+def test_a_schedule_that_ends_with_the_epochs_is_not_given_more(tmp_path):
+    three, five = (as_dict(Config(train=Train(epochs=epochs, schedule="cosine"))) for epochs in (3, 5))
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(three))
+    with pytest.raises(InputError, match="train.epochs is 3 there != 5"):
+        Workdir(tmp_path, five)
 
 
 def test_patience_stops_a_run_and_a_continued_one_alike(graph_store, tmp_path):

@@ -1,8 +1,9 @@
 """How the rows of several node types share the device: Heta (PVLDB 18(9) 2025), section 6.
 
 A row is worth keeping if it is read often and dear to miss. A type's share of the budget is in proportion to how often its
-rows are read times what a missed byte of them costs; within a type the hottest rows are kept. The greedy choice by row,
-of which that is an approximation, is `optimal`.
+rows are read times what a missed byte of them costs; within a type the hottest rows are kept. That is `miss_penalty`. The
+greedy choice by row, of which it is an approximation, is `optimal`, and our default, where Heta's is `miss_penalty`: the
+counts are there in any case, and what is lost by proportion is up to a third (experiments/cache_hits.py).
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -74,13 +75,23 @@ def allocate(kinds: Mapping[Hashable, Kind], budget: int, policy: Policy) -> dic
     Args:
       budget: bytes, of which no more are used.
       policy: `hotness` shares the budget by how often a type is read, `miss_penalty` by that times its penalty (equation
-        3); `optimal` takes rows one by one, by count times penalty; `none` keeps nothing.
+        3); `optimal` takes rows one by one, by `expected` reads times penalty; `none` keeps nothing.
     """
     if policy == "none":
         return {name: np.zeros(0, np.int32) for name in kinds}
     ranked = {name: np.argsort(-kind.counts, kind="stable") for name, kind in kinds.items()}
     rows = _greedy(kinds, ranked, budget) if policy == "optimal" else _shares(kinds, budget, policy)
     return {name: ranked[name][: rows[name]].astype(np.int32) for name in kinds}
+
+
+def expected(counts: np.ndarray) -> np.ndarray:
+    """Reads of each row in as many batches more, float `[nodes]`: as many as were counted, or if none, less than one.
+
+    A row that was not read has its share of the reads that new rows get, which is the number of rows that were read
+    once (Good 1953, with Turing).
+    """
+    unread = counts == 0
+    return np.where(unread, min(1.0, np.sum(counts == 1) / max(1, np.sum(unread))), counts)
 
 
 def next_tenth(kind: Kind, rows: int) -> int | None:
@@ -112,7 +123,7 @@ def _shares(kinds: Mapping[Hashable, Kind], budget: int, policy: Policy) -> dict
 def _greedy(kinds: Mapping[Hashable, Kind], ranked: Mapping[Hashable, np.ndarray], budget: int) -> dict[Hashable, int]:
     """Rows of each type, taken by what a byte of them saves, until one does not fit."""
     names = list(kinds)
-    worth = np.concatenate([kinds[n].counts[ranked[n]] * kinds[n].penalty for n in names])
+    worth = np.concatenate([expected(kinds[n].counts)[ranked[n]] * kinds[n].penalty for n in names])
     of = np.repeat(np.arange(len(names)), [len(kinds[name].counts) for name in names])
     order = np.argsort(-worth, kind="stable")
     sizes = np.array([kinds[name].row_bytes for name in names])[of[order]]

@@ -12,7 +12,7 @@ import numpy as np
 from hetjax.cache import tables
 from hetjax.cache.mapped import gather, portions
 from hetjax.cache.tables import Table
-from hetjax.sampling.blocks import NO_NODE, pad, round_up
+from hetjax.sampling.blocks import NO_NODE, Plan, pad
 
 
 @dataclass
@@ -38,29 +38,30 @@ class Fetched(NamedTuple):
     Attributes:
       ids: int32 `[n]` as they were asked for; ids out of range are padding.
       slots: int32 `[n]`, where each row is on the device, or `NO_NODE`.
-      places: int32 `[misses]`, which of the rows are the host's, padded with `NO_NODE`.
-      missed: the ids of these, without padding.
-      at: int `[misses]`, where each of these stands in `sent`.
-      stale: which of `missed` a step under way is about to change; they are sent when it has.
-      sent: `[misses, width]` on the device, zero where padded or stale.
+      places: int32 `[misses]`, which of the rows are the host's.
+      missed: the ids of these.
+      stale: bool `[misses]`, which of these a step under way is about to change; they are sent when it has.
+      sent: on the device, the other ones, then zeros; if no row is on the device or stale, all `n` rows in their places.
     """
 
     ids: np.ndarray
     slots: np.ndarray
     places: np.ndarray
     missed: np.ndarray
-    at: np.ndarray
     stale: np.ndarray
     sent: jax.Array
 
 
 @jax.jit
-def _assemble(cache, slots, places, sent):
-    """The rows of a fetch: those of the cache, then those that were sent, in their places."""
-    return tables.write(tables.rows_at(cache, slots), places, sent)
+def _assemble(cache, slots, *given):
+    """The rows of a fetch: those of the cache, then those that were given, as places and rows."""
+    rows = tables.rows_at(cache, slots)
+    for places, some in zip(given[::2], given[1::2], strict=True):
+        rows = tables.write(rows, places, some)
+    return rows
 
 
-_read, _write, _keep = jax.jit(tables.rows_at), jax.jit(tables.write), jax.jit(tables.write, donate_argnums=0)
+_read, _keep = jax.jit(tables.rows_at), jax.jit(tables.write, donate_argnums=0)
 
 
 class Hosted:
@@ -86,7 +87,7 @@ class Hosted:
         self.slots[:] = NO_NODE
         self.slots[self.cached] = np.arange(len(self.cached), dtype=np.int32)
         self.cache = send(gather(self.matrix, self.cached), self.device)
-        self.most = self.latest = 0  # misses, and stale ones, that have been sent at a time: shapes that only grow
+        self.plan = Plan()  # of rows that are sent or returned at a time
         self.moved = Moved()
 
     def begin(self, ids: np.ndarray) -> Fetched:
@@ -101,25 +102,28 @@ class Hosted:
         slots[real] = self.slots[ids[real]]
         places = real[slots[real] == NO_NODE].astype(np.int32)
         missed = ids[places]
-        self.most = max(self.most, round_up(len(missed)) if len(missed) else 0)
-        size, at = (min(self.most, len(ids)), np.arange(len(places))) if len(self.cached) else (len(ids), places)
         stale = self.changing[missed]
-        sent = self._send(missed, at, np.flatnonzero(~stale), size)
+        if len(self.cached) or stale.any():
+            room = self.plan.fit("early" if stale.any() else "at once", np.sum(~stale), len(ids))
+            sent = self._send(missed[~stale], room)
+        else:
+            sent = self._send(missed, len(ids), places)
         self.moved.hits += len(real) - len(missed)
         self.moved.misses += len(missed)
         self.moved.seconds += time.perf_counter() - started
-        return Fetched(ids, slots, pad(places, size, NO_NODE), missed, at, np.flatnonzero(stale), sent)
+        return Fetched(ids, slots, places, missed, stale, sent)
 
     def end(self, fetched: Fetched) -> jax.Array:
         """The rows on the device, `[n, width]`; the step that was under way has been stored."""
-        started, sent = time.perf_counter(), fetched.sent
-        if len(fetched.stale):
-            ids, at = fetched.missed[fetched.stale], fetched.at[fetched.stale].astype(np.int32)
-            self.latest = max(self.latest, round_up(len(ids)))
-            late = self._send(ids, np.arange(len(ids)), np.arange(len(ids)), self.latest)
-            sent = _write(sent, pad(at, self.latest, NO_NODE), late)
+        started, (_, slots, places, missed, stale, sent) = time.perf_counter(), fetched
+        if not len(self.cached) and not stale.any():
+            return sent
+        given = [pad(places[~stale], len(sent), NO_NODE), sent]
+        if stale.any():
+            late = self._send(missed[stale], self.plan.fit("late", np.sum(stale), len(slots)))
+            given += [pad(places[stale], len(late), NO_NODE), late]
         self.moved.seconds += time.perf_counter() - started
-        return _assemble(self.cache, fetched.slots, fetched.places, sent) if len(self.cached) else sent
+        return _assemble(self.cache, slots, *given)
 
     def rows(self, ids: np.ndarray) -> np.ndarray:
         """Rows `[n, width]` in host memory, of which nothing is counted."""
@@ -128,10 +132,9 @@ class Hosted:
         found[kept] = np.asarray(self.cache)[slots[kept]]
         return found
 
-    def _send(self, ids: np.ndarray, at: np.ndarray, which: np.ndarray, size: int) -> jax.Array:
-        rows = np.zeros((size, *self.matrix.shape[1:]), self.matrix.dtype)
-        for some in portions(self.matrix, ids[which]):
-            rows[at[which[some]]] = self.matrix[ids[which[some]]]
+    def _send(self, ids: np.ndarray, length: int, places: np.ndarray | None = None) -> jax.Array:
+        """`length` rows: those of `ids` in their places, or else at the front, and zeros."""
+        rows = gather(self.matrix, ids, length, places)
         self.moved.sent += rows.nbytes
         return send(rows, self.device)
 
@@ -156,13 +159,14 @@ class HostedTable(Hosted):
 
     def store(self, fetched: Fetched, table: Table) -> None:
         """Write `n` rows to where `fetched` came from; padded ones are dropped."""
-        rows = pack(table)
+        rows, places = pack(table), fetched.places
         if len(self.cached):
             self.cache = _keep(self.cache, fetched.slots, rows)
-            rows = _read(rows, fetched.places)
+            room = self.plan.fit("returned", len(places), len(fetched.slots))
+            rows, places = _read(rows, pad(places, room, NO_NODE)), np.arange(len(places))
         found, started = np.asarray(rows), time.perf_counter()
         for some in portions(self.matrix, fetched.missed):
-            self.matrix[fetched.missed[some]] = found[fetched.at[some]]
+            self.matrix[fetched.missed[some]] = found[places[some]]
         self.moved.returned += found.nbytes
         self.moved.seconds += time.perf_counter() - started
 

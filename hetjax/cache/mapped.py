@@ -30,11 +30,17 @@ def mapped(file: Path, shape: tuple[int, ...], dtype) -> np.ndarray:
         raise InputError(f"{file}: {error.strerror or error}; {size:,} bytes are needed") from None
 
 
-def gather(matrix: np.ndarray, ids: np.ndarray, length: int | None = None) -> np.ndarray:
-    """Rows `matrix[ids]`, and zeros behind them up to a length; of a mapped file little is in memory at a time."""
+def gather(
+    matrix: np.ndarray, ids: np.ndarray, length: int | None = None, places: np.ndarray | None = None
+) -> np.ndarray:
+    """Rows `matrix[ids]` one after the other, or each in its place of so many, between zeros.
+
+    Of a mapped file little is in memory at a time.
+    """
     rows = np.zeros((len(ids) if length is None else length, *matrix.shape[1:]), matrix.dtype)
+    into = rows[: len(ids)] if places is None else rows
     for some in portions(matrix, ids):
-        rows[: len(ids)][some] = matrix[ids[some]]
+        into[some if places is None else places[some]] = matrix[ids[some]]
     return rows
 
 
