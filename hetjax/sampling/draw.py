@@ -10,6 +10,9 @@ import hashlib
 import numba
 import numpy as np
 
+from hetjax.prefetch import prefetch
+
+AHEAD = 16  # targets between that whose neighbours are chosen and that whose neighbours are read
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -66,6 +69,26 @@ def count_neighbours(indptr, targets, fanout, out_indptr):
     return -1
 
 
+@numba.njit(cache=True, nogil=True, inline="always")
+def _choose(key, target, degree, chosen):
+    """Fill `chosen` with some of a target's edges, counted from its first."""
+    size = len(chosen)
+    if size == degree:
+        for j in range(size):
+            chosen[j] = j
+        return
+    # Floyd's algorithm: each subset of `size` edges is equally likely, with `size` draws.
+    node_key = bits(key, target)
+    for j in range(size):
+        last = degree - size + j
+        edge = np.int64(uniform(node_key, j) * (last + 1))
+        for k in range(j):
+            if chosen[k] == edge:
+                edge = last
+                break
+        chosen[j] = edge
+
+
 @numba.njit(cache=True, nogil=True)
 def draw_neighbours(indptr, indices, sources, targets, key, out_indptr, out):
     """Draw the neighbours of every target, uniformly and without replacement, into `out` (global source ids).
@@ -81,30 +104,20 @@ def draw_neighbours(indptr, indices, sources, targets, key, out_indptr, out):
     Returns:
       The position in `indices` of the first id that is no source node, or -1.
     """
-    for i in range(len(targets)):
-        start, stop = indptr[targets[i]], indptr[targets[i] + 1]
-        first, size = out_indptr[i], out_indptr[i + 1] - out_indptr[i]
-        if start < 0 or stop > len(indices):
-            return start
-        degree = stop - start
-        if size == degree:
-            for j in range(size):
-                out[first + j] = j
-        else:
-            # Floyd's algorithm: each subset of `size` edges is equally likely, with `size` draws.
-            node_key = bits(key, targets[i])
-            for j in range(size):
-                last = degree - size + j
-                chosen = np.int64(uniform(node_key, j) * (last + 1))
-                for k in range(j):
-                    if out[first + k] == chosen:
-                        chosen = last
-                        break
-                out[first + j] = chosen
-        for j in range(size):
-            edge = start + out[first + j]
-            source = indices[edge]
-            if source < 0 or source >= sources:
-                return edge
-            out[first + j] = source
+    for i in range(len(targets) + AHEAD):
+        if i < len(targets):
+            start, stop = indptr[targets[i]], indptr[targets[i] + 1]
+            if start < 0 or stop > len(indices):
+                return start
+            chosen = out[out_indptr[i] : out_indptr[i + 1]]
+            _choose(key, targets[i], stop - start, chosen)
+            for j in range(len(chosen)):
+                prefetch(indices, start + chosen[j])
+        if i >= AHEAD:
+            start, chosen = indptr[targets[i - AHEAD]], out[out_indptr[i - AHEAD] : out_indptr[i - AHEAD + 1]]
+            for j in range(len(chosen)):
+                source = indices[start + chosen[j]]
+                if source < 0 or source >= sources:
+                    return start + chosen[j]
+                chosen[j] = source
     return -1
