@@ -75,10 +75,12 @@ def fits(*arrays) -> bool:
 
 
 def choose(natively: Callable, plainly: Callable, *given):
-    """What the former makes of what is given in a program for a CPU, if it can, and otherwise what the latter does."""
-    if not usable() or not fits(*jax.tree.leaves(given)):
-        return plainly(*given)
-    return jax.lax.platform_dependent(*given, cpu=natively, default=plainly)
+    """What the former makes of what is given where programs are for a CPU, if it can, and otherwise what the latter does.
+
+    It is decided when a program is traced: `jax.lax.platform_dependent` traces both, and many relations take long as it is.
+    """
+    able = jax.default_backend() == "cpu" and usable() and fits(*jax.tree.leaves(given))
+    return (natively if able else plainly)(*given)
 
 
 class Operation:
