@@ -81,12 +81,10 @@ def _choose(key, target, degree, chosen):
     node_key = bits(key, target)
     for j in range(size):
         last = degree - size + j
-        edge = np.int64(uniform(node_key, j) * (last + 1))
+        edge, taken = np.int32(uniform(node_key, j) * (last + 1)), False
         for k in range(j):
-            if chosen[k] == edge:
-                edge = last
-                break
-        chosen[j] = edge
+            taken |= chosen[k] == edge
+        chosen[j] = last if taken else edge
 
 
 @numba.njit(cache=True, nogil=True)
