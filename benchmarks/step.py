@@ -56,6 +56,7 @@ def main() -> None:
         "--plain", action="store_true", help="by the operations of XLA alone, and with no change of their order"
     )
     parser.add_argument("--double", action="store_true", help="in float64; features are then gathered for each batch")
+    parser.add_argument("--nudge", action="store_true", help="from weights that are the next larger numbers")
     options = parser.parse_args()
     jax.config.update("jax_enable_x64", options.double)
     if options.plain:
@@ -71,6 +72,8 @@ def main() -> None:
     state, rows, compiling, losses = engine.new(0), [], [], []
     if options.double:
         state = jax.tree.map(lambda leaf: leaf.astype(float) if leaf.dtype == np.float32 else leaf, state)
+    if options.nudge:
+        state = state._replace(params=jax.tree.map(lambda leaf: jax.numpy.nextafter(leaf, np.inf), state.params))
     last = time.perf_counter()
     epochs = (drawn for number in itertools.count() for drawn in batches.epoch(number))
     recent = collections.deque(maxlen=3)

@@ -1,11 +1,12 @@
 """Whether what makes a step fast changes what it computes: the loss of every step beside that of the plain path.
 
-`python benchmarks/unoptimised.py` trains each model twice for `--steps` steps, by `step.py` and by `step.py --plain`: sums over edges by
-XLA's segment sums, attention by XLA's operations, every source row multiplied by its matrix first. The graph is a file as
+`python benchmarks/unoptimised.py` trains each model for `--steps` steps, by `step.py` and by `step.py --plain`: sums over edges by
+XLA's segment sums, attention by XLA's operations, every source row multiplied by its matrix first; and by `step.py --nudge`, from
+weights that are the next larger numbers, which says how far apart rounding alone takes a model. The graph is a file as
 `graph_file.py` says; without one a synthetic ogbn-mag of `--scale` is written. Prints a table, and writes
 `benchmarks/results/unoptimised.{json,md}`: the losses at the last step, the largest relative difference of any step's, and
-how many times as long the plain path takes. Rounding differs, and Adam makes more of it step by step; `--double` does the same
-in float64, where what remains would be another cause. Rows of models that are not trained stay as they are.
+how many times as long the plain path takes. `--double` does the same in float64, where what remains would be another cause
+than rounding. Rows of models that are not trained stay as they are.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from tqdm import tqdm
 from hetjax.datasets.synthetic import generate
 
 HERE = Path(__file__).parent
+DIFFERENCES = "difference_at_the_last_step", "largest_difference", "nudged_at_the_last_step", "largest_nudged"
 
 
 def trained(graph: Path, model: str, steps: int, *how: str) -> dict:
@@ -33,13 +35,14 @@ def trained(graph: Path, model: str, steps: int, *how: str) -> dict:
     return json.loads(process.stdout.strip().splitlines()[-1])
 
 
-def compared(fast: dict, plain: dict) -> dict:
-    differences = [abs(a - b) / abs(b) for a, b in zip(fast["losses"], plain["losses"], strict=True)]
+def compared(fast: dict, plain: dict, nudged: dict) -> dict:
+    differences, nudges = (
+        [abs(a - b) / abs(b) for a, b in zip(fast["losses"], other["losses"], strict=True)] for other in (plain, nudged)
+    )
     return {
         "loss": fast["losses"][-1],
         "plain_loss": plain["losses"][-1],
-        "difference_at_the_last_step": differences[-1],
-        "largest_difference": max(differences),
+        **dict(zip(DIFFERENCES, (differences[-1], max(differences), nudges[-1], max(nudges)), strict=True)),
         "times_as_long": round(plain["ms_per_step"] / fast["ms_per_step"], 1),
     }
 
@@ -55,7 +58,7 @@ def main() -> None:
     options = parser.parse_args()
     file, wide = options.out.with_suffix(".json"), ["--double"] if options.double else []
     rows = json.loads(file.read_text()) if file.exists() else []
-    numbers, ways = "float64" if options.double else "float32", [wide, [*wide, "--plain"]]
+    numbers, ways = "float64" if options.double else "float32", [wide, [*wide, "--plain"], [*wide, "--nudge"]]
     with tempfile.TemporaryDirectory() as folder:
         graph = options.graph or Path(folder) / "graph.npz"
         if not options.graph:
@@ -72,11 +75,11 @@ def main() -> None:
                 rows.append(about | compared(*found))
     rows.sort(key=lambda row: (row["numbers"], MODELS.index(row["model"])))
     lines = [
-        "| model | numbers | graph | steps | last loss | of the plain path | relative difference | largest of any step | plain takes |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| model | numbers | graph | steps | last loss | of the plain path | relative difference | largest of any step | of nudged weights | largest | plain takes |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        differences = f"{row['difference_at_the_last_step']:.1e} | {row['largest_difference']:.1e}"
+        differences = " | ".join(f"{row[key]:.1e}" if key in row else "" for key in DIFFERENCES)
         about = f"{NAMES[row['model']]} | {row['numbers']} | {row['graph']} | {row['steps']}"
         lines.append(
             f"| {about} | {row['loss']:.6f} | {row['plain_loss']:.6f} | {differences} | {row['times_as_long']} times as long |"

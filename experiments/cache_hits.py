@@ -149,9 +149,11 @@ def main() -> None:
         write_rows(options.out / "cache_hits.csv", rows)
         said = {(r["division"], r["policy"], r["budget"]): r for r in rows if r["schema"] == schema}
         for share in BUDGETS:
-            of = {division: said[division, "miss_penalty", share]["hit_rate"] for division in (WHOLE, PARTS)}
-            costs = {policy: said[PARTS, policy, share]["miss_ms_a_step"] for policy in POLICIES}
-            print(f"{schema}, {share:.0%}: hit rate {of[PARTS]:.3f} against {of[WHOLE]:.3f}; ms of misses {costs}")
+            for division in (WHOLE, PARTS):
+                costs = {policy: said[division, policy, share]["miss_ms_a_step"] for policy in POLICIES}
+                least, rate = costs["optimal"] or 1, said[division, "optimal", share]["hit_rate"]
+                over = ", ".join(f"{policy} {cost / least - 1:+.1%}" for policy, cost in costs.items() if cost != least)
+                print(f"{schema}, {share:.0%}, {division}: optimal hits {rate:.3f}, {least} ms of misses; {over}")
     draw(rows, options.out / "cache_hits.png")
 
 
