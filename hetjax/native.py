@@ -14,6 +14,7 @@ import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import llvmlite.binding as llvm
@@ -24,6 +25,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
+
+from hetjax.compiled import compiled, named
 
 VERSIONS = ((0, 3), (0, 4))  # of the interface that are known, of jax 0.10 and 0.11
 
@@ -45,8 +48,7 @@ _WORD, _INT32 = ir.IntType(64), ir.IntType(32)
 
 _shared = np.full(OPERATIONS + 2 * MOST, -1, np.int64)  # read by the handler
 _registered, _lock = {}, threading.Lock()
-_kept = {"cache": True, "error_model": "numpy"}  # numba keeps what it compiles beside the file of the function
-_compiled = numba.njit(nogil=True, **_kept)
+_compiled = compiled(error_model="numpy")
 
 
 @functools.cache
@@ -87,8 +89,7 @@ class Operation:
     """A function that fills rows of its results, `run(first, last, frame)`: those from `first` to before `last`.
 
     Threads share the rows, in blocks of `BLOCK`; nothing may depend on which blocks are filled together. `run` finds its arrays by
-    `arrays`; it raises nothing, and needs no Python. Numba keeps what it compiled beside the file where `run` is defined, and
-    compiles anew when that file changes: so it holds a digest of this one.
+    `arrays`; it raises nothing, and needs no Python.
     """
 
     def __init__(self, run: Callable):
@@ -121,18 +122,22 @@ def _register(operation: Operation) -> None:
     with _lock:
         if operation.key not in _registered:
             _handler()
-            run = numba.cfunc(types.void(types.intp, types.intp, types.intp), **_kept)(operation.run)
+            run = _callback(operation.run, types.void(types.intp, types.intp, types.intp))
             place = OPERATIONS + 2 * len(_registered)
             _shared[place : place + 2] = operation.key, run.address
             _registered[operation.key] = run
+
+
+def _callback(function: Callable, signature) -> Any:
+    """A function that machine code can call, by its address."""
+    return numba.cfunc(signature, cache=True, error_model="numpy")(named(function))
 
 
 @functools.cache
 def _handler():
     """Make what XLA calls, and tell XLA of it."""
     llvm.add_symbol(SHARED, _shared.ctypes.data)
-    helper = numba.cfunc(types.void(types.intp), **_kept)(_help)
-    handler = numba.cfunc(types.intp(types.intp), **_kept)(_handle)
+    helper, handler = _callback(_help, types.void(types.intp)), _callback(_handle, types.intp(types.intp))
     _shared[:OPERATIONS] = *version(), len(os.sched_getaffinity(0)), helper.address
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)

@@ -1,6 +1,5 @@
 """Operations that numba compiles: rows read and written as jax does, by many threads, and left alone where unknown."""
 
-import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax import native, prefetch
+from hetjax import compiled, native
 from hetjax.cache import kernels as rows
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Table
+from hetjax.datasets import synthetic
 from hetjax.models import kernels as folds
 from hetjax.models import segment
 from hetjax.sampling.blocks import NO_NODE, Adjacency
@@ -23,11 +23,23 @@ def test_this_jaxlib_is_known():
     assert "@hetjax(" in jax.jit(tables.rows_at).lower(jnp.ones((3, 2)), jnp.arange(2)).as_text()
 
 
-def test_kept_machine_code_is_of_this_native():
-    """Numba looks at the kernels' own files, into which these two are compiled too."""
-    files = (Path(module.__file__).read_bytes() for module in (native, prefetch))
-    digest = hashlib.sha256(b"".join(files)).hexdigest()[:12]
-    assert rows.NATIVE == folds.NATIVE == digest, f"write NATIVE = {digest!r} in both kernels.py"
+def test_kept_machine_code_is_of_all_files_that_are_compiled_in(monkeypatch):
+    both = {"hetjax.native", "hetjax.prefetch"}
+    assert both <= compiled.modules(rows.__name__) and both <= compiled.modules(folds.__name__)
+    assert "hetjax.prefetch" in compiled.modules(synthetic.__name__)  # by way of hetjax.sampling.draw
+
+    def name() -> str:
+        def run():
+            pass
+
+        return compiled.named(run).__qualname__
+
+    before = name()
+    assert name() == before
+    monkeypatch.setattr(
+        compiled, "_content", lambda file: Path(file).read_bytes() + b"#" * file.endswith("prefetch.py")
+    )
+    assert name() != before
 
 
 @pytest.mark.filterwarnings("ignore:bcsr_dot_general")

@@ -10,7 +10,6 @@ import numba
 from hetjax.native import Operation, arrays, is_double
 from hetjax.prefetch import prefetch
 
-NATIVE = "1050942a2439"  # digest of native.py and prefetch.py, which are compiled in: numba compiles anew when this file changes
 AHEAD = 16  # rows between that which is asked for and that which is read
 
 _compiled = numba.njit(nogil=True, error_model="numpy")

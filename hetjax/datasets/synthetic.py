@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from difflib import get_close_matches
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from tqdm import tqdm
 
+from hetjax.compiled import compiled
 from hetjax.datasets.schemas import SHAPES, Shape
 from hetjax.errors import InputError
 from hetjax.graph import csc as csc_format
@@ -175,7 +175,7 @@ def _splits(form: Shape, count: int, seed: int) -> dict[str, np.ndarray]:
     return splits
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _permute(purpose, out):
     """Fill `out` with a random order of its positions (Fisher and Yates)."""
     for i in range(len(out)):
@@ -185,25 +185,25 @@ def _permute(purpose, out):
         out[i], out[j] = out[j], out[i]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _turn(turns, number, classes):
     """By how much a round is rotated: in round `number`, the community `c` gets the place `(c - turn) % classes`."""
     return np.int64(bits(turns, number) % np.uint64(classes))
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _fill_communities(members, classes, out):
     for rank in range(len(out)):
         out[members.ids[rank]] = (rank + _turn(members.turns, rank // classes, classes)) % classes
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _zipf(u, count, tail):
     """A rank in `0..count - 1`, from a uniform `u`; the higher `tail`, the more often a low one."""
     return min(np.int64(count * u**tail), count - 1)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _community_at(members, rank, u, classes):
     """The community of a rank, or, where one node serves several, one of them."""
     count = len(members.ids)
@@ -213,7 +213,7 @@ def _community_at(members, rank, u, classes):
     return (rank + _turn(members.turns, rank // classes, classes)) % classes
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _zipf_within(members, community, u, tail, classes):
     """A rank among those of a community; where one node serves several communities, that node's."""
     count = len(members.ids)
@@ -227,7 +227,7 @@ def _zipf_within(members, community, u, tail, classes):
     return number * classes + (community - _turn(members.turns, number, classes)) % classes
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _draw_edges(purpose, sources, targets, tail, classes, homophily, out):
     """Fill `out`, int32 `[2, edges]`, with source and target ids; an edge's draws have their own four counters."""
     for edge in range(out.shape[1]):

@@ -2,8 +2,9 @@
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
+
+from hetjax.compiled import compiled
 
 
 class CSC(NamedTuple):
@@ -52,7 +53,7 @@ def reverse(csc: CSC, sources: int) -> CSC:
     return from_edges(target, source, len(csc.indptr) - 1, sources)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _counting_sort(source, target, indptr, indices):
     for edge in range(len(target)):
         indptr[target[edge] + 1] += 1

@@ -13,7 +13,6 @@ import numpy as np
 from hetjax.native import BLOCK, Operation, arrays, is_double
 from hetjax.prefetch import prefetch
 
-NATIVE = "1050942a2439"  # digest of native.py and prefetch.py, which are compiled in: numba compiles anew when this file changes
 AHEAD = 12  # edges between that whose row is asked for and that whose row is read
 
 # Sums in any order, so that several numbers are added at a time; what is infinite or no number stays so.

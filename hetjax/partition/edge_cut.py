@@ -7,10 +7,10 @@ partition that has a neighbour of it), both by k-way partitioning (Karypis and K
 so volume is counted in nodes, not in bytes.
 """
 
-import numba
 import numpy as np
 from tqdm import tqdm
 
+from hetjax.compiled import compiled
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Schema
@@ -102,7 +102,7 @@ def homogeneous(graph: HetGraph, dtype=np.int64) -> tuple[np.ndarray, np.ndarray
     return indptr, neighbours[:kept]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _count_ends(indptr, indices, source, target, out):
     for v in range(len(indptr) - 1):
         for edge in range(indptr[v], indptr[v + 1]):
@@ -112,7 +112,7 @@ def _count_ends(indptr, indices, source, target, out):
                 out[w + 1] += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _put_ends(indptr, indices, source, target, cursor, out):
     for v in range(len(indptr) - 1):
         for edge in range(indptr[v], indptr[v + 1]):
@@ -123,7 +123,7 @@ def _put_ends(indptr, indices, source, target, cursor, out):
                 cursor[w] += 1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _sort_unique(indptr, neighbours):
     """Sort each row and drop what stands there twice, in place; returns how many are left."""
     kept, start = 0, 0

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from tqdm import tqdm
 
+from hetjax.compiled import compiled
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.partition.cost import distinct
@@ -56,7 +56,7 @@ def measure(graph: HetGraph, cut: EdgeCut) -> Cut:
     return Cut(edges, halo, boundary, draws, owned, train)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _count(indptr, indices, source, target, fanouts, readers, reading, edges, draws):
     """Add a relation's edges and draws, and mark its cut edges: at the source who reads it, at the target that it reads."""
     for v in range(len(indptr) - 1):

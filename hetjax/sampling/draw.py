@@ -7,9 +7,9 @@ generator state to save.
 
 import hashlib
 
-import numba
 import numpy as np
 
+from hetjax.compiled import compiled
 from hetjax.prefetch import prefetch
 
 AHEAD = 16  # targets between that whose neighbours are chosen and that whose neighbours are read
@@ -23,7 +23,7 @@ def key(*parts: int | str) -> np.uint64:
     return np.uint64(int.from_bytes(hashlib.blake2b(repr(plain).encode(), digest_size=8).digest(), "little"))
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def bits(key, counter):
     """64 random bits for a counter: the output function of SplitMix64 (Steele, Lea and Flood 2014), applied twice."""
     z = key + (np.uint64(counter) + np.uint64(1)) * _GOLDEN
@@ -34,13 +34,13 @@ def bits(key, counter):
     return z
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def uniform(key, counter):
     """A float64 in [0, 1) with 53 random bits."""
     return np.float64(bits(key, counter) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _fill_bits(key, ids, out):
     for i in range(len(ids)):
         out[i] = bits(key, ids[i])
@@ -54,7 +54,7 @@ def shuffle(key: np.uint64, ids: np.ndarray) -> np.ndarray:
     return ids[np.argsort(order, kind="stable")]
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def count_neighbours(indptr, targets, fanout, out_indptr):
     """Fill `out_indptr` `[targets + 1]` with the running number of neighbours that `draw_neighbours` will draw.
 
@@ -69,7 +69,7 @@ def count_neighbours(indptr, targets, fanout, out_indptr):
     return -1
 
 
-@numba.njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _choose(key, target, degree, chosen):
     """Fill `chosen` with some of a target's edges, counted from its first."""
     size = len(chosen)
@@ -87,7 +87,7 @@ def _choose(key, target, degree, chosen):
         chosen[j] = last if taken else edge
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def draw_neighbours(indptr, indices, sources, targets, key, out_indptr, out):
     """Draw the neighbours of every target, uniformly and without replacement, into `out` (global source ids).
 

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from hetjax.compiled import compiled
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
@@ -170,7 +170,7 @@ def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None) -> Adjac
     return Adjacency(indptr, indices, reverse_indptr, reverse_indices, reverse_edges)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _number_rows(row, ids, known, rows, fresh):
     count = 0
     for i in range(len(ids)):
@@ -183,13 +183,13 @@ def _number_rows(row, ids, known, rows, fresh):
     return count
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _forget(row, ids):
     for i in range(len(ids)):
         row[ids[i]] = -1
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _group_by_source(indptr, indices, reverse_indptr, reverse_indices, reverse_edges):
     for edge in range(len(indices)):
         reverse_indptr[indices[edge] + 1] += 1

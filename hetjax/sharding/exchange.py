@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numba
 import numpy as np
 
 from hetjax.cache import tables
+from hetjax.compiled import compiled
 from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import NO_NODE
 
@@ -54,7 +54,7 @@ def want(owned: Owned, name: str, ids: np.ndarray, part: int, room: Room, learna
     return Wanted(remote, own, places, back if learnable else None)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled
 def _want(ids, owner, local, part, remote, own, places, back):
     cursor = np.zeros(remote.shape[0], np.int64)
     for row in range(len(ids)):

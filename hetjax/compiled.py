@@ -1,0 +1,48 @@
+"""Functions that numba compiles, and keeps as long as nothing that is compiled into them changes."""
+
+import functools
+import hashlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numba
+
+
+def compiled(function: Callable | None = None, **options):
+    """As `numba.njit`: kept, without the interpreter's lock, and with options of numba's."""
+    if function is None:
+        return functools.partial(compiled, **options)
+    return numba.njit(nogil=True, cache=True, **options)(named(function))
+
+
+def named(function: Callable) -> Callable:
+    """The function, by whose name numba keeps it, with a digest of the code in that name.
+
+    Numba compiles anew when the function's own file changes, but not when another does that is compiled into it; and writes
+    which file holds the new code before the code, so that two processes that start after a change could take the old.
+    """
+    found = hashlib.sha256()
+    for name in sorted(modules(function.__module__)):
+        found.update(_content(sys.modules[name].__file__))
+    function.__qualname__ += f"_{found.hexdigest()[:12]}"
+    return function
+
+
+def modules(name: str) -> set[str]:
+    """A module's name and those of all of this package from which it has names, or from which these have."""
+    found, left = set(), [name]
+    while left:
+        name = left.pop()
+        if name not in found:
+            found.add(name)
+            values = vars(sys.modules[name]).values()
+            names = (v.__name__ if isinstance(v, ModuleType) else getattr(v, "__module__", None) for v in values)
+            left += [one for one in names if str(one).split(".")[0] == __package__]
+    return found
+
+
+@functools.cache
+def _content(file: str) -> bytes:
+    return Path(file).read_bytes()
