@@ -144,7 +144,8 @@ def write(found: dict[str, list[dict]], out: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5, help="runs of every row")
-    parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS), help="rows of the table")
+    about = f"rows of the table: {'; '.join(ROWS)}"
+    parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS), metavar="ROW", help=about)
     parser.add_argument(
         "--jobs", type=int, default=1, help="runs at a time; more than one makes each one's seconds longer"
     )

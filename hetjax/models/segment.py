@@ -137,9 +137,9 @@ def sum_rows(rows: Rows, weights: jax.Array | None, x: jax.Array) -> jax.Array:
     """`out[i] = sum over the edges e of row i of weights[e] x[indices[e]]`; a weight is 1 where there are none."""
     if not rows.indices.shape[0] or not x.shape[0]:
         return jnp.zeros((rows.indptr.shape[0] - 1, x.shape[1]), x.dtype)
-    floats = {x.dtype.name} if weights is None else {x.dtype.name, weights.dtype.name}
-    on_cpu = _sum_natively if native.usable() and floats in ({"float32"}, {"float64"}) else _sum_by_rows
-    return jax.lax.platform_dependent(rows, weights, x, cpu=on_cpu, default=_sum_by_segments)
+    otherwise = _sum_by_rows if jax.default_backend() == "cpu" else _sum_by_segments
+    natively = _sum_natively if jnp.issubdtype(x.dtype, jnp.floating) else otherwise
+    return native.choose(natively, otherwise, rows, weights, x)
 
 
 def _sum_natively(rows, weights, x):
