@@ -151,9 +151,9 @@ def main() -> None:
         for share in BUDGETS:
             for division in (WHOLE, PARTS):
                 costs = {policy: said[division, policy, share]["miss_ms_a_step"] for policy in POLICIES}
-                least, rate = costs["optimal"] or 1, said[division, "optimal", share]["hit_rate"]
-                over = ", ".join(f"{policy} {cost / least - 1:+.1%}" for policy, cost in costs.items() if cost != least)
-                print(f"{schema}, {share:.0%}, {division}: optimal hits {rate:.3f}, {least} ms of misses; {over}")
+                least, rate = costs.pop("optimal"), said[division, "optimal", share]["hit_rate"]
+                others = ", ".join(f"{policy} {cost - least:+.3f}" for policy, cost in costs.items())
+                print(f"{schema}, {share:.0%}, {division}: optimal hits {rate:.3f}, {least:.3f} ms of misses; {others}")
     draw(rows, options.out / "cache_hits.png")
 
 

@@ -21,7 +21,8 @@ def named(function: Callable) -> Callable:
     """The function, by whose name numba keeps it, with a digest of the code in that name.
 
     Numba compiles anew when the function's own file changes, but not when another does that is compiled into it; and writes
-    which file holds the new code before the code, so that two processes that start after a change could take the old.
+    which file holds the new code before the code, so that two processes that start after a change could take the old. What it
+    kept of code before stays beside it, unused.
     """
     found = hashlib.sha256()
     for name in sorted(modules(function.__module__)):
@@ -31,7 +32,7 @@ def named(function: Callable) -> Callable:
 
 
 def modules(name: str) -> set[str]:
-    """A module's name and those of all of this package from which it has names, or from which these have."""
+    """A module's name and those of all of this package from which it, or one of these, has functions, classes or modules."""
     found, left = set(), [name]
     while left:
         name = left.pop()

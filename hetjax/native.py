@@ -79,7 +79,8 @@ def fits(*arrays) -> bool:
 def choose(natively: Callable, plainly: Callable, *given):
     """What the former makes of what is given where programs are for a CPU, if it can, and otherwise what the latter does.
 
-    It is decided when a program is traced: `jax.lax.platform_dependent` traces both, and many relations take long as it is.
+    It is decided when a program is traced, by the platform that jax uses unless told otherwise: `jax.lax.platform_dependent`
+    traces both, and many relations take long as it is.
     """
     able = jax.default_backend() == "cpu" and usable() and fits(*jax.tree.leaves(given))
     return (natively if able else plainly)(*given)
@@ -93,7 +94,7 @@ class Operation:
     """
 
     def __init__(self, run: Callable):
-        self.run, self.key = run, zlib.crc32(f"{run.__module__}.{run.__name__}".encode()) >> 1
+        self.run, self.key = named(run), zlib.crc32(f"{run.__module__}.{run.__name__}".encode()) >> 1
 
     def __call__(
         self,
@@ -130,7 +131,7 @@ def _register(operation: Operation) -> None:
 
 def _callback(function: Callable, signature) -> Any:
     """A function that machine code can call, by its address."""
-    return numba.cfunc(signature, cache=True, error_model="numpy")(named(function))
+    return numba.cfunc(signature, cache=True, error_model="numpy")(function)
 
 
 @functools.cache
@@ -145,6 +146,7 @@ def _handler():
     return handler, helper
 
 
+@named
 def _handle(frame):
     """Divide a call's rows into parts, and fill them with other threads that have nothing else to do.
 
@@ -188,6 +190,7 @@ def _handle(frame):
     return 0
 
 
+@named
 def _help(state):
     _work(state)
 

@@ -199,11 +199,15 @@ def test_a_wrong_id_in_a_store_is_named_when_it_is_read(graph):
     indptr, indices = (array.copy() for array in graph.relations[relation])
     for change, message in (
         (("indices", 25), "source of edge .* is node 25, but type 'author' has 25 nodes"),
-        (("indptr", -1), "pointers fall after"),
+        (("indptr", None), "pointers fall after"),
+        (("indptr", -3), f"source of edge {len(indices)} is node beyond the last"),
+        (("indptr", 3), f"source of edge {len(indices)} is node beyond the last"),
     ):
         broken = indptr.copy(), indices.copy()
         if change[0] == "indices":
             broken[1][:] = change[1]
+        elif change[1]:
+            broken[0][:] += change[1]
         else:
             broken[0][5] = broken[0][6] + 1
         other = HetGraph(

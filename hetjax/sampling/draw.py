@@ -100,13 +100,13 @@ def draw_neighbours(indptr, indices, sources, targets, key, out_indptr, out):
       out: int32 `[out_indptr[T]]`.
 
     Returns:
-      The position in `indices` of the first id that is no source node, or -1.
+      The position in `indices` of an id that is no source node, which is their number if pointers point beyond; or -1.
     """
     for i in range(len(targets) + AHEAD):
         if i < len(targets):
             start, stop = indptr[targets[i]], indptr[targets[i] + 1]
             if start < 0 or stop > len(indices):
-                return start
+                return len(indices)
             chosen = out[out_indptr[i] : out_indptr[i + 1]]
             _choose(key, targets[i], stop - start, chosen)
             for j in range(len(chosen)):
