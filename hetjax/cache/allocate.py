@@ -75,23 +75,13 @@ def allocate(kinds: Mapping[Hashable, Kind], budget: int, policy: Policy) -> dic
     Args:
       budget: bytes, of which no more are used.
       policy: `hotness` shares the budget by how often a type is read, `miss_penalty` by that times its penalty (equation
-        3); `optimal` takes rows one by one, by `expected` reads times penalty; `none` keeps nothing.
+        3); `optimal` takes rows one by one, by reads times penalty; `none` keeps nothing.
     """
     if policy == "none":
         return {name: np.zeros(0, np.int32) for name in kinds}
     ranked = {name: np.argsort(-kind.counts, kind="stable") for name, kind in kinds.items()}
     rows = _greedy(kinds, budget) if policy == "optimal" else _shares(kinds, budget, policy)
     return {name: ranked[name][: rows[name]].astype(np.int32) for name in kinds}
-
-
-def expected(counts: np.ndarray) -> np.ndarray:
-    """Reads of each row in as many batches more, float `[nodes]`: as many as were counted, or if none, less than one.
-
-    A row that was not read has its share of the reads that new rows get, which is the number of rows that were read
-    once (Good 1953, with Turing).
-    """
-    unread = counts == 0
-    return np.where(unread, min(1.0, np.sum(counts == 1) / max(1, np.sum(unread))), counts)
 
 
 def next_tenth(kind: Kind, rows: int) -> int | None:
@@ -121,13 +111,14 @@ def _shares(kinds: Mapping[Hashable, Kind], budget: int, policy: Policy) -> dict
 
 
 def _greedy(kinds: Mapping[Hashable, Kind], budget: int) -> dict[Hashable, int]:
-    """Rows of each type, taken by what a byte of them saves, as long as they fit."""
+    """Rows of each type, taken by what a byte of them saves, as long as they fit; of equals those of the dearest type."""
     found = []  # rows that are worth the same
     for name, kind in kinds.items():
-        reads, sizes = np.unique(expected(kind.counts), return_counts=True)
-        found += [(read * kind.penalty, int(size), name) for read, size in zip(reads, sizes)]
+        reads, sizes = np.unique(kind.counts, return_counts=True)
+        mean = kind.counts.sum() / max(1, len(kind.counts))
+        found += [(kind.penalty * read, kind.penalty * mean, int(size), name) for read, size in zip(reads, sizes)]
     rows, room = dict.fromkeys(kinds, 0), budget
-    for _, size, name in sorted(found, key=lambda one: -one[0]):
+    for _, _, size, name in sorted(found, key=lambda one: one[:2], reverse=True):
         taken = min(size, room // kinds[name].row_bytes)
         rows[name], room = rows[name] + taken, room - taken * kinds[name].row_bytes
     return rows
