@@ -117,7 +117,9 @@ def train(config: Config, path: Path, peers: Alone) -> None:
     if summary is None:
         summary = Run(config, workdir, peers).run()
     elif peers.first:
-        print(f"{workdir.path}: this run is done (another --workdir starts another); its results:")
+        print(
+            f"{workdir.path}: this run is done (a larger --train.epochs goes on, another --workdir starts another); its results:"
+        )
     if peers.first:
         report(summary, workdir)
 
