@@ -326,16 +326,17 @@ def test_workdir_is_needed(capfd):
     assert done.returncode == 2 and "workdir" in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_a_work_directory_of_another_configuration(graph_store, tmp_path):
-    first = train(tmp_path / "run", *on(graph_store))
-    assert first.returncode == 0, first.stderr
+def test_a_work_directory_of_another_configuration(full_run, tmp_path, capfd):
+    whole, options = full_run
+    shutil.copytree(whole, tmp_path / "run")
     before = {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()}
-    done = train(tmp_path / "run", *on(graph_store, "--train.learning_rate", "0.5"))
+    given = ["--workdir", tmp_path / "run", *options]
+    done = refused(capfd, "hetjax.train", *given, "--train.learning_rate", "0.5")
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert "train.learning_rate is 0.01 there != 0.5" in done.stderr
     assert before == {file: file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file()}
     (tmp_path / "run" / "config.yaml").unlink()
-    done = train(tmp_path / "run", *on(graph_store))
+    done = refused(capfd, "hetjax.train", *given)
     assert done.returncode == 2 and "holds metrics.jsonl but no config.yaml" in done.stderr
 
 
@@ -475,10 +476,10 @@ def test_a_killed_run_continues_as_if_nothing_had_happened(tmp_path):
     assert "1 runs killed, 1 identical" in done.stdout
 
 
-def test_a_run_that_is_done_goes_on_for_more_epochs(graph_store, tmp_path, capfd):
-    whole, options = tmp_path / "whole", on(graph_store)
+def test_a_run_that_is_done_goes_on_for_more_epochs(full_run, tmp_path, capfd):
+    (done, options), whole = full_run, tmp_path / "whole"
     assert train(whole, *options, "--train.epochs", "5").returncode == 0
-    assert train(tmp_path / "run", *options).returncode == 0
+    shutil.copytree(done, tmp_path / "run")
     longer = train(tmp_path / "run", *options, "--train.epochs", "5")
     assert longer.returncode == 0 and "continuing from" in longer.stderr, longer.stderr
     found = [

@@ -157,12 +157,13 @@ class Batches:
         return found
 
     def _estimate(self) -> None:
-        """Raise the plan to what a few batches need, and what others are likely to."""
-        order = self._order(0)
-        steps = range(min(TRIAL_BATCHES, self.steps()))
-        needs = self.agree(self._needs(self._sample(order, 0, step)[1] for step in steps))
+        """Raise the plan to what a few whole batches need, and what others are likely to."""
+        whole = max(1, min(len(self.train) // self.batch_size, self.steps()))
+        trials = [divmod(trial, whole) for trial in range(TRIAL_BATCHES)]
+        orders = [self._order(epoch) for epoch in range(trials[-1][0] + 1)]
+        needs = self.agree(self._needs(self._sample(orders[epoch], epoch, step)[1] for epoch, step in trials))
         likely = {name: int(max(sizes) + SPREAD * np.std(sorted(sizes))) for name, (sizes, _) in needs.items()}
-        self.fit({name: ([size], needs[name][1]) for name, size in likely.items()})
+        self.fit({name: ([min(size, needs[name][1])], needs[name][1]) for name, size in likely.items()})
 
 
 class MiniBatches(Batches):
