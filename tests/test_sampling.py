@@ -1,5 +1,6 @@
 """The draw, the blocks, their padding, and the batches."""
 
+import dataclasses
 import itertools
 
 import hypothesis
@@ -219,3 +220,13 @@ def test_a_wrong_id_in_a_store_is_named_when_it_is_read(graph):
         )
         with pytest.raises(InputError, match=message):
             Sampler(other).sample({"paper": np.arange(40)}, (ALL,), (0,))
+
+
+def test_capacities_are_of_whole_batches_and_no_more_than_there_is(graph):
+    train = np.arange(17)  # a batch of 16, and one of a single seed
+    small = dataclasses.replace(graph, splits=dict(graph.splits) | {"train": train})
+    found = MiniBatches(Sampler(small), (ALL, ALL), 16, 0)
+    whole = MiniBatches(Sampler(small), (ALL, ALL), 16, 0, limit=1)
+    assert found.plan.capacities == whole.plan.capacities
+    for name, _, most in found.measure(found.sample(train[:16], (0,))):
+        assert found.plan.capacities[name] <= most
