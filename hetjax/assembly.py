@@ -203,8 +203,8 @@ def make_engine(
         features = features or Features(graph, trainer.widths, trainer.learnable)
         return OneDevice(trainer, features, config.train.seed, config.cache.prefetch)
     if isinstance(site.plan, EdgeCut):
-        return Vanilla(trainer, site.graphs[0], site.plan, site.mesh, whole)
-    return Raf(trainer, site, whole, features, config.cache.prefetch)
+        return Vanilla(trainer, site.graphs[0], site.plan, site.mesh, config.train.seed, whole)
+    return Raf(trainer, site, config.train.seed, whole, features, config.cache.prefetch)
 
 
 def make_features(

@@ -306,11 +306,6 @@ class Config:
     cache: Cache = field(default_factory=Cache)
 
     def __post_init__(self):
-        for name in ("dropout", "input_dropout", "attention_dropout"):
-            if self.mesh.devices > 1 and getattr(self.model, name):
-                raise InputError(
-                    f"model.{name} is {getattr(self.model, name)}, and must be 0 on a mesh of {self.mesh.relation} x {self.mesh.data}: what is dropped would depend on the mesh"
-                )
         for key in fields(Cache):
             given = f"cache.{key.name} is {getattr(self.cache, key.name)}"
             if getattr(self.cache, key.name) != key.default and self.mesh.strategy == "vanilla":

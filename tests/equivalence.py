@@ -52,6 +52,9 @@ MODELS = {
     "R-GAT": {"name": "rgat", "heads": 2},
     "HGT, joint": {"name": "hgt", "heads": 2, "input_projection": True},
     "HGT, relation": {"name": "hgt", "heads": 2, "softmax": "relation", "norm": "layer"},
+    "R-GCN, dropout": {"dropout": 0.3, "input_dropout": 0.2},
+    "R-GAT, dropout": {"name": "rgat", "heads": 2, "dropout": 0.3, "input_dropout": 0.2, "attention_dropout": 0.4},
+    "HGT, dropout": {"name": "hgt", "heads": 2, "dropout": 0.3, "input_dropout": 0.2, "attention_dropout": 0.4},
     "HGNN, mean": {"name": "tests.equivalence:own_mean"},
     "HGNN, mean, no target": {"name": "tests.equivalence:own_blind"},
     "HGNN, max": {"name": "tests.equivalence:own_max"},
@@ -147,7 +150,7 @@ def alone(graph, mode: str, model: dict, steps: int = 10, wide: bool = False, **
     found, losses, nodes = None, [], graph.schema.nodes
     for batch in first(make_batches(graph, config, trainer, {}), steps):
         if found is None:
-            _, (weights, rows) = jax.jit(trainer.gradients)(state, engine.static, batch)
+            _, (weights, rows) = jax.jit(trainer.gradients)(state, engine.static, batch, 0)
             found = {t: laid(leaf, batch.inputs.get(t), nodes[t]) for t, leaf in rows.items()} | flat(weights)
         state, loss = engine.step(state, batch)
         losses.append(float(loss))

@@ -52,7 +52,7 @@ def test_gradients_are_clipped_together_before_the_update(clip):
     _, trainer, static = setting(graph)
     trainer = trainer._replace(optimizer=optax.sgd(1.0), clip=clip)
     state, (drawn,) = jax.jit(trainer.init)(0), WholeGraph(graph, 2).epoch(0)
-    _, gradients = jax.jit(trainer.gradients)(state, static, drawn.batch)
+    _, gradients = jax.jit(trainer.gradients)(state, static, drawn.batch, 0)
     norm = np.sqrt(sum((np.asarray(leaf, np.float64) ** 2).sum() for leaf in jax.tree.leaves(gradients)))
     assert 1e-3 < norm < 1e3
     scale = min(1, clip / norm)

@@ -8,6 +8,7 @@ import pytest
 
 from hetjax.errors import InputError
 from hetjax.models import rgcn, segment
+from hetjax.models.dropout import Masks
 from hetjax.models.rgcn import Bases, RelationMean, RGCNLayer
 from hetjax.sampling.blocks import Adjacency, Block, pad_adjacency
 from hetjax.sampling.sampler import ALL, Sampler
@@ -196,7 +197,7 @@ def test_normalisation_and_dropout(graph):
     params = layer.init(jax.random.key(0), block, x)
     plain = layer.apply(params, block, x)
     chex.assert_trees_all_equal(plain, layer.apply(params, block, x))
-    dropped = layer.apply(params, block, x, train=True, rngs={"dropout": jax.random.key(0)})
+    dropped = layer.apply(params, block, x, Masks(jax.random.key(0)))
     kept = np.asarray(dropped["paper"]) != 0
     np.testing.assert_allclose(np.asarray(dropped["paper"])[kept], 2 * np.asarray(plain["paper"])[kept], rtol=1e-6)
     assert 0.3 < kept.sum() / (np.asarray(plain["paper"]) != 0).sum() < 0.7

@@ -51,6 +51,8 @@ MODELS = [
     {"name": "hgt", "heads": 2, "softmax": "relation", "norm": "layer"},
     {"residual": True, "input_projection": True},
     {"self_term": False},
+    {"dropout": 0.3, "input_dropout": 0.2},
+    {"name": "rgat", "heads": 2, "dropout": 0.3, "input_dropout": 0.2, "attention_dropout": 0.4},
 ]
 
 
@@ -69,7 +71,7 @@ def test_unlimited_fanout_equals_the_whole_graph(layers, options):
         (whole,) = WholeGraph(graph, layers).epoch(0)
         (mini,) = make_batches(graph, config, trainer, {}).epoch(0)
         gradients = jax.jit(trainer.gradients)
-        found = [jax.tree.map(np.asarray, gradients(wide, static, drawn.batch)) for drawn in (whole, mini)]
+        found = [jax.tree.map(np.asarray, gradients(wide, static, drawn.batch, 0)) for drawn in (whole, mini)]
     (loss, (weights, rows)), (mini_loss, (mini_weights, mini_rows)) = found
     np.testing.assert_allclose(mini_loss, loss, rtol=1e-12)
     rounding = 1e-14 * np.linalg.norm([np.linalg.norm(leaf) for leaf in jax.tree.leaves((weights, rows))])
@@ -192,8 +194,8 @@ def test_larger_capacities_change_nothing_but_rounding():
         ).epoch(0)
     )
     state, gradients = jax.jit(trainer.init)(0), jax.jit(trainer.gradients)
-    loss, (weights, _) = gradients(state, static, tight.batch)
-    wide_loss, (wide_weights, _) = gradients(state, static, wide.batch)
+    loss, (weights, _) = gradients(state, static, tight.batch, 0)
+    wide_loss, (wide_weights, _) = gradients(state, static, wide.batch, 0)
     np.testing.assert_allclose(loss, wide_loss, rtol=1e-6)
     chex.assert_trees_all_close(weights, wide_weights, rtol=1e-4, atol=1e-7)
 
@@ -283,7 +285,7 @@ def test_several_labels_a_node_in_both_modes():
     state = jax.jit(trainer.init)(0)
     (whole,) = WholeGraph(graph, 2).epoch(0)
     (mini,) = make_batches(graph, config, trainer, {}).epoch(0)
-    losses = [float(jax.jit(trainer.gradients)(state, static, drawn.batch)[0]) for drawn in (whole, mini)]
+    losses = [float(jax.jit(trainer.gradients)(state, static, drawn.batch, 0)[0]) for drawn in (whole, mini)]
     learned = {name: table.rows for name, table in state.tables.items()}
     logits = np.asarray(jax.jit(trainer.model.apply)(state.params, whole.batch.blocks, static | learned))
     ids = graph.splits["train"]

@@ -117,6 +117,8 @@ def test_equals_one_device():
         (2, "minibatch", "HGT, relation"),
         (2, "full", "R-GAT"),
         (4, "minibatch", "HGNN, mean"),
+        (2, "minibatch", "R-GAT, dropout"),
+        (2, "full", "HGT, dropout"),
     ],
 )
 def test_equals_one_device_in_double_precision(parts, mode, model):
@@ -191,10 +193,6 @@ def test_a_resumed_run_equals_an_undisturbed_one_and_continues_with_raf(finished
         (
             ["--mesh.data", "5", "--mesh.strategy", "vanilla"],
             "mesh.relation 1 x mesh.data 5 needs 5 devices != 4 (cpu) that there are",
-        ),
-        (
-            ["--mesh.data", "2", "--mesh.strategy", "vanilla", "--model.dropout", "0.5"],
-            "model.dropout is 0.5, and must be 0 on a mesh",
         ),
     ],
 )

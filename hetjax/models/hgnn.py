@@ -11,6 +11,7 @@ from hetjax.errors import InputError
 from hetjax.graph.schema import Relation, Schema
 from hetjax.models import carriers
 from hetjax.models.carriers import Monoid
+from hetjax.models.dropout import Masks, dropped
 from hetjax.models.layer import Layer, PlainLayer, glorot
 from hetjax.sampling.blocks import Block
 
@@ -67,7 +68,7 @@ class Composed(PlainLayer):
         self.fold = {r.key: self.relation_aggregation(r, self.features) for r in self.relations}
         self.self_loop = {t: nn.Dense(self.features, use_bias=False) for t in self.selves}
 
-    def relation(self, relation: Relation, adjacency, sources, targets, train: bool):
+    def relation(self, relation: Relation, adjacency, sources, targets, masks):
         return self.monoid.lift(self.fold[relation.key](adjacency, sources, targets))
 
     def itself(self, node_type: str, targets):
@@ -105,42 +106,49 @@ class Stack(nn.Module):
 
     def setup(self):
         self.project = {t: nn.Dense(self.input_projection) for t in self.widths} if self.input_projection else {}
-        self.drop = nn.Dropout(self.input_dropout)
         if self.linear_head:
             self.head = nn.Dense(self.classes)
 
-    def __call__(self, blocks: tuple[Block, ...], x: Mapping[str, jax.Array], train: bool = False) -> jax.Array:
+    def __call__(self, blocks: tuple[Block, ...], x: Mapping[str, jax.Array], masks: Masks | None = None) -> jax.Array:
         """Logits `[targets of the last block, classes]`.
 
         Args:
           blocks: one per layer, the first layer's first.
           x: `[rows, width]` per node type, the rows that the first block's edges point at.
-          train: apply dropout, from the random stream named `dropout`.
+          masks: of a step, in training; without them nothing is dropped.
         """
         for depth, block in enumerate(blocks):
-            x = self.embed(depth, block, x, train)
+            x = self.embed(depth, block, x, masks)
         return self.classify(x[self.target])
 
-    def embed(self, depth: int, block: Block, x: Mapping[str, jax.Array], train: bool = False) -> dict[str, jax.Array]:
+    def embed(
+        self, depth: int, block: Block, x: Mapping[str, jax.Array], masks: Masks | None = None
+    ) -> dict[str, jax.Array]:
         """What layer `depth` makes of the embeddings below it."""
-        return self.layers[depth](block, x if depth else self.enter(x, train), train)
+        return self.layers[depth](block, x if depth else self.enter(x, block, masks), masks)
 
-    def enter(self, x: Mapping[str, jax.Array], train: bool = False) -> Mapping[str, jax.Array]:
-        """What the first layer reads: the features, projected and dropped out if so configured."""
+    def enter(self, x: Mapping[str, jax.Array], block: Block, masks: Masks | None = None) -> Mapping[str, jax.Array]:
+        """What the first layer reads: the features, projected and dropped out if so configured.
+
+        Args:
+          block: the first layer's, which says whose features they are.
+        """
         if self.input_projection:
             x = {t: project(x[t]) for t, project in self.project.items() if t in x}
-        if self.input_dropout and train:
-            x = {t: self.drop(x[t], deterministic=False) for t in sorted(x)}
-        return x
+        if masks is None:
+            return x
+        of = {t: masks.of(block.sources.get(t)) for t in x}
+        return {t: dropped(rows, self.input_dropout, of[t], (*self.path, t)) for t, rows in x.items()}
 
-    def conclude(self, carrier: Any, own: jax.Array | None) -> jax.Array:
+    def conclude(self, carrier: Any, own: jax.Array | None, masks: Masks | None = None) -> jax.Array:
         """Logits from the seeds' combined carriers of the last layer.
 
         Args:
           carrier: all combined.
           own: the seeds' embeddings of the layer below; None will do unless the last layer `looks_at_target`.
+          masks: of the seeds, in training.
         """
-        return self.classify(self.layers[-1].finish(self.target, carrier, own, False))
+        return self.classify(self.layers[-1].finish(self.target, carrier, own, masks))
 
     def classify(self, h: jax.Array) -> jax.Array:
         """Logits from the target's last embeddings."""

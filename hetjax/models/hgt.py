@@ -11,6 +11,7 @@ from hetjax.graph.schema import Relation
 from hetjax.models import carriers
 from hetjax.models.attention import attend
 from hetjax.models.carriers import Attention, Monoid
+from hetjax.models.dropout import Masks, dropped, kept_edges
 from hetjax.models.layer import Layer
 from hetjax.models.segment import multiply_first
 
@@ -52,7 +53,7 @@ class MutualAttention(nn.Module):
     dropout: float = 0.0
 
     @nn.compact
-    def __call__(self, adjacency, sources: jax.Array, queries: jax.Array, train: bool = False) -> Attention:
+    def __call__(self, adjacency, sources: jax.Array, queries: jax.Array, masks: Masks | None = None) -> Attention:
         """The carrier of the relation's edges.
 
         Args:
@@ -66,8 +67,7 @@ class MutualAttention(nn.Module):
         value, value_bias = self._related("message", self.value, sources.shape[1])
         sources = sources.astype(key.dtype)
         offsets = jnp.einsum("htd,hd->th", queries, key_bias)
-        ones = jnp.ones((len(adjacency.indices), heads), offsets.dtype)
-        keep = nn.Dropout(self.dropout)(ones, deterministic=False) if self.dropout and train else None
+        keep = kept_edges(adjacency, heads, self.dropout, masks, self.path)
         if multiply_first(adjacency, sources, heads * size, heads):
             keys, values = (jnp.einsum("sw,whd->shd", sources, kernel) for kernel in (key, value))
             return attend(adjacency, queries, offsets, keys, values, keep=keep).carrier(bias=value_bias)
@@ -120,22 +120,21 @@ class HGTLayer(Layer):
         }
         self.output = {t: nn.Dense(self.features) for t in self.targets}
         self.skip = {t: self.param(f"skip_{t}", nn.initializers.ones_init(), ()) for t in self.targets}
-        self.drop = nn.Dropout(self.dropout)
         self.normalise = {t: nn.LayerNorm() for t in self.targets} if self.norm == "layer" else {}
 
     @property
     def monoid(self) -> Monoid:
         return carriers.SOFTMAX if self.softmax == "joint" else carriers.MEAN
 
-    def relation(self, relation: Relation, adjacency, sources, targets, train: bool):
+    def relation(self, relation: Relation, adjacency, sources, targets, masks):
         kernel, bias = self.query[relation.target](targets.shape[1])
         queries = jnp.einsum("tw,whd->htd", targets.astype(kernel.dtype), kernel) + bias[:, None]
-        carrier = self.attention[relation.key](adjacency, sources, queries, train)
+        carrier = self.attention[relation.key](adjacency, sources, queries, masks)
         return carrier if self.softmax == "joint" else self.monoid.lift(carriers.attended(carrier))
 
-    def finish(self, node_type: str, carrier, targets, train: bool):
+    def finish(self, node_type: str, carrier, targets, masks):
         h = self.output[node_type](nn.gelu(self.total(carrier, targets), approximate=False))
-        h = self.drop(h, deterministic=not train)
+        h = dropped(h, self.dropout, masks, (*self.path, node_type))
         if targets.shape == h.shape:
             gate = nn.sigmoid(self.skip[node_type])
             h = gate * h + (1 - gate) * targets

@@ -16,6 +16,7 @@ from hetjax.cache.tables import read
 from hetjax.graph.schema import Relation
 from hetjax.models import carriers
 from hetjax.models.carriers import Monoid
+from hetjax.models.dropout import Masks, dropped
 from hetjax.sampling.blocks import Adjacency, Block
 
 
@@ -45,7 +46,14 @@ class Layer(nn.Module):
     monoid: ClassVar[Monoid] = carriers.SUM
     self_term: ClassVar[bool] = True
 
-    def relation(self, relation: Relation, adjacency: Adjacency, sources: jax.Array, targets: jax.Array, train: bool):
+    def relation(
+        self,
+        relation: Relation,
+        adjacency: Adjacency,
+        sources: jax.Array,
+        targets: jax.Array | None,
+        masks: Masks | None,
+    ):
         """The carriers that one relation's edges give its targets.
 
         Args:
@@ -54,7 +62,7 @@ class Layer(nn.Module):
           sources: what `prepare` made of the sources' `[S, width of the source type]`.
           targets: `[T, width of the target type]`, the targets' own embeddings of the layer below; None unless the
             layer `looks_at_target`.
-          train: apply dropout.
+          masks: of the targets, where something is dropped: in training.
         """
         raise NotImplementedError
 
@@ -66,14 +74,14 @@ class Layer(nn.Module):
         """The carriers that nodes give themselves: a relation from every node to itself."""
         raise NotImplementedError
 
-    def finish(self, node_type: str, carrier: Any, targets: jax.Array, train: bool) -> jax.Array:
+    def finish(self, node_type: str, carrier: Any, targets: jax.Array, masks: Masks | None) -> jax.Array:
         """Embeddings `[T, features]`.
 
         Args:
           node_type: of the targets.
           carrier: all carriers combined; None for a type that no relation leads to and that has no self term.
           targets: `[T, width of the type]`, their own embeddings of the layer below.
-          train: apply dropout.
+          masks: as of `relation`.
         """
         raise NotImplementedError
 
@@ -122,16 +130,16 @@ class Layer(nn.Module):
         x: Mapping[str, jax.Array],
         own: Mapping[str, jax.Array],
         selves: Container[str],
-        train: bool = False,
+        masks: Masks | None = None,
     ) -> dict[str, Any]:
         """Fold every relation of the block and combine, per target type that anything is folded into.
 
         Args:
-          block: of which the adjacency alone is read.
+          block: of which the adjacency, and where masks are drawn the names of the targets, are read.
           x: source embeddings.
           own: the targets' own embeddings of the layer below, `[T, width]` per type.
           selves: the types whose targets are folded into themselves.
-          train: apply dropout.
+          masks: of the step, in training.
         """
         sources = {t: self.prepare(t, rows) for t, rows in x.items()}
         given = [(t, self.itself(t, own[t])) for t in self.selves if t in selves]
@@ -139,17 +147,20 @@ class Layer(nn.Module):
             if relation.key in block.adjacency:
                 adjacency, target = block.adjacency[relation.key], relation.target
                 seen = own[target] if self.looks_at_target else None
-                given.append((target, self.relation(relation, adjacency, sources[relation.source], seen, train)))
+                drawn = masks and masks.of(block.targets.get(target))
+                given.append((target, self.relation(relation, adjacency, sources[relation.source], seen, drawn)))
         total: dict[str, Any] = {}
         for target, carrier in given:
             total[target] = self.monoid.combine(total[target], carrier) if target in total else carrier
         return total
 
-    def __call__(self, block: Block, x: Mapping[str, jax.Array], train: bool = False) -> dict[str, jax.Array]:
+    def __call__(self, block: Block, x: Mapping[str, jax.Array], masks: Masks | None = None) -> dict[str, jax.Array]:
         """Embeddings `[targets, features]` per target type of the block, from source embeddings `x`."""
         own = self.own(block, x)
-        totals = self.carriers(block, x, own, own, train)
-        return {t: self.finish(t, totals.get(t), rows, train) for t, rows in own.items()}
+        totals = self.carriers(block, x, own, own, masks)
+        return {
+            t: self.finish(t, totals.get(t), rows, masks and masks.of(block.targets.get(t))) for t, rows in own.items()
+        }
 
 
 class PlainLayer(Layer):
@@ -172,8 +183,8 @@ class PlainLayer(Layer):
         options = (self.norm, self.dropout, self.residual, self.bias, self.logits)
         self.finishing = {t: Finish(type(self).activation, *options) for t in self.targets}
 
-    def finish(self, node_type: str, carrier: Any, targets: jax.Array, train: bool) -> jax.Array:
-        return self.finishing[node_type](self.total(carrier, targets), targets, train)
+    def finish(self, node_type: str, carrier: Any, targets: jax.Array, masks: Masks | None) -> jax.Array:
+        return self.finishing[node_type](self.total(carrier, targets), targets, masks)
 
 
 class Finish(nn.Module):
@@ -196,7 +207,7 @@ class Finish(nn.Module):
     logits: bool
 
     @nn.compact
-    def __call__(self, total: jax.Array, targets: jax.Array, train: bool) -> jax.Array:
+    def __call__(self, total: jax.Array, targets: jax.Array, masks: Masks | None) -> jax.Array:
         h = total
         if self.norm == "layer" and not self.logits:
             h = nn.LayerNorm()(total)
@@ -204,7 +215,7 @@ class Finish(nn.Module):
             h = total + jnp.expand_dims(self.param("bias", nn.initializers.zeros_init(), total.shape[-1:]), 0)
         if self.logits:
             return h
-        h = nn.Dropout(self.dropout)(self.activation(h), deterministic=not train)
+        h = dropped(self.activation(h), self.dropout, masks, self.path)
         return h + targets if self.residual and targets.shape == h.shape else h
 
 

@@ -152,7 +152,7 @@ class RGCNLayer(PlainLayer):
         # Split, not indexed, because the gradient of that is one concatenation.
         return {key: part[0] for key, part in zip(keys, jnp.split(parts, len(parts)))} if keys else {}
 
-    def relation(self, relation: Relation, adjacency, sources, targets, train: bool):
+    def relation(self, relation: Relation, adjacency, sources, targets, masks):
         if self._one_hot(relation.source):
             return neighbour_mean(adjacency, sources[relation.key])
         return self.mean[relation.key](adjacency, sources)

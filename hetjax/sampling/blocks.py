@@ -44,10 +44,14 @@ class Block(NamedTuple):
       adjacency: per relation key.
       itself: per target type the row of each target node among the source embeddings of its own type, int32 `[targets]`;
         None where every source row is a target, in order; all of them `NO_NODE` in a model that does not read them.
+      targets: per target type the ids of the nodes, int32 `[targets]`; of a type that is absent row `i` is node `i`.
+      sources: likewise of the source rows, in the first layer; those read in place are absent.
     """
 
     adjacency: Mapping[str, Adjacency]
     itself: Mapping[str, np.ndarray | None]
+    targets: Mapping[str, np.ndarray] = {}
+    sources: Mapping[str, np.ndarray] = {}
 
 
 class Sample(NamedTuple):
@@ -133,10 +137,9 @@ def measure(use: str, sample: Sample, graph: HetGraph) -> Iterator[tuple[str, in
     for depth, (block, rows) in enumerate(zip(sample.blocks, sample.rows)):
         for node_type, size in rows.items():
             yield rows_of(use, depth, node_type), size, graph.schema.nodes[node_type]
-        for relation in graph.schema.relations:
-            if relation.key in block.adjacency:
-                size = len(block.adjacency[relation.key].indices)
-                yield edges_of(use, depth, relation), size, graph.relations[relation].edges
+        for relation in relations_of(block, graph):
+            size = len(block.adjacency[relation.key].indices)
+            yield edges_of(use, depth, relation), size, graph.relations[relation].edges
 
 
 def pad_sample(plan: Plan, use: str, sample: Sample, seeds: Mapping[str, int], graph: HetGraph):
@@ -154,16 +157,31 @@ def pad_sample(plan: Plan, use: str, sample: Sample, seeds: Mapping[str, int], g
     for depth in reversed(range(len(sample.blocks))):
         block = sample.blocks[depth]
         sources = {node_type: plan.capacities[rows_of(use, depth, node_type)] for node_type in sample.rows[depth]}
-        adjacency = {}
-        for relation in graph.schema.relations:
-            if relation.key in block.adjacency:
-                sides = targets[relation.target], sources.get(relation.source, 0)
-                edges = plan.capacities[edges_of(use, depth, relation)]
-                adjacency[relation.key] = pad_adjacency(block.adjacency[relation.key], *sides, edges)
-        itself = {node_type: pad(ids, targets[node_type], NO_NODE) for node_type, ids in block.itself.items()}
-        padded.insert(0, Block(adjacency, itself))
+        edges = {r: plan.capacities[edges_of(use, depth, r)] for r in relations_of(block, graph)}
+        padded.insert(0, pad_block(block, targets, sources, edges))
         targets = sources
     return tuple(padded), {node_type: pad(ids, targets[node_type], NO_NODE) for node_type, ids in sample.inputs.items()}
+
+
+def pad_block(
+    block: Block, targets: Mapping[str, int], sources: Mapping[str, int], edges: Mapping[Relation, int]
+) -> Block:
+    """Give a block the capacities named, of rows per node type and of edges per relation."""
+    adjacency = {
+        r.key: pad_adjacency(block.adjacency[r.key], targets[r.target], sources.get(r.source, 0), count)
+        for r, count in edges.items()
+    }
+    itself = {t: None if ids is None else pad(ids, targets[t], NO_NODE) for t, ids in block.itself.items()}
+    named = [
+        {t: pad(ids, rows[t], NO_NODE) for t, ids in found.items()}
+        for found, rows in ((block.targets, targets), (block.sources, sources))
+    ]
+    return Block(adjacency, itself, *named)
+
+
+def relations_of(block: Block, graph: HetGraph) -> list[Relation]:
+    """The relations that a block has edges of."""
+    return [relation for relation in graph.schema.relations if relation.key in block.adjacency]
 
 
 def pad_adjacency(adjacency: Adjacency, targets: int, sources: int, edges: int) -> Adjacency:

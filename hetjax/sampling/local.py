@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.schema import Relation
 from hetjax.partition.metatree import Program
-from hetjax.sampling.blocks import NO_NODE, Block, Plan, edges_of, pad, pad_adjacency, rows_of
+from hetjax.sampling.blocks import NO_NODE, Block, Plan, edges_of, pad, pad_block, relations_of, rows_of
 from hetjax.sampling.sampler import Role, Sampler, group
 from hetjax.sampling.whole import whole_relation
 
@@ -24,7 +23,7 @@ class Roles(NamedTuple):
     Attributes:
       seeds: into the seeds; `itself` says where their own rows are, and is empty where the partition's sources do not
         have them: then they are known from the exchange, or nothing looks at them.
-      inner: into all other nodes.
+      inner: into all other nodes; the first layer's says which nodes the sources of both are.
     """
 
     seeds: Block
@@ -98,6 +97,7 @@ def draw_local(sampler: Sampler, share: Share, seeds: np.ndarray, fanouts: Seque
         made, inner = sampler.hop(roles, fanout, (*stream, hop), depth == 0)
         blocks.insert(0, Roles(*made))
         rows.insert(0, {node_type: len(ids) for node_type, ids in inner.items()})
+    blocks[0] = blocks[0]._replace(inner=blocks[0].inner._replace(sources=inner))
     return LocalSample(tuple(blocks), inner, tuple(rows))
 
 
@@ -112,7 +112,7 @@ def whole_local(sampler: Sampler, share: Share, seeds: np.ndarray) -> LocalSampl
         own = {share.target: seeds.astype(np.int32)} if share.reads_seeds(depth) else {}
         itself = {t: None if share.own else np.full(graph.schema.nodes[t], NO_NODE) for t in program.types[depth + 1]}
         inner = Block({r.key: adjacency[r] for r in layer.inner.relations}, itself)
-        blocks.append(Roles(Block(folded, own), inner))
+        blocks.append(Roles(Block(folded, own, {share.target: seeds.astype(np.int32)}), inner))
         rows.append({t: graph.schema.nodes[t] for t in (program.types[depth] if depth else program.reads)})
     return LocalSample(tuple(blocks), {}, tuple(rows))
 
@@ -123,7 +123,7 @@ def measure_local(use: str, sample: LocalSample, graph: HetGraph) -> Iterator[tu
         for node_type, size in rows.items():
             yield rows_of(use, depth, node_type), size, graph.schema.nodes[node_type]
         for role, block in zip(Roles._fields, roles):
-            for relation in _relations(block, graph):
+            for relation in relations_of(block, graph):
                 size = len(block.adjacency[relation.key].indices)
                 yield edges_of(f"{use}/{role}", depth, relation), size, graph.relations[relation].edges
 
@@ -139,22 +139,8 @@ def pad_local(plan: Plan, use: str, sample: LocalSample, seeds: Mapping[str, int
         sources = {t: plan.capacities[rows_of(use, depth, t)] for t in sample.rows[depth]}
         roles = []
         for role, block, targets in zip(Roles._fields, sample.blocks[depth], (seeds, inner)):
-            edges = {r: plan.capacities[edges_of(f"{use}/{role}", depth, r)] for r in _relations(block, graph)}
-            roles.append(_pad_block(block, targets, sources, edges))
+            edges = {r: plan.capacities[edges_of(f"{use}/{role}", depth, r)] for r in relations_of(block, graph)}
+            roles.append(pad_block(block, targets, sources, edges))
         blocks.insert(0, Roles(*roles))
         inner = sources
     return Local(tuple(blocks), {t: pad(ids, inner[t], NO_NODE) for t, ids in sample.inputs.items()})
-
-
-def _pad_block(block: Block, targets, sources, edges: Mapping[Relation, int]) -> Block:
-    adjacency = {
-        r.key: pad_adjacency(block.adjacency[r.key], targets[r.target], sources.get(r.source, 0), count)
-        for r, count in edges.items()
-    }
-    return Block(
-        adjacency, {t: None if ids is None else pad(ids, targets[t], NO_NODE) for t, ids in block.itself.items()}
-    )
-
-
-def _relations(block: Block, graph: HetGraph) -> list[Relation]:
-    return [relation for relation in graph.schema.relations if relation.key in block.adjacency]

@@ -72,6 +72,7 @@ class Sampler:
             (block,), frontier = self.hop((role,), fanout, (*stream, hop), hop == len(fanouts), gradients)
             blocks.insert(0, block)
             rows.insert(0, {node_type: len(ids) for node_type, ids in frontier.items()})
+        blocks[0] = blocks[0]._replace(sources=frontier)
         return Sample(tuple(blocks), frontier, tuple(rows))
 
     def hop(
@@ -118,7 +119,10 @@ class Sampler:
             flows = gradients and (not outermost or relation.source in self.learnable)
             return group(*edges, len(below[relation.source]) if flows else None)
 
-        blocks = [Block({r.key: turned(r, e) for r, e in edges.items()}, own) for edges, own in zip(drawn, selves)]
+        blocks = [
+            Block({r.key: turned(r, e) for r, e in edges.items()}, own, role.nodes)
+            for role, edges, own in zip(roles, drawn, selves)
+        ]
         for node_type, ids in below.items():
             _forget(self._row[node_type], ids)
         return blocks, below

@@ -125,11 +125,11 @@ def _first(leaf: jax.Array | SharedTable):
 
 
 def _carriers(model: Stack, share, depth: int, block, x, own):
-    layer, x = model.layers[depth], x if depth else model.enter(x)
+    layer, x = model.layers[depth], x if depth else model.enter(x, block)
     own = layer.own(block, x).get(share.target, own)
     selves = share.program.layers[depth].seeds.selves
     return own if share.exchanged else None, layer.carriers(block, x, {share.target: own}, selves)[share.target]
 
 
 def _finished(model: Stack, target: str, depth: int, total, own):
-    return model.layers[depth].finish(target, total, own, False)
+    return model.layers[depth].finish(target, total, own, None)

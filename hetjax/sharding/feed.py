@@ -8,7 +8,7 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 
 from hetjax.cache.features import Key
-from hetjax.sampling.blocks import pad, rows_of
+from hetjax.sampling.blocks import NO_NODE, pad, rows_of
 from hetjax.sampling.loader import Batches, Drawn, Needs
 from hetjax.sampling.local import Local, LocalSample, draw_local, measure_local, pad_local, whole_local
 from hetjax.sampling.sampler import Sampler
@@ -35,12 +35,14 @@ class MeshBatch(NamedTuple):
     Attributes:
       parts: of each partition that is here, on its devices; the arrays of its replicas one after the other, sharded over
         `data`.
+      seeds: int32 ids, the replicas' shares one after the other, `[data * seeds]` sharded over `data`.
       labels: as in `Batch`, the replicas' shares one after the other, `[data * seeds, ...]` sharded over `data`.
       weights: float32 `[data * seeds]`, 1 for a seed and 0 for padding.
       asked: of every learnable type on the host the rows that the step takes; the ids in `parts` are then places of these.
     """
 
     parts: dict[int, Local]
+    seeds: jax.Array
     labels: jax.Array
     weights: jax.Array
     asked: Mapping[str, Asked] = {}
@@ -129,7 +131,8 @@ class MeshBatches(Batches):
         size = self._size() * self.site.mesh.shape[DATA]
         labels, weights = pad(self.graph.labels[seeds], size, 0), pad(np.ones(len(seeds), np.float32), size, 0)
         asked = {name: self._ask(name, ids) for name, ids in sample.taken.items()}
-        return MeshBatch(parts, *put(self.site.mesh, P(DATA), (labels, weights)), asked)
+        about = pad(seeds.astype(np.int32), size, NO_NODE), labels, weights
+        return MeshBatch(parts, *put(self.site.mesh, P(DATA), about), asked)
 
     def _ask(self, name: str, ids: np.ndarray) -> Asked:
         rows, owners = self.plan.capacities[f"{self.use}/taken/{name}"], self.features.owners(name)

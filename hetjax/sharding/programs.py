@@ -14,6 +14,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from hetjax.cache import tables
+from hetjax.models.dropout import Masks
 from hetjax.models.hgnn import Stack
 from hetjax.sampling.blocks import NO_NODE, Adjacency, Block
 from hetjax.sampling.local import Local, Roles, Share
@@ -62,7 +63,16 @@ def passes(share: Share) -> list[tuple[int, ...]]:
     return [(depth,) for depth in depths] if share.exchanged else [tuple(depths)]
 
 
-def run(model: Stack, share: Share, depths: tuple[int, ...], blocks: Sequence[Roles], x, own, total) -> Outcome:
+def run(
+    model: Stack,
+    share: Share,
+    depths: tuple[int, ...],
+    blocks: Sequence[Roles],
+    x,
+    own,
+    total,
+    masks: Masks | None = None,
+) -> Outcome:
     """One pass of a partition; a method of the model, to be given to `model.apply`.
 
     Args:
@@ -70,50 +80,54 @@ def run(model: Stack, share: Share, depths: tuple[int, ...], blocks: Sequence[Ro
       blocks: of every layer.
       x: embeddings of the inner nodes below the pass; the features for the first.
       own, total: of the pass before, the latter combined; None for the first.
+      masks: of the step.
     """
     if depths[0]:
-        own = model.layers[depths[0] - 1].finish(share.target, total, own, False)
+        seeds = masks and masks.of(blocks[depths[0]].seeds.targets[share.target])
+        own = model.layers[depths[0] - 1].finish(share.target, total, own, seeds)
     else:
-        x = model.enter(x)
+        x = model.enter(x, blocks[0].inner, masks)
     for depth in depths[:-1]:
-        x = model.layers[depth](blocks[depth].inner, x)
+        x = model.layers[depth](blocks[depth].inner, x, masks)
     layer, folds, top = model.layers[depths[-1]], share.program.layers[depths[-1]].seeds, blocks[depths[-1]]
     own = layer.own(top.seeds, x).get(share.target, own)
-    carrier = layer.carriers(top.seeds, x, {share.target: own}, folds.selves)[share.target]
-    return Outcome(carrier, layer(top.inner, x), own if share.exchanged else None)
+    carrier = layer.carriers(top.seeds, x, {share.target: own}, folds.selves, masks)[share.target]
+    return Outcome(carrier, layer(top.inner, x, masks), own if share.exchanged else None)
 
 
 class LocalPrograms:
     """The programs of one partition, on its row of the mesh; replicas run them alike on their shares of the seeds."""
 
-    def __init__(self, model: Stack, share: Share, mesh: Mesh):
-        self.model, self.share, self.mesh = model, share, mesh
+    def __init__(self, trainer: Trainer, share: Share, mesh: Mesh):
+        self.trainer, self.share, self.mesh = trainer, share, mesh
         self.forward = Program(WEIGHTS, self._forward, mesh, static=1)
         self.pull = Program(WEIGHTS, self._pull, mesh, static=1)
 
-    def _forward(self, number: int, params, rows, static, local: Local, x, own, total):
+    def _forward(self, number: int, params, rows, static, local: Local, x, own, total, when):
         """Pass `number`; returns its outcome, with carriers `[1, seeds, ...]`, and the way back.
 
         Args:
           rows: per learnable type the rows of the whole table; of one on the host those that the step takes.
           static: per static type the whole feature matrix.
           x, own, total: as in `run`.
+          when: the seed, and the updates done before.
         """
         depths = passes(self.share)[number]
         every = self._map(self._read, (P(), P(DATA)), P(DATA))
         learned = {t: every(m, local.inputs[t]) if t in local.inputs else m for t, m in rows.items()}
         kinds = {t: P(DATA) if t in local.inputs else P() for t in rows}
 
-        def one(params, learned, x, own, total, static, local):
+        def one(params, learned, x, own, total, static, local, when):
             if not number:
                 x = {t: tables.read(matrix, local.inputs.get(t)) for t, matrix in static.items()} | local.rows | learned
             total = jax.tree.map(lambda leaf: leaf[0], total)
-            made = self.model.apply(params, self.share, depths, local.blocks, x, own, total, method=run)
+            given = self.share, depths, local.blocks, x, own, total, self.trainer.masks(*when)
+            made = self.trainer.model.apply(params, *given, method=run)
             return made._replace(carrier=jax.tree.map(lambda leaf: leaf[None], made.carrier))
 
-        specs = (P(), kinds, P(DATA), P(DATA), SHARE, P(), P(DATA))
+        specs = (P(), kinds, P(DATA), P(DATA), SHARE, P(), P(DATA), P())
         mapped = self._map(one, specs, Outcome(SHARE, P(DATA), P(DATA)))
-        return jax.vjp(lambda *wanted: mapped(*wanted, static, local), params, learned, x, own, total)
+        return jax.vjp(lambda *wanted: mapped(*wanted, static, local, when), params, learned, x, own, total)
 
     def _pull(self, gathered: frozenset[str], back, outcome: Outcome, so_far) -> Pulled:
         """Gradients through a pass.
@@ -174,14 +188,15 @@ class MeshPrograms:
 
         return self._map(one, (P(BOTH), SEEDS), SEEDS)(back, totals)
 
-    def _conclude(self, params, carriers, own, labels, weights):
+    def _conclude(self, params, carriers, own, seeds, labels, weights, when):
         """The loss, and its gradients.
 
         Args:
           params: the weights that this reads, alike everywhere.
           carriers: `[partitions, seeds, ...]` of the last layer.
           own: `[seeds, width]`, the embeddings below it, alike in all partitions; or None.
-          labels, weights: of all seeds, sharded over `data`.
+          seeds, labels, weights: ids, labels and weights of all seeds, sharded over `data`.
+          when: as in `LocalPrograms`.
 
         Returns:
           `(loss, gradient of params, gradient of carriers, gradient of own)`; the first two summed over replicas and
@@ -189,22 +204,23 @@ class MeshPrograms:
         """
         last, smoothing = self.trainer.model.layers[-1], self.trainer.label_smoothing
 
-        def share(params, carrier, own, labels, weights):
-            total = combine(last.monoid, carrier, RELATION)
-            logits = self.trainer.model.apply(params, total, own, method="conclude")
+        def share(params, carrier, own, seeds, labels, weights, when):
+            total, masks = combine(last.monoid, carrier, RELATION), self.trainer.masks(*when).of(seeds)
+            logits = self.trainer.model.apply(params, total, own, masks, method="conclude")
             losses = jnp.where(weights > 0, cross_entropy(logits, labels, smoothing), 0)
             return jnp.sum(losses) / jax.lax.psum(jnp.sum(weights), DATA)
 
-        def one(params, carriers, own, labels, weights):
-            given = params, _only(carriers), own, labels, weights
+        def one(params, carriers, own, *others):
+            given = params, _only(carriers), own, *others
             loss, (head, carrier, own) = jax.value_and_grad(share, (0, 1, 2))(*given)
             with scope(WEIGHTS):
                 loss, head = jax.lax.psum((loss, head), DATA)
             own = jax.tree.map(lambda leaf: leaf / self.mesh.shape[RELATION], own)
             return loss, head, jax.tree.map(lambda leaf: leaf[None], carrier), own
 
-        given = (P(), SEEDS, P(DATA), P(DATA), P(DATA))
-        return self._map(one, given, (P(), P(), SEEDS, P(DATA)))(params, carriers, own, labels, weights)
+        given = (P(), SEEDS, P(DATA), P(DATA), P(DATA), P(DATA), P())
+        made = self._map(one, given, (P(), P(), SEEDS, P(DATA)))
+        return made(params, carriers, own, seeds, labels, weights, when)
 
 
 def _only(tree):

@@ -60,6 +60,7 @@ class Raf:
     Args:
       trainer: what a step on one device needs.
       site: this process's place; a partition's devices get the features that it reads.
+      seed: of dropout.
       whole: whether batches are the whole graph.
       features: where those live; if not given, on the devices.
       prefetch: as of `OneDevice`.
@@ -69,11 +70,13 @@ class Raf:
         self,
         trainer: Trainer,
         site: Site,
+        seed: int,
         whole: bool = False,
         features: MeshFeatures | None = None,
         prefetch: bool = True,
     ):
         self.trainer, self.site, self.mesh, self.prefetch = trainer, site, site.mesh, prefetch
+        self.seed = np.int32(seed)
         self.features = features or MeshFeatures(site, trainer.learnable, dict.fromkeys(trainer.widths, "device"))
         self.ahead: dict[str, tuple[Asked, list[Fetched]]] = {}
         self.shares = shares(site.plan)
@@ -91,7 +94,7 @@ class Raf:
         for part in site.parts:
             line, share = site.row(part), self.shares[part]
             self.static[part] = meshes.copies(line, self.features.on_device(part))
-            self.local[part] = LocalPrograms(trainer.model, share, line)
+            self.local[part] = LocalPrograms(trainer, share, line)
             alike = NamedSharding(line, P())
             self.packed[part] = Program(WEIGHTS, functools.partial(self._pack, part), line, out_shardings=alike)
             self.settled[part] = Program(WEIGHTS, functools.partial(self._settle, part), line, out_shardings=alike)
@@ -209,9 +212,10 @@ class Raf:
 
     def _fold(self, states: Mapping[int, TrainState], batch: MeshBatch):
         """Forward and back: the loss, and per partition the gradients of weights, rows and the conclusion's weights."""
+        when = self.seed, np.asarray(next(iter(states.values())).step.addressable_data(0))
         outcomes, tape, last = {p: Outcome(None, {}, None) for p in states}, [], len(passes(self.shares[0])) - 1
         for number in range(last + 1):
-            found = {p: self._pass(number, p, state, batch, outcomes[p]) for p, state in states.items()}
+            found = {p: self._pass(number, p, state, batch, outcomes[p], when) for p, state in states.items()}
             outcomes, back = ({p: one[half] for p, one in found.items()} for half in (0, 1))
             carriers = join(self.mesh, SEEDS, [outcome.carrier for outcome in outcomes.values()])
             tape.append((back, None))
@@ -222,18 +226,20 @@ class Raf:
                 outcomes = {p: outcome._replace(carrier=totals[p]) for p, outcome in outcomes.items()}
         head = join(self.mesh, P(), [select(state.params, self.head) for state in states.values()])
         own = join(self.mesh, P(DATA), [outcome.own for outcome in outcomes.values()])
-        loss, head, carriers, own = self.together.conclude(head, carriers, own, batch.labels, batch.weights)
+        loss, head, carriers, own = self.together.conclude(
+            head, carriers, own, batch.seeds, batch.labels, batch.weights, when
+        )
         return loss, *self._back(tape, batch, carriers, own), self._split(P(), head)
 
     def _split(self, spec: P, tree: Any) -> dict[int, Any]:
         """A tree on the mesh by partition."""
         return dict(zip(self.site.parts, split(self.mesh, spec, tree), strict=True))
 
-    def _pass(self, number: int, part: int, state: TrainState, batch: MeshBatch, before: Outcome):
+    def _pass(self, number: int, part: int, state: TrainState, batch: MeshBatch, before: Outcome, when):
         rows = {} if number else {t: table.rows for t, table in state.tables.items()}
         static = {} if number else self.static[part]
         about = state.params, rows, static, batch.parts[part]
-        return self.local[part].forward(number, *about, before.x, before.own, before.carrier)
+        return self.local[part].forward(number, *about, before.x, before.own, before.carrier, when)
 
     def _back(self, tape, batch: MeshBatch, carriers, own) -> tuple[dict[int, Any], dict[int, dict[str, jax.Array]]]:
         """From the gradients at the seeds those of the partitions' weights and rows."""

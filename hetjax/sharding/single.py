@@ -12,6 +12,7 @@ from hetjax.cache import tables
 from hetjax.cache.features import Features
 from hetjax.cache.host import Fetched, HostedTable
 from hetjax.cache.tables import RowAdam, Shape, Table
+from hetjax.models.dropout import Masks
 from hetjax.models.hgnn import Stack
 from hetjax.sampling.blocks import Adjacency, Batch, Block
 from hetjax.sharding.traffic import Sent
@@ -70,7 +71,11 @@ class Trainer(NamedTuple):
         params = self.model.init(self.keys(seed)[0], *_smallest_input(self.model, self.widths))
         return TrainState(jnp.int32(0), params, self.optimizer.init(params), {})
 
-    def loss(self, params, learned, static, batch: Batch, dropout: jax.Array | None = None) -> jax.Array:
+    def masks(self, seed: jax.Array, step: jax.Array) -> Masks:
+        """What training draws dropout from, in the step after `step` updates."""
+        return Masks(jax.random.fold_in(self.keys(seed)[2], step))
+
+    def loss(self, params, learned, static, batch: Batch, masks: Masks | None = None) -> jax.Array:
         """Mean `cross_entropy` over the batch's seeds, and the penalty if there is one.
 
         The penalty is `l2` times the sum of squares of the first layer's weights and of the rows in `learned`. The R-GCN
@@ -81,16 +86,15 @@ class Trainer(NamedTuple):
           params: the model's weights.
           learned: per featureless input type the rows that the batch needs, `[rows, width]`.
           static: per other input type the whole feature matrix, `[nodes, width]`.
-          dropout: a key; without one nothing is dropped.
+          masks: of the step, in training; without them nothing is dropped.
         """
-        loss = self.summed(params, learned, static, batch, dropout) / jnp.sum(batch.weights)
+        loss = self.summed(params, learned, static, batch, masks) / jnp.sum(batch.weights)
         return loss + self.penalty((params["params"]["layers_0"], learned)) if self.l2 else loss
 
-    def summed(self, params, learned, static, batch: Batch, dropout: jax.Array | None = None) -> jax.Array:
+    def summed(self, params, learned, static, batch: Batch, masks: Masks | None = None) -> jax.Array:
         """The sum of `cross_entropy` over the batch's seeds; arguments as of `loss`."""
         gathered = {name: tables.read(matrix, batch.inputs.get(name)) for name, matrix in static.items()} | batch.rows
-        streams = None if dropout is None else {"dropout": dropout}
-        logits = self.model.apply(params, batch.blocks, gathered | learned, train=dropout is not None, rngs=streams)
+        logits = self.model.apply(params, batch.blocks, gathered | learned, masks)
         picked = logits.at[batch.seeds].get(mode="fill", fill_value=0)
         losses = cross_entropy(picked, batch.labels, self.label_smoothing)
         return jnp.sum(jnp.where(batch.weights > 0, losses, 0))
@@ -99,12 +103,13 @@ class Trainer(NamedTuple):
         """`l2` times the sum of squares of a tree of arrays."""
         return self.l2 * sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(penalised))
 
-    def gradients(self, state: TrainState, static, batch: Batch):
-        """The loss without dropout, and its gradients with respect to the weights and the rows that the batch reads."""
-        return self._gradients(state.params, self.read(state.tables, batch.inputs), static, batch)
+    def gradients(self, state: TrainState, static, batch: Batch, seed: jax.Array):
+        """The loss of a step, and its gradients with respect to the weights and the rows that the batch reads."""
+        learned, masks = self.read(state.tables, batch.inputs), self.masks(seed, state.step)
+        return self._gradients(state.params, learned, static, batch, masks)
 
-    def _gradients(self, params, learned, static, batch: Batch, dropout: jax.Array | None = None):
-        return jax.value_and_grad(self.loss, argnums=(0, 1))(params, learned, static, batch, dropout)
+    def _gradients(self, params, learned, static, batch: Batch, masks: Masks):
+        return jax.value_and_grad(self.loss, argnums=(0, 1))(params, learned, static, batch, masks)
 
     def step(self, state: TrainState, static, batch: Batch, seed: jax.Array) -> tuple[TrainState, jax.Array]:
         """One update; returns the new state and the loss before it."""
@@ -124,8 +129,7 @@ class Trainer(NamedTuple):
         Returns:
           The state after the update of its weights, without tables; the loss before it; the gradient of `learned`.
         """
-        dropout = jax.random.fold_in(self.keys(seed)[2], state.step)
-        loss, gradients = self._gradients(state.params, learned, static, batch, dropout)
+        loss, gradients = self._gradients(state.params, learned, static, batch, self.masks(seed, state.step))
         if self.clip:
             gradients, _ = optax.clip_by_global_norm(self.clip).update(gradients, optax.EmptyState())
         weights, rows = gradients

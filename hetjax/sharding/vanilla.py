@@ -55,10 +55,12 @@ class Vanilla:
       graph: of which a partition's device gets the features of its own nodes.
       cut: who owns which node.
       mesh: with the axis `data`.
+      seed: of dropout.
       whole: whether batches are the whole graph: then every row is updated, as on one device.
     """
 
-    def __init__(self, trainer: Trainer, graph: HetGraph, cut: EdgeCut, mesh: Mesh, whole: bool = False):
+    def __init__(self, trainer: Trainer, graph: HetGraph, cut: EdgeCut, mesh: Mesh, seed: int, whole: bool = False):
+        self.seed = np.int32(seed)
         self.trainer, self.mesh, self.owned, self.every_row = trainer, mesh, cut.owned, whole
         features = {t: graph.features[t] for t in trainer.widths if t in graph.features}
         self.static = self._divide(features)
@@ -66,7 +68,7 @@ class Vanilla:
         self.updated = self._program(self._step, (STATE, P()), donate_argnums=0)
 
     def _program(self, function, made, **options) -> Program:
-        given = (STATE, P(DATA), P(DATA))
+        given = (STATE, P(DATA), P(DATA), P())
         mapped = jax.shard_map(function, mesh=self.mesh, in_specs=given, out_specs=made, check_vma=False)
         return Program(GRADIENTS, mapped, self.mesh, **options)
 
@@ -98,7 +100,7 @@ class Vanilla:
         self, state: TrainState, batch: VanillaBatch, following: VanillaBatch | None = None
     ) -> tuple[TrainState, jax.Array]:
         """One update; the state given is used up."""
-        made = self.updated(state, self.static, batch)
+        made = self.updated(state, self.static, batch, self.seed)
         return jax.block_until_ready(made)  # collectives of two steps never wait for each other
 
     def traffic(self) -> list[Sent]:
@@ -107,19 +109,19 @@ class Vanilla:
 
     def gradients(self, state: TrainState, batch: VanillaBatch) -> tuple[jax.Array, Found]:
         """The loss with its penalty, and its gradients."""
-        return self.found(state, self.static, batch)
+        return self.found(state, self.static, batch, self.seed)
 
-    def _gradients(self, state: TrainState, static, batch: VanillaBatch) -> tuple[jax.Array, Found]:
+    def _gradients(self, state: TrainState, static, batch: VanillaBatch, seed) -> tuple[jax.Array, Found]:
         """As `gradients`, on one of the devices."""
         with scope(FEATURES):
             features, _ = fetch(static, batch.wanted, DATA)
         with scope(LEARNABLE):
             learned, asked = fetch({t: table.rows for t, table in state.tables.items()}, batch.wanted, DATA)
         seeds = jnp.arange(len(batch.weights), dtype=jnp.int32)
-        own = Batch(batch.blocks, {}, seeds, batch.labels, batch.weights)
+        own, masks = Batch(batch.blocks, {}, seeds, batch.labels, batch.weights), self.trainer.masks(seed, state.step)
 
         def share(params, learned):
-            return self.trainer.summed(params, learned, features, own) / batch.count[0]
+            return self.trainer.summed(params, learned, features, own, masks) / batch.count[0]
 
         loss, (weights, rows) = jax.value_and_grad(share, (0, 1))(state.params, learned)
         with scope(GRADIENTS):
@@ -149,8 +151,8 @@ class Vanilla:
         weights = found.weights | {"params": found.weights["params"] | {"layers_0": pulled}}
         return loss, Found(weights, {t: found.rows[t] + 2 * l2 * read[t] for t in read}, found.ids)
 
-    def _step(self, state: TrainState, static, batch: VanillaBatch) -> tuple[TrainState, jax.Array]:
-        loss, found = self._gradients(state, static, batch)
+    def _step(self, state: TrainState, static, batch: VanillaBatch, seed) -> tuple[TrainState, jax.Array]:
+        loss, found = self._gradients(state, static, batch, seed)
         weights, rows = found.weights, found.rows
         if self.trainer.clip:
             with scope(GRADIENTS):

@@ -1,0 +1,84 @@
+"""Dropout (Srivastava et al., JMLR 15, 2014) whose masks belong to nodes and edges, not to the rows of an array.
+
+What is dropped is a pure function of (seed, step, module, node): the same in whichever row, partition or replica a node is
+computed, and however often. So training with dropout on a mesh equals training on one device.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.extend.random import threefry_2x32
+
+from hetjax.cache.tables import read
+from hetjax.models.segment import by_target, row_of
+from hetjax.sampling import draw
+from hetjax.sampling.blocks import Adjacency
+
+
+class Masks(NamedTuple):
+    """What a training step draws masks from.
+
+    Attributes:
+      key: of the step.
+      ids: int32 `[T]`, the nodes in question; None where row `i` is node `i`.
+    """
+
+    key: jax.Array
+    ids: jax.Array | None = None
+
+    def of(self, ids: jax.Array | None) -> "Masks":
+        """The masks of other nodes."""
+        return self._replace(ids=ids)
+
+    def kept(self, rate: float, path: tuple[str, ...], first: jax.Array, second: jax.Array) -> jax.Array:
+        """Which of some entries are kept, by a counter-based generator (Threefry-2x32; Salmon et al., SC 2011).
+
+        Args:
+          rate: share that is dropped.
+          path: of the module that asks; any other gets other masks.
+          first, second: int32 `[N, 1]` and `[N or 1, M]`, which number the pairs of entries.
+
+        Returns:
+          bool `[N, 2 M]`.
+        """
+        purpose = int(draw.key(*path)) % 2**32
+        key = jax.random.key_data(jax.random.fold_in(self.key, purpose))
+        pairs = jnp.stack(jnp.broadcast_arrays(first, second)).astype(jnp.uint32)
+        return jnp.concatenate(list(threefry_2x32(key, pairs)), axis=1) >= jnp.uint32(rate * 2**32)
+
+
+def dropped(x: jax.Array, rate: float, masks: Masks | None, path: tuple[str, ...]) -> jax.Array:
+    """Rows `[T, width]` of nodes, a share `rate` of whose entries is zero, and the others larger by as much.
+
+    Args:
+      masks: of these nodes; None: nothing is dropped.
+      path: of the module that asks.
+    """
+    if masks is None or not rate:
+        return x
+    ids = jnp.arange(len(x)) if masks.ids is None else masks.ids
+    width = x.shape[1]
+    kept = masks.kept(rate, path, ids[:, None], jnp.arange(-(-width // 2))[None])[:, :width]
+    return jnp.where(kept, x / (1 - rate), 0)
+
+
+def kept_edges(
+    adjacency: Adjacency, heads: int, rate: float, masks: Masks | None, path: tuple[str, ...]
+) -> jax.Array | None:
+    """What multiplies the weight of every edge, float32 `[edges, heads]`; None: nothing is dropped.
+
+    An edge is known by its target and by which of that target's edges it is.
+
+    Args:
+      masks: of the targets.
+      path: of the module that asks.
+    """
+    if masks is None or not rate:
+        return None
+    target = row_of(by_target(adjacency))
+    ids = target if masks.ids is None else read(masks.ids, target)
+    pairs = -(-heads // 2)
+    place = (jnp.arange(len(target)) - read(adjacency.indptr, target)) * pairs
+    kept = masks.kept(rate, path, ids[:, None], place[:, None] + jnp.arange(pairs)[None])[:, :heads]
+    return kept.astype(jnp.float32) / (1 - rate)
