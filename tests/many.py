@@ -95,7 +95,12 @@ def compare_in(folder, count: int, cases: list[Case], steps: int = 4) -> list[Er
 
 
 def main(coordinator: str, count: str, number: str, file: str, out: str) -> None:
-    """One of the processes."""
+    """One of the processes.
+
+    On one core it has the fewest threads that there can be: collectives that wait for each other then hang.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[int(coordinator.rsplit(":", 1)[1]) % len(cores)]})
     jax.config.update("jax_numpy_rank_promotion", "raise")
     about = json.loads(Path(file).read_text())
     with joined(Processes(coordinator, int(count), int(number), start_seconds=60), {}) as peers:

@@ -54,6 +54,9 @@ class Sent(NamedTuple):
 class Program:
     """A function compiled once per combination of shapes, as by `jax.jit`, that says what it sends.
 
+    Where CPUs of several processes run it together, a call waits for what it gives. A process has few threads for collectives, and
+    begins whichever has its input first: some that wait for other processes would leave none for the one that these wait for.
+
     Args:
       kind: of what it sends outside of any `scope`.
       function, **options: as of `jax.jit`.
@@ -66,6 +69,7 @@ class Program:
         self.jitted = jax.jit(function, static_argnums=tuple(range(static)), **options)
         self.compiled: dict[tuple, jax.stages.Compiled] = {}
         self.calls: Counter = Counter()
+        self.waits = mesh.devices.flat[0].platform == "cpu" and len(mesh.local_devices) < mesh.size
 
     def __call__(self, *given: Any) -> Any:
         fixed, arrays = given[: self.static], given[self.static :]
@@ -74,7 +78,8 @@ class Program:
         if shapes not in self.compiled:
             self.compiled[shapes] = self.jitted.lower(*given).compile()
         self.calls[shapes] += 1
-        return self.compiled[shapes](*arrays)
+        made = self.compiled[shapes](*arrays)
+        return jax.block_until_ready(made) if self.waits else made
 
     def sent(self) -> list[Sent]:
         """By all calls so far together; of a mesh that other processes have devices of, this one's share."""
