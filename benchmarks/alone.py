@@ -23,7 +23,8 @@ from graph_file import read
 from step import MODELS, configuration
 
 from hetjax.assembly import make_batches, make_trainer
-from hetjax.config import Config, run_command
+from hetjax.command_line import run_command
+from hetjax.config import Config
 from hetjax.evaluate import Evaluator
 from hetjax.metrics import peak_memory
 

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hetjax.config import Data, parse, run_command
+from hetjax.command_line import parse, run_command
+from hetjax.config import Data
 from hetjax.errors import InputError
 from hetjax.evaluate import ALIGNED
 from hetjax.graph.hetgraph import HetGraph, build

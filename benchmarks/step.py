@@ -25,7 +25,8 @@ import numpy as np
 from graph_file import read
 
 from hetjax.assembly import make_batches, make_engine, make_trainer
-from hetjax.config import Config, Model, Sampling, Train, run_command
+from hetjax.command_line import run_command
+from hetjax.config import Config, Model, Sampling, Train
 from hetjax.metrics import ProgramCounter, peak_memory
 from hetjax.models import hgt, rgat, rgcn, segment
 from hetjax.train import ahead

@@ -18,7 +18,8 @@ from tqdm import tqdm
 
 from hetjax import metrics
 from hetjax.assembly import make_trainer
-from hetjax.config import Config, Data, Model, Sampling, Train, parse
+from hetjax.command_line import parse
+from hetjax.config import Config, Data, Model, Sampling, Train
 from hetjax.datasets.splits import hold_out
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load

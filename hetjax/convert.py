@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from hetjax.config import Data, parse, run_command
+from hetjax.command_line import parse, run_command
+from hetjax.config import Data
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.load import load

@@ -21,7 +21,8 @@ import numpy as np
 from hetjax import durable, models
 from hetjax.assembly import make_trainer, relations_of
 from hetjax.checkpoint import Checkpoints, Damaged
-from hetjax.config import SECTIONS, Config, parse, run_command
+from hetjax.command_line import parse, run_command
+from hetjax.config import SECTIONS, Config
 from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph

@@ -40,16 +40,8 @@ from hetjax.assembly import (
     relations_of,
 )
 from hetjax.checkpoint import Checkpoint, Checkpoints, parameters
-from hetjax.config import (
-    SECTIONS,
-    Config,
-    Processes,
-    as_dict,
-    data_path,
-    flat,
-    parse,
-    run_command,
-)
+from hetjax.command_line import parse, run_command
+from hetjax.config import SECTIONS, Config, Processes, as_dict, data_path, flat
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import hollow, sizes

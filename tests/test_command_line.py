@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from hetjax import predict, runtime
-from hetjax.config import Config, Data, Model, Sampling, Train, as_dict, run_command
+from hetjax.command_line import run_command
+from hetjax.config import Config, Data, Model, Sampling, Train, as_dict
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.workdir import Workdir

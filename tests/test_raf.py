@@ -13,7 +13,8 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 from hetjax.assembly import make_batches, make_engine, make_evaluator, make_plan, make_site, make_trainer
-from hetjax.config import Sampling, run_command
+from hetjax.command_line import run_command
+from hetjax.config import Sampling
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.models import carriers, hgnn

@@ -9,7 +9,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 
 from hetjax.assembly import make_engine, make_plan, make_site, make_trainer
-from hetjax.config import run_command
+from hetjax.command_line import run_command
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.partition import EdgeCut, edge_cut, save

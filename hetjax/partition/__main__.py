@@ -7,7 +7,7 @@ from typing import Literal
 
 import yaml
 
-from hetjax.config import parse, run_command
+from hetjax.command_line import parse, run_command
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.schema import Relation

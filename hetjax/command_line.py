@@ -1,0 +1,153 @@
+"""The command line, and the YAML file that it may name: sections of configuration, each error one line, and how a command ends."""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from difflib import get_close_matches
+from pathlib import Path
+
+import yaml
+from jsonargparse import ArgumentParser, set_parsing_settings
+
+from hetjax.errors import InputError
+
+set_parsing_settings(docstring_parse_attribute_docstrings=True)
+
+
+class Parser(ArgumentParser):
+    """A command line whose errors are one line that names the nearest known option."""
+
+    def error(self, message: str, ex: Exception | None = None) -> None:
+        text = " ".join(str(message).split())
+        found = re.fullmatch(
+            r'Parser key "(?P<key>[^"]+)": Expected an? (?P<kind>.+?)\. Got value: (?P<value>.*)', text
+        )
+        if found:
+            kind = found["kind"].replace("typing.Literal", "one of ").removeprefix("<class '").removesuffix("'>")
+            example = "25,20" if found["key"].endswith("fanout") else "a,b"
+            kind = f"a list such as [{example}], without spaces or in quotes" if kind == "tuple" else kind
+            text = f"{found['key']} is {found['value']}, and should be {kind}"
+        raise InputError(text)
+
+
+def parse(
+    sections: dict[str, type], arguments: Sequence[str], prog: str, description: str, paths: dict[str, str]
+) -> tuple[dict, dict]:
+    """Read sections of configuration from a command line and the YAML file that its `--config` names.
+
+    Args:
+      sections: a dataclass per section. The keys of one named `""` stand alone, `--key`, and in the file if there are no
+        other sections; a key of it that is true or false may be given without a value, and is then true.
+      arguments: the command line.
+      prog, description: for `--help`.
+      paths: further options that every command line must give, with their help.
+
+    Returns:
+      `(a dataclass instance per section, the further options)`.
+
+    Raises:
+      InputError: an unknown or malformed option, in the file or on the command line.
+    """
+    wanted = " ".join(f"--{name} {name.upper()}" for name in paths)
+    option = "--key" if "" in sections else "--section.key"
+    usage = f"{prog} [--config FILE.yaml] {wanted} [{option} VALUE ...]"
+    parser = Parser(prog=prog, usage=usage, description=description, allow_abbrev=False)
+    parser.add_argument(
+        "--config", action="config", help="a YAML file of sections and keys; options override it, wherever it stands"
+    )
+    for name, text in paths.items():
+        parser.add_argument(f"--{name}", required=True, help=text)
+    for name, section in sections.items():
+        if name:
+            parser.add_argument(f"--{name}", type=section, default=section())
+        else:
+            parser.add_class_arguments(section)
+    alone = [key.name for key in fields(sections[""])] if "" in sections else []
+    known = [f"{name}.{key.name}".lstrip(".") for name, section in sections.items() for key in fields(section)]
+    _check_options(arguments, [*paths, "config", "help", "print_config", *filter(None, sections), *known])
+    files, options = _split_config(arguments)
+    filed = {name: section for name, section in sections.items() if name} or sections
+    for file in files:
+        _check_file(Path(file), filed)
+    options = _bare_flags(options, sections.get(""))
+    made = parser.instantiate(parser.parse_args([*(f"--config={file}" for file in files), *options]))
+    given = {
+        name: made[name] if name else section(**{key: made[key] for key in alone}) for name, section in sections.items()
+    }
+    return given, {name: made[name] for name in paths}
+
+
+def _bare_flags(options: Sequence[str], section: type | None) -> list[str]:
+    """The options, with `=true` after each flag of a section that no value follows."""
+    flags = {f"--{key.name}" for key in fields(section) if key.type in (bool, "bool")} if section else set()
+    after = [*options[1:], "--"]
+    return [f"{o}=true" if o in flags and following.startswith("--") else o for o, following in zip(options, after)]
+
+
+def _split_config(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The files given by `--config`, and the other arguments."""
+    files, others, rest = [], [], list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        if argument == "--config" and rest:
+            files.append(rest.pop(0))
+        elif argument.startswith("--config="):
+            files.append(argument.removeprefix("--config="))
+        else:
+            others.append(argument)
+    return files, others
+
+
+def _check_options(arguments: Sequence[str], known: list[str]) -> None:
+    for argument in arguments:
+        name = argument[2:].split("=", 1)[0]
+        if argument.startswith("--") and name not in known:
+            raise InputError(f"unknown option --{name}{_nearest(name, known, '--')}")
+
+
+def _check_file(file: Path, sections: dict[str, type]) -> None:
+    try:
+        given = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{file}: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{file}: {' '.join(str(error).split())}") from None
+    if not isinstance(given, dict):
+        raise InputError(
+            f"{file}: {type(given).__name__}, and there should be {'keys' if '' in sections else f'sections {sorted(sections)}'}"
+        )
+    if "" in sections:
+        given = {"": given}
+    for name, keys in given.items():
+        if name not in sections:
+            raise InputError(f"{file}: unknown section {name!r}{_nearest(name, list(sections))}")
+        if not isinstance(keys, dict):
+            raise InputError(f"{file}: section {name!r} is {keys!r}, and there should be keys")
+        known = [key.name for key in fields(sections[name])]
+        for key, value in keys.items():
+            place = f"{name}.{key}".lstrip(".")
+            if value is None and key != "feature_learning_rate":
+                raise InputError(f"{file}: {place} has no value")
+            if key not in known:
+                raise InputError(f"{file}: unknown key {place}{_nearest(str(key), known, f'{name}.'.lstrip('.'))}")
+
+
+def _nearest(name: str, known: list[str], prefix: str = "") -> str:
+    near = get_close_matches(str(name), known, 1, 0.4)
+    return f"; the nearest known one is {prefix}{near[0]}" if near else f"; known are {', '.join(known)}"
+
+
+def run_command(main: Callable, arguments: Sequence[str] | None = None) -> None:
+    """Run a command; an error that a user can mend is one line: exit status 2 for input, 1 for a run that diverged."""
+    try:
+        main(sys.argv[1:] if arguments is None else arguments)
+    except InputError as error:
+        print(f"hetjax: error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except FloatingPointError as error:
+        print(f"hetjax: error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("hetjax: stopped; the same command continues from the last checkpoint, if there is one", file=sys.stderr)
+        sys.exit(130)
