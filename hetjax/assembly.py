@@ -293,14 +293,14 @@ def make_batches(
     """The batches of every epoch, in the way that the configuration asks for; for one device, or the mesh of a site."""
     sampling, seed, limit = config.sampling, config.train.seed, config.train.steps_per_epoch
     about = sampling.fanout, sampling.batch_size, seed, limit, capacities
-    learnable, own = frozenset(trainer.learnable), trainer.model.own
+    learnable, own, named = frozenset(trainer.learnable), trainer.model.own, trainer.model.drops
     away = frozenset(name for name, place in features.places.items() if place != "device") if features else frozenset()
     flows = frozenset(graph.schema.nodes) if config.model.input_projection else learnable
     if site is not None and isinstance(site.plan, EdgeCut):
         place = site.graphs[0], site.plan, site.mesh, learnable
         if sampling.mode == "full":
-            return VanillaWholeGraph(*place, config.model.layers, own)
-        return VanillaBatches(*place, flows, *about, own)
+            return VanillaWholeGraph(*place, config.model.layers, own, named)
+        return VanillaBatches(*place, flows, *about, own, named)
     if sampling.mode == "full":
         return WholeGraph(graph, config.model.layers, own) if site is None else MeshWholeGraph(site)
     in_place = frozenset(name for name, matrix in graph.features.items() if matrix.dtype == np.float32) - away
@@ -308,8 +308,8 @@ def make_batches(
         in_place = frozenset()  # what is changed before it is read is gathered first
     if site is None:
         send = features.send if features else jax.device_put
-        return MiniBatches(Sampler(graph, in_place, flows, own), *about, send)
-    return MeshBatches(site, in_place, learnable, *about, features)
+        return MiniBatches(Sampler(graph, in_place, flows, own, named), *about, send)
+    return MeshBatches(site, in_place, learnable, *about, features, named)
 
 
 def make_evaluator(

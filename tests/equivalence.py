@@ -17,6 +17,7 @@ import hetjax
 from hetjax.assembly import make_batches, make_engine, make_features, make_plan, make_site, make_trainer
 from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.datasets import synthetic
+from hetjax.models.dropout import dropped
 from hetjax.models.segment import neighbour_sum
 from hetjax.processes.peers import Alone
 from hetjax.sampling.blocks import NO_NODE
@@ -37,11 +38,20 @@ class Bounded(nn.Module):
         return nn.tanh(nn.Dense(self.features)(neighbour_sum(adjacency, sources)))
 
 
+class Dropping(Bounded):
+    """The same, with dropout of what it gives."""
+
+    @nn.compact
+    def __call__(self, adjacency, sources, targets, masks):
+        return dropped(super().__call__(adjacency, sources, targets), 0.3, masks, self.path)
+
+
 def across(aggregation: str, **more) -> hetjax.HGNN:
     return hetjax.HGNN(None, lambda relation, features: Bounded(features), aggregation, **more)
 
 
 own_mean, own_blind, own_max = across("mean"), across("mean", looks_at_target=False), across("max")
+own_drops = hetjax.HGNN(None, lambda relation, features: Dropping(features), "mean", drops=True)
 own_alone = across("sum", looks_at_target=False, self_term=False)
 MODELS = {
     "R-GCN": {},
@@ -55,6 +65,7 @@ MODELS = {
     "R-GCN, dropout": {"dropout": 0.3, "input_dropout": 0.2},
     "R-GAT, dropout": {"name": "rgat", "heads": 2, "dropout": 0.3, "input_dropout": 0.2, "attention_dropout": 0.4},
     "HGT, dropout": {"name": "hgt", "heads": 2, "dropout": 0.3, "input_dropout": 0.2, "attention_dropout": 0.4},
+    "HGNN, dropout": {"name": "tests.equivalence:own_drops"},
     "HGNN, mean": {"name": "tests.equivalence:own_mean"},
     "HGNN, mean, no target": {"name": "tests.equivalence:own_blind"},
     "HGNN, max": {"name": "tests.equivalence:own_max"},

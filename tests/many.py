@@ -97,7 +97,7 @@ def compare_in(folder, count: int, cases: list[Case], steps: int = 4) -> list[Er
 def main(coordinator: str, count: str, number: str, file: str, out: str) -> None:
     """One of the processes.
 
-    On one core it has the fewest threads that there can be: collectives that wait for each other then hang.
+    On one core, another for each test, it has the fewest threads that there can be: collectives that wait for each other hang.
     """
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[int(coordinator.rsplit(":", 1)[1]) % len(cores)]})

@@ -18,7 +18,14 @@ from tests.test_command_line import SMALL
 CASES = {
     2: [
         ("random", (4, 1), "minibatch", "R-GCN", False, {"l2": 0.01, "gradient_clip": 0.05}),
-        ("random", (4, 1), "minibatch", "R-GCN", False, {"places": ("author=host", "venue=host", "paper=host")}),
+        (
+            "random",
+            (4, 1),
+            "minibatch",
+            "R-GCN, dropout",
+            False,
+            {"places": ("author=host", "venue=host", "paper=host")},
+        ),
         ("ogbn-mag", (4, 1), "full", "R-GCN", False, {}),
         ("labels", (1, 2), "full", "HGNN, mean, no target", False, {}),
         ("random", (1, 2, "vanilla"), "minibatch", "R-GCN", False, {}),

@@ -60,6 +60,7 @@ def test_equals_one_device(graph, mesh, mode, model):
         ("random", (2, 1), "full", "HGNN, no self term"),
         ("few relations", (2, 2), "minibatch", "HGT, dropout"),
         ("few relations", (2, 1), "full", "R-GAT, dropout"),
+        ("few relations", (2, 1), "minibatch", "HGNN, dropout"),
     ],
 )
 def test_equals_one_device_in_double_precision(graph, mesh, mode, model):

@@ -21,15 +21,25 @@ class Masks(NamedTuple):
 
     Attributes:
       key: of the step.
-      ids: int32 `[T]`, the nodes in question; None where row `i` is node `i`.
     """
 
     key: jax.Array
-    ids: jax.Array | None = None
 
-    def of(self, ids: jax.Array | None) -> "Masks":
-        """The masks of other nodes."""
-        return self._replace(ids=ids)
+    def of(self, ids: jax.Array | None) -> "NodeMasks":
+        """The masks of some nodes, int32 `[T]`; None where row `i` is node `i`."""
+        return NodeMasks(self.key, ids)
+
+
+class NodeMasks(NamedTuple):
+    """The masks of some nodes, and of the edges into them.
+
+    Attributes:
+      key: of the step.
+      ids: of the nodes, int32 `[T]`; None where row `i` is node `i`.
+    """
+
+    key: jax.Array
+    ids: jax.Array | None
 
     def kept(self, rate: float, path: tuple[str, ...], first: jax.Array, second: jax.Array) -> jax.Array:
         """Which of some entries are kept, by a counter-based generator (Threefry-2x32; Salmon et al., SC 2011).
@@ -42,13 +52,12 @@ class Masks(NamedTuple):
         Returns:
           bool `[N, 2 M]`.
         """
-        purpose = int(draw.key(*path)) % 2**32
-        key = jax.random.key_data(jax.random.fold_in(self.key, purpose))
+        key = jax.random.key_data(jax.random.fold_in(self.key, int(draw.key(*path)) % 2**32))
         pairs = jnp.stack(jnp.broadcast_arrays(first, second)).astype(jnp.uint32)
         return jnp.concatenate(list(threefry_2x32(key, pairs)), axis=1) >= jnp.uint32(rate * 2**32)
 
 
-def dropped(x: jax.Array, rate: float, masks: Masks | None, path: tuple[str, ...]) -> jax.Array:
+def dropped(x: jax.Array, rate: float, masks: NodeMasks | None, path: tuple[str, ...]) -> jax.Array:
     """Rows `[T, width]` of nodes, a share `rate` of whose entries is zero, and the others larger by as much.
 
     Args:
@@ -64,11 +73,11 @@ def dropped(x: jax.Array, rate: float, masks: Masks | None, path: tuple[str, ...
 
 
 def kept_edges(
-    adjacency: Adjacency, heads: int, rate: float, masks: Masks | None, path: tuple[str, ...]
+    adjacency: Adjacency, heads: int, rate: float, masks: NodeMasks | None, path: tuple[str, ...], dtype=jnp.float32
 ) -> jax.Array | None:
-    """What multiplies the weight of every edge, float32 `[edges, heads]`; None: nothing is dropped.
+    """What multiplies the weight of every edge, `[edges, heads]` of the dtype; None: nothing is dropped.
 
-    An edge is known by its target and by which of that target's edges it is.
+    An edge is known by its target and by which of that target's edges, as drawn, it is.
 
     Args:
       masks: of the targets.
@@ -81,4 +90,4 @@ def kept_edges(
     pairs = -(-heads // 2)
     place = (jnp.arange(len(target)) - read(adjacency.indptr, target)) * pairs
     kept = masks.kept(rate, path, ids[:, None], place[:, None] + jnp.arange(pairs)[None])[:, :heads]
-    return kept.astype(jnp.float32) / (1 - rate)
+    return kept.astype(dtype) / (1 - rate)

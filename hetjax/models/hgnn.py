@@ -11,7 +11,7 @@ from hetjax.errors import InputError
 from hetjax.graph.schema import Relation, Schema
 from hetjax.models import carriers
 from hetjax.models.carriers import Monoid
-from hetjax.models.dropout import Masks, dropped
+from hetjax.models.dropout import Masks, NodeMasks, dropped
 from hetjax.models.layer import Layer, PlainLayer, glorot
 from hetjax.sampling.blocks import Block
 
@@ -29,6 +29,9 @@ class HGNN:
       self_term: fold every node into itself too, by a matrix per node type, as one more relation.
       looks_at_target: whether the relation-specific aggregation reads its targets; if not, it is given None for them,
         and partitions of the relations have less to exchange.
+      drops: whether the relation-specific aggregation drops something in training: it is called with the targets'
+        `NodeMasks` after them, or None, for `models.dropout`'s functions. There is no random stream for `nn.Dropout`, whose
+        masks would depend on where a node is computed.
     """
 
     relations: Sequence[Relation] | None
@@ -36,6 +39,7 @@ class HGNN:
     cross_relation_aggregation: str | Monoid = "sum"
     self_term: bool = True
     looks_at_target: bool = True
+    drops: bool = False
 
     def __post_init__(self):
         if self.cross_relation_aggregation not in carriers.NAMED and not isinstance(
@@ -53,15 +57,21 @@ class Composed(PlainLayer):
       relation_aggregation: as in `HGNN`.
       monoid: its cross-relation aggregation.
       looks: whether the relation-specific aggregation reads its targets.
+      masked: whether it takes masks.
     """
 
     relation_aggregation: Callable[[Relation, int], nn.Module] | None = None
     monoid: Monoid = carriers.SUM
     looks: bool = True
+    masked: bool = False
 
     @property
     def looks_at_target(self) -> bool:
         return self.looks or self.residual
+
+    @property
+    def drops(self) -> bool:
+        return self.masked or super().drops
 
     def setup(self):
         super().setup()
@@ -69,7 +79,8 @@ class Composed(PlainLayer):
         self.self_loop = {t: nn.Dense(self.features, use_bias=False) for t in self.selves}
 
     def relation(self, relation: Relation, adjacency, sources, targets, masks):
-        return self.monoid.lift(self.fold[relation.key](adjacency, sources, targets))
+        given = adjacency, sources, targets, *([masks] if self.masked else [])
+        return self.monoid.lift(self.fold[relation.key](*given))
 
     def itself(self, node_type: str, targets):
         return self.monoid.lift(self.self_loop[node_type](targets))
@@ -104,6 +115,11 @@ class Stack(nn.Module):
         """Whether any layer reads its targets' own embeddings of the layer below."""
         return any(layer.selves or layer.looks_at_target for layer in self.layers)
 
+    @property
+    def drops(self) -> bool:
+        """Whether training drops anything; then batches name the nodes of their rows."""
+        return bool(self.input_dropout) or any(layer.drops for layer in self.layers)
+
     def setup(self):
         self.project = {t: nn.Dense(self.input_projection) for t in self.widths} if self.input_projection else {}
         if self.linear_head:
@@ -115,7 +131,7 @@ class Stack(nn.Module):
         Args:
           blocks: one per layer, the first layer's first.
           x: `[rows, width]` per node type, the rows that the first block's edges point at.
-          masks: of a step, in training; without them nothing is dropped.
+          masks: of the step, in training; without them nothing is dropped.
         """
         for depth, block in enumerate(blocks):
             x = self.embed(depth, block, x, masks)
@@ -135,12 +151,12 @@ class Stack(nn.Module):
         """
         if self.input_projection:
             x = {t: project(x[t]) for t, project in self.project.items() if t in x}
-        if masks is None:
+        if masks is None or not self.input_dropout:
             return x
-        of = {t: masks.of(block.sources.get(t)) for t in x}
+        of = {t: masks.of(block.sources[t]) for t in x}
         return {t: dropped(rows, self.input_dropout, of[t], (*self.path, t)) for t, rows in x.items()}
 
-    def conclude(self, carrier: Any, own: jax.Array | None, masks: Masks | None = None) -> jax.Array:
+    def conclude(self, carrier: Any, own: jax.Array | None, masks: NodeMasks | None = None) -> jax.Array:
         """Logits from the seeds' combined carriers of the last layer.
 
         Args:
@@ -213,6 +229,7 @@ def build(
             "relation_aggregation": model.relation_aggregation,
             "monoid": monoid,
             "looks": model.looks_at_target,
+            "masked": model.drops,
         }
     self_term = self_term and model.self_term
     nowhere = {"relations": (), "selves": (), "targets": (), "widths": {}, "features": hidden}

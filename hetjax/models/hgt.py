@@ -11,7 +11,7 @@ from hetjax.graph.schema import Relation
 from hetjax.models import carriers
 from hetjax.models.attention import attend
 from hetjax.models.carriers import Attention, Monoid
-from hetjax.models.dropout import Masks, dropped, kept_edges
+from hetjax.models.dropout import NodeMasks, dropped, kept_edges
 from hetjax.models.layer import Layer
 from hetjax.models.segment import multiply_first
 
@@ -53,7 +53,7 @@ class MutualAttention(nn.Module):
     dropout: float = 0.0
 
     @nn.compact
-    def __call__(self, adjacency, sources: jax.Array, queries: jax.Array, masks: Masks | None = None) -> Attention:
+    def __call__(self, adjacency, sources: jax.Array, queries: jax.Array, masks: NodeMasks | None = None) -> Attention:
         """The carrier of the relation's edges.
 
         Args:
@@ -67,7 +67,7 @@ class MutualAttention(nn.Module):
         value, value_bias = self._related("message", self.value, sources.shape[1])
         sources = sources.astype(key.dtype)
         offsets = jnp.einsum("htd,hd->th", queries, key_bias)
-        keep = kept_edges(adjacency, heads, self.dropout, masks, self.path)
+        keep = kept_edges(adjacency, heads, self.dropout, masks, self.path, offsets.dtype)
         if multiply_first(adjacency, sources, heads * size, heads):
             keys, values = (jnp.einsum("sw,whd->shd", sources, kernel) for kernel in (key, value))
             return attend(adjacency, queries, offsets, keys, values, keep=keep).carrier(bias=value_bias)

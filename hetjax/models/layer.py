@@ -16,7 +16,7 @@ from hetjax.cache.tables import read
 from hetjax.graph.schema import Relation
 from hetjax.models import carriers
 from hetjax.models.carriers import Monoid
-from hetjax.models.dropout import Masks, dropped
+from hetjax.models.dropout import Masks, NodeMasks, dropped
 from hetjax.sampling.blocks import Adjacency, Block
 
 
@@ -52,7 +52,7 @@ class Layer(nn.Module):
         adjacency: Adjacency,
         sources: jax.Array,
         targets: jax.Array | None,
-        masks: Masks | None,
+        masks: NodeMasks | None,
     ):
         """The carriers that one relation's edges give its targets.
 
@@ -62,7 +62,7 @@ class Layer(nn.Module):
           sources: what `prepare` made of the sources' `[S, width of the source type]`.
           targets: `[T, width of the target type]`, the targets' own embeddings of the layer below; None unless the
             layer `looks_at_target`.
-          masks: of the targets, where something is dropped: in training.
+          masks: of the targets, in training, if the layer `drops`.
         """
         raise NotImplementedError
 
@@ -74,7 +74,7 @@ class Layer(nn.Module):
         """The carriers that nodes give themselves: a relation from every node to itself."""
         raise NotImplementedError
 
-    def finish(self, node_type: str, carrier: Any, targets: jax.Array, masks: Masks | None) -> jax.Array:
+    def finish(self, node_type: str, carrier: Any, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
         """Embeddings `[T, features]`.
 
         Args:
@@ -124,6 +124,11 @@ class Layer(nn.Module):
         """
         return True
 
+    @property
+    def drops(self) -> bool:
+        """Whether training drops anything; if not, the layer is never given masks."""
+        return bool(getattr(self, "dropout", 0) or getattr(self, "attention_dropout", 0))
+
     def carriers(
         self,
         block: Block,
@@ -135,11 +140,11 @@ class Layer(nn.Module):
         """Fold every relation of the block and combine, per target type that anything is folded into.
 
         Args:
-          block: of which the adjacency, and where masks are drawn the names of the targets, are read.
+          block: of which the adjacency, and what the targets are, are read.
           x: source embeddings.
           own: the targets' own embeddings of the layer below, `[T, width]` per type.
           selves: the types whose targets are folded into themselves.
-          masks: of the step, in training.
+          masks: of the step, in training; then the block names its targets.
         """
         sources = {t: self.prepare(t, rows) for t, rows in x.items()}
         given = [(t, self.itself(t, own[t])) for t in self.selves if t in selves]
@@ -147,7 +152,7 @@ class Layer(nn.Module):
             if relation.key in block.adjacency:
                 adjacency, target = block.adjacency[relation.key], relation.target
                 seen = own[target] if self.looks_at_target else None
-                drawn = masks and masks.of(block.targets.get(target))
+                drawn = masks and masks.of(block.targets[target])
                 given.append((target, self.relation(relation, adjacency, sources[relation.source], seen, drawn)))
         total: dict[str, Any] = {}
         for target, carrier in given:
@@ -158,9 +163,8 @@ class Layer(nn.Module):
         """Embeddings `[targets, features]` per target type of the block, from source embeddings `x`."""
         own = self.own(block, x)
         totals = self.carriers(block, x, own, own, masks)
-        return {
-            t: self.finish(t, totals.get(t), rows, masks and masks.of(block.targets.get(t))) for t, rows in own.items()
-        }
+        of = {t: masks and masks.of(block.targets[t]) for t in own}
+        return {t: self.finish(t, totals.get(t), rows, of[t]) for t, rows in own.items()}
 
 
 class PlainLayer(Layer):
@@ -183,7 +187,7 @@ class PlainLayer(Layer):
         options = (self.norm, self.dropout, self.residual, self.bias, self.logits)
         self.finishing = {t: Finish(type(self).activation, *options) for t in self.targets}
 
-    def finish(self, node_type: str, carrier: Any, targets: jax.Array, masks: Masks | None) -> jax.Array:
+    def finish(self, node_type: str, carrier: Any, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
         return self.finishing[node_type](self.total(carrier, targets), targets, masks)
 
 
@@ -207,7 +211,7 @@ class Finish(nn.Module):
     logits: bool
 
     @nn.compact
-    def __call__(self, total: jax.Array, targets: jax.Array, masks: Masks | None) -> jax.Array:
+    def __call__(self, total: jax.Array, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
         h = total
         if self.norm == "layer" and not self.logits:
             h = nn.LayerNorm()(total)

@@ -9,7 +9,7 @@ from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models.attention import attend
 from hetjax.models.carriers import attended
-from hetjax.models.dropout import Masks, kept_edges
+from hetjax.models.dropout import NodeMasks, kept_edges
 from hetjax.models.layer import PlainLayer
 from hetjax.models.segment import multiply_first
 
@@ -33,12 +33,12 @@ class RelationAttention(nn.Module):
     dropout: float = 0.0
 
     @nn.compact
-    def __call__(self, adjacency, sources: jax.Array, targets: jax.Array, masks: Masks | None = None) -> jax.Array:
+    def __call__(self, adjacency, sources: jax.Array, targets: jax.Array, masks: NodeMasks | None = None) -> jax.Array:
         """`[T, features]`, the heads side by side: zeros for a target without neighbours."""
         kernel, towards = self._side("source", sources.shape[1])
         sources, targets = (x.astype(kernel.dtype) for x in (sources, targets))
         offsets = targets @ jnp.einsum("whd,hd->wh", *self._side("target", targets.shape[1]))
-        keep = kept_edges(adjacency, self.heads, self.dropout, masks, self.path)
+        keep = kept_edges(adjacency, self.heads, self.dropout, masks, self.path, offsets.dtype)
         if multiply_first(adjacency, sources, self.features, self.heads):
             projected = jnp.einsum("sw,whd->shd", sources, kernel)
             return attended(attend(adjacency, towards[:, None], offsets, projected, slope=SLOPE, keep=keep).carrier())

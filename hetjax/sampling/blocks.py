@@ -44,14 +44,15 @@ class Block(NamedTuple):
       adjacency: per relation key.
       itself: per target type the row of each target node among the source embeddings of its own type, int32 `[targets]`;
         None where every source row is a target, in order; all of them `NO_NODE` in a model that does not read them.
-      targets: per target type the ids of the nodes, int32 `[targets]`; of a type that is absent row `i` is node `i`.
-      sources: likewise of the source rows, in the first layer; those read in place are absent.
+      targets: per target type the ids of the nodes, int32 `[targets]`; None where row `i` is node `i`. There are none where
+        nothing is drawn by them, as dropout is.
+      sources: likewise of the first layer's source rows, of types whose features are not read in place.
     """
 
     adjacency: Mapping[str, Adjacency]
     itself: Mapping[str, np.ndarray | None]
-    targets: Mapping[str, np.ndarray] = {}
-    sources: Mapping[str, np.ndarray] = {}
+    targets: Mapping[str, np.ndarray | None] = {}
+    sources: Mapping[str, np.ndarray | None] = {}
 
 
 class Sample(NamedTuple):
@@ -171,12 +172,12 @@ def pad_block(
         r.key: pad_adjacency(block.adjacency[r.key], targets[r.target], sources.get(r.source, 0), count)
         for r, count in edges.items()
     }
-    itself = {t: None if ids is None else pad(ids, targets[t], NO_NODE) for t, ids in block.itself.items()}
-    named = [
-        {t: pad(ids, rows[t], NO_NODE) for t, ids in found.items()}
-        for found, rows in ((block.targets, targets), (block.sources, sources))
-    ]
-    return Block(adjacency, itself, *named)
+
+    def padded(found: Mapping[str, np.ndarray | None], rows: Mapping[str, int]) -> dict[str, np.ndarray | None]:
+        return {t: None if ids is None else pad(ids, rows[t], NO_NODE) for t, ids in found.items()}
+
+    named = padded(block.targets, targets), padded(block.sources, sources)
+    return Block(adjacency, padded(block.itself, targets), *named)
 
 
 def relations_of(block: Block, graph: HetGraph) -> list[Relation]:

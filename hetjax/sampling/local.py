@@ -97,7 +97,8 @@ def draw_local(sampler: Sampler, share: Share, seeds: np.ndarray, fanouts: Seque
         made, inner = sampler.hop(roles, fanout, (*stream, hop), depth == 0)
         blocks.insert(0, Roles(*made))
         rows.insert(0, {node_type: len(ids) for node_type, ids in inner.items()})
-    blocks[0] = blocks[0]._replace(inner=blocks[0].inner._replace(sources=inner))
+    if sampler.named:
+        blocks[0] = blocks[0]._replace(inner=blocks[0].inner._replace(sources=inner))
     return LocalSample(tuple(blocks), inner, tuple(rows))
 
 
@@ -111,7 +112,8 @@ def whole_local(sampler: Sampler, share: Share, seeds: np.ndarray) -> LocalSampl
         folded = {r.key: group(*found, graph.schema.nodes[r.source]) for r, found in edges.items()}
         own = {share.target: seeds.astype(np.int32)} if share.reads_seeds(depth) else {}
         itself = {t: None if share.own else np.full(graph.schema.nodes[t], NO_NODE) for t in program.types[depth + 1]}
-        inner = Block({r.key: adjacency[r] for r in layer.inner.relations}, itself)
+        named = dict.fromkeys(program.types[depth + 1]), dict.fromkeys(graph.schema.nodes)
+        inner = Block({r.key: adjacency[r] for r in layer.inner.relations}, itself, *named)
         blocks.append(Roles(Block(folded, own, {share.target: seeds.astype(np.int32)}), inner))
         rows.append({t: graph.schema.nodes[t] for t in (program.types[depth] if depth else program.reads)})
     return LocalSample(tuple(blocks), {}, tuple(rows))

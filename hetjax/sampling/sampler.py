@@ -38,6 +38,7 @@ class Sampler:
       learnable: node types whose feature rows get a gradient.
       own: whether layers read their targets' own embeddings. If not, targets are not among their sources, and blocks say
         that they have no row there.
+      named: whether blocks say which nodes their rows are.
     """
 
     def __init__(
@@ -46,8 +47,10 @@ class Sampler:
         in_place: frozenset[str] = frozenset(),
         learnable: frozenset[str] = frozenset(),
         own: bool = True,
+        named: bool = False,
     ):
-        self.graph, self.in_place, self.learnable, self.own = graph, in_place, learnable, own
+        self.graph, self.in_place, self.learnable = graph, in_place, learnable
+        self.own, self.named = own, named
         self._row: dict[str, np.ndarray] = {}  # of every node, its row among those reached, or -1
 
     def sample(
@@ -72,7 +75,8 @@ class Sampler:
             (block,), frontier = self.hop((role,), fanout, (*stream, hop), hop == len(fanouts), gradients)
             blocks.insert(0, block)
             rows.insert(0, {node_type: len(ids) for node_type, ids in frontier.items()})
-        blocks[0] = blocks[0]._replace(sources=frontier)
+        if self.named:
+            blocks[0] = blocks[0]._replace(sources=frontier)
         return Sample(tuple(blocks), frontier, tuple(rows))
 
     def hop(
@@ -120,7 +124,7 @@ class Sampler:
             return group(*edges, len(below[relation.source]) if flows else None)
 
         blocks = [
-            Block({r.key: turned(r, e) for r, e in edges.items()}, own, role.nodes)
+            Block({r.key: turned(r, e) for r, e in edges.items()}, own, role.nodes if self.named else {})
             for role, edges, own in zip(roles, drawn, selves)
         ]
         for node_type, ids in below.items():

@@ -25,6 +25,8 @@ def whole_graph(graph: HetGraph, layers: int, own: bool = True) -> tuple[Block, 
         Block(
             {relation.key: edges for relation, edges in adjacency.items() if relation.target in types},
             {t: None if own else np.full(schema.nodes[t], NO_NODE) for t in sorted(types)},
+            dict.fromkeys(sorted(types)),
+            dict.fromkeys(schema.nodes),
         )
         for types in needed[1:]
     )

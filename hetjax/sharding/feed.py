@@ -61,6 +61,7 @@ class MeshBatches(Batches):
       fanouts: as in `MiniBatches`.
       batch_size, seed, limit, capacities: as in `Batches`.
       features: where they live; if not given, on the devices.
+      named: as in `Sampler`.
     """
 
     def __init__(
@@ -74,12 +75,13 @@ class MeshBatches(Batches):
         limit: int = 0,
         capacities: Mapping[str, int] | None = None,
         features: MeshFeatures | None = None,
+        named: bool = False,
     ):
         self.features = features
         self.fanouts, self.site, self.shares = tuple(fanouts), site, shares(site.plan)
         self.shared = {name: parts for name, parts in site.plan.shared.items() if name in learnable}
         self.samplers = {
-            part: Sampler(graph, in_place, learnable, self.shares[0].own) for part, graph in site.graphs.items()
+            part: Sampler(graph, in_place, learnable, self.shares[0].own, named) for part, graph in site.graphs.items()
         }
         use = "mesh_{relation}x{data}".format(**site.mesh.shape)
         super().__init__(next(iter(site.graphs.values())), batch_size, seed, limit, capacities, use)

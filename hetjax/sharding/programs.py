@@ -205,8 +205,8 @@ class MeshPrograms:
         last, smoothing = self.trainer.model.layers[-1], self.trainer.label_smoothing
 
         def share(params, carrier, own, seeds, labels, weights, when):
-            total, masks = combine(last.monoid, carrier, RELATION), self.trainer.masks(*when).of(seeds)
-            logits = self.trainer.model.apply(params, total, own, masks, method="conclude")
+            total, masks = combine(last.monoid, carrier, RELATION), self.trainer.masks(*when)
+            logits = self.trainer.model.apply(params, total, own, masks and masks.of(seeds), method="conclude")
             losses = jnp.where(weights > 0, cross_entropy(logits, labels, smoothing), 0)
             return jnp.sum(losses) / jax.lax.psum(jnp.sum(weights), DATA)
 

@@ -212,10 +212,9 @@ class Raf:
 
     def _fold(self, states: Mapping[int, TrainState], batch: MeshBatch):
         """Forward and back: the loss, and per partition the gradients of weights, rows and the conclusion's weights."""
-        when = self.seed, np.asarray(next(iter(states.values())).step.addressable_data(0))
         outcomes, tape, last = {p: Outcome(None, {}, None) for p in states}, [], len(passes(self.shares[0])) - 1
         for number in range(last + 1):
-            found = {p: self._pass(number, p, state, batch, outcomes[p], when) for p, state in states.items()}
+            found = {p: self._pass(number, p, state, batch, outcomes[p]) for p, state in states.items()}
             outcomes, back = ({p: one[half] for p, one in found.items()} for half in (0, 1))
             carriers = join(self.mesh, SEEDS, [outcome.carrier for outcome in outcomes.values()])
             tape.append((back, None))
@@ -226,6 +225,7 @@ class Raf:
                 outcomes = {p: outcome._replace(carrier=totals[p]) for p, outcome in outcomes.items()}
         head = join(self.mesh, P(), [select(state.params, self.head) for state in states.values()])
         own = join(self.mesh, P(DATA), [outcome.own for outcome in outcomes.values()])
+        when = self.seed, join(self.mesh, P(), [state.step for state in states.values()])
         loss, head, carriers, own = self.together.conclude(
             head, carriers, own, batch.seeds, batch.labels, batch.weights, when
         )
@@ -235,11 +235,11 @@ class Raf:
         """A tree on the mesh by partition."""
         return dict(zip(self.site.parts, split(self.mesh, spec, tree), strict=True))
 
-    def _pass(self, number: int, part: int, state: TrainState, batch: MeshBatch, before: Outcome, when):
+    def _pass(self, number: int, part: int, state: TrainState, batch: MeshBatch, before: Outcome):
         rows = {} if number else {t: table.rows for t, table in state.tables.items()}
         static = {} if number else self.static[part]
         about = state.params, rows, static, batch.parts[part]
-        return self.local[part].forward(number, *about, before.x, before.own, before.carrier, when)
+        return self.local[part].forward(number, *about, before.x, before.own, before.carrier, (self.seed, state.step))
 
     def _back(self, tape, batch: MeshBatch, carriers, own) -> tuple[dict[int, Any], dict[int, dict[str, jax.Array]]]:
         """From the gradients at the seeds those of the partitions' weights and rows."""

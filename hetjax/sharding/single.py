@@ -71,9 +71,9 @@ class Trainer(NamedTuple):
         params = self.model.init(self.keys(seed)[0], *_smallest_input(self.model, self.widths))
         return TrainState(jnp.int32(0), params, self.optimizer.init(params), {})
 
-    def masks(self, seed: jax.Array, step: jax.Array) -> Masks:
-        """What training draws dropout from, in the step after `step` updates."""
-        return Masks(jax.random.fold_in(self.keys(seed)[2], step))
+    def masks(self, seed: jax.Array, step: jax.Array) -> Masks | None:
+        """What training draws dropout from, in the step after `step` updates; None if the model drops nothing."""
+        return Masks(jax.random.fold_in(self.keys(seed)[2], step)) if self.model.drops else None
 
     def loss(self, params, learned, static, batch: Batch, masks: Masks | None = None) -> jax.Array:
         """Mean `cross_entropy` over the batch's seeds, and the penalty if there is one.
@@ -108,7 +108,7 @@ class Trainer(NamedTuple):
         learned, masks = self.read(state.tables, batch.inputs), self.masks(seed, state.step)
         return self._gradients(state.params, learned, static, batch, masks)
 
-    def _gradients(self, params, learned, static, batch: Batch, masks: Masks):
+    def _gradients(self, params, learned, static, batch: Batch, masks: Masks | None):
         return jax.value_and_grad(self.loss, argnums=(0, 1))(params, learned, static, batch, masks)
 
     def step(self, state: TrainState, static, batch: Batch, seed: jax.Array) -> tuple[TrainState, jax.Array]:

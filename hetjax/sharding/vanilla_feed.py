@@ -59,7 +59,7 @@ class VanillaBatches(Batches):
       flows: node types of whose rows the first layer's edges are turned around; as in `Sampler`.
       fanouts: as in `MiniBatches`.
       batch_size, seed, limit, capacities: as in `Batches`.
-      own: as in `Sampler`.
+      own, named: as in `Sampler`.
     """
 
     def __init__(
@@ -75,9 +75,10 @@ class VanillaBatches(Batches):
         limit: int = 0,
         capacities: Mapping[str, int] | None = None,
         own: bool = True,
+        named: bool = False,
     ):
         self.owned, self.mesh, self.learnable, self.fanouts = cut.owned, mesh, learnable, tuple(fanouts)
-        self.sampler = Sampler(graph, frozenset(), flows, own)
+        self.sampler = Sampler(graph, frozenset(), flows, own, named)
         super().__init__(graph, batch_size, seed, limit, capacities, f"vanilla_{cut.parts}")
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> list[Portion]:
@@ -129,11 +130,13 @@ class VanillaBatches(Batches):
 class VanillaWholeGraph(VanillaBatches):
     """The whole graph, one step an epoch: a partition folds the full neighbourhood of the training nodes that it owns."""
 
-    def __init__(self, graph: HetGraph, cut: EdgeCut, mesh: Mesh, learnable: frozenset[str], layers: int, own: bool):
+    def __init__(
+        self, graph: HetGraph, cut: EdgeCut, mesh: Mesh, learnable: frozenset[str], layers: int, own: bool, named: bool
+    ):
         self.made = None
         every = frozenset(graph.schema.nodes)
         seeds = len(graph.splits["train"])
-        super().__init__(graph, cut, mesh, learnable, every, (ALL,) * layers, seeds, 0, own=own)
+        super().__init__(graph, cut, mesh, learnable, every, (ALL,) * layers, seeds, 0, own=own, named=named)
 
     def _order(self, epoch: int) -> np.ndarray:
         return self.train
