@@ -130,7 +130,7 @@ def make_plan(
     roots = sum(relation.target == graph.schema.target for relation in graph.schema.relations) + self_term
     for name, count, most, what in (
         ("relation", mesh.relation, roots, "relations into the target type, its self term included"),
-        ("data", mesh.data, size, "seeds of a step"),
+        ("data", mesh.data, size, "seeds of a step (sampling.batch_size)"),
     ):
         if count > most:
             raise InputError(f"mesh.{name} is {count}, and there are {most} {what}, to divide")

@@ -105,29 +105,41 @@ class Checkpoints:
     def newest_whole(self, say: Callable[[str], None]) -> tuple[Checkpoint, dict] | None:
         """The newest checkpoint that is whole, as is the best that it names, with its progress.
 
-        Checkpoints newer than that are deleted, as the run will come by there again, and what a killed process left half
-        done. What is damaged is said.
+        If there is none, the newest that is whole, with no best: from there on another becomes that. Those that are damaged or
+        newer are deleted, as the run will come by there again, and what a killed process left half done. What is damaged is said.
         """
         for left in self.folder.glob(".*"):
             shutil.rmtree(left, ignore_errors=True)
-        rejected = []
+        damaged, newest, lost = [], None, None
         for checkpoint in self.newest_first():
             try:
                 progress = checkpoint.verify()
+            except Damaged as error:
+                damaged.append(checkpoint)
+                if not newest:
+                    say(f"{error}; the one before it is used")
+                continue
+            try:
                 if progress["best"]:
                     self.at(progress["best"]["step"]).verify()
             except Damaged as error:
-                say(f"{error}; the one before it is used")
-                rejected.append(checkpoint)
+                newest, lost = newest or (checkpoint, progress | {"best": None}), lost or error
                 continue
+            if lost:
+                say(f"{lost}; {checkpoint.folder} is used")
+            newest = checkpoint, progress
             break
         else:
-            if rejected:
+            if lost:
+                say(
+                    f"{lost}; it was the best: the run goes on from {newest[0].folder}, and the best from there on counts"
+                )
+            elif damaged:
                 say(f"no checkpoint in {self.folder} is whole: the run starts anew")
-            checkpoint = progress = None
-        for one in rejected:
-            self.remove(one)
-        return checkpoint and (checkpoint, progress)
+        for checkpoint in list(self.newest_first()):
+            if checkpoint in damaged or (newest and checkpoint.step > newest[0].step):
+                self.remove(checkpoint)
+        return newest
 
     def save(self, step: int, state: Any, progress: dict) -> None:
         """Write a checkpoint; `progress["best"]["step"]`, if there is one, names the best so far.

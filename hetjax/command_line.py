@@ -10,9 +10,13 @@ from pathlib import Path
 import yaml
 from jsonargparse import ArgumentParser, set_parsing_settings
 
+from hetjax.config import flat
 from hetjax.errors import InputError
 
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
+
+
+KINDS = {"int": "a whole number", "float": "a number"}
 
 
 class Parser(ArgumentParser):
@@ -26,7 +30,9 @@ class Parser(ArgumentParser):
         if found:
             kind = found["kind"].replace("typing.Literal", "one of ").removeprefix("<class '").removesuffix("'>")
             example = "25,20" if found["key"].endswith("fanout") else "a,b"
-            kind = f"a list such as [{example}], without spaces or in quotes" if kind == "tuple" else kind
+            kind = (
+                f"a list such as [{example}], without spaces or in quotes" if kind == "tuple" else KINDS.get(kind, kind)
+            )
             text = f"{found['key']} is {found['value']}, and should be {kind}"
         raise InputError(text)
 
@@ -71,11 +77,23 @@ def parse(
     for file in files:
         _check_file(Path(file), filed)
     options = _bare_flags(options, sections.get(""))
-    made = parser.instantiate(parser.parse_args([*(f"--config={file}" for file in files), *options]))
+    try:
+        made = parser.instantiate(parser.parse_args([*(f"--config={file}" for file in files), *options]))
+    except InputError as error:
+        raise InputError(f"{_place(str(error), files, options)}{error}") from None
     given = {
         name: made[name] if name else section(**{key: made[key] for key in alone}) for name, section in sections.items()
     }
     return given, {name: made[name] for name in paths}
+
+
+def _place(words: str, files: Sequence[str], options: Sequence[str]) -> str:
+    """The file that has the key that an error is about, and a colon; nothing if the command line gave it."""
+    key = words.split(" ", 1)[0]
+    if any(option.split("=", 1)[0] == f"--{key}" for option in options):
+        return ""
+    having = [file for file in files if key in flat(yaml.safe_load(Path(file).read_text(encoding="utf-8")))]
+    return f"{having[-1]}: " if having else ""
 
 
 def _bare_flags(options: Sequence[str], section: type | None) -> list[str]:

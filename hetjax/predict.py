@@ -5,6 +5,7 @@ one where it had none; a run that was killed, or goes on, has them too. Every no
 of its neighbours, on one device, whatever the run was trained on.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,28 +45,42 @@ def main(arguments: Sequence[str]) -> None:
     paths = {"workdir": "the folder of the run", "out": "the .npy to write, a line per node of the target type"}
     about = "Predict with a model that was trained."
     given, paths = parse({"": Options}, arguments, "python -m hetjax.predict", about, paths)
-    out, file = Path(paths["out"]), Path(paths["workdir"], "config.yaml")
-    if not file.exists():
-        raise InputError(f"{file}: no such file; `python -m hetjax.train --workdir {paths['workdir']}` makes one")
+    out = Path(paths["out"])
     if not out.parent.is_dir():
         raise InputError(f"{out.parent}: no such folder")
-    config = Config(**parse(SECTIONS, ["--config", str(file)], "python -m hetjax.predict", about, {})[0])
-    graph = relations_of(models.find(config.model.name), load(config.data))
-    found = predict(Path(paths["workdir"]), config, graph)
+    config, graph = run_of(paths["workdir"])
+    found = _logits(Path(paths["workdir"]), config, graph)
     made = found if given[""].logits else classes(found, graph.multilabel)
     durable.save(out, made)
     print(f"{out}: {made.dtype} {list(made.shape)}, by the ids of type {graph.schema.target!r}")
 
 
-def predict(workdir: Path, config: Config, graph: HetGraph) -> np.ndarray:
+def predict(workdir: str | os.PathLike) -> np.ndarray:
     """Logits float32 `[nodes, classes]` of all nodes of the target type.
 
     Args:
-      workdir: of a run with this configuration, on this graph.
+      workdir: of a run.
 
     Raises:
-      InputError: it has no checkpoint that is whole, or was trained on another graph.
+      InputError: it has no checkpoint that is whole, or its data are another graph now.
     """
+    return _logits(Path(workdir), *run_of(workdir))
+
+
+def run_of(workdir: str | os.PathLike) -> tuple[Config, HetGraph]:
+    """The configuration of a run, and its graph.
+
+    Raises:
+      InputError: the folder is of no run.
+    """
+    file = Path(workdir, "config.yaml")
+    if not file.exists():
+        raise InputError(f"{file}: no such file, and the folder of a run has one")
+    config = Config(**parse(SECTIONS, ["--config", str(file)], "python -m hetjax.predict", "", {})[0])
+    return config, relations_of(models.find(config.model.name), load(config.data))
+
+
+def _logits(workdir: Path, config: Config, graph: HetGraph) -> np.ndarray:
     trainer = make_trainer(graph, config)
     state = _state(workdir, trainer, config.train.seed, digest(graph))
     learned = {t: np.asarray(table.rows) for t, table in state.tables.items()}
@@ -85,7 +100,9 @@ def _state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> Any:
         chosen = checkpoints.at(progress["best"]["step"]) if progress["best"] else newest
         chosen.verify()
     except Damaged as error:
-        raise InputError(f"{error}; training once more with this --workdir mends it") from None
+        raise InputError(
+            f"{error}; training on with this --workdir mends it, if the run is done with a larger --train.epochs"
+        ) from None
     if progress["graph"] != graph:
         raise InputError(f"{workdir}: was trained on another graph: {progress['graph']} != {graph}")
     return chosen.state(jax.eval_shape(trainer.init, np.int32(seed)))

@@ -10,6 +10,7 @@ from hetjax import durable
 from hetjax.config import flat
 from hetjax.errors import InputError
 
+WRITTEN = "metrics.jsonl", "checkpoints", "summary.json", "*.png", "plan_*", "cut_*", "tables*", "penalties*.json"
 FREE = "mesh.", "cache."  # keys that a run may be continued with others of
 EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
 
@@ -42,9 +43,11 @@ class Workdir:
             self._compare(file)
             self._lock()
         else:
-            others = [name for name in ("metrics.jsonl", "checkpoints", "summary.json") if self.file(name).exists()]
+            others = [one.name for pattern in WRITTEN for one in self.path.glob(pattern)]
             if others:
-                raise InputError(f"{self.path}: holds {others[0]} but no config.yaml; give another --workdir")
+                raise InputError(
+                    f"{self.path}: holds {others[0]} but no config.yaml, so it is of no run; give another --workdir"
+                )
 
     def file(self, name: str) -> Path:
         return self.path / name

@@ -70,7 +70,7 @@ def random_graph(seed: int = 0, papers: int = 40, degree: int = 3) -> HetGraph:
         Relation("author", "knows", "author"),
         Relation("ghost", "haunts", "author"),
     )
-    edges = {}
+    edges = {relation: (np.empty(0, int),) * 2 for relation in relations}
     for relation in relations[:-1]:
         count = degree * nodes[relation.target]
         if relation.name != "knows":

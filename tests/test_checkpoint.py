@@ -52,7 +52,8 @@ def test_the_last_two_and_their_best_are_kept(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "hurt,chosen,left", [((30,), 20, [20, 10]), ((30, 20), 10, [10]), ((10,), 30, [30, 20, 10]), ((30, 10), None, [])]
+    "hurt,chosen,left",
+    [((30,), 20, [20, 10]), ((30, 20), 10, [10]), ((10,), 30, [30, 20, 10]), ((30, 20, 10), None, [])],
 )
 def test_damaged_checkpoints_are_passed_over(tmp_path, hurt, chosen, left):
     checkpoints = saved(tmp_path, (10, 10), (20, 10), (30, 30))
@@ -70,6 +71,21 @@ def test_damaged_checkpoints_are_passed_over(tmp_path, hurt, chosen, left):
     else:
         assert not said
     assert ("the run starts anew" in said[-1]) if not left else True
+
+
+@pytest.mark.parametrize(("hurt", "chosen"), [((10,), 30), ((30, 10), 20)])
+def test_a_run_goes_on_where_only_the_best_checkpoint_is_damaged(tmp_path, hurt, chosen):
+    checkpoints = saved(tmp_path, (10, 10), (20, 10), (30, 10))
+    for step in hurt:
+        damage(checkpoints, step)
+    said = []
+    found, progress = checkpoints.newest_whole(said.append)
+    assert found.step == chosen and progress["best"] is None and steps(checkpoints) == list(range(chosen, 10, -10))
+    assert (
+        f"{checkpoints.at(10).folder} is damaged" in said[-1]
+        and "it was the best" in said[-1]
+        and len(said) == len(hurt)
+    )
 
 
 @pytest.mark.parametrize("change", ["missing", "added", "digests"])

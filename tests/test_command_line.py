@@ -285,7 +285,14 @@ BAD_OPTIONS = {
     "no file": (["--config", "none.yaml"], None, "none.yaml: No such file"),
     "fanout": (["--model.layers", "3"], None, "sampling.fanout [25, 20] has 2 numbers != 3 of model.layers"),
     "fanout of zero": (["--sampling.fanout", "[0, 3]"], None, "sampling.fanout is [0, 3], and must be"),
-    "not a number": (["--train.epochs", "many"], None, "train.epochs is many, and should be int"),
+    "not a number": (["--train.epochs", "many"], None, "train.epochs is many, and should be a whole number"),
+    "not a number in the file": (
+        [],
+        "train: {epochs: two}",
+        "c.yaml: train.epochs is two, and should be a whole number",
+    ),
+    "negative in the file": ([], "train: {epochs: -1}", "c.yaml: train.epochs is -1, and must be at least 1"),
+    "negative, over the file": (["--train.epochs=-2"], "train: {epochs: -1}", "error: train.epochs is -2, and must be"),
     "not a list": (["--sampling.fanout", "25"], None, "sampling.fanout is 25, and should be a list such as [25,20]"),
     "negative": (["--train.epochs", "-1"], None, "train.epochs is -1, and must be at least 1"),
     "not a choice": (["--sampling.mode", "half"], None, "sampling.mode"),
@@ -339,6 +346,11 @@ def test_a_work_directory_of_another_configuration(full_run, tmp_path, capfd):
     (tmp_path / "run" / "config.yaml").unlink()
     done = refused(capfd, "hetjax.train", *given)
     assert done.returncode == 2 and "holds metrics.jsonl but no config.yaml" in done.stderr
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "curves.png").write_text("mine")
+    done = refused(capfd, "hetjax.train", "--workdir", tmp_path / "pictures", *options)
+    assert done.returncode == 2 and "holds curves.png but no config.yaml" in done.stderr
+    assert [file.name for file in (tmp_path / "pictures").iterdir()] == ["curves.png"]
 
 
 def test_relative_paths_lie_in_the_data_folder(graph_store, tmp_path):
@@ -397,6 +409,7 @@ def test_predictions_are_those_that_the_summary_counts(full_run, graph_store, tm
         import_module("hetjax.predict").main, ["--workdir", f"{workdir}", "--out", f"{tmp_path}/l.npy", "--logits"]
     )
     logits = np.load(tmp_path / "l.npy")
+    np.testing.assert_array_equal(logits, predict.predict(workdir))
     assert logits.shape == (40, 3) and np.array_equal(logits.argmax(axis=1), found)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["classes.npy", "l.npy"]
 
@@ -404,7 +417,7 @@ def test_predictions_are_those_that_the_summary_counts(full_run, graph_store, tm
         done = refused(capfd, "hetjax.predict", "--workdir", run, "--out", tmp_path / out)
         assert done.returncode == 2 and done.stderr.count("\n") == 1 and message in done.stderr, done.stderr
 
-    fails(tmp_path / "none", "none/config.yaml: no such file; `python -m hetjax.train --workdir")
+    fails(tmp_path / "none", "none/config.yaml: no such file, and the folder of a run has one")
     fails(workdir, "nowhere: no such folder", "nowhere/x.npy")
     hurt = shutil.copytree(workdir, tmp_path / "hurt")
     store.save(random_graph(1), tmp_path / "other")

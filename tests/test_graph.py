@@ -101,6 +101,8 @@ def with_value(value):
             {"edges": {Relation("a", "b", "c"): (np.array([0]), np.array([0]))}},
             "a -b-> c, which the schema does not have",
         ),
+        ({"edges": {}}, "relation paper -cites-> paper has no edge lists; where there are no edges, give two empty"),
+        ({"labels": None}, r"labels of shape \(\), and there should be \[nodes\] or \[nodes, classes\]"),
         ({"features": {"paper": np.ones((3, 2), np.float32)}}, "feature rows 3 != 4 nodes of type 'paper'"),
         ({"features": {"venue": np.ones((3, 2), np.float32)}}, "features of 'venue', which is not among"),
         ({"features": {"paper": np.full((4, 2), "x")}}, "are <U1, and may be float32"),
@@ -184,7 +186,7 @@ def labels_with(row, column, value, dtype=np.int64):
         (np.array(SEVERAL)[:3], r"labels of shape \(3, 2\) != 4 nodes of type 'paper' and 2 classes"),
         (np.zeros((4, 3), np.int8), r"labels of shape \(4, 3\) != 4 nodes of type 'paper' and 2 classes"),
         (np.zeros((4, 1), np.int8), r"labels of shape \(4, 1\) != 4 nodes"),
-        (np.zeros((4, 2, 1), np.int8), r"labels of shape \(4, 2, 1\) != 4 nodes of type 'paper'"),
+        (np.zeros((4, 2, 1), np.int8), r"labels of shape \(4, 2, 1\), and there should be"),
         (labels_with(1, slice(None), -1), "split 'validation' has 'paper' node 1, which has no label"),
     ],
 )
@@ -345,8 +347,8 @@ def test_opening_reads_no_rows(tmp_path):
         ),
         ("schema.json", b'{"format": "hetjax-store", "version": 1}', "schema.json: lacks 'nodes'"),
         ("labels.npy", None, "labels.npy: No such file"),
-        ("labels.npy", b"garbage", "labels.npy: "),
-        ("labels.npy", b"", "labels.npy: "),
+        ("labels.npy", b"garbage", "labels.npy: 7 bytes that are no .npy file"),
+        ("labels.npy", b"", "labels.npy: 0 bytes that are no .npy file"),
         ("relation_0.indices.npy", b"\x93NUMPY\x01\x00", "relation_0.indices.npy: "),
     ],
 )
@@ -359,10 +361,21 @@ def test_opening_names_what_is_wrong(graph, tmp_path, file, content, message):
         store.open(tmp_path / "store")
 
 
+@pytest.mark.parametrize("change", [-8, 8])
+def test_a_file_of_another_size_is_refused(graph, tmp_path, change):
+    store.save(graph, tmp_path / "store")
+    file = tmp_path / "store" / "features_0.npy"
+    size = file.stat().st_size
+    with open(file, "r+b") as stream:
+        stream.truncate(size + change)
+    with pytest.raises(InputError, match=f"features_0.npy: {size + change} bytes != {size} that its header says"):
+        store.open(tmp_path / "store")
+
+
 def test_a_pickle_is_refused(graph, tmp_path):
     store.save(graph, tmp_path / "store")
     np.save(tmp_path / "store" / "labels.npy", np.array([{}] * 40), allow_pickle=True)
-    with pytest.raises(InputError, match=r"labels.npy: Array can.t be memory-mapped: Python objects"):
+    with pytest.raises(InputError, match=r"labels.npy: pickled objects, and there should be numbers"):
         store.open(tmp_path / "store")
 
 

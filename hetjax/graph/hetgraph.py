@@ -96,8 +96,8 @@ def build(
 
     Args:
       schema: what the graph is to contain.
-      edges: `(source ids, target ids)` per relation of the schema; a relation that is absent is empty. They are asked for one
-        relation at a time, and not kept: a mapping that reads them when asked needs no memory for all of them at once.
+      edges: `(source ids, target ids)` per relation of the schema, all of them. They are asked for one relation at a time, and
+        not kept: a mapping that reads them when asked needs no memory for all of them at once.
       features, labels, splits: as in `HetGraph`; labels `[nodes, classes]` may be of any integer type or bool, splits need
         not be sorted, and one that is absent is empty.
       where: the file or folder to name in an error.
@@ -106,10 +106,15 @@ def build(
       InputError: for the first thing that is wrong, with its place and both values.
     """
     empty = np.empty(0, np.int32)
-    relations = {r: _grouped(edges.get(r, (empty, empty)), r, schema, where) for r in schema.relations}
-    for name in edges:
-        if name not in relations:
-            raise InputError(f"{where}: edges of relation {name}, which the schema does not have")
+    given, wanted = set(edges), set(schema.relations)
+    for name in given - wanted:
+        raise InputError(f"{where}: edges of relation {name}, which the schema does not have")
+    for relation in schema.relations:
+        if relation not in given:
+            raise InputError(
+                f"{where}: relation {relation} has no edge lists; where there are no edges, give two empty arrays"
+            )
+    relations = {r: _grouped(edges[r], r, schema, where) for r in schema.relations}
     for name in splits:
         if name not in SPLITS:
             raise InputError(f"{where}: split {name!r}, and the splits are {', '.join(SPLITS)}")
@@ -118,6 +123,10 @@ def build(
     }
     features = {name: np.asanyarray(matrix) for name, matrix in features.items()}
     labels = np.asarray(labels)
+    if labels.ndim not in (1, 2):
+        raise InputError(
+            f"{where}: labels of shape {labels.shape}, and there should be [nodes] or [nodes, classes]; -1: not known"
+        )
     if labels.ndim == 1:
         labels = _whole(labels, f"{where}: labels", "iub")
     if labels.ndim == 2:

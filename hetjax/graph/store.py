@@ -5,12 +5,15 @@ rows are read when they are used. Nothing is ever unpickled.
 """
 
 import json
+import math
 import os
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX as MAGIC
+from numpy.lib.format import read_array_header_1_0, read_array_header_2_0, read_magic
 
 from hetjax.durable import new_folder
 from hetjax.errors import InputError
@@ -121,13 +124,30 @@ def map_array(file: Path, dtype: np.dtype, shape: tuple[int, ...] | None, what: 
 
 
 def load_array(file: Path) -> np.ndarray:
+    """The array of a `.npy` file, mapped.
+
+    Raises:
+      InputError: it is none, or of another size than its header says.
+    """
     try:
-        array = np.load(file, mmap_mode="r", allow_pickle=False)
+        size, wanted = file.stat().st_size, _size(file)
+        if size != wanted:
+            raise InputError(f"{file}: {size} bytes != {wanted} that its header says")
+        return np.load(file, mmap_mode="r", allow_pickle=False)
     except OSError as error:
         raise InputError(f"{file}: {error.strerror or error}") from None
     except (ValueError, EOFError) as error:
         raise InputError(f"{file}: {error}") from None
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise InputError(f"{file}: an archive of arrays, and there should be one array")
-    return array
+
+
+def _size(file: Path) -> int:
+    """Bytes of a `.npy` file, by its header."""
+    with file.open("rb") as stream:
+        if stream.read(len(MAGIC)) != MAGIC:
+            raise InputError(f"{file}: {file.stat().st_size} bytes that are no .npy file")
+        stream.seek(0)
+        version = read_magic(stream)
+        shape, _, dtype = (read_array_header_1_0 if version == (1, 0) else read_array_header_2_0)(stream)
+        if dtype.hasobject:
+            raise InputError(f"{file}: pickled objects, and there should be numbers")
+        return stream.tell() + math.prod(shape) * dtype.itemsize
