@@ -28,7 +28,7 @@ from numba.np.arrayobj import populate_array
 
 from hetjax.compiled import compiled, named
 
-VERSIONS = ((0, 3), (0, 4))  # of the interface that are known, of jax 0.10 and 0.11
+VERSIONS = ((0, 3), (0, 4), (0, 5))  # of the interface that are known, of jax 0.10, 0.11 and 0.12
 
 # Positions, in words of eight bytes.
 EXTENSION, API, CONTEXT, ARGUMENTS, RESULTS = 1, 2, 3, 9, 14  # in a frame; the last two of lists of buffers
