@@ -154,7 +154,7 @@ class LocalPrograms:
 
     @staticmethod
     def _read(matrix, ids):
-        return tables.read(matrix, ids)
+        return tables.rows_at(matrix, ids)
 
 
 class MeshPrograms:

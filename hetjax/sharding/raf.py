@@ -45,7 +45,8 @@ class Gradients(NamedTuple):
       weights: of its weights.
       rows: per learnable type that it reads; of all rows where there are no ids.
       ids: the rows that any partition read, int32, each once; ids out of range are padding.
-      counted: `[1, 2]`, the penalty and the sum of all squares, of weights and rows that no partition before it has.
+      counted: `[1, 2]`, the penalty and the sum of all squares, of weights and rows that no partition before it has; zeros
+        where neither is asked for.
     """
 
     weights: Any
@@ -97,7 +98,8 @@ class Raf:
             self.local[part] = LocalPrograms(trainer, share, line)
             alike = NamedSharding(line, P())
             self.packed[part] = Program(WEIGHTS, functools.partial(self._pack, part), line, out_shardings=alike)
-            self.settled[part] = Program(WEIGHTS, functools.partial(self._settle, part), line, out_shardings=alike)
+            settle = functools.partial(self._settle, part)
+            self.settled[part] = Program(WEIGHTS, settle, line, donate_argnums=(1, 2), out_shardings=alike)
             self.updated[part] = Program(WEIGHTS, self._update, line, donate_argnums=0, out_shardings=alike)
 
     def _make_replicas(self, summed: frozenset[tuple], whole: bool) -> None:
@@ -276,7 +278,8 @@ class Raf:
             read = {one: tables.read(leaf, rows_at.get(one)) for one, leaf in values.items() if penalised(one)}
             leaves |= {one: leaves[one] + 2 * self.trainer.l2 * leaf for one, leaf in read.items()}
             penalty = self.trainer.l2 * self._squares(part, read)
-        counted = jnp.stack([penalty, self._squares(part, leaves)])[None]
+        asked = self.trainer.l2 or self.trainer.clip
+        counted = jnp.stack([penalty, self._squares(part, leaves) if asked else jnp.zeros(())])[None]
         found = {t: leaves.pop((ROWS, t)) for t in rows}
         return Gradients(unflatten_dict(leaves), found, ids, counted)
 
