@@ -62,7 +62,7 @@ def dropped(x: jax.Array, rate: float, masks: NodeMasks | None, path: tuple[str,
 
     Args:
       masks: of these nodes; None: nothing is dropped.
-      path: of the module that asks.
+      path: of the module that asks, `self.path`; one that asks twice adds a name, or both times drop the same.
     """
     if masks is None or not rate:
         return x
