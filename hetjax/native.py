@@ -295,17 +295,17 @@ def _call_run(context, function, first, last, frame):
     return types.none(function, first, last, frame), build
 
 
-@intrinsic
-def is_double(context, frame, number):
-    """In numba's language: whether the numbers of argument `number` are float64."""
+@intrinsic(prefer_literal=True)
+def is_double(context, frame, layout):
+    """In numba's language: whether the floats of a call are float64; `layout` as of `arrays`, with a float among the arguments."""
+    place = [part[0] for part in layout.literal_value.split()].index("f") + 1
 
     def build(context, builder, signature, given):
-        number = builder.add(context.cast(builder, given[1], signature.args[1], types.intp), _WORD(1))
-        buffer = _load(builder, _load(builder, given[0], _WORD(ARGUMENTS)), number)
+        buffer = _load(builder, _load(builder, given[0], _WORD(ARGUMENTS)), _WORD(place))
         kind = builder.trunc(_load(builder, buffer, _WORD(DTYPE)), _INT32)
         return builder.icmp_signed("==", kind, _INT32(DOUBLE))
 
-    return types.boolean(types.intp, number), build
+    return types.boolean(types.intp, layout), build
 
 
 @intrinsic(prefer_literal=True)

@@ -18,9 +18,11 @@ import jax
 import numpy as np
 import pytest
 
+from hetjax import native
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.schema import Relation, Schema
+from hetjax.models import segment
 
 jax.config.update("jax_num_cpu_devices", 4)
 
@@ -101,3 +103,16 @@ def stored(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("stored") / "store"
     store.save(random_graph(), path)
     return path
+
+
+@pytest.fixture(params=["natively", "by_rows", "by_segments"])
+def way(request, monkeypatch):
+    """Sums and attention by kernels of our own, and by XLA's operations with sums in two ways."""
+    if request.param == "natively":
+        yield
+        return
+    monkeypatch.setattr(native, "usable", lambda: False)
+    monkeypatch.setattr(segment, "_sum_by_rows", getattr(segment, f"_sum_{request.param}"))
+    jax.clear_caches()
+    yield
+    jax.clear_caches()

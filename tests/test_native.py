@@ -132,3 +132,10 @@ def test_calls_at_the_same_time_do_not_meet():
 
     with ThreadPoolExecutor(8) as threads:
         assert all(threads.map(many, range(8)))
+
+
+@pytest.mark.parametrize("edges, sources", [(0, 3), (0, 0)])
+def test_targets_without_edges_sum_to_zero(edges, sources):
+    adjacency = Adjacency(np.zeros(5, np.int32), np.zeros(edges, np.int32))
+    found = jax.jit(segment.neighbour_mean)(adjacency, jnp.ones((sources, 2)))
+    np.testing.assert_array_equal(found, np.zeros((4, 2)))

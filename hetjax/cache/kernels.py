@@ -12,7 +12,7 @@ from hetjax.prefetch import prefetch
 
 AHEAD = 16  # rows between that which is asked for and that which is read
 
-_compiled = numba.njit(nogil=True, error_model="numpy")
+_compiled = numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})
 
 
 @_compiled
@@ -44,53 +44,59 @@ def _write_rows(first, last, matrix, ids, rows, result):
 
 
 @_compiled
-def _update_rows(start, last, ids, gradient, numbers, rows, first, second, count):
+def _update_rows(start, last, ids, gradient, numbers, by_first, by_second, rows, first, second, count):
     """One step of `tables.RowAdam`; the last four are a table's, to begin with.
 
-    `numbers`: learning rate, weight decay, epsilon; of the first moment the decay, what is left of 1, and its logarithm; of
-    the second the same.
+    `numbers`: learning rate, weight decay, epsilon; of the first moment the decay, and what is left of 1; of the second the
+    same. `by_first` and `by_second`: `tables.corrections` of the two.
     """
     learning_rate, weight_decay, epsilon = numbers[0], numbers[1], numbers[2]
-    decay_first, rest_first, log_first = numbers[3], numbers[4], numbers[5]
-    decay_second, rest_second, log_second = numbers[6], numbers[7], numbers[8]
+    decay_first, rest_first, decay_second, rest_second = numbers[3], numbers[4], numbers[5], numbers[6]
     width = rows.shape[1]
     for i in range(start, last):
         if len(ids) and i + AHEAD < last and 0 <= ids[i + AHEAD] < len(rows):
             prefetch(rows, ids[i + AHEAD])
             prefetch(first, ids[i + AHEAD])
             prefetch(second, ids[i + AHEAD])
+            prefetch(count, ids[i + AHEAD])
         row = ids[i] if len(ids) else i
         if 0 <= row < len(rows):
-            count[row] += 1
-            times = numbers.dtype.type(count[row])
-            correct_first, correct_second = -math.expm1(times * log_first), -math.expm1(times * log_second)
+            done = count[row]
+            count[row] = done + 1
+            correct_first = by_first[min(done, len(by_first) - 1)]
+            correct_second = by_second[min(done, len(by_second) - 1)]
             for k in range(width):
                 g = gradient[i, k]
-                first[row, k] = decay_first * first[row, k] + rest_first * g
-                second[row, k] = decay_second * second[row, k] + rest_second * (g * g)
-                change = (first[row, k] / correct_first) / (math.sqrt(second[row, k] / correct_second) + epsilon)
+                mean = decay_first * first[row, k] + rest_first * g
+                square = decay_second * second[row, k] + rest_second * (g * g)
+                first[row, k], second[row, k] = mean, square
+                change = (mean * correct_first) / (math.sqrt(square * correct_second) + epsilon)
                 rows[row, k] -= learning_rate * (change + weight_decay * rows[row, k])
 
 
+READ, WRITE = "f2 i1 > f2", "f2 i1 f2 > f2"
+UPDATE = "f2 f2 f2 i1 i1 f2 f1 f1 f1 > f2 f2 f2 i1"
+
+
 def _read(first, last, frame):
-    if is_double(frame, 0):
-        _read_rows(first, last, *arrays(frame, "f2 i1 > f2", "float64"))
+    if is_double(frame, READ):
+        _read_rows(first, last, *arrays(frame, READ, "float64"))
     else:
-        _read_rows(first, last, *arrays(frame, "f2 i1 > f2", "float32"))
+        _read_rows(first, last, *arrays(frame, READ, "float32"))
 
 
 def _write(first, last, frame):
-    if is_double(frame, 0):
-        _write_rows(first, last, *arrays(frame, "f2 i1 f2 > f2", "float64"))
+    if is_double(frame, WRITE):
+        _write_rows(first, last, *arrays(frame, WRITE, "float64"))
     else:
-        _write_rows(first, last, *arrays(frame, "f2 i1 f2 > f2", "float32"))
+        _write_rows(first, last, *arrays(frame, WRITE, "float32"))
 
 
 def _update(first, last, frame):
-    if is_double(frame, 0):
-        _update_rows(first, last, *arrays(frame, "f2 f2 f2 i1 i1 f2 f1 > f2 f2 f2 i1", "float64")[4:])
+    if is_double(frame, UPDATE):
+        _update_rows(first, last, *arrays(frame, UPDATE, "float64")[4:])
     else:
-        _update_rows(first, last, *arrays(frame, "f2 f2 f2 i1 i1 f2 f1 > f2 f2 f2 i1", "float32")[4:])
+        _update_rows(first, last, *arrays(frame, UPDATE, "float32")[4:])
 
 
 read, write, update = Operation(_read), Operation(_write), Operation(_update)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from hetjax import native
 from hetjax.cache import kernels
@@ -35,7 +36,7 @@ class RowAdam(NamedTuple):
 
     This is not dense Adam: a row that a batch does not touch keeps its moments, which dense Adam would decay, and corrects
     its bias by its own count of updates. Where every step touches every row the two are the same. The correction of
-    the bias, `1 - decay**count`, is `-expm1(count * log(decay))`: in float32 the former has four right digits at first.
+    the bias is in `corrections`.
 
     Attributes:
       learning_rate: a number, or a function of the training step as optax's schedules are.
@@ -170,32 +171,46 @@ def update(table: Table, ids: jax.Array | None, gradient: jax.Array, adam: RowAd
         raise ValueError(f"a gradient {gradient.shape}, and it should be {expected}")
     if not len(gradient):
         return table
+    dtype, decays = table.rows.dtype, (adam.decay_first, adam.decay_second)
     numbers = [adam.learning_rate, adam.weight_decay, adam.epsilon]
-    for decay in (adam.decay_first, adam.decay_second):
-        numbers += [decay, 1 - decay, math.log(decay) if decay else -math.inf]
-    numbers = jnp.stack([jnp.asarray(number, table.rows.dtype) for number in numbers])
+    for decay in decays:
+        numbers += [decay, 1 - decay]
+    numbers = jnp.stack([jnp.asarray(number, dtype) for number in numbers])
+    factors = [jnp.asarray(corrections(decay, dtype)) for decay in decays]
     every = jnp.zeros(0, jnp.int32) if ids is None else ids
-    return native.choose(_update_natively, _update_plainly, table, every, gradient.astype(table.rows.dtype), numbers)
+    return native.choose(_update_natively, _update_plainly, table, every, gradient.astype(dtype), numbers, *factors)
 
 
-def _update_natively(table, ids, gradient, numbers):
+def corrections(decay: float, dtype: np.dtype) -> np.ndarray:
+    """What Adam multiplies a moment by after one update, after two and so on, `1 / (1 - decay**count)`.
+
+    The last is 1 to the last bit, as all that would follow. `1 - decay**count` is `-expm1(count * log(decay))`: in float32 the
+    former has four right digits at first.
+    """
+    logarithm = math.log(decay) if decay else -math.inf
+    counts = np.arange(1, 2 + math.log(np.finfo(dtype).eps / 4) / logarithm)
+    return (-1 / np.expm1(counts * logarithm)).astype(dtype)
+
+
+def _update_natively(table, ids, gradient, *numbers):
     shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in table]
-    given, aliases = (*table, ids, gradient, numbers), {place: place for place in range(len(table))}
+    given, aliases = (*table, ids, gradient, *numbers), {place: place for place in range(len(table))}
     return Table(*kernels.update(len(gradient), *given, results=shapes, aliases=aliases))
 
 
-def _update_plainly(table, ids, gradient, numbers):
-    learning_rate, weight_decay, epsilon, *decays = numbers
-    (decay_first, rest_first, log_first), (decay_second, rest_second, log_second) = decays[:3], decays[3:]
+def _update_plainly(table, ids, gradient, numbers, by_first, by_second):
+    learning_rate, weight_decay, epsilon, decay_first, rest_first, decay_second, rest_second = numbers
     if not len(ids):  # named as well, so that XLA fuses alike, and a row's bits do not depend on where it lives
         ids = jax.lax.optimization_barrier(jnp.arange(len(gradient), dtype=jnp.int32))
     rows, first, second, count = take(table, ids)
-    count, first = count + 1, decay_first * first + rest_first * gradient
+    first = decay_first * first + rest_first * gradient
     second = decay_second * second + rest_second * jnp.square(gradient)
-    times = count.astype(rows.dtype)[:, None]
-    mean, square = first / -jnp.expm1(times * log_first), second / -jnp.expm1(times * log_second)
+    mean, square = (
+        moment * factors.at[count].get(mode="clip")[:, None]
+        for moment, factors in ((first, by_first), (second, by_second))
+    )
     change = mean / (jnp.sqrt(square) + epsilon) + weight_decay * rows
-    return put(table, ids, Table(rows - learning_rate * change, first, second, count))
+    return put(table, ids, Table(rows - learning_rate * change, first, second, count + 1))
 
 
 def create_all(key: jax.Array, shapes: Mapping[str, Shape]) -> dict[str, Table]:

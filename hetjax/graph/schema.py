@@ -1,5 +1,6 @@
 """Node types, relations, and the metagraph that they form."""
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -25,7 +26,7 @@ class Relation(NamedTuple):
     @property
     def key(self) -> str:
         """A string that names this relation and no other, safe in file names and parameter paths."""
-        return "--".join(quote(part, safe="").replace("--", "-%2D") for part in self)
+        return _key(self)
 
     @property
     def reverse(self) -> "Relation":
@@ -33,6 +34,11 @@ class Relation(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.source} -{self.name}-> {self.target}"
+
+
+@functools.cache  # asked for with every batch
+def _key(relation: Relation) -> str:
+    return "--".join(quote(part, safe="").replace("--", "-%2D") for part in relation)
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def _turned(first, last, indptr, targets, edges, weights, rows, more_weights, mo
 
 
 @_compiled
-def _sums(first, last, indptr, indices, weights, x, result):
+def _sums(first, last, indptr, indices, factors, weights, x, result):
     width, end = x.shape[1], indptr[-1]
     for i in range(first, last):
         for k in range(width):
@@ -126,43 +126,46 @@ def _sums(first, last, indptr, indices, weights, x, result):
                 prefetch(x, indices[e + AHEAD])
             u = indices[e]
             if len(weights):
-                weight = weights[e]
+                weight = weights[u]
                 for k in range(width):
                     result[i, k] += weight * x[u, k]
             else:
                 for k in range(width):
                     result[i, k] += x[u, k]
+        if len(factors):
+            for k in range(width):
+                result[i, k] *= factors[i]
 
 
-SUM = "i1 i1 f1 f2 > f2"
+SUM = "i1 i1 f1 f1 f2 > f2"
 ATTEND = "i1 i1 f3 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2"
 ATTEND_BACK = "i1 i1 f3 f3 f2 f0 f2 f2 f2 f2 f3 > f3 f2 f2"
 TO_SOURCES = "i1 i1 i1 f2 f3 f2 f3 > f3"
 
 
 def _sum(first, last, frame):
-    if is_double(frame, 3):
+    if is_double(frame, SUM):
         _sums(first, last, *arrays(frame, SUM, "float64"))
     else:
         _sums(first, last, *arrays(frame, SUM, "float32"))
 
 
 def _attend(first, last, frame):
-    if is_double(frame, 3):
+    if is_double(frame, ATTEND):
         _forward(first, last, *arrays(frame, ATTEND, "float64"))
     else:
         _forward(first, last, *arrays(frame, ATTEND, "float32"))
 
 
 def _attend_back(first, last, frame):
-    if is_double(frame, 3):
+    if is_double(frame, ATTEND_BACK):
         _backward(first, last, *arrays(frame, ATTEND_BACK, "float64"))
     else:
         _backward(first, last, *arrays(frame, ATTEND_BACK, "float32"))
 
 
 def _to_sources(first, last, frame):
-    if is_double(frame, 3):
+    if is_double(frame, TO_SOURCES):
         _turned(first, last, *arrays(frame, TO_SOURCES, "float64"))
     else:
         _turned(first, last, *arrays(frame, TO_SOURCES, "float32"))

@@ -58,7 +58,7 @@ def neighbour_sum(adjacency: Adjacency, x: jax.Array) -> jax.Array:
     Returns:
       `[targets, width]`, of the dtype of `x`.
     """
-    return sum_rows(by_target(adjacency), None, x)
+    return sum_rows(by_target(adjacency), x)
 
 
 def _neighbour_sum_forward(adjacency, x):
@@ -68,7 +68,7 @@ def _neighbour_sum_forward(adjacency, x):
 def _neighbour_sum_backward(residuals, gradient):
     adjacency, like = residuals
     turned, _ = by_source(adjacency, like.shape[0])
-    return None, sum_rows(turned, None, gradient)
+    return None, sum_rows(turned, gradient)
 
 
 neighbour_sum.defvjp(_neighbour_sum_forward, _neighbour_sum_backward)
@@ -76,18 +76,14 @@ neighbour_sum.defvjp(_neighbour_sum_forward, _neighbour_sum_backward)
 
 @jax.custom_vjp
 def neighbour_mean(adjacency: Adjacency, x: jax.Array) -> jax.Array:
-    """The mean of the rows `x[u]` over the edges u -> v: `[targets, width]`, zeros for a target without edges.
-
-    The weight of an edge is one over the degree of its target. So what comes back to the targets is read as it is by the sums
-    of all relations; if each relation divided it first, XLA would compute it anew for each.
-    """
-    return sum_rows(by_target(adjacency), read(_shares(adjacency, x), row_of(by_target(adjacency))), x)
+    """The mean of the rows `x[u]` over the edges u -> v: `[targets, width]`, zeros for a target without edges."""
+    return sum_rows(by_target(adjacency), x, factors=_shares(adjacency, x))
 
 
 def _neighbour_mean_backward(residuals, gradient):
     adjacency, like = residuals
     turned, _ = by_source(adjacency, like.shape[0])
-    return None, sum_rows(turned, read(_shares(adjacency, gradient), turned.indices), gradient)
+    return None, sum_rows(turned, gradient, weights=_shares(adjacency, gradient))
 
 
 neighbour_mean.defvjp(
@@ -133,19 +129,35 @@ def _like(x: jax.Array) -> jax.Array:
     return jnp.zeros((len(x), 0), x.dtype)
 
 
-def sum_rows(rows: Rows, weights: jax.Array | None, x: jax.Array) -> jax.Array:
-    """`out[i] = sum over the edges e of row i of weights[e] x[indices[e]]`; a weight is 1 where there are none."""
+def sum_rows(
+    rows: Rows, x: jax.Array, *, factors: jax.Array | None = None, weights: jax.Array | None = None
+) -> jax.Array:
+    """`out[i] = factors[i] (sum over the edges e of row i of weights[indices[e]] x[indices[e]])`, `[rows, width]`.
+
+    Args:
+      factors: of the results, `[rows]`; 1 where there are none.
+      weights: of the rows of `x`; 1 where there are none. Rows that several sums weigh differently are read as they are by all.
+    """
+    natively = _sum_natively if jnp.issubdtype(x.dtype, jnp.floating) else _sum_plainly
+    return native.choose(natively, _sum_plainly, rows, x, factors, weights)
+
+
+def sum_edges(rows: Rows, weights: jax.Array | None, x: jax.Array) -> jax.Array:
+    """`out[i] = sum over the edges e of row i of weights[e] x[indices[e]]`, by operations of XLA; a weight is 1 where there are none."""
     if not rows.indices.shape[0] or not x.shape[0]:
         return jnp.zeros((rows.indptr.shape[0] - 1, x.shape[1]), x.dtype)
-    otherwise = _sum_by_rows if jax.default_backend() == "cpu" else _sum_by_segments
-    natively = _sum_natively if jnp.issubdtype(x.dtype, jnp.floating) else otherwise
-    return native.choose(natively, otherwise, rows, weights, x)
+    return (_sum_by_rows if jax.default_backend() == "cpu" else _sum_by_segments)(rows, weights, x)
 
 
-def _sum_natively(rows, weights, x):
-    weights = jnp.zeros(0, x.dtype) if weights is None else weights
+def _sum_natively(rows, x, factors, weights):
+    given = (jnp.zeros(0, x.dtype) if one is None else one for one in (factors, weights))
     result = jax.ShapeDtypeStruct((len(rows.indptr) - 1, x.shape[1]), x.dtype)
-    return kernels.sums(len(rows.indptr) - 1, *rows, weights, x, results=[result])[0]
+    return kernels.sums(len(rows.indptr) - 1, *rows, *given, x, results=[result])[0]
+
+
+def _sum_plainly(rows, x, factors, weights):
+    sums = sum_edges(rows, None if weights is None else read(weights, rows.indices), x)
+    return sums if factors is None else factors[:, None] * sums
 
 
 def _sum_by_rows(rows, weights, x):
