@@ -9,7 +9,8 @@ Prints a table, and writes `benchmarks/results/peers.{json,md,png}`: millisecond
 round's median; how many times as long peers take, the median of the rounds and their spread; the parts of a step; peak
 memory. Compilation is timed apart. HGT's softmax is over all relations in hetjax and PyG, and per relation in DGL, which has
 no other. hetjax keeps its buffers, as `hetjax.train` does (hetjax/runtime.py); `GLIBC_TUNABLES`, where it is set, is everybody's.
-`peak_mib` is of the whole process, the reading of the graph file included.
+`peak_mib` is of the whole process, the reading of the graph file included; of hetjax's up to its last step, because it measures the
+memory's bandwidth after that.
 """
 
 import argparse
@@ -38,7 +39,7 @@ NAMES = {"rgcn": "R-GCN", "rgat": "R-GAT", "hgt": "HGT"}
 
 
 def timed(command: list, steps: int, threads: int) -> dict:
-    """What a script prints, with the most memory that it held."""
+    """What a script prints, with the most memory that its process held, unless it prints that."""
     about = [*map(str, command), "--steps", str(steps)]
     given = os.environ | {"OMP_NUM_THREADS": str(threads), "JAX_ENABLE_COMPILATION_CACHE": "false"}
     with tempfile.TemporaryFile("w+") as errors:
@@ -48,7 +49,7 @@ def timed(command: list, steps: int, threads: int) -> dict:
         if status:
             errors.seek(0)
             sys.exit(f"{' '.join(about)}\n{errors.read()[-2000:]}")
-    return json.loads(out.strip().splitlines()[-1]) | {"peak_mib": round(usage.ru_maxrss / 1024)}
+    return {"peak_mib": round(usage.ru_maxrss / 1024)} | json.loads(out.strip().splitlines()[-1])
 
 
 def summed(rows: list[dict]) -> list[dict]:

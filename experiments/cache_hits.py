@@ -7,7 +7,7 @@ its hits are counted. Nothing is trained: what is read does not depend on it. A 
 the whole graph's. Penalties are those measured on this machine, of all types of the whole graph.
 
 Prints its tables, and writes `experiments/results/cache_hits.{csv,png}`: per schema, division, policy and budget the hit
-rate of every type and of all, and the milliseconds a step that misses cost by the penalties.
+rate of all types on all partitions, on each, and of every type, and the milliseconds a step that misses cost by the penalties.
 """
 
 import argparse
@@ -87,12 +87,13 @@ def measured(schema: str, scale: float, steps: int, folder: Path) -> list[dict]:
         seen, read = ([reads(part, nodes) for part in epoch] for epoch in (first, second))
         for share in BUDGETS:
             for policy in POLICIES:
-                found, total, cost = dict.fromkeys(nodes, 0), dict.fromkeys(nodes, 0), 0.0
+                found, total, cost, each = dict.fromkeys(nodes, 0), dict.fromkeys(nodes, 0), 0.0, []
                 for before, after in zip(seen, read):
                     kinds = {t: Kind(before[t], row_bytes[t], penalty[t]) for t in nodes if after[t].any()}
                     hit, asked = hits(allocate(kinds, int(share * everything), policy), after)
                     for t in kinds:
                         found[t], total[t] = found[t] + hit[t], total[t] + asked[t]
+                    each.append(round(sum(hit.values()) / max(1, sum(asked.values())), 4))
                     cost += sum((asked[t] - hit[t]) * row_bytes[t] * penalty[t] for t in kinds)
                 about = {"schema": schema, "scale": scale, "division": division, "policy": policy, "budget": share}
                 rate = {t: round(found[t] / total[t], 4) for t in nodes if total[t]}
@@ -101,6 +102,7 @@ def measured(schema: str, scale: float, steps: int, folder: Path) -> list[dict]:
                     | {
                         "budget_bytes": int(share * everything),
                         "hit_rate": round(sum(found.values()) / sum(total.values()), 4),
+                        "of_each_partition": " ".join(map(str, each)),
                     }
                     | {"miss_ms_a_step": round(1000 * cost / len(first[0]), 3)}
                     | {"hit_rates": " ".join(f"{t}={value}" for t, value in rate.items())}
@@ -151,9 +153,10 @@ def main() -> None:
         for share in BUDGETS:
             for division in (WHOLE, PARTS):
                 costs = {policy: said[division, policy, share]["miss_ms_a_step"] for policy in POLICIES}
-                least, rate = costs.pop("optimal"), said[division, "optimal", share]["hit_rate"]
+                least, best = costs.pop("optimal"), said[division, "optimal", share]
                 others = ", ".join(f"{policy} {cost - least:+.3f}" for policy, cost in costs.items())
-                print(f"{schema}, {share:.0%}, {division}: optimal hits {rate:.3f}, {least:.3f} ms of misses; {others}")
+                rate = f"{best['hit_rate']:.3f} (by partition {best['of_each_partition']})"
+                print(f"{schema}, {share:.0%}, {division}: optimal hits {rate}, {least:.3f} ms of misses; {others}")
     draw(rows, options.out / "cache_hits.png")
 
 

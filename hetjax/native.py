@@ -7,7 +7,6 @@ all `VERSIONS`; of any other `usable` says no, and callers keep to what XLA has 
 
 import ctypes
 import functools
-import os
 import re
 import sys
 import threading
@@ -26,6 +25,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
+from hetjax import runtime
 from hetjax.compiled import compiled, named
 
 VERSIONS = ((0, 3), (0, 4), (0, 5))  # of the interface that are known, of jax 0.10, 0.11 and 0.12
@@ -139,7 +139,7 @@ def _handler():
     """Make what XLA calls, and tell XLA of it."""
     llvm.add_symbol(SHARED, _shared.ctypes.data)
     helper, handler = _callback(_help, types.void(types.intp)), _callback(_handle, types.intp(types.intp))
-    _shared[:OPERATIONS] = *version(), len(os.sched_getaffinity(0)), helper.address
+    _shared[:OPERATIONS] = *version(), runtime.cores(), helper.address
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
     jax.ffi.register_ffi_target(NAME, new(handler.address, None, None), platform="cpu")
@@ -297,8 +297,9 @@ def _call_run(context, function, first, last, frame):
 
 @intrinsic(prefer_literal=True)
 def is_double(context, frame, layout):
-    """In numba's language: whether the floats of a call are float64; `layout` as of `arrays`, with a float among the arguments."""
-    place = [part[0] for part in layout.literal_value.split()].index("f") + 1
+    """In numba's language: whether the floats of a call are float64; `layout` is as of `arrays`, with one among the arguments."""
+    arguments = layout.literal_value.split(">")[0].split()
+    place = [kind[0] for kind in arguments].index("f") + 1
 
     def build(context, builder, signature, given):
         buffer = _load(builder, _load(builder, given[0], _WORD(ARGUMENTS)), _WORD(place))

@@ -30,3 +30,8 @@ def prepare() -> None:
     if "GLIBC_TUNABLES" not in os.environ and platform.libc_ver()[0] == "glibc" and alone:
         os.environ["GLIBC_TUNABLES"] = MALLOC
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def cores() -> int:
+    """Of the computer, those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -177,6 +177,9 @@ class Run:
                 shutil.rmtree(left, ignore_errors=True)
         counts = f"{sum(self.graph.schema.nodes.values()):,} nodes of {len(self.graph.schema.nodes)} types"
         print(f"graph: {counts}, {self.graph.edges:,} edges of {len(self.graph.schema.relations)} relations; compiling")
+        devices, cores = len(jax.local_devices()), runtime.cores()
+        if self.site and jax.default_backend() == "cpu" and devices > cores:
+            print(f"{devices} devices share {cores} core{'s' * (cores > 1)}: right for trying a mesh, not for speed")
         self.records = metrics.Records(self.workdir.file("metrics.jsonl"), self.progress.metrics_bytes)
         if self.site:
             keep_plan(self.site.plan, self.workdir.file(plan_name(self.config)), self.site.graphs.get(0))

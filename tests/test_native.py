@@ -98,7 +98,8 @@ def test_rows_are_updated_where_they_are(monkeypatch, width, wide, count):
     with jax.enable_x64(True):
         rng, adam, kind = np.random.default_rng(0), RowAdam(0.05, 0.8, 0.95, 1e-6, 0.1), float if wide else np.float32
         leaves = [np.abs(rng.standard_normal((6000, width))).astype(kind) for _ in range(3)]
-        table = Table(*map(jnp.asarray, leaves), jnp.asarray(rng.integers(0, 9, 6000).astype(np.int32)))
+        counts = rng.choice([*range(9), 77, 10**6], 6000).astype(np.int32)  # the last two beyond what is tabulated
+        table = Table(*map(jnp.asarray, leaves), jnp.asarray(counts))
         ids, gradient = rng.permutation(6000)[:count].astype(np.int32), rng.standard_normal((count, width)).astype(kind)
         ids[::7] = NO_NODE
         update = jax.jit(lambda *given: tables.update(*given, adam))
@@ -139,3 +140,16 @@ def test_targets_without_edges_sum_to_zero(edges, sources):
     adjacency = Adjacency(np.zeros(5, np.int32), np.zeros(edges, np.int32))
     found = jax.jit(segment.neighbour_mean)(adjacency, jnp.ones((sources, 2)))
     np.testing.assert_array_equal(found, np.zeros((4, 2)))
+
+
+@pytest.mark.parametrize("dtype", [np.dtype("float32"), np.dtype("float64")])
+@pytest.mark.parametrize("decay", [0.0, 0.5, 0.9, 0.999])
+def test_corrections_are_tabulated_until_they_are_one(decay, dtype):
+    found = tables.corrections(decay, dtype)
+    exact = 1 / (1 - np.longdouble(decay) ** np.arange(1, len(found) + 1))
+    np.testing.assert_allclose(found, exact, rtol=2 * np.finfo(dtype).eps)
+    assert found[-1] == 1 == dtype.type(1 / (1 - np.longdouble(decay) ** (len(found) + 1)))
+    assert len(found) < 40_000
+    for wrong in (-0.1, 1.0):
+        with pytest.raises(ValueError, match=f"a decay of {wrong}"):
+            tables.corrections(wrong, dtype)

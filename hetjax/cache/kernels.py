@@ -44,11 +44,11 @@ def _write_rows(first, last, matrix, ids, rows, result):
 
 
 @_compiled
-def _update_rows(start, last, ids, gradient, numbers, by_first, by_second, rows, first, second, count):
+def _update_rows(start, last, ids, gradient, numbers, correct_first, correct_second, rows, first, second, count):
     """One step of `tables.RowAdam`; the last four are a table's, to begin with.
 
     `numbers`: learning rate, weight decay, epsilon; of the first moment the decay, and what is left of 1; of the second the
-    same. `by_first` and `by_second`: `tables.corrections` of the two.
+    same. `correct_first` and `correct_second`: `tables.corrections` of the two.
     """
     learning_rate, weight_decay, epsilon = numbers[0], numbers[1], numbers[2]
     decay_first, rest_first, decay_second, rest_second = numbers[3], numbers[4], numbers[5], numbers[6]
@@ -61,16 +61,16 @@ def _update_rows(start, last, ids, gradient, numbers, by_first, by_second, rows,
             prefetch(count, ids[i + AHEAD])
         row = ids[i] if len(ids) else i
         if 0 <= row < len(rows):
-            done = count[row]
+            done = max(0, count[row])
             count[row] = done + 1
-            correct_first = by_first[min(done, len(by_first) - 1)]
-            correct_second = by_second[min(done, len(by_second) - 1)]
+            to_mean = correct_first[min(done, len(correct_first) - 1)]
+            to_square = correct_second[min(done, len(correct_second) - 1)]
             for k in range(width):
                 g = gradient[i, k]
                 mean = decay_first * first[row, k] + rest_first * g
                 square = decay_second * second[row, k] + rest_second * (g * g)
                 first[row, k], second[row, k] = mean, square
-                change = (mean * correct_first) / (math.sqrt(square * correct_second) + epsilon)
+                change = (mean * to_mean) / (math.sqrt(square * to_square) + epsilon)
                 rows[row, k] -= learning_rate * (change + weight_decay * rows[row, k])
 
 

@@ -35,12 +35,12 @@ class RowAdam(NamedTuple):
     """Adam (Kingma and Ba 2015) on the rows that a batch touched, and on no others.
 
     This is not dense Adam: a row that a batch does not touch keeps its moments, which dense Adam would decay, and corrects
-    its bias by its own count of updates. Where every step touches every row the two are the same. The correction of
-    the bias is in `corrections`.
+    its bias by its own count of updates, by the numbers that `corrections` tabulates. Where every step touches every row
+    the two are the same.
 
     Attributes:
       learning_rate: a number, or a function of the training step as optax's schedules are.
-      decay_first, decay_second, epsilon: as the paper's.
+      decay_first, decay_second, epsilon: as the paper's; the decays at least 0 and less than 1.
       weight_decay: decoupled (Loshchilov and Hutter 2019), of the rows that a batch touched.
     """
 
@@ -176,20 +176,28 @@ def update(table: Table, ids: jax.Array | None, gradient: jax.Array, adam: RowAd
     for decay in decays:
         numbers += [decay, 1 - decay]
     numbers = jnp.stack([jnp.asarray(number, dtype) for number in numbers])
-    factors = [jnp.asarray(corrections(decay, dtype)) for decay in decays]
+    correct = [jnp.asarray(corrections(decay, dtype)) for decay in decays]
     every = jnp.zeros(0, jnp.int32) if ids is None else ids
-    return native.choose(_update_natively, _update_plainly, table, every, gradient.astype(dtype), numbers, *factors)
+    return native.choose(_update_natively, _update_plainly, table, every, gradient.astype(dtype), numbers, *correct)
 
 
+@functools.cache
 def corrections(decay: float, dtype: np.dtype) -> np.ndarray:
-    """What Adam multiplies a moment by after one update, after two and so on, `1 / (1 - decay**count)`.
+    """What Adam multiplies a moment by, `1 / (1 - decay**count)`, for counts of updates from 1 on, `[counts]`.
 
-    The last is 1 to the last bit, as all that would follow. `1 - decay**count` is `-expm1(count * log(decay))`: in float32 the
-    former has four right digits at first.
+    It ends where that is 1 to the last bit, as it is for all larger counts: 17,320 numbers for 0.999 in float32, and one for 0.
+    Computed as `-1 / expm1(count * log(decay))`, because `1 - decay**count` has four right digits in float32 at first.
+
+    Raises:
+      ValueError: a decay below 0, or not below 1.
     """
+    if not 0 <= decay < 1:
+        raise ValueError(f"a decay of {decay}, and it should be at least 0 and less than 1")
     logarithm = math.log(decay) if decay else -math.inf
     counts = np.arange(1, 2 + math.log(np.finfo(dtype).eps / 4) / logarithm)
-    return (-1 / np.expm1(counts * logarithm)).astype(dtype)
+    made = (-1 / np.expm1(counts * logarithm)).astype(dtype)
+    made.flags.writeable = False  # whoever asks again is given the same
+    return made
 
 
 def _update_natively(table, ids, gradient, *numbers):
@@ -198,7 +206,7 @@ def _update_natively(table, ids, gradient, *numbers):
     return Table(*kernels.update(len(gradient), *given, results=shapes, aliases=aliases))
 
 
-def _update_plainly(table, ids, gradient, numbers, by_first, by_second):
+def _update_plainly(table, ids, gradient, numbers, correct_first, correct_second):
     learning_rate, weight_decay, epsilon, decay_first, rest_first, decay_second, rest_second = numbers
     if not len(ids):  # named as well, so that XLA fuses alike, and a row's bits do not depend on where it lives
         ids = jax.lax.optimization_barrier(jnp.arange(len(gradient), dtype=jnp.int32))
@@ -206,8 +214,8 @@ def _update_plainly(table, ids, gradient, numbers, by_first, by_second):
     first = decay_first * first + rest_first * gradient
     second = decay_second * second + rest_second * jnp.square(gradient)
     mean, square = (
-        moment * factors.at[count].get(mode="clip")[:, None]
-        for moment, factors in ((first, by_first), (second, by_second))
+        moment * correct.at[count].get(mode="clip")[:, None]
+        for moment, correct in ((first, correct_first), (second, correct_second))
     )
     change = mean / (jnp.sqrt(square) + epsilon) + weight_decay * rows
     return put(table, ids, Table(rows - learning_rate * change, first, second, count + 1))

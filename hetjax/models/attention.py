@@ -14,7 +14,7 @@ from hetjax import native
 from hetjax.cache.tables import read
 from hetjax.models import kernels
 from hetjax.models.carriers import Attention, finite
-from hetjax.models.segment import Rows, by_source, by_target, real, row_of, sum_edges
+from hetjax.models.segment import Rows, by_source, by_target, real, row_of, sum_weighted
 from hetjax.native import BLOCK
 from hetjax.sampling.blocks import Adjacency
 
@@ -168,9 +168,9 @@ def _dots(rows: Rows, x: jax.Array, y: jax.Array) -> jax.Array:
 
 def _total(rows: Rows, values: jax.Array) -> jax.Array:
     """The sum over the edges of every row, `[rows, heads]`."""
-    return sum_edges(Rows(rows.indptr, jnp.arange(len(values), dtype=jnp.int32)), None, values)
+    return sum_weighted(Rows(rows.indptr, jnp.arange(len(values), dtype=jnp.int32)), None, values)
 
 
 def _sums(rows: Rows, weights: jax.Array, x: jax.Array) -> list[jax.Array]:
     """Per head the sum over the edges of every row of `weights[e, h] x[u, h]`, `[rows, width]`."""
-    return [sum_edges(rows, weights[:, h], x[:, h % x.shape[1]]) for h in range(weights.shape[1])]
+    return [sum_weighted(rows, weights[:, h], x[:, h % x.shape[1]]) for h in range(weights.shape[1])]

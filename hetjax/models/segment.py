@@ -76,7 +76,11 @@ neighbour_sum.defvjp(_neighbour_sum_forward, _neighbour_sum_backward)
 
 @jax.custom_vjp
 def neighbour_mean(adjacency: Adjacency, x: jax.Array) -> jax.Array:
-    """The mean of the rows `x[u]` over the edges u -> v: `[targets, width]`, zeros for a target without edges."""
+    """The mean of the rows `x[u]` over the edges u -> v: `[targets, width]`, zeros for a target without edges.
+
+    Targets' shares, one over their degrees, multiply what is summed here, and weigh what comes back to the sources: so the
+    sums of all relations read that as it is, where each would have XLA divide it anew.
+    """
     return sum_rows(by_target(adjacency), x, factors=_shares(adjacency, x))
 
 
@@ -132,18 +136,29 @@ def _like(x: jax.Array) -> jax.Array:
 def sum_rows(
     rows: Rows, x: jax.Array, *, factors: jax.Array | None = None, weights: jax.Array | None = None
 ) -> jax.Array:
-    """`out[i] = factors[i] (sum over the edges e of row i of weights[indices[e]] x[indices[e]])`, `[rows, width]`.
+    """`out[i] = factors[i] (sum over the edges e of row i of weights[indices[e]] x[indices[e]])`.
 
     Args:
-      factors: of the results, `[rows]`; 1 where there are none.
-      weights: of the rows of `x`; 1 where there are none. Rows that several sums weigh differently are read as they are by all.
+      x: `[sources, width]`.
+      factors: `[rows]`; 1 where there are none.
+      weights: `[sources]`; 1 where there are none.
+
+    Returns:
+      `[rows, width]`, of the dtype of `x`.
     """
+    if not rows.indices.shape[0] or not x.shape[0]:
+        return jnp.zeros((rows.indptr.shape[0] - 1, x.shape[1]), x.dtype)
     natively = _sum_natively if jnp.issubdtype(x.dtype, jnp.floating) else _sum_plainly
     return native.choose(natively, _sum_plainly, rows, x, factors, weights)
 
 
-def sum_edges(rows: Rows, weights: jax.Array | None, x: jax.Array) -> jax.Array:
-    """`out[i] = sum over the edges e of row i of weights[e] x[indices[e]]`, by operations of XLA; a weight is 1 where there are none."""
+def sum_weighted(rows: Rows, weights: jax.Array | None, x: jax.Array) -> jax.Array:
+    """`out[i] = sum over the edges e of row i of weights[e] x[indices[e]]`, `[rows, width]`, by operations of XLA alone.
+
+    Args:
+      weights: `[edges]`; 1 where there are none.
+      x: `[sources, width]`.
+    """
     if not rows.indices.shape[0] or not x.shape[0]:
         return jnp.zeros((rows.indptr.shape[0] - 1, x.shape[1]), x.dtype)
     return (_sum_by_rows if jax.default_backend() == "cpu" else _sum_by_segments)(rows, weights, x)
@@ -156,7 +171,7 @@ def _sum_natively(rows, x, factors, weights):
 
 
 def _sum_plainly(rows, x, factors, weights):
-    sums = sum_edges(rows, None if weights is None else read(weights, rows.indices), x)
+    sums = sum_weighted(rows, None if weights is None else read(weights, rows.indices), x)
     return sums if factors is None else factors[:, None] * sums
 
 

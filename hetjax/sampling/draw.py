@@ -12,7 +12,7 @@ import numpy as np
 from hetjax.compiled import compiled
 from hetjax.prefetch import prefetch
 
-AHEAD = 16  # targets between that whose neighbours are chosen and that whose neighbours are read
+AHEAD = 16  # targets, or nodes, between that whose memory is asked for and that whose memory is read
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -62,6 +62,8 @@ def count_neighbours(indptr, targets, fanout, out_indptr):
     """
     out_indptr[0] = 0
     for i in range(len(targets)):
+        if i + AHEAD < len(targets):
+            prefetch(indptr, targets[i + AHEAD])
         degree = indptr[targets[i] + 1] - indptr[targets[i]]
         if degree < 0:
             return i

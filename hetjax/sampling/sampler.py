@@ -9,6 +9,7 @@ from hetjax.compiled import compiled
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
+from hetjax.prefetch import prefetch
 from hetjax.sampling import draw
 from hetjax.sampling.blocks import MOST_EDGES, NO_NODE, Adjacency, Block, Sample
 
@@ -182,6 +183,8 @@ def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None) -> Adjac
 def _number_rows(row, ids, known, rows, fresh):
     count = 0
     for i in range(len(ids)):
+        if i + draw.AHEAD < len(ids):
+            prefetch(row, ids[i + draw.AHEAD])
         node = ids[i]
         if row[node] < 0:
             row[node] = known + count
