@@ -9,14 +9,19 @@ from pathlib import Path
 
 import yaml
 from jsonargparse import ArgumentParser, set_parsing_settings
+from jsonargparse.typing import register_type
 
-from hetjax.config import flat
+from hetjax.config import Bytes, flat
 from hetjax.errors import InputError
 
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
+register_type(Bytes, serializer=int)
 
-
-KINDS = {"int": "a whole number", "float": "a number"}
+KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "Bytes": "a whole number, or a number with a unit such as 2GB or 2GiB",
+}
 
 
 class Parser(ArgumentParser):
@@ -25,10 +30,16 @@ class Parser(ArgumentParser):
     def error(self, message: str, ex: Exception | None = None) -> None:
         text = " ".join(str(message).split())
         found = re.fullmatch(
-            r'Parser key "(?P<key>[^"]+)": Expected an? (?P<kind>.+?)\. Got value: (?P<value>.*)', text
+            r'Parser key "(?P<key>[^"]+)": (?:Expected an? (?P<kind>.+?)\. Got value|Not of type (?P<own>\w+)): ?(?P<value>.*)',
+            text,
         )
         if found:
-            kind = found["kind"].replace("typing.Literal", "one of ").removeprefix("<class '").removesuffix("'>")
+            kind = (
+                (found["kind"] or found["own"])
+                .replace("typing.Literal", "one of ")
+                .removeprefix("<class '")
+                .removesuffix("'>")
+            )
             example = "25,20" if found["key"].endswith("fanout") else "a,b"
             kind = (
                 f"a list such as [{example}], without spaces or in quotes" if kind == "tuple" else KINDS.get(kind, kind)

@@ -1,6 +1,7 @@
 """The configuration of a run: frozen dataclasses, a line of help per field, checked when made."""
 
 import os
+import re
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +11,19 @@ from hetjax.errors import InputError
 
 DATA_FOLDER = "HETJAX_DATA"
 MOST_WIDTH = 2**16
+
+
+class Bytes(int):
+    """A number of bytes, also said with a unit: `2GB` is 2 * 1000**3 and `2GiB` is 2 * 1024**3."""
+
+    def __new__(cls, given: int | str) -> "Bytes":
+        if re.fullmatch(r"-?[0-9]+", str(given)):
+            return super().__new__(cls, given)
+        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT])(i?)B", str(given))
+        if not found:
+            raise ValueError(given)
+        number, unit, binary = found.groups()
+        return super().__new__(cls, float(number) * (1024 if binary else 1000) ** (1 + "KMGT".index(unit)))
 
 
 @dataclass(frozen=True)
@@ -217,9 +231,9 @@ class Mesh:
 class Cache:
     """Cache: where features live, and which rows of those that live on the host the device keeps."""
 
-    bytes_per_device: int = -1
-    """bytes of the device that features may take, the hottest rows first; -1: no bound, and all features live on the device"""
-    host_bytes: int = -1
+    bytes_per_device: Bytes = -1
+    """bytes of the device that features may take, such as 2GB, the hottest rows first; -1: no bound, and all features live on the device"""
+    host_bytes: Bytes = -1
     """bytes of host memory that learnable features off the device may take; the largest beyond live on disk; -1: no bound"""
     places: tuple[str, ...] = ()
     """where the features of single node types live, and count towards no bound: TYPE=device, TYPE=host or TYPE=disk"""
@@ -232,6 +246,7 @@ class Cache:
 
     def __post_init__(self):
         for name in ("bytes_per_device", "host_bytes"):
+            object.__setattr__(self, name, int(Bytes(getattr(self, name))))
             _require(getattr(self, name) >= -1, f"cache.{name}", getattr(self, name), "at least -1")
         if self.host_bytes >= 0 and self.bytes_per_device < 0:
             raise InputError(

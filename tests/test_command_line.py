@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from hetjax import predict, runtime
-from hetjax.command_line import run_command
-from hetjax.config import Config, Data, Model, Sampling, Train, as_dict
+from hetjax.command_line import parse, run_command
+from hetjax.config import Bytes, Cache, Config, Data, Model, Sampling, Train, as_dict
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.workdir import Workdir
@@ -293,6 +293,12 @@ BAD_OPTIONS = {
     ),
     "negative in the file": ([], "train: {epochs: -1}", "c.yaml: train.epochs is -1, and must be at least 1"),
     "negative, over the file": (["--train.epochs=-2"], "train: {epochs: -1}", "error: train.epochs is -2, and must be"),
+    "no size": (
+        ["--cache.bytes_per_device", "2e6"],
+        None,
+        "cache.bytes_per_device is 2e6, and should be a whole number",
+    ),
+    "no size in the file": ([], "cache: {host_bytes: 2Gb}", "c.yaml: cache.host_bytes is 2Gb, and should be a whole"),
     "not a list": (["--sampling.fanout", "25"], None, "sampling.fanout is 25, and should be a list such as [25,20]"),
     "negative": (["--train.epochs", "-1"], None, "train.epochs is -1, and must be at least 1"),
     "not a choice": (["--sampling.mode", "half"], None, "sampling.mode"),
@@ -315,6 +321,20 @@ BAD_OPTIONS = {
         "embeddings of width 7 do not split into 4 heads",
     ),
 }
+
+
+@pytest.mark.parametrize(
+    "given, size",
+    [(70, 70), ("-1", -1), ("12kB", None), ("2MB", 2 * 10**6), ("1.5GiB", 3 * 2**29), ("3 KiB", 3 * 2**10)],
+)
+def test_sizes_may_have_units(given, size):
+    if size is None:
+        with pytest.raises(ValueError):
+            Bytes(given)
+    else:
+        assert Cache(bytes_per_device=given).bytes_per_device == size
+        made, _ = parse({"cache": Cache}, [f"--cache.bytes_per_device={given}"], "x", "", {})
+        assert as_dict(made["cache"])["bytes_per_device"] == size
 
 
 @pytest.mark.parametrize("name", BAD_OPTIONS)
