@@ -42,9 +42,10 @@ class Parser(ArgumentParser):
             )
             example = "25,20" if found["key"].endswith("fanout") else "a,b"
             kind = (
-                f"a list such as [{example}], without spaces or in quotes" if kind == "tuple" else KINDS.get(kind, kind)
+                f"a list such as [{example}] (in quotes if it has spaces)" if kind == "tuple" else KINDS.get(kind, kind)
             )
             text = f"{found['key']} is {found['value']}, and should be {kind}"
+        text = re.sub(r"^the following arguments are required: (\S+)", r"--\1 is required", text)
         raise InputError(text)
 
 

@@ -134,6 +134,8 @@ def load_array(file: Path) -> np.ndarray:
         if size != wanted:
             raise InputError(f"{file}: {size} bytes != {wanted} that its header says")
         return np.load(file, mmap_mode="r", allow_pickle=False)
+    except InputError:
+        raise
     except OSError as error:
         raise InputError(f"{file}: {error.strerror or error}") from None
     except (ValueError, EOFError) as error:

@@ -177,6 +177,9 @@ def table(report: Report) -> str:
         f"replication {about['replication_nodes']:.2f} of nodes, {about['replication_edges']:.2f} of edges; "
         f"balance (largest by mean) {about['balance_edges']:.2f} of edges, {about['balance_bytes']:.2f} of bytes"
     )
+    if "expected_load_bytes" in report.rows[0]:
+        load = _balance([row["expected_load_bytes"] for row in report.rows])
+        text[-1] += f", {load:.2f} of the load that is expected of a step"
     if "cut_share" in about:
         text.append(f"{about['cut_edges']:,} edges are cut, {100 * about['cut_share']:.1f} %")
     kinds = ", ".join(f"{name.replace('_', ' ')} {readable(count)}" for name, count in about["step_bytes"].items())

@@ -70,6 +70,10 @@ def _place(options: Processes) -> tuple[str, int, int, list[int] | None]:
     method = None if options.cluster == "auto" else options.cluster
     try:
         found, said = _detect(*given, None, method, options.start_seconds)
+    except KeyError as error:
+        raise InputError(
+            f"cluster {options.cluster}: {error.args[0]} is not set: this process was not started by it"
+        ) from None
     except Exception as error:  # whatever a cluster's environment lacks
         raise InputError(f"cluster {options.cluster}: {type(error).__name__}: {' '.join(str(error).split())}") from None
     names = ("coordinator", "num_processes", "process_id")
