@@ -45,7 +45,9 @@ class Parser(ArgumentParser):
                 f"a list such as [{example}] (in quotes if it has spaces)" if kind == "tuple" else KINDS.get(kind, kind)
             )
             text = f"{found['key']} is {found['value']}, and should be {kind}"
-        text = re.sub(r"^the following arguments are required: (\S+)", r"--\1 is required", text)
+        missing = re.fullmatch(r"the following arguments are required: (.+)", text)
+        if missing:
+            text = ", ".join(f"--{name} is required" for name in missing[1].split(", "))
         raise InputError(text)
 
 

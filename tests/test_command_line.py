@@ -337,6 +337,14 @@ def test_sizes_may_have_units(given, size):
         assert as_dict(made["cache"])["bytes_per_device"] == size
 
 
+@pytest.mark.parametrize(
+    "module, words",
+    [("hetjax.train", "--workdir is required"), ("hetjax.predict", "--workdir is required, --out is required")],
+)
+def test_options_that_must_be_given_are_named(capfd, module, words):
+    assert f"hetjax: error: {words}\n" in refused(capfd, module).stderr
+
+
 @pytest.mark.parametrize("name", BAD_OPTIONS)
 def test_bad_options_are_one_line_and_status_2_and_nothing_written(tmp_path, capfd, name):
     arguments, text, message = BAD_OPTIONS[name]

@@ -98,7 +98,7 @@ def test_rows_are_updated_where_they_are(monkeypatch, width, wide, count):
     with jax.enable_x64(True):
         rng, adam, kind = np.random.default_rng(0), RowAdam(0.05, 0.8, 0.95, 1e-6, 0.1), float if wide else np.float32
         leaves = [np.abs(rng.standard_normal((6000, width))).astype(kind) for _ in range(3)]
-        counts = rng.choice([*range(9), 77, 10**6], 6000).astype(np.int32)  # the last two beyond what is tabulated
+        counts = rng.choice([*range(9), 77, 10**6], 6000).astype(np.int32)  # the last one beyond what is tabulated
         table = Table(*map(jnp.asarray, leaves), jnp.asarray(counts))
         ids, gradient = rng.permutation(6000)[:count].astype(np.int32), rng.standard_normal((count, width)).astype(kind)
         ids[::7] = NO_NODE

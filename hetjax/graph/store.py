@@ -132,10 +132,8 @@ def load_array(file: Path) -> np.ndarray:
     try:
         size, wanted = file.stat().st_size, _size(file)
         if size != wanted:
-            raise InputError(f"{file}: {size} bytes != {wanted} that its header says")
+            raise ValueError(f"{size} bytes != {wanted} that its header says")
         return np.load(file, mmap_mode="r", allow_pickle=False)
-    except InputError:
-        raise
     except OSError as error:
         raise InputError(f"{file}: {error.strerror or error}") from None
     except (ValueError, EOFError) as error:
@@ -146,7 +144,7 @@ def _size(file: Path) -> int:
     """Bytes of a `.npy` file, by its header."""
     with file.open("rb") as stream:
         if stream.read(len(MAGIC)) != MAGIC:
-            raise InputError(f"{file}: {file.stat().st_size} bytes that are no .npy file")
+            raise ValueError(f"{file.stat().st_size} bytes that are no .npy file")
         stream.seek(0)
         version = read_magic(stream)
         shape, _, dtype = (read_array_header_1_0 if version == (1, 0) else read_array_header_2_0)(stream)
