@@ -36,6 +36,7 @@ CASE = ("graph", "model", "mode", "strategy", "relation", "data", "bits", "proce
 FIELDS = (*CASE, "loss", "gradient", "state", "seconds")
 BOUNDS = {32: (1e-5, 1e-5, 1e-4), 64: (1e-12, 1e-12, 1e-7)}
 STEPS = 10
+SECONDS = 1200  # that processes are given for a case
 
 
 def main() -> None:
@@ -88,7 +89,7 @@ def errors(cases: list[Case], count: int) -> list[tuple[Errors, float]]:
     started = time.perf_counter()
     if count > 1:
         with tempfile.TemporaryDirectory() as folder:
-            found = compare_in(Path(folder), count, cases, STEPS)
+            found = compare_in(Path(folder), count, cases, STEPS, SECONDS)
         return [(one, (time.perf_counter() - started) / len(cases)) for one in found]
     made, (case, *_) = [], cases
     graph, model = GRAPHS[case.graph](), MODELS[case.model]

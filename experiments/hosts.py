@@ -62,12 +62,13 @@ class Host(NamedTuple):
 
 
 @contextlib.contextmanager
-def hosts(count: int, rate: str | None = None) -> Iterator[list[Host]]:
+def hosts(count: int, rate: str | None = None, name: str = "host-{host}") -> Iterator[list[Host]]:
     """Make hosts, and remove them in the end.
 
     Args:
       count: how many.
       rate: of what each sends, as `tc` writes it, `1gbit` or `100mbit`; None: as fast as the computer can.
+      name: what they call each other; `{host}` is the number.
     """
     if platform.system() != "Linux" or os.geteuid() or not shutil.which("tc"):
         sys.exit("emulated hosts need Linux, root, and iproute2 (ip and tc)")
@@ -79,8 +80,9 @@ def hosts(count: int, rate: str | None = None) -> Iterator[list[Host]]:
     try:
         _ip("link", "add", bridge, "type", "bridge")
         _ip("link", "set", bridge, "up")
+        names = "".join(f"{host.address} {name.replace('{host}', str(number))}\n" for number, host in enumerate(made))
         for number, host in enumerate(made):
-            _connect(host, bridge, f"v{tag}{number}", rate)
+            _connect(host, bridge, f"v{tag}{number}", rate, names)
         yield made
     finally:
         for host in made:
@@ -89,10 +91,10 @@ def hosts(count: int, rate: str | None = None) -> Iterator[list[Host]]:
         subprocess.run(["ip", "link", "del", bridge], stderr=subprocess.DEVNULL)
 
 
-def _connect(host: Host, bridge: str, link: str, rate: str | None) -> None:
+def _connect(host: Host, bridge: str, link: str, rate: str | None, names: str) -> None:
     _etc(host).mkdir(parents=True)
     # Gloo binds to the address that the host's name resolves to.
-    (_etc(host) / "hosts").write_text(f"{host.address} {socket.gethostname()}\n127.0.0.1 localhost\n")
+    (_etc(host) / "hosts").write_text(f"{host.address} {socket.gethostname()}\n127.0.0.1 localhost\n{names}")
     _ip("netns", "add", host.namespace)
     _ip("link", "add", link, "type", "veth", "peer", "name", DEVICE, "netns", host.namespace)
     _ip("link", "set", link, "master", bridge, "up")

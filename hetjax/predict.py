@@ -2,14 +2,15 @@
 
 The weights and learnable features are those of the run's checkpoint that did best on its validation nodes, or of its last
 one where it had none; a run that was killed, or goes on, has them too. Every node of the target type is predicted from all
-of its neighbours, on one device, whatever the run was trained on.
+of its neighbours, on one device, whatever the run was trained on; of the run's own graph, or of another store of the same
+node types, relations and features, tomorrow's say. Where features were learned, that has the same nodes.
 """
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from hetjax import runtime
 
@@ -23,7 +24,7 @@ from hetjax import durable, models
 from hetjax.assembly import make_trainer, relations_of
 from hetjax.checkpoint import Checkpoints, Damaged
 from hetjax.command_line import parse, run_command
-from hetjax.config import SECTIONS, Config
+from hetjax.config import SECTIONS, Config, Data
 from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
@@ -38,6 +39,8 @@ class Options:
 
     logits: bool = False
     """write the logits, float32 [nodes, classes], and not the classes"""
+    graph: str = ""
+    """a store to predict in place of the run's own graph, of the same types, relations and features"""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -48,23 +51,32 @@ def main(arguments: Sequence[str]) -> None:
     out = Path(paths["out"])
     if not out.parent.is_dir():
         raise InputError(f"{out.parent}: no such folder")
-    config, graph = run_of(paths["workdir"])
-    found = _logits(Path(paths["workdir"]), config, graph)
-    made = found if given[""].logits else classes(found, graph.multilabel)
+    found = _predict(Path(paths["workdir"]), given[""].graph)
+    made = found.logits if given[""].logits else classes(found.logits, found.graph.multilabel)
     durable.save(out, made)
-    print(f"{out}: {made.dtype} {list(made.shape)}, by the ids of type {graph.schema.target!r}")
+    print(f"{out}: {made.dtype} {list(made.shape)}, by the ids of type {found.graph.schema.target!r}, {found.chosen}")
 
 
-def predict(workdir: str | os.PathLike) -> np.ndarray:
+def predict(workdir: str | os.PathLike, graph: str | os.PathLike = "") -> np.ndarray:
     """Logits float32 `[nodes, classes]` of all nodes of the target type.
 
     Args:
       workdir: of a run.
+      graph: a store of the same node types, relations and features, and of as many nodes where these were learned; the
+        run's own graph, if none is given.
 
     Raises:
-      InputError: it has no checkpoint that is whole, or its data are another graph now.
+      InputError: the run has no checkpoint that is whole, its data are another graph now, or `graph` does not go with it.
     """
-    return _logits(Path(workdir), *run_of(workdir))
+    return _predict(Path(workdir), os.fspath(graph)).logits
+
+
+class Predictions(NamedTuple):
+    """Logits, the graph that was trained on, and which checkpoint they come from, in words."""
+
+    logits: np.ndarray
+    graph: HetGraph
+    chosen: str
 
 
 def run_of(workdir: str | os.PathLike) -> tuple[Config, HetGraph]:
@@ -77,20 +89,52 @@ def run_of(workdir: str | os.PathLike) -> tuple[Config, HetGraph]:
     if not file.exists():
         raise InputError(f"{file}: no such file, and the folder of a run has one")
     config = Config(**parse(SECTIONS, ["--config", str(file)], "python -m hetjax.predict", "", {})[0])
-    return config, relations_of(models.find(config.model.name), load(config.data))
+    return config, _graph(config, config.data)
 
 
-def _logits(workdir: Path, config: Config, graph: HetGraph) -> np.ndarray:
-    trainer = make_trainer(graph, config)
-    state = _state(workdir, trainer, config.train.seed, digest(graph))
+def _graph(config: Config, data: Data) -> HetGraph:
+    return relations_of(models.find(config.model.name), load(data))
+
+
+def _predict(workdir: Path, other: str) -> Predictions:
+    config, trained = run_of(workdir)
+    trainer, graph = make_trainer(trained, config), trained
+    if other:
+        graph = _graph(config, replace(config.data, format="store", path=os.path.abspath(other)))
+        _same_shape(other, graph, trained, make_trainer(graph, config), trainer)
+    state, chosen = _state(workdir, trainer, config.train.seed, digest(trained))
     learned = {t: np.asarray(table.rows) for t, table in state.tables.items()}
     features = {t: learned.get(t, graph.features.get(t)) for t in trainer.widths}
     everyone = np.arange(graph.schema.nodes[graph.schema.target], dtype=np.int32)
-    return Evaluator(trainer.model, graph, config.sampling.evaluation_edges).logits(state.params, features, everyone)
+    evaluator = Evaluator(trainer.model, graph, config.sampling.evaluation_edges)
+    return Predictions(evaluator.logits(state.params, features, everyone), trained, chosen)
 
 
-def _state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> Any:
-    """What the run's best checkpoint holds, as host arrays."""
+def _same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, trainer: Trainer) -> None:
+    """Raise an InputError where what was learned on one graph does not go with another."""
+    of_training = "of the graph that was trained on"
+    if odd := set(graph.schema.relations) ^ set(trained.schema.relations):
+        first = min(odd, key=str)
+        only = "it alone" if first in graph.schema.relations else "only the graph that was trained on"
+        raise InputError(f"{file}: {only} has relation {first}")
+    for what in "target", "classes":
+        found, expected = getattr(graph.schema, what), getattr(trained.schema, what)
+        if found != expected:
+            raise InputError(f"{file}: {what} {found!r} != {expected!r} {of_training}")
+    for name, width in trainer.widths.items():
+        if (name in its.learnable) != (name in trainer.learnable):
+            has, learned = ("no features", "") if name in its.learnable else ("features", "not ")
+            raise InputError(f"{file}: type {name!r} has {has}, and in training they were {learned}given")
+        if its.widths[name] != width:
+            raise InputError(f"{file}: features of type {name!r} are {its.widths[name]} wide != {width} {of_training}")
+    for name in trainer.learnable:
+        found, expected = graph.schema.nodes[name], trained.schema.nodes[name]
+        if found != expected:
+            raise InputError(f"{file}: type {name!r} has {found} nodes != {expected}, whose features were learned")
+
+
+def _state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[Any, str]:
+    """What the run's best checkpoint holds, as host arrays, and which that is."""
     checkpoints = Checkpoints(workdir / "checkpoints")
     newest = next(checkpoints.newest_first(), None)
     if newest is None:
@@ -105,7 +149,9 @@ def _state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> Any:
         ) from None
     if progress["graph"] != graph:
         raise InputError(f"{workdir}: was trained on another graph: {progress['graph']} != {graph}")
-    return chosen.state(jax.eval_shape(trainer.init, np.int32(seed)))
+    best = progress["best"]
+    words = f"as after epoch {best['epoch']}, the best in validation" if best else "as of the last checkpoint"
+    return chosen.state(jax.eval_shape(trainer.init, np.int32(seed))), words
 
 
 def classes(logits: np.ndarray, multilabel: bool) -> np.ndarray:

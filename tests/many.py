@@ -78,8 +78,11 @@ class Case(NamedTuple):
     train: dict
 
 
-def compare_in(folder, count: int, cases: list[Case], steps: int = 4) -> list[Errors]:
-    """The errors of each case, of as many steps on a mesh of 4 or fewer devices of `count` processes."""
+def compare_in(folder, count: int, cases: list[Case], steps: int = 4, seconds: float = LIMIT) -> list[Errors]:
+    """The errors of each case, of as many steps on a mesh of 4 or fewer devices of `count` processes.
+
+    So many seconds are given to each case.
+    """
     given = []
     for number, case in enumerate(cases):
         with jax.enable_x64(case.wide):
@@ -89,7 +92,7 @@ def compare_in(folder, count: int, cases: list[Case], steps: int = 4) -> list[Er
     file, out = folder / "cases.json", folder / "out.json"
     file.write_text(json.dumps({"devices": 4 // count, "cases": given}))
     about = "-m", "tests.many", f"localhost:{free_port()}", count
-    done = run(folder, [[*about, number, file, out] for number in range(count)], LIMIT * len(cases))
+    done = run(folder, [[*about, number, file, out] for number in range(count)], seconds * len(cases))
     assert all(status == 0 for status, _ in done)
     return [Errors(*errors) for errors in json.loads(out.read_text())]
 

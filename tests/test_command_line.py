@@ -1,5 +1,6 @@
 """`python -m hetjax.train` and `python -m hetjax.convert` as a person runs them."""
 
+import dataclasses
 import json
 import os
 import re
@@ -19,6 +20,8 @@ from hetjax.command_line import parse, run_command
 from hetjax.config import Bytes, Cache, Config, Data, Model, Sampling, Train, as_dict
 from hetjax.errors import InputError
 from hetjax.graph import store
+from hetjax.graph.csc import edges_of
+from hetjax.graph.hetgraph import UNLABELLED, build
 from hetjax.workdir import Workdir
 from tests.conftest import random_graph
 from tests.test_readers import FILES, TEST, TRAINING, TRIPLES
@@ -459,6 +462,46 @@ def test_predictions_are_those_that_the_summary_counts(full_run, graph_store, tm
     fails(hurt, "is damaged: ")
     shutil.rmtree(hurt / "checkpoints")
     fails(hurt, "checkpoints: no checkpoint yet")
+
+
+def test_another_graph_is_predicted(full_run, graph_store, tmp_path, capfd):
+    workdir, _ = full_run
+    expected, graph = predict.predict(workdir), random_graph()
+    np.testing.assert_array_equal(predict.predict(workdir, graph_store), expected)
+
+    def saved(name, edges, nodes=graph.schema.nodes, features=graph.features, **schema):
+        schema = dataclasses.replace(graph.schema, nodes=nodes, relations=tuple(edges), **schema)
+        labels = np.full(nodes["paper"], UNLABELLED)
+        store.save(build(schema, edges, features, labels, {}), tmp_path / name)
+        return tmp_path / name
+
+    nodes, edges = graph.schema.nodes, {relation: edges_of(csc) for relation, csc in graph.relations.items()}
+    wide = graph.features | {"paper": np.concatenate([graph.features["paper"]] * 2)}
+    more = saved("more", edges, nodes | {"paper": 80}, wide)  # papers that nobody writes or cites
+    np.testing.assert_allclose(predict.predict(workdir, more)[:40], expected, rtol=1e-6, atol=1e-6)
+    first, *others = edges
+    for name, message, *given in [
+        ("fewer", f"only the graph that was trained on has relation {first}", {one: edges[one] for one in others}),
+        ("classes", "classes 4 != 3", edges, nodes, graph.features, 4),
+        (
+            "narrow",
+            "features of type 'paper' are 6 wide != 7",
+            edges,
+            nodes,
+            graph.features | {"paper": wide["paper"][:40, :6]},
+        ),
+        (
+            "bare",
+            "type 'paper' has no features, and in training they were given",
+            edges,
+            nodes,
+            {"topic": wide["topic"]},
+        ),
+        ("authors", "type 'author' has 30 nodes != 25, whose features were learned", edges, nodes | {"author": 30}),
+    ]:
+        path = saved(name, *given[:3], **({"classes": given[3]} if given[3:] else {}))
+        done = refused(capfd, "hetjax.predict", "--workdir", workdir, "--out", tmp_path / "x.npy", "--graph", path)
+        assert done.returncode == 2 and done.stderr.startswith(f"hetjax: error: {path}: {message}"), done.stderr
 
 
 def test_several_labels_are_predicted_each():

@@ -3,6 +3,7 @@
 #
 #   sbatch examples/cluster/slurm.sh
 #
+# More options go to hetjax: sbatch examples/cluster/slurm.sh --train.epochs 10.
 # A job that ends before the run does goes on where its last checkpoint is: submit it again, with any number of tasks that
 # divides mesh.relation x mesh.data. The work directory, and a store if the run reads one, lie on storage that all nodes share.
 #SBATCH --job-name=hetjax
@@ -15,4 +16,4 @@
 set -e
 cd "$SLURM_SUBMIT_DIR"
 . .venv/bin/activate
-srun python -m hetjax.train --config examples/raf.yaml --workdir runs/raf-slurm --cluster slurm
+srun python -m hetjax.train --config examples/raf.yaml --workdir runs/raf-slurm --cluster slurm "$@"
