@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import yaml
 
+from examples import loop
 from hetjax import predict, runtime
 from hetjax.command_line import parse, run_command
 from hetjax.config import Bytes, Cache, Config, Data, Model, Sampling, Train, as_dict
@@ -502,6 +503,14 @@ def test_another_graph_is_predicted(full_run, graph_store, tmp_path, capfd):
         path = saved(name, *given[:3], **({"classes": given[3]} if given[3:] else {}))
         done = refused(capfd, "hetjax.predict", "--workdir", workdir, "--out", tmp_path / "x.npy", "--graph", path)
         assert done.returncode == 2 and done.stderr.startswith(f"hetjax: error: {path}: {message}"), done.stderr
+
+
+def test_a_loop_of_your_own_gives_the_same_losses(full_run, capsys):
+    config, _ = predict.run_of(full_run[0])
+    expected = [json.loads(line) for line in (full_run[0] / "metrics.jsonl").read_text().splitlines()]
+    expected = [record["train_loss"] for record in expected if "train_loss" in record]
+    np.testing.assert_allclose(loop.train(config), expected, rtol=1e-6)
+    assert len(expected) == 3 == capsys.readouterr().out.count("validation accuracy")
 
 
 def test_several_labels_are_predicted_each():

@@ -1,0 +1,41 @@
+"""A training loop of your own, of the parts that `python -m hetjax.train` is made of.
+
+    python -m examples.loop
+
+Its losses are those of `python -m hetjax.train` with the same options; checkpoints, the choice of the best epoch, caches
+and meshes are what `hetjax.train.Run` adds to it.
+"""
+
+from hetjax.assembly import make_batches, make_engine, make_evaluator, make_trainer
+from hetjax.config import Config, Data, Model, Sampling, Train
+from hetjax.load import load
+from hetjax.metrics import quality
+
+
+def train(config: Config) -> list[float]:
+    """Train; returns the loss of every step."""
+    graph = load(config.data)
+    trainer = make_trainer(graph, config)  # the model and its optimizers
+    engine = make_engine(trainer, graph, config)  # what runs it: here one device
+    batches = make_batches(graph, config, trainer, {})
+    logits_of = make_evaluator(engine, graph, config)
+    state, losses = engine.new(config.train.seed), []
+    for epoch in range(config.train.epochs):
+        for drawn in batches.epoch(epoch):
+            state, loss = engine.step(state, drawn.batch)
+            losses.append(float(loss))
+        nodes = graph.splits["validation"]
+        found = quality(logits_of(state, nodes), graph.labels[nodes])
+        print(f"epoch {epoch + 1}: loss {losses[-1]:.4f}, validation accuracy {found['accuracy']:.4f}")
+    return losses
+
+
+if __name__ == "__main__":
+    train(
+        Config(
+            data=Data(format="synthetic", schema="ogbn-mag", scale=0.01),
+            model=Model(name="rgcn", hidden=64),
+            sampling=Sampling(batch_size=512, fanout=(10, 10)),
+            train=Train(epochs=3),
+        )
+    )
