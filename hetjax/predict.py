@@ -20,7 +20,7 @@ if __name__ == "__main__":
 import jax
 import numpy as np
 
-from hetjax import durable, models
+from hetjax import alike, durable, models
 from hetjax.assembly import make_trainer, relations_of
 from hetjax.checkpoint import Checkpoints, Damaged
 from hetjax.command_line import parse, run_command
@@ -30,7 +30,6 @@ from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
 from hetjax.sharding.single import Trainer
-from hetjax.train import digest
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def _predict(workdir: Path, other: str) -> Predictions:
     if other:
         graph = _graph(config, replace(config.data, format="store", path=os.path.abspath(other)))
         _same_shape(other, graph, trained, make_trainer(graph, config), trainer)
-    state, chosen = _state(workdir, trainer, config.train.seed, digest(trained))
+    state, chosen = _state(workdir, trainer, config.train.seed, alike.of_graph(config.data, trained))
     learned = {t: np.asarray(table.rows) for t, table in state.tables.items()}
     features = {t: learned.get(t, graph.features.get(t)) for t in trainer.widths}
     everyone = np.arange(graph.schema.nodes[graph.schema.target], dtype=np.int32)

@@ -3,7 +3,6 @@
 Where several processes train together each runs all of this; process 0 alone prints and writes results. Read from top to bottom: what a run is made of, where it resumes, its epochs, its end.
 """
 
-import hashlib
 import itertools
 import json
 import math
@@ -27,7 +26,7 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
-from hetjax import metrics, models
+from hetjax import alike, metrics, models
 from hetjax.assembly import (
     fill_cache,
     make_batches,
@@ -46,7 +45,7 @@ from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import hollow, sizes
 from hetjax.load import load, outline
-from hetjax.partition import EdgeCut, Plan, save
+from hetjax.partition import EdgeCut, Plan, read, save
 from hetjax.pictures import draw_cache, draw_curves
 from hetjax.processes.launch import joined
 from hetjax.processes.peers import Alone
@@ -71,7 +70,7 @@ class Progress:
       best: step, epoch and quality of the checkpoint with the best micro-F1 (for one label a node, the accuracy) on the
         validation nodes, if there was one.
       metrics_bytes: size of `metrics.jsonl`.
-      graph: digest of the graph's shape, labels and splits; a run does not continue on another graph.
+      graph: digest of the graph; a run does not continue on another graph.
       capacities: of the batches, so that a resumed run has the same shapes.
       seconds: time trained.
     """
@@ -95,6 +94,7 @@ def main(arguments: Sequence[str]) -> None:
     processes = made.pop("")
     config = Config(**made)
     about = flat(as_dict(config)) | {"workdir": paths["workdir"], "hetjax": version("hetjax"), "jax": jax.__version__}
+    about["code"] = alike.of_code(config.model.name)
     with joined(processes, about) as peers:
         train(config, Path(paths["workdir"]), peers)
 
@@ -132,19 +132,22 @@ class Run:
             )
         if config.train.patience and not len(self.graph.splits["validation"]):
             raise InputError(f"train.patience is {config.train.patience}, and there are no validation nodes")
-        same_graph(digest(self.graph), peers)
+        digest = alike.of_graph(config.data, self.graph)
+        alike.require("graph", digest, peers)
         self.trainer, self.seed = make_trainer(self.graph, config), np.int32(config.train.seed)
         kept = workdir.file(plan_name(config))
-        self.site = (
-            make_site(self.graph, config, make_plan(self.graph, config, peers, kept), peers) if on_mesh else None
-        )
+        self.site = None
+        if on_mesh:
+            plan = make_plan(self.graph, config, peers, kept)
+            alike.require("plan", alike.of_plan(plan), peers)
+            self.site = make_site(self.graph, config, plan, peers)
         folder = workdir.file(f"tables_{peers.number}" if peers.number else "tables")
         self.features = make_features(self.graph, config, self.trainer, folder, self.site)
         self.engine = make_engine(self.trainer, self.graph, config, self.site, self.features)
         self.checkpoints = Checkpoints(workdir.file("checkpoints"))
         checkpoint, progress = self.newest()
-        self.progress = Progress(**progress) if checkpoint else Progress(graph=digest(self.graph))
-        if self.progress.graph != digest(self.graph):
+        self.progress = Progress(**progress) if checkpoint else Progress(graph=digest)
+        if self.progress.graph != digest:
             raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
         about = self.graph, config, self.trainer, self.progress.capacities
         self.batches = make_batches(*about, self.site, self.features)
@@ -402,29 +405,12 @@ def plan_name(config: Config) -> str:
 
 
 def keep_plan(plan: Plan | EdgeCut, folder: Path, graph: HetGraph) -> None:
-    """Write a plan beside the run, with its report and picture, unless it is there."""
-    if not folder.exists():
-        save(plan, folder, graph)
-
-
-def digest(graph: HetGraph) -> str:
-    """Of a graph's schema, numbers of edges, feature widths, labels and splits."""
-    shape = [dict(graph.schema.nodes), graph.schema.relations, graph.schema.target, graph.schema.classes]
-    shape += [
-        [csc.edges for csc in graph.relations.values()],
-        {name: matrix.shape for name, matrix in graph.features.items()},
-    ]
-    made = hashlib.blake2b(repr(shape).encode(), digest_size=16)
-    for array in (graph.labels, *graph.splits.values()):
-        made.update(np.ascontiguousarray(array))
-    return made.hexdigest()
-
-
-def same_graph(own: str, peers: Alone) -> None:
-    """Raise an InputError where processes have different graphs."""
-    for number, other in enumerate(peers.share("graph", own)):
-        if other != own:
-            raise InputError(f"process {number} has another graph, digest {other} != {own} of process {peers.number}")
+    """Write a plan beside the run, with its report and picture, unless it is there; one of before gives way."""
+    if folder.exists():
+        if alike.of_plan(read(folder)) == alike.of_plan(plan):
+            return
+        shutil.rmtree(folder)
+    save(plan, folder, graph)
 
 
 def _line(record: dict) -> str:

@@ -7,6 +7,7 @@ rows are read when they are used. Nothing is ever unpickled.
 import json
 import math
 import os
+import zlib
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from hetjax.graph.hetgraph import SPLITS, HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, from_json, sizes
 
-FORMAT, VERSION = "hetjax-store", 1
+FORMAT, VERSION, SCHEMA = "hetjax-store", 1, "schema.json"
 POINTER, ID, FLAG = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.int8)
 
 
@@ -47,10 +48,12 @@ def _write(graph: HetGraph, folder: Path) -> None:
     for node_type, matrix in graph.features.items():
         files[f"features_{type_number[node_type]}"] = matrix
     files |= {"labels": graph.labels} | {f"split_{name}": graph.splits[name] for name in SPLITS}
+    contents = {}
     for name, array in files.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
-    description = {"format": FORMAT, "version": VERSION} | sizes(graph).json()
-    (folder / "schema.json").write_text(json.dumps(description, indent=1))
+        contents[name] = zlib.crc32(np.ascontiguousarray(array))
+    description = {"format": FORMAT, "version": VERSION} | sizes(graph).json() | {"contents": contents}
+    (folder / SCHEMA).write_text(json.dumps(description, indent=1))
 
 
 def describe(path: str | os.PathLike) -> Sizes:
@@ -59,9 +62,17 @@ def describe(path: str | os.PathLike) -> Sizes:
     Raises:
       InputError: a missing or unreadable file, or another format or version.
     """
-    file = Path(path) / "schema.json"
+    return from_json(_description(path), str(Path(path, SCHEMA)))
+
+
+def contents(path: str | os.PathLike) -> dict[str, int] | None:
+    """The checksum (CRC-32) of every array, as `save` wrote it; None of a store from before there were any."""
+    return _description(path).get("contents")
+
+
+def _description(path: str | os.PathLike) -> dict:
     hint = "is this a store? `python -m hetjax.convert` makes one"
-    return from_json(versioned.read(file, FORMAT, VERSION, "a schema", hint), str(file))
+    return versioned.read(Path(path, SCHEMA), FORMAT, VERSION, "a schema", hint)
 
 
 def open(

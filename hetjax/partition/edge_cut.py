@@ -7,6 +7,11 @@ partition that has a neighbour of it), both by k-way partitioning (Karypis and K
 so volume is counted in nodes, not in bytes.
 """
 
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
 import numpy as np
 from tqdm import tqdm
 
@@ -63,16 +68,24 @@ def _random(count: int, parts: int, seed: int) -> np.ndarray:
 def _metis(graph: HetGraph, parts: int, method: str, seed: int) -> np.ndarray:
     try:
         import pymetis
+
+        from hetjax.partition import metis
     except ImportError:
         raise InputError(f"method {method} needs pymetis: pip install 'hetjax[metis]'") from None
-    indptr, neighbours = homogeneous(graph, pymetis.zero_copy_dtype())
-    objective = pymetis.ObjType.VOL if method == "metis-vol" else pymetis.ObjType.CUT
-    options = pymetis.Options(seed=seed, objtype=int(objective))
-    with tqdm(total=1, desc=f"METIS, {len(neighbours) // 2:,} edges", leave=False, disable=None) as bar:
-        adjacency = pymetis.CSRAdjacency(indptr, neighbours)
-        found = pymetis.part_graph(parts, adjacency, options=options, recursive=False)
-        bar.update()
-    return np.asarray(found.vertex_part).astype(PART)
+    with tempfile.TemporaryDirectory(prefix="hetjax-metis-") as folder:
+        indptr, neighbours = homogeneous(graph, pymetis.zero_copy_dtype())
+        edges = len(neighbours) // 2
+        np.save(Path(folder, metis.INDPTR), indptr)
+        np.save(Path(folder, metis.NEIGHBOURS), neighbours)
+        del indptr, neighbours
+        command = [sys.executable, "-P", metis.__file__, folder, parts, "VOL" if method == "metis-vol" else "CUT", seed]
+        with tqdm(total=1, desc=f"METIS, {edges:,} edges", leave=False, disable=None) as bar:
+            done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+            bar.update()
+        if done.returncode:
+            last = done.stderr.strip().rpartition("\n")[2] or "out of memory?"
+            raise InputError(f"method {method}: METIS ended with status {done.returncode}: {last}")
+        return np.load(Path(folder, metis.FOUND)).astype(PART)
 
 
 def offsets(schema: Schema) -> dict[str, int]:

@@ -4,6 +4,7 @@ They are small and few beside what jax sends, and go their own way: a thread tha
 something while other threads wait in jax's collectives, in any order. Nothing that arrives is ever unpickled.
 """
 
+import contextlib
 import json
 import math
 import socket
@@ -33,20 +34,36 @@ class Connection:
         stream.settimeout(SILENCE)
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def send(self, words: Any, arrays: Arrays | None = None) -> None:
-        """Send plain values, and arrays.
+    def send(self, words: Any, arrays: Arrays | None = None, wait: bool = True) -> None:
+        """Send plain values, and arrays, however long that takes while the other end takes some.
+
+        Args:
+          wait: for what another thread sends; else nothing is sent beside it.
 
         Raises:
-          OSError: the other end is gone.
+          OSError: the other end is gone, or takes nothing any more; the connection is of no more use.
         """
         arrays = {name: np.asarray(array, order="C") for name, array in (arrays or {}).items()}
         about = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
         head = json.dumps([words, about]).encode()
-        with self._sending:
-            self.stream.sendall(HEAD.pack(len(head), sum(array.nbytes for array in arrays.values())) + head)
+        if not self._sending.acquire(blocking=wait):
+            return
+        try:
+            self._write(HEAD.pack(len(head), sum(array.nbytes for array in arrays.values())) + head)
             for array in arrays.values():
                 if array.nbytes:
-                    self.stream.sendall(memoryview(array).cast("B"))
+                    self._write(memoryview(array).cast("B"))
+        except OSError:
+            with contextlib.suppress(OSError):
+                self.stream.shutdown(socket.SHUT_RDWR)  # half of a message was sent, perhaps
+            raise
+        finally:
+            self._sending.release()
+
+    def _write(self, data: bytes | memoryview) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self.stream.send(rest) :]  # each waits `SILENCE` seconds, where `sendall` does so for the whole
 
     def receive(self) -> tuple[Any, dict[str, np.ndarray]]:
         """The next message: plain values, and arrays.

@@ -128,16 +128,14 @@ class Peers(Alone):
             if not self.leaving.is_set():
                 time.sleep(SILENCE)  # the thread that listens to it says what happened, and ends this process
 
-    def _tell_all(self, words: list) -> None:
+    def _tell_all(self, words: list, wait: bool = True) -> None:
         for connection in self.connections.values():
-            try:
-                connection.send(words)
-            except OSError:
-                continue  # it is gone itself
+            with contextlib.suppress(OSError):  # it is gone itself
+                connection.send(words, wait=wait)
 
     def _beat(self) -> None:
         while not self.leaving.wait(BEAT):
-            self._tell_all(["beat"])
+            self._tell_all(["beat"], wait=False)  # what is being sent is a sign of life itself
 
     def _listen(self, other: int) -> None:
         while True:

@@ -176,6 +176,9 @@ class MeshWholeGraph(MeshBatches):
     def _order(self, epoch: int) -> np.ndarray:
         return self.train
 
+    def _estimate(self) -> None:
+        """Nothing: there is one batch, and the plan is fit to it when it is drawn."""
+
     def epoch(self, epoch: int, first: int = 0) -> Iterator[Drawn]:
         for _ in range(first, 1):
             self.made = self.made or self._draw(self.train, 0, 0)._replace(capacities={}, seconds=0.0)

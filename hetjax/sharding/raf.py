@@ -125,8 +125,11 @@ class Raf:
         return self._placed(state, {t: state.tables[t] for t in self._on_devices()}, self.features.settle(state.tables))
 
     def _on_devices(self) -> dict[str, Shape]:
-        """The tables that live on devices."""
-        return {t: shape for t, shape in self.trainer.learnable.items() if self.features.places[t] == "device"}
+        """The tables that live on devices of this process."""
+        here = {t for t, parts in self.tables.items() if within(parts, self.site.parts)}
+        return {
+            t: shape for t, shape in self.trainer.learnable.items() if t in here and self.features.places[t] == "device"
+        }
 
     def _placed(self, state: TrainState, on_devices: Mapping[str, Table], hosted: Mapping[str, SharedTable]):
         self.ahead, states = {}, self.layout.divide(state._replace(tables=on_devices))

@@ -1,0 +1,67 @@
+"""What all processes of a run must have alike, and a run that is continued: code, graph and plan, as digests."""
+
+import hashlib
+import importlib.util
+import json
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from hetjax.config import Data, data_path
+from hetjax.errors import InputError
+from hetjax.graph import store
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.partition import EdgeCut, Plan
+from hetjax.processes.peers import Alone
+
+
+def of_code(model: str) -> str:
+    """Of hetjax's sources, and of the module of a model of one's own."""
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    module, _, attribute = model.partition(":")
+    try:
+        spec = importlib.util.find_spec(module) if attribute else None
+    except (ImportError, ValueError):
+        spec = None  # whoever imports it says so
+    files += [Path(spec.origin)] if spec and spec.has_location else []
+    return _digest(*(file.read_bytes() for file in files))
+
+
+def of_graph(data: Data, graph: HetGraph) -> str:
+    """Of a graph's schema and every array: as a store says of its own, of other formats by reading them.
+
+    Args:
+      graph: as `data` gives it, or of a store its outline.
+    """
+    shape = [dict(graph.schema.nodes), graph.schema.relations, graph.schema.target, graph.schema.classes]
+    shape += [
+        [csc.edges for csc in graph.relations.values()],
+        {name: matrix.shape for name, matrix in graph.features.items()},
+    ]
+    if data.format == "store":
+        told = store.contents(data_path(data.path))
+    else:
+        arrays = [array for csc in graph.relations.values() for array in csc] + list(graph.features.values())
+        told = [zlib.crc32(np.ascontiguousarray(array)) for array in arrays]
+    labels = (np.ascontiguousarray(array) for array in (graph.labels, *graph.splits.values()))
+    return _digest(repr((shape, told)).encode(), *labels)
+
+
+def of_plan(plan: Plan | EdgeCut) -> str:
+    """Of who owns what; not of where the store lies."""
+    return _digest(json.dumps(plan.json() | {"store": None}, sort_keys=True).encode())
+
+
+def require(what: str, own: str, peers: Alone) -> None:
+    """Raise an InputError where processes have different ones of `what`."""
+    for number, other in enumerate(peers.share(what, own)):
+        if other != own:
+            raise InputError(f"process {number} has another {what}, digest {other} != {own} of process {peers.number}")
+
+
+def _digest(*pieces) -> str:
+    made = hashlib.blake2b(digest_size=16)
+    for piece in pieces:
+        made.update(piece)
+    return made.hexdigest()

@@ -1,0 +1,160 @@
+"""How processes talk and what they must have alike, in one process: slow links, ends that hang, digests, clusters."""
+
+import contextlib
+import dataclasses
+import socket
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from hetjax import alike
+from hetjax.config import Data, Processes
+from hetjax.errors import InputError
+from hetjax.graph import store
+from hetjax.partition import partition
+from hetjax.processes import channel, launch, peers
+from hetjax.processes.channel import Connection
+from hetjax.processes.peers import Peer, Peers
+from tests.conftest import random_graph
+
+OPEN: list[socket.socket] = []
+
+
+class Alone(peers.Alone):
+    """A process that is told of another which has something else."""
+
+    def __init__(self, other):
+        self.other = other
+
+    def share(self, tag, value):
+        return [value, self.other]
+
+
+@pytest.fixture
+def ends(monkeypatch):
+    """The lines that processes would end with; they have little patience, and part when the test is over."""
+    found, made, begin = [], [], Peers.__init__
+    monkeypatch.setattr(channel, "SILENCE", 0.5)
+    monkeypatch.setattr(peers, "SILENCE", 0.5)
+    monkeypatch.setattr(peers, "BEAT", 0.1)
+    monkeypatch.setattr(peers, "_end", lambda line, status: found.append(line))
+    monkeypatch.setattr(Peers, "__init__", lambda self, *about: made.append(self) or begin(self, *about))
+    yield found
+    for one in made:
+        one.leaving.set()
+    while OPEN:
+        with OPEN.pop() as end, contextlib.suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)  # which wakes who waits for it
+
+
+def pair() -> tuple[socket.socket, socket.socket]:
+    """Two ends that hold little of what is under way."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        near, far = socket.create_connection(server.getsockname()), server.accept()[0]
+    OPEN.extend((near, far))
+    for end in near, far:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**15)
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**15)
+    return near, far
+
+
+def linked(rate: float) -> tuple[Connection, Connection]:
+    """Two ends of a connection that passes so many bytes a second on, each way."""
+    (near, inlet), (outlet, far) = pair(), pair()
+
+    def pump(source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(2**14):
+                sink.sendall(data)
+                time.sleep(len(data) / rate)
+
+    for ends in (inlet, outlet), (outlet, inlet):
+        threading.Thread(target=pump, args=ends, daemon=True).start()
+    return Connection(near), Connection(far)
+
+
+def group(count: int, rate: float) -> list[Peers]:
+    """So many processes; the link between the first two is slow."""
+    every = [Peer(number, "here", number) for number in range(count)]
+    made, links = [], {}
+    for number in range(1, count):
+        there, here = linked(rate if number == 1 else float("inf"))
+        made.append(Peers(number, every, {0: there}))
+        links[number] = here
+    return [Peers(0, every, links), *made]
+
+
+def test_what_takes_longer_than_silence_arrives(ends):
+    zero, one, two = group(3, rate=1e6)
+    rows = np.arange(400_000, dtype=np.float32)  # 1.6 s of a link on which 0.5 s of silence are the end
+    sender = threading.Thread(target=one.collect, args=("state", {"rows": rows}), daemon=True)
+    sender.start()
+    threading.Thread(target=two.collect, args=("state", {}), daemon=True).start()
+    np.testing.assert_array_equal(zero.collect("state", {})["rows"], rows)
+    sender.join(5)
+    assert not ends
+
+
+def test_an_end_that_takes_nothing_is_gone(ends):
+    near, _ = pair()
+    peer = Peers(1, [Peer(0, "here", 7), Peer(1, "here", 8)], {0: Connection(near)})
+    threading.Thread(target=peer.collect, args=("state", {"rows": np.zeros(2**24, np.uint8)}), daemon=True).start()
+    deadline = time.monotonic() + 5
+    while not ends and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert ends and ends[0].startswith("process 0 (pid 7 on here) "), ends
+
+
+def test_another_plan_code_or_graph_has_another_digest(tmp_path, monkeypatch):
+    graph, changed = random_graph(), random_graph()
+    first = graph.schema.relations[0]
+    indices = graph.relations[first].indices.copy()
+    indices[0] = (indices[0] + 1) % 38
+    edge = dataclasses.replace(
+        changed, relations=changed.relations | {first: changed.relations[first]._replace(indices=indices)}
+    )
+    feature = dataclasses.replace(changed, features=changed.features | {"paper": changed.features["paper"] * 2})
+    stores = {"same": graph, "edge": edge, "feature": feature}
+    for name, one in stores.items():
+        store.save(one, tmp_path / name)
+    read = {name: alike.of_graph(Data(format="synthetic"), one) for name, one in stores.items()}
+    told = {
+        name: alike.of_graph(Data(format="store", path=str(tmp_path / name)), store.open(tmp_path / name, (), ()))
+        for name in stores
+    }
+    for found in read, told:
+        assert found["same"] != found["edge"] != found["feature"] != found["same"]
+    assert alike.of_graph(Data(format="synthetic"), random_graph()) == read["same"]
+
+    plan = partition(graph, 2)
+    swapped = dataclasses.replace(plan, owners=plan.owners[::-1])
+    assert alike.of_plan(plan) == alike.of_plan(dataclasses.replace(plan, store="elsewhere")) != alike.of_plan(swapped)
+
+    monkeypatch.syspath_prepend(tmp_path)
+    for words in "one = 1", "one = 2":
+        (tmp_path / "mine.py").write_text(words)
+        read[words] = alike.of_code("mine:one")
+    assert len({read["one = 1"], read["one = 2"], alike.of_code("rgcn"), alike.of_code("nowhere:one")}) == 3
+    with pytest.raises(InputError, match="process 1 has another plan, digest b != a of process 0"):
+        alike.require("plan", "a", Alone("b"))
+
+
+SLURM = {
+    "SLURM_JOB_ID": "7",
+    "SLURM_STEP_NODELIST": "node[3-4]",
+    "SLURM_NTASKS": "2",
+    "SLURM_PROCID": "1",
+    "SLURM_LOCALID": "0",
+}
+
+
+def test_slurm_says_where_processes_meet(monkeypatch):
+    for name, value in SLURM.items():
+        monkeypatch.setenv(name, value)
+    place = launch._place(Processes(cluster="slurm", start_seconds=5))
+    assert place[0].startswith("node3:") and place[1:3] == (2, 1)
+    monkeypatch.delenv("SLURM_PROCID")
+    with pytest.raises(InputError, match="cluster slurm: SLURM_PROCID is not set"):
+        launch._place(Processes(cluster="slurm", start_seconds=5))
