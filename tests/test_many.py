@@ -74,16 +74,14 @@ def errors_of(log: str) -> list[str]:
 @pytest.fixture(scope="module")
 def pruned(folder):
     """A plan of two partitions, and for each process a folder whose store has no file that its partition does not read."""
-    graph = random_graph(0)
-    plan = partition(folder / "data_0" / "graph", 2)
-    save(plan, folder / "plan")
-    for part in plan.parts:
-        copy = shutil.copytree(folder / "data_0", folder / f"part_{part.number}") / "graph"
-        about = plan.local_sizes(part)
-        unread = [f"relation_{n}.*" for n, r in enumerate(graph.schema.relations) if r not in about.edges]
-        unread += [f"features_{n}.npy" for n, t in enumerate(graph.schema.nodes) if t not in about.features]
-        for file in [file for names in unread for file in copy.glob(names)]:
-            file.unlink()
+    plan = partition(folder / "data_0" / "graph", 2, copied=True)
+    save(plan, folder / "plan", random_graph(0))
+    for number in range(2):
+        (folder / f"part_{number}").mkdir()
+        shutil.move(folder / "plan" / f"part_{number}", folder / f"part_{number}" / "graph")
+        assert len(list((folder / f"part_{number}" / "graph").iterdir())) < len(
+            list((folder / "data_0" / "graph").iterdir())
+        )
     return [{"HETJAX_DATA": str(folder / f"part_{number}")} for number in range(2)]
 
 

@@ -25,35 +25,50 @@ from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, from_json, sizes
 
 FORMAT, VERSION, SCHEMA = "hetjax-store", 1, "schema.json"
+FIXED = ("labels", *(f"split_{name}" for name in SPLITS))
 POINTER, ID, FLAG = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.int8)
 
 
-def save(graph: HetGraph, path: str | os.PathLike) -> None:
+def save(
+    graph: HetGraph,
+    path: str | os.PathLike,
+    relations: Collection[Relation] | None = None,
+    features: Collection[str] | None = None,
+) -> None:
     """Write `graph` to the new folder `path`; it appears whole or not at all.
+
+    Args:
+      relations, features: whose arrays are written, if not all; `schema.json` is the whole graph's all the same, and `open`
+        with these opens what there is.
 
     Raises:
       InputError: `path` exists, or cannot be written.
     """
     with new_folder(path) as folder:
-        _write(graph, folder)
+        files, schema, kept = _files(graph), graph.schema, set(FIXED)
+        for number, relation in enumerate(schema.relations):
+            if relations is None or relation in relations:
+                kept |= {f"relation_{number}.{part}" for part in CSC._fields}
+        for number, node_type in enumerate(schema.nodes):
+            if features is None or node_type in features:
+                kept.add(f"features_{number}")
+        for name in kept & files.keys():
+            np.save(folder / f"{name}.npy", files[name], allow_pickle=False)
+        contents = {name: zlib.crc32(np.ascontiguousarray(array)) for name, array in files.items()}
+        about = {"format": FORMAT, "version": VERSION} | sizes(graph).json() | {"contents": contents}
+        (folder / SCHEMA).write_text(json.dumps(about, indent=1))
 
 
-def _write(graph: HetGraph, folder: Path) -> None:
-    schema = graph.schema
-    files = {}
+def _files(graph: HetGraph) -> dict[str, np.ndarray]:
+    """Every array, by the name of its file."""
+    files, schema = {}, graph.schema
     for number, relation in enumerate(schema.relations):
-        csc = graph.relations[relation]
-        files[f"relation_{number}.indptr"], files[f"relation_{number}.indices"] = csc.indptr, csc.indices
-    type_number = {name: number for number, name in enumerate(schema.nodes)}
-    for node_type, matrix in graph.features.items():
-        files[f"features_{type_number[node_type]}"] = matrix
-    files |= {"labels": graph.labels} | {f"split_{name}": graph.splits[name] for name in SPLITS}
-    contents = {}
-    for name, array in files.items():
-        np.save(folder / f"{name}.npy", array, allow_pickle=False)
-        contents[name] = zlib.crc32(np.ascontiguousarray(array))
-    description = {"format": FORMAT, "version": VERSION} | sizes(graph).json() | {"contents": contents}
-    (folder / SCHEMA).write_text(json.dumps(description, indent=1))
+        for part, array in graph.relations[relation]._asdict().items():
+            files[f"relation_{number}.{part}"] = array
+    for number, node_type in enumerate(schema.nodes):
+        if node_type in graph.features:
+            files[f"features_{number}"] = graph.features[node_type]
+    return files | {"labels": graph.labels} | {f"split_{name}": graph.splits[name] for name in SPLITS}
 
 
 def describe(path: str | os.PathLike) -> Sizes:

@@ -30,7 +30,8 @@ def write(plan: Plan | EdgeCut, folder: Path, graph: HetGraph | None = None) -> 
             np.save(folder / f"nodes_{number}.npy", array, allow_pickle=False)
     elif plan.copied:
         for part in plan.parts:
-            store.save(plan.take(graph, part), folder / f"part_{part.number}")
+            about = plan.local_sizes(part)
+            store.save(graph, folder / f"part_{part.number}", about.edges, about.features)
     (folder / FILE).write_text(json.dumps(plan.json(), indent=1))
 
 
@@ -80,11 +81,7 @@ def open_part(
     if not 0 <= number < len(plan.parts):
         raise InputError(f"{Path(folder) / FILE}: no partition {number} among {len(plan.parts)}")
     about = plan.local_sizes(plan.parts[number])
-    if plan.copied and graph_store is None:
-        path = Path(folder) / f"part_{number}"
-        check_digest(about, store.describe(path), str(path))
-        return plan, store.open(path)
-    path = graph_store or plan.store
+    path = graph_store or (Path(folder) / f"part_{number}" if plan.copied else plan.store)
     if path is None:
         raise InputError(f"{Path(folder) / FILE}: names no store; say where the graph's is")
     check_digest(plan.sizes, store.describe(path), str(path))
