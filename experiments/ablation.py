@@ -20,7 +20,7 @@ matplotlib.use("Agg")
 from hosts import hosts
 from matplotlib import pyplot
 from over_hosts import RAF, measure, steps_of, stored
-from runs import write_rows
+from runs import markdown, write_rows
 from tqdm import tqdm
 
 import hetjax
@@ -93,6 +93,7 @@ def main() -> None:
                 tqdm.write(str(rows[-1]))
                 write_rows(options.out / "ablation.csv", rows)
     draw(rows, options.out / "ablation.png")
+    print(markdown(rows))
 
 
 if __name__ == "__main__":

@@ -32,6 +32,21 @@ def records(workdir: Path) -> list[dict]:
     return [json.loads(line) for line in (workdir / "metrics.jsonl").read_text().splitlines()]
 
 
+def markdown(rows: list[dict]) -> str:
+    """A table; its heads are the rows' keys."""
+    heads = [key.replace("_", " ").replace("mib", "MiB").replace("gb", "GB") for key in rows[0]]
+    cells = [[f"{one:,}" if isinstance(one, int) else str(one) for one in row.values()] for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [heads, ["---"] * len(heads), *cells])
+
+
+def read_rows(file: Path) -> list[dict]:
+    """A table that was written, all values as text; nothing, if there is none."""
+    if not file.exists():
+        return []
+    with open(file, newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
 def write_rows(file: Path, rows: list[dict]) -> None:
     """Write a table, as CSV."""
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -43,9 +58,6 @@ def write_rows(file: Path, rows: list[dict]) -> None:
 
 def replace_rows(file: Path, keys: tuple[str, ...], rows: list[dict]) -> None:
     """Write rows of a table, in place of those that have the same values in the columns `keys`; the others stay."""
-    new = {tuple(row[key] for key in keys) for row in rows}
-    others = []
-    if file.exists():
-        with open(file, newline="") as stream:
-            others = [row for row in csv.DictReader(stream) if tuple(row[key] for key in keys) not in new]
+    new = {tuple(str(row[key]) for key in keys) for row in rows}
+    others = [row for row in read_rows(file) if tuple(row[key] for key in keys) not in new]
     write_rows(file, [*others, *rows])

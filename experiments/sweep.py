@@ -1,8 +1,8 @@
-"""RAF and vanilla execution as the model and the sampling grow: hidden size, fanout and hops (Heta's Figures 15 and 16).
+"""RAF and vanilla execution as the model and the sampling grow: hidden size, widths, fanout and hops (Heta's Figures 15 and 16).
 
 `python experiments/sweep.py` (as root, on Linux) stores a synthetic ogbn-mag and trains an R-GCN on two emulated hosts
-(experiments/over_hosts.py) by RAF and by vanilla execution over a METIS edge-cut; one of hidden size, fanout and number of
-hops is changed at a time. Writes `experiments/results/sweep.{csv,png}`: milliseconds of a step, bytes counted in it, and
+(experiments/over_hosts.py) by RAF and by vanilla execution over a METIS edge-cut; one of hidden size, width of the learnable
+features, fanout and number of hops is changed at a time. Writes `experiments/results/sweep.{csv,png}`: milliseconds of a step, bytes counted in it, and
 bytes on the wire.
 """
 
@@ -16,12 +16,13 @@ matplotlib.use("Agg")
 from hosts import hosts
 from matplotlib import pyplot
 from over_hosts import METIS, RAF, measure, stored
-from runs import write_rows
+from runs import markdown, read_rows, replace_rows, write_rows
 from tqdm import tqdm
 
 WAYS = {"RAF": RAF, "vanilla, METIS": METIS}
 SWEEPS = {
     "hidden size": {str(width): [f"--model.hidden={width}"] for width in (16, 64, 256)},
+    "feature width": {str(width): [f"--model.feature_width={width}"] for width in (16, 64, 256)},
     "fanout": {text: [f"--sampling.fanout=[{text}]"] for text in ("5,4", "25,20", "50,40")},
     "hops": {
         "1": ["--model.layers=1", "--sampling.fanout=[10]"],
@@ -37,7 +38,7 @@ def draw(rows: list[dict], file: Path) -> None:
     for column, (sweep, values) in zip(axes.T, SWEEPS.items()):
         for axis, (key, unit) in zip(column, (("milliseconds_per_step", 1), ("bytes_counted", 2**20))):
             for way in WAYS:
-                found = [row[key] / unit for row in rows if row["sweep"] == sweep and row["way"] == way]
+                found = [float(row[key]) / unit for row in rows if row["sweep"] == sweep and row["way"] == way]
                 axis.plot(range(len(found)), found, "o-", label=way)
             axis.set(yscale="log", xticks=range(len(values)))
             axis.set_xticklabels(list(values))
@@ -51,25 +52,27 @@ def draw(rows: list[dict], file: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sweeps", nargs="+", choices=list(SWEEPS), default=list(SWEEPS), help="rows of the table")
     parser.add_argument("--scale", type=float, default=0.05, help="of the synthetic ogbn-mag")
     parser.add_argument("--rate", default="1gbit", help="bandwidth of every host, as tc writes it")
     parser.add_argument("--steps", type=int, default=6, help="of an epoch that is run")
     out = Path(__file__).parent / "results"
     parser.add_argument("--out", type=Path, default=out, help="where the table is written")
     options = parser.parse_args()
-    rows: list[dict] = []
+    file = options.out / "sweep.csv"
     with tempfile.TemporaryDirectory() as made_here:
         folder = Path(made_here)
         graph = stored("ogbn-mag", options.scale, folder)
-        turns = [(sweep, value, way) for sweep, values in SWEEPS.items() for value in values for way in WAYS]
+        turns = [(sweep, value, way) for sweep in options.sweeps for value in SWEEPS[sweep] for way in WAYS]
         for sweep, value, way in tqdm(turns, unit="run"):
             with hosts(2, options.rate) as made:
                 found = measure(made, graph, [*SWEEPS[sweep][value], *WAYS[way]], options.steps, folder)
             about = {"scale": options.scale, "rate": options.rate, "sweep": sweep, "value": value, "way": way}
-            rows.append(about | found)
-            tqdm.write(str(rows[-1]))
-            write_rows(options.out / "sweep.csv", rows)
-    draw(rows, options.out / "sweep.png")
+            replace_rows(file, tuple(about), [about | found])
+    rows = sorted(read_rows(file), key=lambda row: list(SWEEPS).index(row["sweep"]))
+    write_rows(file, rows)
+    draw(rows, file.with_suffix(".png"))
+    print(markdown(rows))
 
 
 if __name__ == "__main__":

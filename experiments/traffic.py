@@ -7,12 +7,11 @@ the formulas of `hetjax.partition.traffic` expect of the same graph, and of the 
 size is that last times its steps. For an edge-cut at full size nodes, edges and draws between partitions grow as the
 schema's counts do: the share that is cut is taken to be the one at this scale. RAF's formula needs no such guess.
 
-Prints its table, and writes `experiments/results/traffic.{csv,md,png}`. `experiments/bandwidth.py` holds the same count
+Prints its table, and writes `experiments/results/traffic.{csv,md,png}`; rows of other schemas and scales stay there. `experiments/bandwidth.py` holds the same count
 against a wire.
 """
 
 import argparse
-import csv
 import json
 import subprocess
 import sys
@@ -24,7 +23,7 @@ import numpy as np
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
-from runs import ROOT, environment
+from runs import ROOT, environment, markdown, read_rows, replace_rows, write_rows
 from tqdm import tqdm
 
 import hetjax
@@ -55,10 +54,7 @@ SETTING = [
     "--data.format=store",
     "--data.check=false",
 ]
-COLUMNS = (
-    "schema", "scale", "way", "mib_a_step", "mib_a_step_by_formula",
-    "mib_a_step_at_full_size_by_formula", "steps_of_an_epoch_at_full_size", "gb_an_epoch_at_full_size",
-)  # fmt: skip
+KEYS = ("schema", "scale", "way")
 
 
 def train(graph: Path, way: str, steps: int, workdir: Path) -> dict:
@@ -111,24 +107,12 @@ def rows(schema: str, scale: float, steps: int, folder: Path) -> list[dict]:
     return found
 
 
-def table(results: list[dict]) -> str:
-    """A Markdown table."""
-    heads = [name.replace("_", " ").replace("mib", "MiB").replace("gb", "GB") for name in COLUMNS]
-    lines = [
-        f"R-GCN without self terms, two hosts, batch {WORKLOAD.batch_size}, fanout 25 then 20, hidden {WORKLOAD.hidden}.",
-        "",
-        f"| {' | '.join(heads)} |",
-        f"|{'---|' * len(heads)}",
-    ]
-    return "\n".join([*lines, *(f"| {' | '.join(str(row[name]) for name in COLUMNS)} |" for row in results)])
-
-
 def draw(results: list[dict], file: Path) -> None:
-    """Gigabytes of an epoch at full size, a bar per way."""
+    """Gigabytes of an epoch at full size, a bar per way; of several scales by the largest."""
     figure, axis = pyplot.subplots(figsize=(8, 4), layout="constrained")
     schemas = list(dict.fromkeys(row["schema"] for row in results))
     for number, way in enumerate(WAYS):
-        found = {row["schema"]: row["gb_an_epoch_at_full_size"] for row in results if row["way"] == way}
+        found = {row["schema"]: float(row["gb_an_epoch_at_full_size"]) for row in results if row["way"] == way}
         places = [schemas.index(schema) + (number - 1.5) * 0.2 for schema in found]
         bars = axis.bar(places, list(found.values()), 0.19, label=way)
         axis.bar_label(
@@ -153,15 +137,15 @@ def main() -> None:
     results = []
     for schema in tqdm(options.schemas, unit="schema"):
         with tempfile.TemporaryDirectory() as folder:
-            results += rows(schema, SCALES[schema] * options.scale, options.steps, Path(folder))
-    options.out.mkdir(parents=True, exist_ok=True)
-    with open(options.out / "traffic.csv", "w", newline="") as stream:
-        writer = csv.DictWriter(stream, COLUMNS)
-        writer.writeheader()
-        writer.writerows(results)
-    text = table(results)
-    (options.out / "traffic.md").write_text(text + "\n")
-    draw(results, options.out / "traffic.png")
+            results += rows(schema, round(SCALES[schema] * options.scale, 9), options.steps, Path(folder))
+    file = options.out / "traffic.csv"
+    replace_rows(file, KEYS, results)
+    results = sorted(read_rows(file), key=lambda row: (list(SCALES).index(row["schema"]), float(row["scale"])))
+    write_rows(file, results)
+    setting = f"batch {WORKLOAD.batch_size}, fanout 25 then 20, hidden {WORKLOAD.hidden}"
+    text = f"R-GCN without self terms, two hosts, {setting}.\n\n{markdown(results)}"
+    file.with_suffix(".md").write_text(text + "\n")
+    draw(results, file.with_suffix(".png"))
     print(text)
 
 

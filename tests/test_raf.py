@@ -85,6 +85,23 @@ def test_evaluation_equals_one_device(model):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
+def test_what_raf_sends_depends_on_neither_fanout_nor_width():
+    graph = GRAPHS["ogbn-mag"]()
+    wide = dataclasses.replace(graph, features={t: np.tile(matrix, 2) for t, matrix in graph.features.items()})
+
+    def sent(graph, fanout, feature_width):
+        config = setting(graph, "minibatch", (2, 1), {"self_term": False}, {})
+        model = dataclasses.replace(config.model, feature_width=feature_width)
+        config = dataclasses.replace(config, model=model, sampling=dataclasses.replace(config.sampling, fanout=fanout))
+        trainer, site = make_trainer(graph, config), make_site(graph, config, make_plan(graph, config))
+        engine = make_engine(trainer, graph, config, site)
+        batch = next(make_batches(graph, config, trainer, {}, site).epoch(0)).batch
+        engine.step(engine.new(0), batch)
+        return {one.kind: one.bytes for one in engine.traffic()}
+
+    assert sent(graph, (3, 2), 6) == sent(wide, (6, 5), 12) == {"partial_aggregations": 2 * 9 * 8 * 4}
+
+
 def test_penalty_clipping_and_decay_count_every_weight_once():
     train = {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1, "label_smoothing": 0.1}
     errors = compare(random_graph(3), (2, 2), "minibatch", MODELS["R-GCN"], **train)
