@@ -106,6 +106,8 @@ def test_a_killed_process_is_named_and_the_run_goes_on_as_if_nothing_had_happene
     assert records(folder / "hurt") == records(folder / "whole")
     summary = json.loads((folder / "hurt" / "summary.json").read_text())
     assert summary["processes"] == 2
+    (told,) = (one for one in summary["sent_per_step"] if one["kind"] == "sampling")
+    assert told["axis"] == "processes" and told["bytes"] > 0
 
     moved = shutil.copytree(folder / "whole", folder / "moved")  # onto one process and one device
     (moved / "summary.json").unlink()

@@ -18,7 +18,6 @@ from hetjax.processes.peers import Alone
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.exchange import Room, fetch, give_back, want
-from hetjax.sharding.vanilla_feed import spread
 from hetjax.train import main
 from tests.conftest import random_graph
 from tests.equivalence import MODELS, compare, few, setting, several_labels
@@ -82,15 +81,15 @@ def test_rows_come_from_their_owners_and_gradients_go_back():
     room = {t: Room(27, 13, 14) if graph.schema.nodes[t] else Room(0, 0, 0) for t in ids}
     matrices = {t: rng.standard_normal((graph.schema.nodes[t], 3)).astype(np.float32) for t in ids}
     gradient = {t: rng.standard_normal((room[t].rows * parts, 3)).astype(np.float32) for t in ids}
-    wanted = {p: {t: want(owned, t, ids[t][p], p, room[t], True) for t in ids} for p in range(parts)}
-    rows = {p: {t: owned.take(t, matrices[t], p) for t in ids} for p in range(parts)}
+    wanted = [{t: want(owned, t, ids[t][p], p, room[t], True) for t in ids} for p in range(parts)]
+    rows = [{t: owned.take(t, matrices[t], p) for t in ids} for p in range(parts)]
 
     def both(rows, wanted, gradient):
         fetched, asked = fetch(rows, wanted, "data")
         return fetched, {t: give_back(gradient[t], wanted[t], asked[t], owned.rows[t], "data") for t in rows}
 
     mapped = jax.shard_map(both, mesh=mesh, in_specs=P("data"), out_specs=P("data"), check_vma=False)
-    fetched, back = jax.jit(mapped)(spread(mesh, rows), spread(mesh, wanted), gradient)
+    fetched, back = jax.jit(mapped)(meshes.spread(mesh, rows), meshes.spread(mesh, wanted), gradient)
     for t, of in ids.items():
         expected = np.zeros_like(matrices[t])
         for p, (came, gave) in enumerate(zip(np.split(np.asarray(fetched[t]), parts), np.split(gradient[t], parts))):

@@ -34,8 +34,8 @@ class Connection:
         stream.settimeout(SILENCE)
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def send(self, words: Any, arrays: Arrays | None = None, wait: bool = True) -> None:
-        """Send plain values, and arrays, however long that takes while the other end takes some.
+    def send(self, words: Any, arrays: Arrays | None = None, wait: bool = True) -> int:
+        """Send plain values, and arrays, however long that takes while the other end takes some; returns the bytes.
 
         Args:
           wait: for what another thread sends; else nothing is sent beside it.
@@ -47,9 +47,10 @@ class Connection:
         about = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
         head = json.dumps([words, about]).encode()
         if not self._sending.acquire(blocking=wait):
-            return
+            return 0
+        size = sum(array.nbytes for array in arrays.values())
         try:
-            self._write(HEAD.pack(len(head), sum(array.nbytes for array in arrays.values())) + head)
+            self._write(HEAD.pack(len(head), size) + head)
             for array in arrays.values():
                 if array.nbytes:
                     self._write(memoryview(array).cast("B"))
@@ -59,6 +60,7 @@ class Connection:
             raise
         finally:
             self._sending.release()
+        return HEAD.size + len(head) + size
 
     def _write(self, data: bytes | memoryview) -> None:
         rest = memoryview(data)

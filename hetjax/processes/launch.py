@@ -166,8 +166,12 @@ def _receive(port: int, hello: dict, deadline: float, seconds: int):
             connections[number], hellos[number] = connection, other
     every = [[hellos[one][key] for key in Peer._fields] for one in range(hello["count"])]
     service = _free_port()
-    for connection in connections.values():
-        connection.send(["welcome", every, service])
+    for number, connection in connections.items():
+        try:
+            connection.send(["welcome", every, service])
+        except OSError:
+            line = f"process {number} on {hellos[number]['host']} ended before all {hello['count']} had come"
+            _refuse(connections.values(), line)
     return {number: Connection(connections[number].stream) for number in sorted(connections)}, every, service
 
 

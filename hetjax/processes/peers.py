@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -41,6 +41,10 @@ class Alone:
         """The plain value that process 0 gives."""
         return self.share(tag, value if self.first else None)[0]
 
+    def sent(self, *tags: str) -> float:
+        """Bytes that this process sends to others in a call of each tag, on average."""
+        return 0.0
+
     def meet(self, tag: str) -> None:
         """Wait until all processes are here."""
         self.share(tag, None)
@@ -71,13 +75,13 @@ class Peers(Alone):
 
     Args:
       number: of this process.
-      all: every process, in order.
+      every: all processes, in order.
       connections: by the process at the other end.
     """
 
-    def __init__(self, number: int, all: list[Peer], connections: Mapping[int, Connection]):
-        self.number, self.all, self.count, self.first = number, all, len(all), number == 0
-        self.connections = dict(connections)
+    def __init__(self, number: int, every: list[Peer], connections: Mapping[int, Connection]):
+        self.number, self.every, self.count, self.first = number, every, len(every), number == 0
+        self.connections, self.bytes, self.calls = dict(connections), Counter(), Counter()
         self.arrived: dict[tuple[int, str], SimpleQueue] = defaultdict(SimpleQueue)
         self.leaving, self.stopping = threading.Event(), threading.Lock()
         for other in self.connections:
@@ -85,6 +89,7 @@ class Peers(Alone):
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
 
     def share(self, tag: str, value: Any) -> list[Any]:
+        self.calls[tag] += 1
         if not self.first:
             self._send(0, ["value", tag, value])
             return self.arrived[0, tag].get()[0]
@@ -94,6 +99,7 @@ class Peers(Alone):
         return values
 
     def collect(self, tag: str, arrays: Arrays) -> Arrays | None:
+        self.calls[tag] += 1
         if not self.first:
             self._send(0, ["value", tag, None], arrays)
             return None
@@ -102,11 +108,15 @@ class Peers(Alone):
         }
 
     def hand_out(self, tag: str, arrays: Arrays) -> Arrays:
+        self.calls[tag] += 1
         if not self.first:
             return self.arrived[0, tag].get()[1]
         for other in self.connections:
             self._send(other, ["value", tag, None], arrays)
         return arrays
+
+    def sent(self, *tags: str) -> float:
+        return sum(self.bytes[tag] / max(1, self.calls[tag]) for tag in tags)
 
     def leave(self) -> None:
         """Part in peace, when all have come to the end."""
@@ -123,7 +133,9 @@ class Peers(Alone):
 
     def _send(self, other: int, words: list, arrays: Arrays | None = None) -> None:
         try:
-            self.connections[other].send(words, arrays)
+            size = self.connections[other].send(words, arrays)
+            if words[0] == "value":
+                self.bytes[words[1]] += size
         except OSError:
             if not self.leaving.is_set():
                 time.sleep(SILENCE)  # the thread that listens to it says what happened, and ends this process
@@ -160,7 +172,7 @@ class Peers(Alone):
             return
         with self.stopping:
             self._tell_all(["stopped", other, why, status])
-            _end(f"{self.all[other]} {why}" + (f"; {AGAIN}" if status == 1 else ""), status)
+            _end(f"{self.every[other]} {why}" + (f"; {AGAIN}" if status == 1 else ""), status)
 
 
 def _end(line: str, status: int) -> None:

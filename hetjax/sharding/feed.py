@@ -16,6 +16,8 @@ from hetjax.sharding.hosted import Asked, MeshFeatures, ask
 from hetjax.sharding.mesh import DATA, put, spread
 from hetjax.sharding.site import Site, shares
 
+CAPACITIES = "capacities"  # what processes call it when they agree on a batch's
+
 
 class Samples(NamedTuple):
     """What a batch depends on.
@@ -123,7 +125,7 @@ class MeshBatches(Batches):
 
     def agree(self, needs: Needs) -> Needs:
         found: Needs = {}
-        for needed in self.site.peers.share("capacities", needs):
+        for needed in self.site.peers.share(CAPACITIES, needs):
             for name, (sizes, most) in needed.items():
                 found[name] = found.get(name, ([], most))[0] + sizes, most
         return {name: found[name] for name in sorted(found)}

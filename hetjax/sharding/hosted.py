@@ -27,6 +27,8 @@ from hetjax.sharding.replicas import Group, within
 from hetjax.sharding.site import Site, shares
 from hetjax.sharding.traffic import ROWS, Program
 
+TAKEN, UNITED = "rows that a process takes", "rows that all take"  # tags of what processes tell each other
+
 _take = jax.jit(tables.take)
 
 
@@ -216,13 +218,13 @@ class MeshFeatures(Hosting):
         if not self.across:
             return found
         peers = self.site.peers
-        every = peers.collect("taken rows", {f"{peers.number} {t}": found[t] for t in self.across & found.keys()})
+        every = peers.collect(TAKEN, {f"{peers.number} {t}": found[t] for t in self.across & found.keys()})
         united = (
             {}
             if every is None
             else {t: _united(ids for name, ids in every.items() if name.split(" ", 1)[1] == t) for t in self.across}
         )
-        united = peers.hand_out("taken rows", united)
+        united = peers.hand_out(UNITED, united)
         return found | {t: united[t] for t in self.across & found.keys()}
 
 

@@ -25,15 +25,15 @@ from hetjax.cache import tables
 from hetjax.cache.host import Fetched
 from hetjax.cache.tables import Shape, Table
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.feed import MeshBatch
-from hetjax.sharding.hosted import Asked, MeshFeatures, SharedTable
+from hetjax.sharding.feed import CAPACITIES, MeshBatch
+from hetjax.sharding.hosted import TAKEN, UNITED, Asked, MeshFeatures, SharedTable
 from hetjax.sharding.layout import Layout
 from hetjax.sharding.mesh import DATA, RELATION, join, split
 from hetjax.sharding.programs import SEEDS, LocalPrograms, MeshPrograms, Outcome, Pulled, passes, weights_of
 from hetjax.sharding.replicas import Group, Rows, Sums, groups, owners, pack, paths, select, unpack, within
 from hetjax.sharding.single import Trainer, TrainState
 from hetjax.sharding.site import Site, shares
-from hetjax.sharding.traffic import WEIGHTS, Program, Sent, per_step
+from hetjax.sharding.traffic import MESSAGE, PROCESSES, SAMPLING, WEIGHTS, Program, Sent, per_step
 
 ROWS = "rows"  # ("rows", type) stands beside the paths of weights
 
@@ -149,7 +149,9 @@ class Raf:
         updates = list(self.updated.values())
         programs += [*self.packed.values(), *self.settled.values(), *updates]
         programs += self.features.spread.values()
-        return per_step(programs, max(1, updates[0].calls.total()))
+        told = self.site.peers.sent(CAPACITIES, TAKEN, UNITED)
+        said = [Sent(SAMPLING, MESSAGE, PROCESSES, told)] if told else []
+        return [*per_step(programs, max(1, updates[0].calls.total())), *said]
 
     def step(
         self, states: Mapping[int, TrainState], batch: MeshBatch, following: MeshBatch | None = None

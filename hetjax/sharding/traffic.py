@@ -23,6 +23,7 @@ from jax.sharding import Mesh
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 PARTIAL, WEIGHTS, ROWS = "partial_aggregations", "replicated_weights", "shared_learnable_rows"  # kinds of RAF
+SAMPLING, MESSAGE, PROCESSES = "sampling", "message", "processes"  # of what processes tell each other while they sample
 MARK = "sent."  # before the kind, in the name of a scope
 
 _COMPUTATION = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) .*\{$")
@@ -40,8 +41,8 @@ class Sent(NamedTuple):
 
     Attributes:
       kind: what for, such as `gradients`.
-      collective: one of `COLLECTIVES`.
-      axis: of the mesh, or several joined by `+`.
+      collective: one of `COLLECTIVES`, or a `MESSAGE` between processes.
+      axis: of the mesh, or several joined by `+`; of a message `PROCESSES`.
       bytes: in one call of the program, or in a step.
     """
 

@@ -23,10 +23,10 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.partition.plan import EdgeCut
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding.exchange import fetch, give_back
-from hetjax.sharding.mesh import DATA
+from hetjax.sharding.mesh import DATA, places_here, spread
 from hetjax.sharding.single import Trainer, TrainState
 from hetjax.sharding.traffic import Program, Sent, per_step, scope
-from hetjax.sharding.vanilla_feed import VanillaBatch, addressable, spread
+from hetjax.sharding.vanilla_feed import VanillaBatch
 
 STATE = TrainState(P(), P(), P(), P(DATA))  # of a state on the mesh
 FEATURES, LEARNABLE, GRADIENTS = "remote_features", "remote_learnable_rows", "gradients"  # kinds of traffic
@@ -78,7 +78,7 @@ class Vanilla:
         def own(part: int) -> dict[str, Any]:
             return {t: jax.tree.map(lambda leaf: self.owned.take(t, leaf, part), m) for t, m in matrices.items()}
 
-        return spread(self.mesh, {part: own(part) for part in addressable(self.mesh)})
+        return spread(self.mesh, [own(part) for part in places_here(self.mesh)])
 
     def new(self, seed: int):
         """The state before the first step, as this trains it."""
@@ -176,7 +176,7 @@ def squares(tree: Any) -> jax.Array:
 def replicate(mesh: Mesh, tree: Any) -> Any:
     """A tree of arrays on every device of the mesh, from one that every process has; each device gets its own copy."""
     sharding = NamedSharding(mesh, P())
-    devices = [mesh.devices[part] for part in addressable(mesh)]
+    devices = [mesh.devices[part] for part in places_here(mesh)]
     copies = [jax.device_put(jax.tree.map(np.array, tree), device) for device in devices]
 
     def one(*shards):

@@ -9,10 +9,8 @@ all know the same capacities without a word, at the price of sampling more.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import Mesh
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.partition.plan import EdgeCut
@@ -20,7 +18,7 @@ from hetjax.sampling.blocks import Block, Sample, measure, pad, pad_sample, rows
 from hetjax.sampling.loader import Batches, Drawn
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding.exchange import Room, Wanted, want
-from hetjax.sharding.mesh import DATA
+from hetjax.sharding.mesh import places_here, spread
 
 
 class VanillaBatch(NamedTuple):
@@ -112,8 +110,7 @@ class VanillaBatches(Batches):
     def place(self, seeds: np.ndarray, sample: list[Portion]) -> VanillaBatch:
         for need in self.measure(sample):
             self.plan.fit(*need)
-        here = addressable(self.mesh)
-        return spread(self.mesh, {part: self._pad(sample[part], part, len(seeds)) for part in here})
+        return spread(self.mesh, [self._pad(sample[part], part, len(seeds)) for part in places_here(self.mesh)])
 
     def _pad(self, portion: Portion, part: int, count: int) -> VanillaBatch:
         has, seeds = self.plan.capacities, portion.seeds
@@ -148,20 +145,3 @@ class VanillaWholeGraph(VanillaBatches):
         for _ in range(first, 1):
             self.made = self.made or self._draw(self.train, 0, 0)._replace(capacities={}, seconds=0.0)
             yield self.made
-
-
-def addressable(mesh: Mesh) -> list[int]:
-    """The partitions whose devices are this process's."""
-    return [part for part, device in enumerate(mesh.devices) if device.process_index == jax.process_index()]
-
-
-def spread(mesh: Mesh, trees: Mapping[int, Any]) -> Any:
-    """One tree of arrays sharded over `data`, from a tree of the same shapes for each partition that is addressable."""
-    sharding = NamedSharding(mesh, P(DATA))
-    placed = [jax.device_put(tree, mesh.devices[part]) for part, tree in trees.items()]
-
-    def one(*shards):
-        shape = shards[0].shape[0] * mesh.size, *shards[0].shape[1:]
-        return jax.make_array_from_single_device_arrays(shape, sharding, list(shards))
-
-    return jax.tree.map(one, *placed)
