@@ -148,9 +148,7 @@ def make_plan(
 
 def make_cut(graph: HetGraph, config: Config, peers: Alone, kept: os.PathLike | None) -> EdgeCut:
     """Which partition owns which nodes: one choice for all processes, and for a run that is continued."""
-    meshes.make(
-        config.mesh.relation, config.mesh.data
-    )  # if devices are missing that is said before METIS takes minutes
+    meshes.make(config.mesh.relation, config.mesh.data)  # says what is missing before METIS takes its minutes
     sampling, model, seeds = config.sampling, config.model, len(graph.splits["train"])
     size, fanout = (seeds, (ALL,)) if sampling.mode == "full" else (min(sampling.batch_size, seeds), sampling.fanout)
     workload = Workload(size, tuple(fanout), model.hidden, model.feature_width)

@@ -14,7 +14,7 @@ from hetjax.errors import InputError, reason
 from hetjax.graph import store, versioned
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
-from hetjax.graph.sizes import Sizes, check_digest, difference, from_json
+from hetjax.graph.sizes import Sizes, check_digest, difference, from_json, sizes
 from hetjax.partition.checks import require
 from hetjax.partition.cost import Workload
 from hetjax.partition.metatree import Metatree, Root
@@ -29,6 +29,7 @@ def write(plan: Plan | EdgeCut, folder: Path, graph: HetGraph | None = None) -> 
         for number, array in enumerate(plan.nodes.values()):
             np.save(folder / f"nodes_{number}.npy", array, allow_pickle=False)
     elif plan.copied:
+        check_digest(plan.sizes, sizes(graph), "the graph")
         for part in plan.parts:
             about = plan.local_sizes(part)
             store.save(graph, folder / f"part_{part.number}", about.edges, about.features)

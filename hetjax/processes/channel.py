@@ -34,11 +34,11 @@ class Connection:
         stream.settimeout(SILENCE)
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def send(self, words: Any, arrays: Arrays | None = None, wait: bool = True) -> int:
+    def send(self, words: Any, arrays: Arrays | None = None, wait: float = -1) -> int:
         """Send plain values, and arrays, however long that takes while the other end takes some; returns the bytes.
 
         Args:
-          wait: for what another thread sends; else nothing is sent beside it.
+          wait: seconds for what another thread sends, after which nothing is sent; -1: as long as that takes.
 
         Raises:
           OSError: the other end is gone, or takes nothing any more; the connection is of no more use.
@@ -46,7 +46,7 @@ class Connection:
         arrays = {name: np.asarray(array, order="C") for name, array in (arrays or {}).items()}
         about = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
         head = json.dumps([words, about]).encode()
-        if not self._sending.acquire(blocking=wait):
+        if not self._sending.acquire(timeout=wait):
             return 0
         size = sum(array.nbytes for array in arrays.values())
         try:

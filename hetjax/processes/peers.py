@@ -140,14 +140,15 @@ class Peers(Alone):
             if not self.leaving.is_set():
                 time.sleep(SILENCE)  # the thread that listens to it says what happened, and ends this process
 
-    def _tell_all(self, words: list, wait: bool = True) -> None:
-        for connection in self.connections.values():
+    def _tell_all(self, words: list, wait: float = BEAT, but: int | None = None) -> None:
+        for other, connection in self.connections.items():
             with contextlib.suppress(OSError):  # it is gone itself
-                connection.send(words, wait=wait)
+                if other != but:
+                    connection.send(words, wait=wait)
 
     def _beat(self) -> None:
         while not self.leaving.wait(BEAT):
-            self._tell_all(["beat"], wait=False)  # what is being sent is a sign of life itself
+            self._tell_all(["beat"], wait=0)  # what is being sent is a sign of life itself
 
     def _listen(self, other: int) -> None:
         while True:
@@ -171,7 +172,7 @@ class Peers(Alone):
         if self.leaving.is_set():
             return
         with self.stopping:
-            self._tell_all(["stopped", other, why, status])
+            self._tell_all(["stopped", other, why, status], but=other)
             _end(f"{self.every[other]} {why}" + (f"; {AGAIN}" if status == 1 else ""), status)
 
 
