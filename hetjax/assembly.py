@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +179,7 @@ def given_plan(folder: str, made: Plan) -> Plan:
     ]:
         if value != wanted:
             raise InputError(f"mesh.plan {folder}: {name} is {value} there != {wanted} of this run")
-    return plan
+    return replace(plan, copied=False)  # the run's folder gets no stores
 
 
 def make_site(graph: HetGraph, config: Config, plan: Plan | EdgeCut, peers: Alone | None = None) -> Site:

@@ -54,6 +54,8 @@ def main(arguments: Sequence[str]) -> None:
     made = found.logits if given[""].logits else classes(found.logits, found.graph.multilabel)
     durable.save(out, made)
     print(f"{out}: {made.dtype} {list(made.shape)}, by the ids of type {found.graph.schema.target!r}, {found.chosen}")
+    if given[""].graph and found.learned:
+        print(f"features of {', '.join(found.learned)} are those that were learned in training, by the nodes' ids")
 
 
 def predict(workdir: str | os.PathLike, graph: str | os.PathLike = "") -> np.ndarray:
@@ -71,10 +73,11 @@ def predict(workdir: str | os.PathLike, graph: str | os.PathLike = "") -> np.nda
 
 
 class Predictions(NamedTuple):
-    """Logits, the graph that was trained on, and which checkpoint they come from, in words."""
+    """Logits, the graph that was trained on, the types whose features were learned, and which checkpoint it is, in words."""
 
     logits: np.ndarray
     graph: HetGraph
+    learned: Sequence[str]
     chosen: str
 
 
@@ -106,7 +109,7 @@ def _predict(workdir: Path, other: str) -> Predictions:
     features = {t: learned.get(t, graph.features.get(t)) for t in trainer.widths}
     everyone = np.arange(graph.schema.nodes[graph.schema.target], dtype=np.int32)
     evaluator = Evaluator(trainer.model, graph, config.sampling.evaluation_edges)
-    return Predictions(evaluator.logits(state.params, features, everyone), trained, chosen)
+    return Predictions(evaluator.logits(state.params, features, everyone), trained, sorted(learned), chosen)
 
 
 def _same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, trainer: Trainer) -> None:

@@ -138,6 +138,8 @@ def test_a_partition_opens_its_files_alone(tmp_path, copied):
     part = plan.parts[number]
     if copied:
         shutil.rmtree(tmp_path / "store")
+        with pytest.raises(InputError, match="has the files of one partition alone, and relation .* is not among them"):
+            store.open(tmp_path / "plan" / f"part_{number}")
         written = sum(f.stat().st_size - 128 for f in (tmp_path / "plan" / f"part_{number}").glob("relation_*.npy"))
         assert written == made.rows[number]["topology_bytes"]
     else:

@@ -56,6 +56,8 @@ def save(
             np.save(folder / f"{name}.npy", files[name], allow_pickle=False)
         contents = {name: zlib.crc32(np.ascontiguousarray(array)) for name, array in files.items()}
         about = {"format": FORMAT, "version": VERSION} | sizes(graph).json() | {"contents": contents}
+        if relations is not None or features is not None:
+            about["files"] = sorted(kept & files.keys())
         (folder / SCHEMA).write_text(json.dumps(about, indent=1))
 
 
@@ -106,13 +108,20 @@ def open(
       InputError: a missing or unreadable file, another format or version, or a file of another shape than it says.
     """
     path = Path(path)
-    about = describe(path)
+    about, has = describe(path), _description(path).get("files")
     schema, csc, matrices = about.schema, {}, {}
+
+    def require(name: str, what: str) -> None:
+        if has is not None and name not in has:
+            raise InputError(f"{path}: has the files of one partition alone, and {what} is not among them")
+
     for number, relation in enumerate(schema.relations):
         if relations is None or relation in relations:
+            require(f"relation_{number}.indptr", f"relation {relation}")
             csc[relation] = _map_relation(path, number, relation, about)
     for number, node_type in enumerate(schema.nodes):
         if node_type in about.features and (features is None or node_type in features):
+            require(f"features_{number}", f"what type {node_type!r} has as features")
             matrices[node_type] = _map_features(path / f"features_{number}.npy", node_type, about)
     count = schema.nodes[schema.target]
     dtype, shape = (FLAG, (count, schema.classes)) if about.multilabel else (ID, (count,))
