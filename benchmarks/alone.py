@@ -20,9 +20,9 @@ if __name__ == "__main__":
 import jax
 import numpy as np
 from graph_file import read
+from hetjax.assembly import make_batches, make_trainer
 from step import MODELS, configuration
 
-from hetjax.assembly import make_batches, make_trainer
 from hetjax.command_line import run_command
 from hetjax.config import Config
 from hetjax.evaluate import Evaluator

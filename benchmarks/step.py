@@ -23,8 +23,8 @@ import bytes_moved
 import jax
 import numpy as np
 from graph_file import read
-
 from hetjax.assembly import make_batches, make_engine, make_trainer
+
 from hetjax.command_line import run_command
 from hetjax.config import Config, Model, Sampling, Train
 from hetjax.metrics import ProgramCounter, peak_memory

@@ -7,6 +7,7 @@ and meshes are what `hetjax.train.Run` adds to it.
 """
 
 from hetjax.assembly import make_batches, make_engine, make_evaluator, make_trainer
+
 from hetjax.config import Config, Data, Model, Sampling, Train
 from hetjax.load import load
 from hetjax.metrics import quality

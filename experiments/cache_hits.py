@@ -18,11 +18,11 @@ import jax
 import matplotlib
 
 matplotlib.use("Agg")
+from hetjax.assembly import make_batches, make_features, make_plan, make_site, make_trainer
 from matplotlib import pyplot
 from runs import write_rows
 from tqdm import tqdm
 
-from hetjax.assembly import make_batches, make_features, make_plan, make_site, make_trainer
 from hetjax.cache.allocate import Kind, allocate
 from hetjax.cache.hotness import Counts, reads
 from hetjax.cache.penalty import measure

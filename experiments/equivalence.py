@@ -30,6 +30,7 @@ jax.config.update("jax_num_cpu_devices", 4)
 jax.config.update("jax_disable_most_optimizations", True)  # compiles in half the time
 
 from hetjax.assembly import make_plan
+
 from hetjax.errors import InputError
 from hetjax.sharding import mesh as meshes
 from tests.equivalence import GRAPHS, MODELS, Errors, alone, on_mesh, setting

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import jax
 import numpy as np
+from hetjax.assembly import make_trainer
 from tqdm import tqdm
 
 from hetjax import metrics
-from hetjax.assembly import make_trainer
 from hetjax.command_line import parse
 from hetjax.config import Config, Data, Model, Sampling, Train
 from hetjax.datasets.splits import hold_out

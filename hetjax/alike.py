@@ -16,15 +16,15 @@ from hetjax.partition import EdgeCut, Plan
 from hetjax.processes.peers import Alone
 
 
-def of_code(model: str) -> str:
-    """Of hetjax's sources, and of the module of a model of one's own."""
+def of_code(*own: str) -> str:
+    """Of hetjax's sources, and of the modules of a model and a strategy of one's own, given as `MODULE:NAME`."""
     files = sorted(Path(__file__).parent.rglob("*.py"))
-    module, _, attribute = model.partition(":")
-    try:
-        spec = importlib.util.find_spec(module) if attribute else None
-    except (ImportError, ValueError):
-        spec = None  # whoever imports it says so
-    files += [Path(spec.origin)] if spec and spec.has_location else []
+    for module, _, attribute in (name.partition(":") for name in own):
+        try:
+            spec = importlib.util.find_spec(module) if attribute else None
+        except (ImportError, ValueError):
+            spec = None  # whoever imports it says so
+        files += [Path(spec.origin)] if spec and spec.has_location else []
     return _digest(*(file.read_bytes() for file in files))
 
 

@@ -1,5 +1,6 @@
 """The command line, and the YAML file that it may name: sections of configuration, each error one line, and how a command ends."""
 
+import contextlib
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -99,6 +100,25 @@ def parse(
         name: made[name] if name else section(**{key: made[key] for key in alone}) for name, section in sections.items()
     }
     return given, {name: made[name] for name in paths}
+
+
+def given_value(arguments: Sequence[str], key: str) -> str | None:
+    """The value that a command line, or a file that its `--config` names, gives a key; None if none does.
+
+    For what must be known before the command line can be read: which strategy's section of the configuration there is.
+    Nothing is checked here: `parse` does so.
+    """
+    files, options = _split_config(arguments)
+    found = None
+    for file in files:
+        with contextlib.suppress(OSError, ValueError, yaml.YAMLError):
+            found = flat(yaml.safe_load(Path(file).read_text(encoding="utf-8"))).get(key, found)
+    for option, following in zip(options, [*options[1:], None]):
+        if option == f"--{key}":
+            found = following
+        elif option.startswith(f"--{key}="):
+            found = option.partition("=")[2]
+    return found if isinstance(found, str) else None
 
 
 def _place(words: str, files: Sequence[str], options: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -203,24 +204,15 @@ class Mesh:
     """Mesh: the devices that share a run; 1 x 1 is one device."""
 
     relation: int = 1
-    """partitions of the relations: each folds its own, and they combine what they have at the seeds (Heta's RAF)"""
+    """devices along the axis relation: partitions of the relations"""
     data: int = 1
-    """replicas of each partition, which share the seeds of every step; vanilla: partitions of the nodes"""
-    strategy: Literal["raf", "vanilla"] = "raf"
-    """raf: divide the relations; vanilla: divide the nodes among mesh.data devices, which fetch the features of others' nodes"""
-    plan: str = ""
-    """raf: the folder of a plan that `python -m hetjax.partition` wrote for this graph, mesh and model; unset: one is made"""
-    partitioning: Literal["random", "metis", "metis-vol"] = "random"
-    """vanilla: how nodes are divided: random needs nothing; metis (fewest cut edges) and metis-vol (least volume) send less"""
+    """devices along the axis data: replicas of each partition, which share the seeds of every step, or partitions of the nodes"""
+    strategy: str = "raf"
+    """how devices share the work, where there are several: raf divides the relations, vanilla the nodes; or one of your own as MODULE:NAME"""
 
     def __post_init__(self):
         for name in ("relation", "data"):
             _require(getattr(self, name) >= 1, f"mesh.{name}", getattr(self, name), "at least 1")
-        if self.strategy == "vanilla":
-            _require(self.relation == 1, "mesh.relation", self.relation, "1 with mesh.strategy vanilla")
-            _require(not self.plan, "mesh.plan", self.plan, "unset with mesh.strategy vanilla")
-        elif self.partitioning != "random":
-            raise InputError(f"mesh.partitioning is {self.partitioning}, and is for mesh.strategy vanilla")
 
     @property
     def devices(self) -> int:
@@ -311,23 +303,22 @@ class Config:
     train: Train = field(default_factory=Train)
     mesh: Mesh = field(default_factory=Mesh)
     cache: Cache = field(default_factory=Cache)
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """sections that strategies own, by their names"""
 
     def __post_init__(self):
         for key in fields(Cache):
-            given = f"cache.{key.name} is {getattr(self.cache, key.name)}"
-            if getattr(self.cache, key.name) != key.default and self.mesh.strategy == "vanilla":
-                raise InputError(
-                    f"{given}, and is for one device or mesh.strategy raf; mesh.strategy is vanilla: leave out one or the other"
-                )
             if getattr(self.cache, key.name) != key.default and self.sampling.mode == "full":
-                raise InputError(f"{given}, and is for mini-batches; with sampling.mode full a step reads every row")
+                raise InputError(
+                    f"cache.{key.name} is {getattr(self.cache, key.name)}, and is for mini-batches; with sampling.mode full a step reads every row"
+                )
         if self.sampling.mode == "minibatch" and len(self.sampling.fanout) != self.model.layers:
             raise InputError(
                 f"sampling.fanout {list(self.sampling.fanout)} has {len(self.sampling.fanout)} numbers != {self.model.layers} of model.layers"
             )
 
 
-SECTIONS = {one.name: one.default_factory for one in fields(Config)}
+SECTIONS = {one.name: one.default_factory for one in fields(Config) if one.name != "own"}
 
 
 def _require(holds: bool, name: str, value: Any, what: str) -> None:
@@ -336,10 +327,12 @@ def _require(holds: bool, name: str, value: Any, what: str) -> None:
 
 
 def as_dict(config: Any) -> dict:
-    """Nested plain dictionaries and lists, as YAML holds them."""
+    """Nested plain dictionaries and lists, as YAML holds them; of a `Config` a dictionary per section."""
+    given = dict(asdict(config) if is_dataclass(config) else config)
+    given |= given.pop("own", {})
     return {
         key: list(value) if isinstance(value, tuple) else as_dict(value) if isinstance(value, dict) else value
-        for key, value in (asdict(config) if is_dataclass(config) else config).items()
+        for key, value in given.items()
     }
 
 

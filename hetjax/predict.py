@@ -21,15 +21,16 @@ import jax
 import numpy as np
 
 from hetjax import alike, durable, models
-from hetjax.assembly import make_trainer, relations_of
 from hetjax.checkpoint import Checkpoints, Damaged
-from hetjax.command_line import parse, run_command
+from hetjax.command_line import given_value, parse, run_command
 from hetjax.config import SECTIONS, Config, Data
 from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
-from hetjax.sharding.single import Trainer
+from hetjax.sharding import registry
+from hetjax.sharding.strategy import setup
+from hetjax.sharding.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -90,20 +91,22 @@ def run_of(workdir: str | os.PathLike) -> tuple[Config, HetGraph]:
     file = Path(workdir, "config.yaml")
     if not file.exists():
         raise InputError(f"{file}: no such file, and the folder of a run has one")
-    config = Config(**parse(SECTIONS, ["--config", str(file)], "python -m hetjax.predict", "", {})[0])
+    arguments = ["--config", str(file)]
+    sections = SECTIONS | registry.sections(given_value(arguments, "mesh.strategy"))
+    config = registry.config_of(parse(sections, arguments, "python -m hetjax.predict", "", {})[0])
     return config, _graph(config, config.data)
 
 
 def _graph(config: Config, data: Data) -> HetGraph:
-    return relations_of(models.find(config.model.name), load(data))
+    return models.folded(config.model.name, load(data))
 
 
 def _predict(workdir: Path, other: str) -> Predictions:
     config, trained = run_of(workdir)
-    trainer, graph = make_trainer(trained, config), trained
+    trainer, graph = setup(config, trained).trainer, trained
     if other:
         graph = _graph(config, replace(config.data, format="store", path=os.path.abspath(other)))
-        _same_shape(other, graph, trained, make_trainer(graph, config), trainer)
+        _same_shape(other, graph, trained, setup(config, graph).trainer, trainer)
     state, chosen = _state(workdir, trainer, config.train.seed, alike.of_graph(config.data, trained))
     learned = {t: np.asarray(table.rows) for t, table in state.tables.items()}
     features = {t: learned.get(t, graph.features.get(t)) for t in trainer.widths}

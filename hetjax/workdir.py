@@ -10,8 +10,8 @@ from hetjax import durable
 from hetjax.config import flat
 from hetjax.errors import InputError
 
-WRITTEN = "metrics.jsonl", "checkpoints", "summary.json", "*.png", "plan_*", "cut_*", "tables*", "penalties*.json"
-FREE = "mesh.", "cache."  # keys that a run may be continued with others of
+WRITTEN = "metrics.jsonl", "checkpoints", "summary.json", "*.png", "partition_*", "tables*", "penalties*.json"
+FIXED = "data.", "model.", "sampling.", "train."  # what results depend on; a run may be continued with other keys else
 EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
 
 
@@ -24,7 +24,7 @@ class Workdir:
       own: whether it is this process that writes there; another one only reads.
 
     Raises:
-      InputError: the folder holds a run of another configuration (but for its mesh and cache), or files of no run.
+      InputError: the folder holds a run of another configuration (but for its mesh, strategy and cache), or files of no run.
     """
 
     def __init__(self, path: Path, config: dict, own: bool = True):
@@ -95,7 +95,7 @@ class Workdir:
         for key in here | there:
             if key == EPOCHS and self._longer:
                 continue
-            if not key.startswith(FREE) and there.get(key, "absent") != here.get(key, "absent"):
+            if key.startswith(FIXED) and there.get(key, "absent") != here.get(key, "absent"):
                 raise InputError(
                     f"{file}: {key} is {there.get(key, 'absent')!r} there != {here.get(key, 'absent')!r}; give another --workdir"
                 )

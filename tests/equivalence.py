@@ -12,16 +12,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax.traverse_util import flatten_dict
+from hetjax.assembly import make_batches, make_engine, make_features, make_plan, make_site, make_trainer
+from hetjax.sharding.hosted import SharedTable
 
 import hetjax
-from hetjax.assembly import make_batches, make_engine, make_features, make_plan, make_site, make_trainer
 from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.datasets import synthetic
 from hetjax.models.dropout import dropped
 from hetjax.models.segment import neighbour_sum
 from hetjax.processes.peers import Alone
 from hetjax.sampling.blocks import NO_NODE
-from hetjax.sharding.hosted import SharedTable
 from hetjax.sharding.raf import Raf
 from hetjax.sharding.vanilla import Vanilla, gather
 from tests.conftest import random_graph

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-
 from hetjax.assembly import (
     fill_cache,
     make_batches,
@@ -18,6 +17,7 @@ from hetjax.assembly import (
     make_site,
     make_trainer,
 )
+
 from hetjax.cache.features import Hosting
 from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.sharding import mesh as meshes

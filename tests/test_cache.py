@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hetjax.assembly import fill_cache, make_engine, make_evaluator, make_features, make_trainer
 
 import hetjax
 from hetjax import assembly, native
-from hetjax.assembly import fill_cache, make_engine, make_evaluator, make_features, make_trainer
 from hetjax.cache import mapped, penalty
 from hetjax.cache.host import Hosted, HostedTable, pack, send
 from hetjax.cache.tables import Table

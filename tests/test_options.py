@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-
 from hetjax.assembly import schedule
+
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape, Table
 from hetjax.config import Train

@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hetjax.assembly import make_batches, make_engine, make_evaluator, make_plan, make_site, make_trainer
 from jax.sharding import PartitionSpec as P
 
-from hetjax.assembly import make_batches, make_engine, make_evaluator, make_plan, make_site, make_trainer
 from hetjax.command_line import run_command
 from hetjax.config import Sampling
 from hetjax.errors import InputError

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from hetjax.assembly import make_batches, make_trainer
 
 from hetjax import metrics, native
-from hetjax.assembly import make_batches, make_trainer
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape, Table
 from hetjax.config import Config, Model, Sampling, Train

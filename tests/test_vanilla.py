@@ -6,9 +6,10 @@ import sys
 import jax
 import numpy as np
 import pytest
+from hetjax.assembly import make_engine, make_plan, make_site, make_trainer
+from hetjax.sharding.exchange import Room, fetch, give_back, want
 from jax.sharding import PartitionSpec as P
 
-from hetjax.assembly import make_engine, make_plan, make_site, make_trainer
 from hetjax.command_line import run_command
 from hetjax.errors import InputError
 from hetjax.graph import store
@@ -17,7 +18,6 @@ from hetjax.partition.plan import PART
 from hetjax.processes.peers import Alone
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.exchange import Room, fetch, give_back, want
 from hetjax.train import main
 from tests.conftest import random_graph
 from tests.equivalence import MODELS, compare, few, setting, several_labels

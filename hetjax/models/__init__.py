@@ -1,9 +1,13 @@
 """Models as folds: what one relation contributes to a node, and how contributions combine. They never know where they run."""
 
 import importlib
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
+from hetjax.config import Model
 from hetjax.errors import InputError
+from hetjax.graph.hetgraph import HetGraph
 
 
 def find(name: str):
@@ -20,3 +24,27 @@ def find(name: str):
         return getattr(importlib.import_module(module if attribute else f"{__name__}.{name}"), attribute or "MODEL")
     except (ImportError, AttributeError, ValueError) as error:
         raise InputError(f"model.name is {name!r}: {error}") from None
+
+
+def options(model: Model) -> dict[str, Any]:
+    """The configuration's keys that a model has.
+
+    Raises:
+      InputError: a key is set that it does not have.
+    """
+    from hetjax.models import hgnn
+
+    chosen = find(model.name)
+    known = {"hidden", "layers", "feature_width", "feature_init", "head", "input_dropout", "input_projection"}
+    known |= hgnn.takes(chosen) | ({"self_term"} if chosen.self_term else set())
+    for key in fields(Model):
+        value = getattr(model, key.name)
+        if key.name not in known | {"name"} and value != key.default:
+            raise InputError(f"model.{key.name} is {value}, and model {model.name} has no such option")
+    return {key.name: getattr(model, key.name) for key in fields(Model) if key.name in known}
+
+
+def folded(name: str, graph: HetGraph) -> HetGraph:
+    """The graph with the relations that a model folds."""
+    chosen = getattr(find(name), "relations", None)  # of an `HGNN`; a layer's are those of the graph
+    return graph if chosen is None else graph.only(chosen)

@@ -12,7 +12,7 @@ from hetjax.graph.schema import Relation, Schema
 from hetjax.models import carriers
 from hetjax.models.carriers import Monoid
 from hetjax.models.dropout import Masks, NodeMasks, dropped
-from hetjax.models.layer import Layer, PlainLayer, glorot
+from hetjax.models.layer import LOCAL, Exchange, Layer, PlainLayer, glorot
 from hetjax.sampling.blocks import Block
 
 
@@ -125,23 +125,35 @@ class Stack(nn.Module):
         if self.linear_head:
             self.head = nn.Dense(self.classes)
 
-    def __call__(self, blocks: tuple[Block, ...], x: Mapping[str, jax.Array], masks: Masks | None = None) -> jax.Array:
+    def __call__(
+        self,
+        blocks: tuple[Block, ...],
+        x: Mapping[str, jax.Array],
+        masks: Masks | None = None,
+        exchanges: Sequence[Exchange] = (),
+    ) -> jax.Array:
         """Logits `[targets of the last block, classes]`.
 
         Args:
           blocks: one per layer, the first layer's first.
           x: `[rows, width]` per node type, the rows that the first block's edges point at.
           masks: of the step, in training; without them nothing is dropped.
+          exchanges: one per layer, where devices share the work; without them every layer is computed here.
         """
         for depth, block in enumerate(blocks):
-            x = self.embed(depth, block, x, masks)
+            x = self.embed(depth, block, x, masks, exchanges[depth] if exchanges else LOCAL)
         return self.classify(x[self.target])
 
     def embed(
-        self, depth: int, block: Block, x: Mapping[str, jax.Array], masks: Masks | None = None
+        self,
+        depth: int,
+        block: Block,
+        x: Mapping[str, jax.Array],
+        masks: Masks | None = None,
+        exchange: Exchange = LOCAL,
     ) -> dict[str, jax.Array]:
         """What layer `depth` makes of the embeddings below it."""
-        return self.layers[depth](block, x if depth else self.enter(x, block, masks), masks)
+        return self.layers[depth](block, x if depth else self.enter(x, block, masks), masks, exchange)
 
     def enter(self, x: Mapping[str, jax.Array], block: Block, masks: Masks | None = None) -> Mapping[str, jax.Array]:
         """What the first layer reads: the features, projected and dropped out if so configured.

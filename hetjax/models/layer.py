@@ -20,6 +20,36 @@ from hetjax.models.dropout import Masks, NodeMasks, dropped
 from hetjax.sampling.blocks import Adjacency, Block
 
 
+class Exchange:
+    """What devices that share a layer's work give each other; here nothing, as on one device.
+
+    A layer calls `before` once, before it folds its relations, and `after` once, before the total becomes an embedding. A
+    way of distributing says here which rows, or which columns, of the embeddings below are on this device, and how partial
+    aggregates are combined with those of others. Layers know nothing else of it.
+    """
+
+    def before(
+        self, x: Mapping[str, jax.Array], prepare: Callable[[Mapping[str, jax.Array]], Mapping[str, Any]]
+    ) -> tuple[Mapping[str, jax.Array], Mapping[str, Any]]:
+        """What the layer reads.
+
+        Args:
+          x: the embeddings below that are on this device, `[rows, width]` per node type.
+          prepare: the dense work per source row, which may come before an exchange or after it, whichever is less to send.
+
+        Returns:
+          `(x, sources)`: the embeddings below that the block's rows number, and what relations fold, as `prepare` makes it.
+        """
+        return x, prepare(x)
+
+    def after(self, totals: dict[str, Any]) -> dict[str, Any]:
+        """The totals of the targets on this device, from the partial aggregates that were folded here, per node type."""
+        return totals
+
+
+LOCAL = Exchange()
+
+
 class Layer(nn.Module):
     """One layer of a heterogeneous GNN.
 
@@ -129,10 +159,14 @@ class Layer(nn.Module):
         """Whether training drops anything; if not, the layer is never given masks."""
         return bool(getattr(self, "dropout", 0) or getattr(self, "attention_dropout", 0))
 
+    def prepared(self, x: Mapping[str, jax.Array]) -> dict[str, Any]:
+        """What relations read of source embeddings, per node type."""
+        return {t: self.prepare(t, rows) for t, rows in x.items()}
+
     def carriers(
         self,
         block: Block,
-        x: Mapping[str, jax.Array],
+        sources: Mapping[str, Any],
         own: Mapping[str, jax.Array],
         selves: Container[str],
         masks: Masks | None = None,
@@ -141,12 +175,11 @@ class Layer(nn.Module):
 
         Args:
           block: of which the adjacency, and what the targets are, are read.
-          x: source embeddings.
+          sources: as `prepared` gives them.
           own: the targets' own embeddings of the layer below, `[T, width]` per type.
           selves: the types whose targets are folded into themselves.
           masks: of the step, in training; then the block names its targets.
         """
-        sources = {t: self.prepare(t, rows) for t, rows in x.items()}
         given = [(t, self.itself(t, own[t])) for t in self.selves if t in selves]
         for relation in self.relations:
             if relation.key in block.adjacency:
@@ -159,10 +192,13 @@ class Layer(nn.Module):
             total[target] = self.monoid.combine(total[target], carrier) if target in total else carrier
         return total
 
-    def __call__(self, block: Block, x: Mapping[str, jax.Array], masks: Masks | None = None) -> dict[str, jax.Array]:
+    def __call__(
+        self, block: Block, x: Mapping[str, jax.Array], masks: Masks | None = None, exchange: Exchange = LOCAL
+    ) -> dict[str, jax.Array]:
         """Embeddings `[targets, features]` per target type of the block, from source embeddings `x`."""
+        x, sources = exchange.before(x, self.prepared)
         own = self.own(block, x)
-        totals = self.carriers(block, x, own, own, masks)
+        totals = exchange.after(self.carriers(block, sources, own, own, masks))
         of = {t: masks and masks.of(block.targets[t]) for t in own}
         return {t: self.finish(t, totals.get(t), rows, of[t]) for t, rows in own.items()}
 

@@ -24,6 +24,7 @@ from jax.sharding import Mesh
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 PARTIAL, WEIGHTS, ROWS = "partial_aggregations", "replicated_weights", "shared_learnable_rows"  # kinds of RAF
 SAMPLING, MESSAGE, PROCESSES = "sampling", "message", "processes"  # of what processes tell each other while they sample
+GRADIENTS = "gradients"  # of weights, and what is summed with them
 MARK = "sent."  # before the kind, in the name of a scope
 
 _COMPUTATION = re.compile(r"^(?P<entry>ENTRY )?%?(?P<name>[\w.\-]+) .*\{$")

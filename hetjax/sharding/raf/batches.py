@@ -1,6 +1,6 @@
 """Batches for a mesh: every partition samples its relations, every replica its share of the seeds."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import jax
@@ -9,12 +9,13 @@ from jax.sharding import PartitionSpec as P
 
 from hetjax.cache.features import Key
 from hetjax.sampling.blocks import NO_NODE, pad, rows_of
-from hetjax.sampling.loader import Batches, Drawn, Needs
-from hetjax.sampling.local import Local, LocalSample, draw_local, measure_local, pad_local, whole_local
+from hetjax.sampling.loader import Batches, Needs
+from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
-from hetjax.sharding.hosted import Asked, MeshFeatures, ask
 from hetjax.sharding.mesh import DATA, put, spread
-from hetjax.sharding.site import Site, shares
+from hetjax.sharding.raf.features import Asked, MeshFeatures, ask
+from hetjax.sharding.raf.sample import Local, LocalSample, draw_local, measure_local, pad_local, whole_local
+from hetjax.sharding.raf.site import Site, shares
 
 CAPACITIES = "capacities"  # what processes call it when they agree on a batch's
 
@@ -50,20 +51,18 @@ class MeshBatch(NamedTuple):
     asked: Mapping[str, Asked] = {}
 
 
-class MeshBatches(Batches):
-    """Mini-batches for a mesh.
+class RafBatches(Batches):
+    """Batches for a mesh.
 
-    The seeds of a batch, their order and every neighbour are those of `MiniBatches`; replica `d` has the `d`-th share
+    The seeds of a batch, their order and every neighbour are those of one device; replica `d` has the `d`-th share
     of the seeds, and every partition the same shares. A process draws those of its own partitions and replicas. All
     processes have the same plan of capacities, which they agree on in the thread that draws.
 
     Args:
       site: this process's place.
-      in_place, learnable: as in `Sampler`.
-      fanouts: as in `MiniBatches`.
-      batch_size, seed, limit, capacities: as in `Batches`.
-      features: where they live; if not given, on the devices.
-      named: as in `Sampler`.
+      in_place, learnable, named: as in `Sampler`.
+      regime, seed: as in `Batches`.
+      features: where they live; None where all are on the devices.
     """
 
     def __init__(
@@ -71,22 +70,18 @@ class MeshBatches(Batches):
         site: Site,
         in_place: frozenset[str],
         learnable: frozenset[str],
-        fanouts: Sequence[int],
-        batch_size: int,
+        regime: Regime,
         seed: int,
-        limit: int = 0,
-        capacities: Mapping[str, int] | None = None,
         features: MeshFeatures | None = None,
         named: bool = False,
     ):
-        self.features = features
-        self.fanouts, self.site, self.shares = tuple(fanouts), site, shares(site.plan)
+        self.features, self.site, self.shares = features, site, shares(site.plan)
         self.shared = {name: parts for name, parts in site.plan.shared.items() if name in learnable}
         self.samplers = {
             part: Sampler(graph, in_place, learnable, self.shares[0].own, named) for part, graph in site.graphs.items()
         }
         use = "mesh_{relation}x{data}".format(**site.mesh.shape)
-        super().__init__(next(iter(site.graphs.values())), batch_size, seed, limit, capacities, use)
+        super().__init__(next(iter(site.graphs.values())), regime, seed, use)
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> Samples:
         size = self._size()
@@ -103,11 +98,13 @@ class MeshBatches(Batches):
         return self.features.read(*sample)
 
     def _sample_local(self, part: int, seeds: np.ndarray, stream: tuple) -> LocalSample:
-        return draw_local(self.samplers[part], self.shares[part], seeds, self.fanouts, stream)
+        if self.regime.whole:
+            return whole_local(self.samplers[part], self.shares[part], seeds)
+        return draw_local(self.samplers[part], self.shares[part], seeds, self.regime.fanouts, stream)
 
     def _size(self) -> int:
         """Seeds of a replica."""
-        return -(-self.batch_size // self.site.mesh.shape[DATA])
+        return -(-self.regime.batch_size // self.site.mesh.shape[DATA])
 
     def _use(self, part: int) -> str:
         return f"{self.use}/{part}"
@@ -130,7 +127,7 @@ class MeshBatches(Batches):
                 found[name] = found.get(name, ([], most))[0] + sizes, most
         return {name: found[name] for name in sorted(found)}
 
-    def place(self, seeds: np.ndarray, sample: Samples) -> MeshBatch:
+    def send(self, seeds: np.ndarray, sample: Samples) -> MeshBatch:
         parts = {part: self._local(part, replicas, sample.taken) for part, replicas in sample.parts.items()}
         size = self._size() * self.site.mesh.shape[DATA]
         labels, weights = pad(self.graph.labels[seeds], size, 0), pad(np.ones(len(seeds), np.float32), size, 0)
@@ -162,26 +159,3 @@ class MeshBatches(Batches):
             ids = {t: found for t, found in local.inputs.items() if t not in rows}
             padded.append(local._replace(inputs=ids, rows=rows))
         return spread(self.site.row(part), padded)
-
-
-class MeshWholeGraph(MeshBatches):
-    """The whole graph, one step an epoch: a replica folds all of it for its share of the training nodes."""
-
-    def __init__(self, site: Site):
-        self.made = None
-        seeds = next(iter(site.graphs.values())).splits["train"]
-        super().__init__(site, frozenset(), frozenset(), (), len(seeds), 0)
-
-    def _sample_local(self, part: int, seeds: np.ndarray, stream: tuple) -> LocalSample:
-        return whole_local(self.samplers[part], self.shares[part], seeds)
-
-    def _order(self, epoch: int) -> np.ndarray:
-        return self.train
-
-    def _estimate(self) -> None:
-        """Nothing: there is one batch, and the plan is fit to it when it is drawn."""
-
-    def epoch(self, epoch: int, first: int = 0) -> Iterator[Drawn]:
-        for _ in range(first, 1):
-            self.made = self.made or self._draw(self.train, 0, 0)._replace(capacities={}, seconds=0.0)
-            yield self.made

@@ -25,15 +25,17 @@ from hetjax.cache import tables
 from hetjax.cache.host import Fetched
 from hetjax.cache.tables import Shape, Table
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.feed import CAPACITIES, MeshBatch
-from hetjax.sharding.hosted import TAKEN, UNITED, Asked, MeshFeatures, SharedTable
-from hetjax.sharding.layout import Layout
 from hetjax.sharding.mesh import DATA, RELATION, join, split
-from hetjax.sharding.programs import SEEDS, LocalPrograms, MeshPrograms, Outcome, Pulled, passes, weights_of
-from hetjax.sharding.replicas import Group, Rows, Sums, groups, owners, pack, paths, select, unpack, within
-from hetjax.sharding.single import Trainer, TrainState
-from hetjax.sharding.site import Site, shares
+from hetjax.sharding.raf.batches import CAPACITIES, MeshBatch, RafBatches
+from hetjax.sharding.raf.evaluate import RafEvaluator
+from hetjax.sharding.raf.features import TAKEN, UNITED, Asked, MeshFeatures, SharedTable
+from hetjax.sharding.raf.layout import Layout
+from hetjax.sharding.raf.programs import SEEDS, LocalPrograms, MeshPrograms, Outcome, Pulled, passes, weights_of
+from hetjax.sharding.raf.replicas import Group, Rows, Sums, groups, owners, pack, paths, select, unpack, within
+from hetjax.sharding.raf.site import Site, shares
+from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.traffic import MESSAGE, PROCESSES, SAMPLING, WEIGHTS, Program, Sent, per_step
+from hetjax.sharding.trainer import FIRST, TrainState, squares
 
 ROWS = "rows"  # ("rows", type) stands beside the paths of weights
 
@@ -55,30 +57,19 @@ class Gradients(NamedTuple):
     counted: jax.Array
 
 
-class Raf:
+class RafEngine(Engine):
     """Training on a mesh; a state is a `TrainState` for each partition that is here, of what that partition reads.
 
     Args:
-      trainer: what a step on one device needs.
+      setup: as in `Engine`.
       site: this process's place; a partition's devices get the features that it reads.
-      seed: of dropout.
-      whole: whether batches are the whole graph.
-      features: where those live; if not given, on the devices.
-      prefetch: as of `OneDevice`.
+      batches, features: as in `Engine`.
     """
 
-    def __init__(
-        self,
-        trainer: Trainer,
-        site: Site,
-        seed: int,
-        whole: bool = False,
-        features: MeshFeatures | None = None,
-        prefetch: bool = True,
-    ):
-        self.trainer, self.site, self.mesh, self.prefetch = trainer, site, site.mesh, prefetch
-        self.seed = np.int32(seed)
-        self.features = features or MeshFeatures(site, trainer.learnable, dict.fromkeys(trainer.widths, "device"))
+    def __init__(self, setup: Setup, site: Site, batches: RafBatches, features: MeshFeatures):
+        super().__init__(setup, batches, features)
+        trainer, whole = self.trainer, batches.regime.whole
+        self.site, self.mesh, self.prefetch = site, site.mesh, setup.config.cache.prefetch
         self.ahead: dict[str, tuple[Asked, list[Fetched]]] = {}
         self.shares = shares(site.plan)
         reads = [share.program.reads for share in self.shares]
@@ -115,13 +106,11 @@ class Raf:
         }
         self.add = Sums(mesh, tuple(range(mesh.shape[RELATION])))
 
-    def new(self, seed: int):
-        """The state before the first step, as this trains it."""
+    def init(self, seed: int) -> dict[int, TrainState]:
         state, key = jax.jit(self.trainer.weights)(np.int32(seed)), jax.jit(self.trainer.keys)(np.int32(seed))[1]
         return self._placed(state, tables.create_all(key, self._on_devices()), self.features.new(key))
 
-    def place(self, state: TrainState) -> dict[int, TrainState]:
-        """A state on the mesh, from one on one device."""
+    def shard(self, state: TrainState) -> dict[int, TrainState]:
         return self._placed(state, {t: state.tables[t] for t in self._on_devices()}, self.features.settle(state.tables))
 
     def _on_devices(self) -> dict[str, Shape]:
@@ -132,17 +121,23 @@ class Raf:
         }
 
     def _placed(self, state: TrainState, on_devices: Mapping[str, Table], hosted: Mapping[str, SharedTable]):
-        self.ahead, states = {}, self.layout.divide(state._replace(tables=on_devices))
+        self.ahead, states = {}, self.layout.shard(state._replace(tables=on_devices))
         mine = {part: {t: one for t, one in hosted.items() if part in self.tables[t]} for part in states}
         return {part: one._replace(tables=one.tables | mine[part]) for part, one in states.items()}
 
-    def whole(self, states: Mapping[int, TrainState]) -> TrainState | None:
-        """The inverse of `place`, in process 0; None in the others. What lives on the host goes on changing."""
+    def gather(self, states: Mapping[int, TrainState]) -> TrainState | None:
         hosted = {t: one.table() for t, one in _hosted(states).items()}
-        return self.layout.whole({part: _replaced(state, hosted) for part, state in states.items()})
+        return self.layout.gather({part: _replaced(state, hosted) for part, state in states.items()})
+
+    def logits(self, states: Mapping[int, TrainState], ids: np.ndarray) -> np.ndarray | None:
+        return self.mesh_evaluator.logits(states, ids)
+
+    @functools.cached_property
+    def mesh_evaluator(self) -> RafEvaluator:
+        """Of all partitions together."""
+        return RafEvaluator(self.trainer.model, self.site, self.setup.config.sampling.evaluation_edges)
 
     def traffic(self) -> list[Sent]:
-        """What a step sent, over the steps of this process; of what several processes send together this one's share."""
         sums = [*self.sums.values(), *self.merge.values(), self.add]
         programs = [add.run for add in sums] + [*self.together.combined, self.together.spread, self.together.conclude]
         programs += [program for one in self.local.values() for program in (one.forward, one.pull)]
@@ -154,20 +149,15 @@ class Raf:
         return [*per_step(programs, max(1, updates[0].calls.total())), *said]
 
     def step(
-        self, states: Mapping[int, TrainState], batch: MeshBatch, following: MeshBatch | None = None
+        self, states: Mapping[int, TrainState], batch: MeshBatch, upcoming: MeshBatch | None = None
     ) -> tuple[dict[int, TrainState], np.ndarray]:
-        """One update; returns the new states, in place of those given, which are used up, and the loss before it.
-
-        Args:
-          following: the batch of the next step, if it is known.
-        """
         hosted = _hosted(states)
         taken, fetched = self.take(states, batch)
         for t, one in fetched.items():
             hosted[t].change(one, True)
         loss, found = self.gradients(taken, batch)
-        if following is not None and self.prefetch:
-            self.ahead = {t: (following.asked[t], table.begin(following.asked[t])) for t, table in hosted.items()}
+        if upcoming is not None and self.prefetch:
+            self.ahead = {t: (upcoming.asked[t], table.begin(upcoming.asked[t])) for t, table in hosted.items()}
         made, loss = self._updated(taken, loss, found)
         for t, one in fetched.items():
             hosted[t].store(one, batch.asked[t], [state.tables[t] for state in made.values() if t in state.tables])
@@ -281,7 +271,8 @@ class Raf:
         if self.trainer.l2:
             rows_at = {(ROWS, t): found for t, found in ids.items()}
             read = {one: tables.read(leaf, rows_at.get(one)) for one, leaf in values.items() if penalised(one)}
-            leaves |= {one: leaves[one] + 2 * self.trainer.l2 * leaf for one, leaf in read.items()}
+            pull = self.trainer.penalty_gradient(read)
+            leaves |= {one: leaves[one] + leaf for one, leaf in pull.items()}
             penalty = self.trainer.l2 * self._squares(part, read)
         asked = self.trainer.l2 or self.trainer.clip
         counted = jnp.stack([penalty, self._squares(part, leaves) if asked else jnp.zeros(())])[None]
@@ -290,15 +281,12 @@ class Raf:
 
     def _squares(self, part: int, leaves: Mapping[tuple, jax.Array]) -> jax.Array:
         """The sum of squares of what no partition before this one has."""
-        own = (leaf for one, leaf in leaves.items() if self.owners[one][0] == part)
-        return sum((jnp.sum(jnp.square(leaf)) for leaf in own), jnp.zeros(()))
+        return squares([leaf for one, leaf in leaves.items() if self.owners[one][0] == part])
 
     def _update(self, state: TrainState, found: Gradients) -> TrainState:
         weights, rows = found.weights, found.rows
         if self.trainer.clip:
-            norm = jnp.sqrt(found.counted[0, 1])
-            factor = jnp.where(norm < self.trainer.clip, 1, self.trainer.clip / norm)
-            weights, rows = jax.tree.map(lambda leaf: leaf * factor, (weights, rows))
+            weights, rows = self.trainer.clipped((weights, rows), found.counted[0, 1])
         return self.trainer.update(state, weights, rows, found.ids)
 
 
@@ -315,7 +303,7 @@ def _replaced(state: TrainState, found: Mapping[str, Any]) -> TrainState:
 
 def penalised(one: tuple) -> bool:
     """Whether `l2` penalises a weight or table, as in `Trainer.loss`."""
-    return one[0] == ROWS or one[1] == "layers_0"
+    return one[0] == ROWS or one[1] == FIRST
 
 
 def _leaves(weights, rows) -> dict[tuple, jax.Array]:

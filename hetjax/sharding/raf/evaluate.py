@@ -16,12 +16,12 @@ from hetjax.cache.mapped import on_host
 from hetjax.evaluate import Chunks
 from hetjax.models.hgnn import Stack
 from hetjax.sampling.blocks import pad
-from hetjax.sharding.hosted import SharedTable
-from hetjax.sharding.single import TrainState
-from hetjax.sharding.site import Site, shares
+from hetjax.sharding.raf.features import SharedTable
+from hetjax.sharding.raf.site import Site, shares
+from hetjax.sharding.trainer import TrainState
 
 
-class MeshEvaluator:
+class RafEvaluator:
     """Computes the logits of any target nodes from all of their neighbours.
 
     Args:
@@ -128,7 +128,8 @@ def _carriers(model: Stack, share, depth: int, block, x, own):
     layer, x = model.layers[depth], x if depth else model.enter(x, block)
     own = layer.own(block, x).get(share.target, own)
     selves = share.program.layers[depth].seeds.selves
-    return own if share.exchanged else None, layer.carriers(block, x, {share.target: own}, selves)[share.target]
+    folded = layer.carriers(block, layer.prepared(x), {share.target: own}, selves)
+    return own if share.exchanged else None, folded[share.target]
 
 
 def _finished(model: Stack, target: str, depth: int, total, own):

@@ -20,11 +20,11 @@ from hetjax.cache.features import Hosting, Key, parts
 from hetjax.cache.host import Fetched, Hosted, HostedTable, views
 from hetjax.cache.tables import Shape, Table
 from hetjax.sampling.blocks import NO_NODE
-from hetjax.sampling.local import LocalSample
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import BOTH
-from hetjax.sharding.replicas import Group, within
-from hetjax.sharding.site import Site, shares
+from hetjax.sharding.raf.replicas import Group, within
+from hetjax.sharding.raf.sample import LocalSample
+from hetjax.sharding.raf.site import Site, shares
 from hetjax.sharding.traffic import ROWS, Program
 
 TAKEN, UNITED = "rows that a process takes", "rows that all take"  # tags of what processes tell each other

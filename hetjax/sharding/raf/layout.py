@@ -14,9 +14,9 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from hetjax.cache.mapped import on_host
 from hetjax.cache.tables import Table
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.replicas import Group, Path, select
-from hetjax.sharding.single import TrainState
-from hetjax.sharding.site import Site
+from hetjax.sharding.raf.replicas import Group, Path, select
+from hetjax.sharding.raf.site import Site
+from hetjax.sharding.trainer import TrainState
 
 
 class Layout:
@@ -31,7 +31,7 @@ class Layout:
     def __init__(self, weights: Mapping[Path, Group], rows: Mapping[str, Group], site: Site):
         self.weights, self.rows, self.site = weights, rows, site
 
-    def divide(self, state: TrainState) -> dict[int, TrainState]:
+    def shard(self, state: TrainState) -> dict[int, TrainState]:
         """A state for each partition that is here, on its devices; it may lack tables."""
         state = jax.tree.map(np.array, state)
         return {part: meshes.copies(self.site.row(part), self._part(state, part)) for part in self.site.parts}
@@ -45,7 +45,7 @@ class Layout:
             {name: table for name, table in state.tables.items() if part in self.rows[name]},
         )
 
-    def whole(self, states: Mapping[int, TrainState]) -> TrainState | None:
+    def gather(self, states: Mapping[int, TrainState]) -> TrainState | None:
         """The one state of all, as host arrays, in process 0; of replicas, which are equal, the first."""
         mine: dict[str, np.ndarray] = {}
         for part, state in states.items():

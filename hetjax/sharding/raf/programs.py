@@ -16,12 +16,12 @@ from jax.sharding import PartitionSpec as P
 from hetjax.cache import tables
 from hetjax.models.dropout import Masks
 from hetjax.models.hgnn import Stack
-from hetjax.sampling.blocks import NO_NODE, Adjacency, Block
-from hetjax.sampling.local import Local, Roles, Share
-from hetjax.sharding.combine import combine
+from hetjax.sampling.blocks import NO_NODE, Block
 from hetjax.sharding.mesh import BOTH, DATA, RELATION
-from hetjax.sharding.single import Trainer, cross_entropy
+from hetjax.sharding.raf.combine import combine
+from hetjax.sharding.raf.sample import Local, Roles, Share
 from hetjax.sharding.traffic import PARTIAL, WEIGHTS, Program, scope
+from hetjax.sharding.trainer import Trainer, cross_entropy, smallest_adjacency
 
 SEEDS = P(RELATION, DATA)  # of arrays [partitions, seeds, ...]; a partition's own are [1, seeds, ...]
 SHARE = P(None, DATA)
@@ -91,7 +91,7 @@ def run(
         x = model.layers[depth](blocks[depth].inner, x, masks)
     layer, folds, top = model.layers[depths[-1]], share.program.layers[depths[-1]].seeds, blocks[depths[-1]]
     own = layer.own(top.seeds, x).get(share.target, own)
-    carrier = layer.carriers(top.seeds, x, {share.target: own}, folds.selves, masks)[share.target]
+    carrier = layer.carriers(top.seeds, layer.prepared(x), {share.target: own}, folds.selves, masks)[share.target]
     return Outcome(carrier, layer(top.inner, x, masks), own if share.exchanged else None)
 
 
@@ -246,7 +246,7 @@ def weights_of(model: Stack, share: Share, features: Mapping[str, int]) -> tuple
 
 
 def _smallest_blocks(share: Share) -> list[Roles]:
-    edge = Adjacency(jnp.array([0, 1], jnp.int32), jnp.zeros(1, jnp.int32))
+    edge = smallest_adjacency()
     blocks = []
     for depth, layer in enumerate(share.program.layers):
         own = {share.target: None} if share.reads_seeds(depth) else {}

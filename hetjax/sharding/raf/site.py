@@ -6,24 +6,23 @@ from typing import NamedTuple
 from jax.sharding import Mesh
 
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.partition.plan import EdgeCut, Plan
+from hetjax.partition.plan import Plan
 from hetjax.processes.peers import Alone
-from hetjax.sampling.local import Share
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding.raf.sample import Share
 
 
 class Site(NamedTuple):
     """What a process has of a run on a mesh.
 
     Attributes:
-      plan: who folds what; or an edge-cut, who owns which node.
-      mesh: `relation` x `data`, as the plan has them, of the devices of all processes; of an edge-cut `data` alone.
-      graphs: of each partition that has devices here, what it folds and reads; labels and splits are in every one. Of an
-        edge-cut the whole graph is the one entry.
+      plan: who folds what.
+      mesh: `relation` x `data`, as the plan has them, of the devices of all processes.
+      graphs: of each partition that has devices here, what it folds and reads; labels and splits are in every one.
       peers: the processes.
     """
 
-    plan: Plan | EdgeCut
+    plan: Plan
     mesh: Mesh
     graphs: Mapping[int, HetGraph]
     peers: Alone

@@ -1,0 +1,31 @@
+"""The device's cache, filled before training: presample, measure what misses cost, and keep the hottest rows."""
+
+from pathlib import Path
+
+from hetjax.cache.allocate import Kind
+from hetjax.cache.features import Hosting
+from hetjax.cache.hotness import hotness
+from hetjax.cache.penalty import kept
+from hetjax.config import Config
+from hetjax.sampling.loader import Batches
+
+
+def fill(features: Hosting, batches: Batches, config: Config, file: Path, quiet: bool = False) -> None:
+    """Keep the hottest rows of features that live on the host on the devices, if there is a budget for that.
+
+    The budget of a device is what types that live on it, and were not told to, leave of the bound.
+
+    Args:
+      file: where measured penalties are kept.
+      quiet: show no progress.
+    """
+    cache, sampling, hosted = config.cache, config.sampling, features.hosted
+    if cache.bytes_per_device < 1 or cache.policy == "none" or set(features.places.values()) == {"device"}:
+        return
+    counts = hotness(batches, {key: one.nodes for key, one in hosted.items()}, cache.presample_epochs, quiet)
+    measured_for = {"batch_size": sampling.batch_size, "fanout": list(sampling.fanout)}
+    penalties = kept(file, measured_for, {t: one for (t, n), one in hosted.items() if n == 0}, features.learnable)
+    kinds = {key: Kind(counts[key], one.row_bytes, penalties[key[0]]) for key, one in hosted.items()}
+    devices = {one.device for one in hosted.values()}
+    budgets = {device: cache.bytes_per_device - features.resident(device, cache.given) for device in devices}
+    features.fill(kinds, budgets, cache.policy)

@@ -1,0 +1,71 @@
+"""Where the features of every input type are to live, as the configuration bounds it."""
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+
+import jax
+
+from hetjax.cache.allocate import Place, places
+from hetjax.cache.mapped import mapping
+from hetjax.cache.tables import Shape
+from hetjax.config import Cache
+from hetjax.errors import InputError
+from hetjax.graph.hetgraph import HetGraph
+
+
+def choose(
+    cache: Cache,
+    graph: HetGraph,
+    widths: Collection[str],
+    learnable: Mapping[str, Shape],
+    graphs: Collection[HetGraph],
+    together: Sequence[Collection[str]] = (),
+    mine: Collection[str] | None = None,
+) -> dict[str, Place]:
+    """Where the features of every input type live.
+
+    Args:
+      graph: or its outline, for sizes.
+      widths: the input types.
+      learnable: those whose features are learned.
+      graphs: that features are read from in this process.
+      together: the types that each device reads; if not given, one reads all.
+      mine: the types that devices of this process read; None: all.
+
+    Raises:
+      InputError: a bound that the device exceeds, or a place for a type that has no features.
+    """
+    device = jax.local_devices()[0]
+    most = device_bytes(device)
+    if cache.bytes_per_device > most:
+        raise InputError(
+            f"cache.bytes_per_device is {cache.bytes_per_device:,}, and the device has {most:,} bytes ({device.device_kind})"
+        )
+    size = {
+        t: learnable[t].nodes * learnable[t].row_bytes if t in learnable else graph.features[t].nbytes for t in widths
+    }
+    chosen = places(size, learnable, cache.given, cache.bytes_per_device, cache.host_bytes, together or [size])
+    for name, place in cache.given.items():
+        found = [one.features[name] for one in graphs if name in one.features]
+        if place == "disk" and name not in learnable and any(mapping(matrix) is None for matrix in found):
+            raise InputError(
+                f"cache.places: the features of {name!r} are on disk only in a store; `python -m hetjax.convert` makes one"
+            )
+    here = learnable.keys() & (size.keys() if mine is None else mine)
+    on_host, memory = sum(size[t] for t in here if chosen[t] == "host"), host_memory()
+    if on_host > memory:
+        raise InputError(
+            f"learnable features on the host take {on_host:,} bytes, and it has {memory:,}; cache.host_bytes moves some to disk"
+        )
+    return chosen
+
+
+def device_bytes(device: jax.Device) -> int:
+    """The memory of a device; of a CPU the host's."""
+    stats = device.memory_stats() or {}
+    return stats.get("bytes_limit") or host_memory()
+
+
+def host_memory() -> int:
+    """Of this computer, in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

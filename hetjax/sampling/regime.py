@@ -1,0 +1,33 @@
+"""What a training step sees: the whole graph, or a mini-batch of seeds and of neighbours drawn for them."""
+
+from typing import NamedTuple
+
+from hetjax.sampling.sampler import ALL
+
+
+class Regime(NamedTuple):
+    """What a training step sees.
+
+    Attributes:
+      whole: whether that is the whole graph; then an epoch has one step, on all training nodes.
+      batch_size: seeds of a step.
+      fanouts: neighbours drawn per node and relation, the seeds' own hop first; `ALL` of the whole graph.
+      steps: of an epoch.
+    """
+
+    whole: bool
+    batch_size: int
+    fanouts: tuple[int, ...]
+    steps: int
+
+
+def whole_graph_regime(seeds: int, layers: int) -> Regime:
+    """All training nodes, and all neighbours, at every step."""
+    return Regime(True, seeds, (ALL,) * layers, 1)
+
+
+def mini_batch_regime(seeds: int, batch_size: int, fanouts: tuple[int, ...], limit: int = 0) -> Regime:
+    """Mini-batches of `batch_size` seeds; at most `limit` steps an epoch, if that is not 0."""
+    batch_size = min(batch_size, max(1, seeds))
+    steps = -(-seeds // batch_size)
+    return Regime(False, batch_size, tuple(fanouts), min(steps, limit) if limit else steps)

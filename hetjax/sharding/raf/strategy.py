@@ -1,0 +1,103 @@
+"""The strategy Relation-Aggregation-First: which relations each partition folds, and what opens them."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hetjax.cache import placement
+from hetjax.config import Data
+from hetjax.errors import InputError
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.sizes import check_digest, hollow, sizes
+from hetjax.load import load_part, outline
+from hetjax.partition import EdgeCut, Plan, partition, read
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding.raf.batches import RafBatches
+from hetjax.sharding.raf.engine import RafEngine
+from hetjax.sharding.raf.features import MeshFeatures
+from hetjax.sharding.raf.site import Site, shares
+from hetjax.sharding.single.strategy import read_in_place
+from hetjax.sharding.strategy import Setup, Strategy
+
+PLANNED = ("targets", "hops", "metapaths", "self_term", "exchange")  # what a plan must have as the run needs it
+
+
+@dataclass(frozen=True)
+class Options:
+    """RAF: partitions of the relations, mesh.relation of them, with mesh.data replicas each."""
+
+    plan: str = ""
+    """the folder of a plan that `python -m hetjax.partition` wrote for this graph, mesh and model; unset: one is made"""
+
+
+class Raf(Strategy):
+    """Partitions of the relations, each with replicas that share the seeds of a step."""
+
+    name = "raf"
+    Options = Options
+
+    def open(self, data: Data) -> HetGraph:
+        return outline(data)  # a process opens no more than its own partitions
+
+    def partition(self, setup: Setup, saved: Path | None = None) -> Plan:
+        config, graph, layers = setup.config, setup.graph, setup.trainer.model.layers
+        self_term, reads_target = any(layer.selves for layer in layers), any(layer.looks_at_target for layer in layers)
+        roots = sum(relation.target == graph.schema.target for relation in graph.schema.relations) + self_term
+        for name, count, most, what in (
+            ("relation", config.mesh.relation, roots, "relations into the target type, its self term included"),
+            ("data", config.mesh.data, setup.regime.batch_size, "seeds of a step (sampling.batch_size)"),
+        ):
+            if count > most:
+                raise InputError(f"mesh.{name} is {count}, and there are {most} {what}, to divide")
+        made = partition(
+            graph,
+            config.mesh.devices,
+            hops=config.model.layers,
+            self_term=self_term,
+            exchange="every" if reads_target else "last",
+            data=config.mesh.data,
+            workload=setup.workload,
+        )
+        folder = self.options(config).plan
+        return given_plan(folder, made) if folder else made
+
+    def engine(self, setup: Setup, partitioning: Plan) -> RafEngine:
+        config, graph, trainer, plan = setup.config, setup.graph, setup.trainer, partitioning
+        mesh = meshes.make(config.mesh.relation, config.mesh.data)
+        graphs = {part: load_part(config.data, graph, plan, part) for part in meshes.rows_here(mesh)}
+        site = Site(plan, mesh, graphs, setup.processes)
+        together = [share.program.reads for share in shares(plan)]
+        mine = set().union(*(together[part] for part in site.parts))
+        places = placement.choose(
+            config.cache, graph, trainer.widths, trainer.learnable, graphs.values(), together, mine
+        )
+        features = MeshFeatures(site, trainer.learnable, places, setup.tables)
+        setup = setup._replace(graph=hollow(sizes(graph), graph.labels, graph.splits))  # the site has what is needed
+        return RafEngine(setup, site, make_batches(setup, site, features), features)
+
+
+def make_batches(setup: Setup, site: Site, features: MeshFeatures) -> RafBatches:
+    """The batches of a mesh; on the whole graph every row is on the devices, and is read in its place."""
+    about = setup.regime, setup.config.train.seed
+    if setup.regime.whole:
+        return RafBatches(site, frozenset(), frozenset(), *about)
+    in_place, learnable = read_in_place(setup, features), frozenset(setup.trainer.learnable)
+    return RafBatches(site, in_place, learnable, *about, features, setup.trainer.model.drops)
+
+
+def given_plan(folder: str, made: Plan) -> Plan:
+    """The plan in a folder, in place of the one that was made.
+
+    Raises:
+      InputError: it is for another graph, mesh or model.
+    """
+    plan = read(folder)
+    if isinstance(plan, EdgeCut):
+        raise InputError(f"raf.plan {folder}: an edge-cut, and a division of the relations is needed")
+    check_digest(made.sizes, plan.sizes, f"raf.plan {folder}")
+    for name, value, wanted in [
+        ("mesh", plan.mesh, made.mesh),
+        *((name, getattr(plan.tree, name), getattr(made.tree, name)) for name in PLANNED),
+    ]:
+        if value != wanted:
+            raise InputError(f"raf.plan {folder}: {name} is {value} there != {wanted} of this run")
+    return replace(plan, copied=False)  # the run's folder gets no stores

@@ -1,0 +1,91 @@
+"""The strategies that there are, by name; a user's own is found by `MODULE:NAME`."""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from hetjax.config import SECTIONS, Config, Mesh
+from hetjax.errors import InputError
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.sharding.raf.strategy import Raf
+from hetjax.sharding.single.strategy import Single
+from hetjax.sharding.strategy import Engine, Strategy, defaults_but, setup
+from hetjax.sharding.vanilla.strategy import Vanilla
+
+BUILT_IN = {strategy.name: strategy for strategy in (Single, Raf, Vanilla)}
+
+
+def find(mesh: Mesh) -> Strategy:
+    """The strategy of a mesh. On one device that is the plain path, which every other one equals.
+
+    Raises:
+      InputError: there is none of that name.
+    """
+    chosen = named(mesh.strategy)
+    return chosen if mesh.devices > 1 else Single()
+
+
+def named(name: str) -> Strategy:
+    """The strategy of a name.
+
+    Raises:
+      InputError: there is none.
+    """
+    if name in BUILT_IN:
+        return BUILT_IN[name]()
+    module, _, attribute = name.partition(":")
+    if not attribute:
+        raise InputError(
+            f"mesh.strategy is {name!r}, and must be {', '.join(BUILT_IN)}, or MODULE:NAME of one of your own"
+        )
+    try:
+        strategy = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise InputError(f"mesh.strategy is {name!r}: {error}") from None
+    if not (isinstance(strategy, type) and issubclass(strategy, Strategy)):
+        raise InputError(f"mesh.strategy is {name!r}, and should be a class that inherits from hetjax.sharding.strategy.Strategy")
+    return strategy()
+
+
+def sections(name: str | None) -> dict[str, type]:
+    """The sections of the configuration that strategies own: of all built-in ones, and of one of a user's own."""
+    found = [*BUILT_IN.values(), *([type(named(name))] if name and name not in BUILT_IN else [])]
+    return {strategy.name: strategy.Options for strategy in found if strategy.Options}
+
+
+def config_of(given: Mapping[str, Any]) -> Config:
+    """A configuration from its sections by name, of which it keeps those of the strategy that is chosen.
+
+    Raises:
+      InputError: a key of another strategy is set.
+    """
+    shared, own = ({name: one for name, one in given.items() if (name in SECTIONS) == has} for has in (True, False))
+    chosen = named(shared["mesh"].strategy).name
+    for name, section in own.items():
+        for key, value in defaults_but(section).items():
+            if name != chosen:
+                raise InputError(f"{name}.{key} is {value}, and is for mesh.strategy {name}; it is {chosen}")
+    return Config(**shared, own={name: section for name, section in own.items() if name == chosen})
+
+
+def check(config: Config) -> Strategy:
+    """The strategy of a configuration that it can run.
+
+    Raises:
+      InputError: it cannot.
+    """
+    named(config.mesh.strategy).check(config)
+    return find(config.mesh)
+
+
+def make_engine(config: Config, graph: HetGraph, **options) -> Engine:
+    """What trains a graph that is open, as a configuration says.
+
+    Args:
+      **options: of `setup`.
+
+    Raises:
+      InputError: as the strategy does.
+    """
+    strategy, given = check(config), setup(config, graph, **options)
+    return strategy.engine(given, strategy.partition(given))

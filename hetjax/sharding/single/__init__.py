@@ -1,0 +1,1 @@
+"""One device: the plain path, which every other strategy equals."""

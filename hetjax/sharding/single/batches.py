@@ -1,0 +1,47 @@
+"""Batches for one device."""
+
+from collections.abc import Callable, Iterator
+
+import jax
+import numpy as np
+
+from hetjax.sampling.blocks import Batch, Sample, measure, pad, pad_sample
+from hetjax.sampling.loader import Batches
+from hetjax.sampling.regime import Regime
+from hetjax.sampling.sampler import Sampler
+from hetjax.sampling.whole import whole_graph
+
+
+class SingleBatches(Batches):
+    """Batches of seed nodes with sampled neighbourhoods, or of the whole graph, on one device.
+
+    Args:
+      sampler: draws from the graph.
+      regime, seed: as in `Batches`.
+      to_device: puts a batch of host arrays on the device.
+    """
+
+    def __init__(
+        self, sampler: Sampler, regime: Regime, seed: int, to_device: Callable[[Batch], Batch] = jax.device_put
+    ):
+        self.sampler, self.to_device = sampler, to_device
+        super().__init__(sampler.graph, regime, seed, "train")
+
+    def sample(self, seeds: np.ndarray, stream: tuple) -> Sample:
+        if self.regime.whole:
+            return Sample(whole_graph(self.graph, len(self.regime.fanouts), self.sampler.own), {}, ())
+        return self.sampler.sample({self.graph.schema.target: seeds}, self.regime.fanouts, stream)
+
+    def measure(self, sample: Sample) -> Iterator[tuple[str, int, int]]:
+        return measure(self.use, sample, self.graph)
+
+    def reads(self, sample: Sample) -> dict[tuple[str, int], np.ndarray]:
+        return {(node_type, 0): ids for node_type, ids in sample.inputs.items()}
+
+    def send(self, seeds: np.ndarray, sample: Sample) -> Batch:
+        size, rows, blocks, inputs = self.regime.batch_size, seeds, sample.blocks, {}
+        if not self.regime.whole:  # in which nothing is padded, and every node is the row of its id
+            blocks, inputs = pad_sample(self.plan, self.use, sample, {self.graph.schema.target: size}, self.graph)
+            rows = np.arange(size, dtype=np.int32)
+        weights = pad(np.ones(len(seeds), np.float32), size, 0)
+        return self.to_device(Batch(blocks, inputs, rows, pad(self.graph.labels[seeds], size, 0), weights))

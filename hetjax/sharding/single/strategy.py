@@ -1,0 +1,44 @@
+"""The strategy of one device."""
+
+import numpy as np
+
+from hetjax.cache import placement
+from hetjax.cache.features import Features
+from hetjax.sampling.sampler import Sampler
+from hetjax.sharding.single.batches import SingleBatches
+from hetjax.sharding.single.engine import SingleEngine
+from hetjax.sharding.strategy import Setup, Strategy
+
+
+class Single(Strategy):
+    """Nothing is divided, nothing is sent."""
+
+    name = "single"
+
+    def engine(self, setup: Setup, partitioning: None = None) -> SingleEngine:
+        config, graph, trainer = setup.config, setup.graph, setup.trainer
+        places = placement.choose(config.cache, graph, trainer.widths, trainer.learnable, [graph])
+        features = Features(graph, trainer.widths, trainer.learnable, places, setup.tables)
+        return SingleEngine(setup, make_batches(setup, features), features)
+
+
+def make_batches(setup: Setup, features: Features) -> SingleBatches:
+    """The batches of one device."""
+    model, flows = setup.trainer.model, flowing(setup)
+    sampler = Sampler(setup.graph, read_in_place(setup, features), flows, model.own, model.drops)
+    return SingleBatches(sampler, setup.regime, setup.config.train.seed, features.send)
+
+
+def flowing(setup: Setup) -> frozenset[str]:
+    """The input types whose rows get a gradient."""
+    projected = setup.config.model.input_projection
+    return frozenset(setup.graph.schema.nodes if projected else setup.trainer.learnable)
+
+
+def read_in_place(setup: Setup, features) -> frozenset[str]:
+    """The types whose static features the first layer reads by node id, and which are not gathered first."""
+    model = setup.config.model
+    if model.input_projection or model.input_dropout:
+        return frozenset()  # what is changed before it is read is gathered first
+    static = (name for name, matrix in setup.graph.features.items() if matrix.dtype == np.float32)
+    return frozenset(name for name in static if features.places.get(name, "device") == "device")

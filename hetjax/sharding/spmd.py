@@ -1,0 +1,176 @@
+"""Training by one program on every device of a mesh (single program, multiple data).
+
+Every device has a part of a batch and computes its share of the loss; the weights are alike everywhere, their gradients
+are summed. A strategy of this kind says what differs: where rows of features lie and how they are fetched (`read`), where
+the gradients of learnable rows go (`give_back`), what layers exchange (`exchanges`), and how arrays are laid out.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from hetjax.cache import tables
+from hetjax.models.layer import Exchange
+from hetjax.sampling.blocks import Batch
+from hetjax.sampling.loader import Batches
+from hetjax.sharding.mesh import DATA, places_here
+from hetjax.sharding.strategy import Engine, Setup
+from hetjax.sharding.traffic import GRADIENTS, Program, Sent, per_step, scope
+from hetjax.sharding.trainer import FIRST, TrainState, squares
+
+
+class SpmdBatch(NamedTuple):
+    """One step's input on a mesh.
+
+    Attributes:
+      local: of each device the part that it computes; arrays of the devices one after the other, or alike on all.
+      rows: what `read` needs to know to fetch the features that this reads, an engine's own.
+      count: float32 `[1]` of each device, by which the sum of its losses is divided: over all devices that gives the mean.
+    """
+
+    local: Batch
+    rows: Any
+    count: Any
+
+
+class Found(NamedTuple):
+    """The gradients of a step.
+
+    Attributes:
+      weights: of the weights, alike everywhere.
+      rows: per learnable type of the rows that any device read, where these lie: `[m, width]` each.
+      ids: int32 `[m]`, their numbers there, each once, the rest out of range; without a type's, `rows` has all rows.
+    """
+
+    weights: Any
+    rows: Mapping[str, jax.Array]
+    ids: Mapping[str, jax.Array]
+
+
+class SpmdEngine(Engine):
+    """Training by one program on the axis `data` of a mesh; a state is a `TrainState` on it.
+
+    Args:
+      setup, batches: as in `Engine`.
+      mesh: with the axis `data`.
+      static: the static features, laid out as `rows_spec` says.
+
+    Attributes:
+      rows_spec: how tables and static features are laid out.
+      batch_spec: how a batch is.
+    """
+
+    rows_spec: P = P()
+    batch_spec: P = P(DATA)
+
+    def __init__(self, setup: Setup, batches: Batches, mesh: Mesh, static: Any):
+        super().__init__(setup, batches)
+        self.mesh, self.static, self.state_spec = mesh, static, TrainState(P(), P(), P(), self.rows_spec)
+        self.found = self._program(self._gradients, (P(), Found(P(), self.rows_spec, self.rows_spec)))
+        self.updated = self._program(self._step, (self.state_spec, P()), donate_argnums=0)
+
+    @abstractmethod
+    def read(self, state: TrainState, static, batch: SpmdBatch) -> tuple[dict, dict, Any]:
+        """The rows of features that a device's part of the batch reads; inside the program.
+
+        Returns:
+          `(static rows, learnable rows, what give_back needs)`.
+        """
+
+    @abstractmethod
+    def give_back(self, state: TrainState, gradients, batch: SpmdBatch, kept: Any) -> tuple[dict, dict]:
+        """From the gradients of the rows that were read `(rows, ids)` as in `Found`; inside the program."""
+
+    @abstractmethod
+    def over_rows(self, value: jax.Array) -> jax.Array:
+        """A number of the rows that lie on a device, of all rows; inside the program."""
+
+    def exchanges(self, batch: SpmdBatch) -> Sequence[Exchange]:
+        """What layers exchange, one per layer; nothing, if not given. Inside the program."""
+        return ()
+
+    def _program(self, function, made, **options) -> Program:
+        given = (self.state_spec, self.rows_spec, self.batch_spec, P())
+        mapped = jax.shard_map(function, mesh=self.mesh, in_specs=given, out_specs=made, check_vma=False)
+        return Program(GRADIENTS, mapped, self.mesh, **options)
+
+    def step(
+        self, state: TrainState, batch: SpmdBatch, upcoming: SpmdBatch | None = None
+    ) -> tuple[TrainState, jax.Array]:
+        made = self.updated(state, self.static, batch, self.seed)
+        return jax.block_until_ready(made)  # collectives of two steps never wait for each other
+
+    def traffic(self) -> list[Sent]:
+        return per_step([self.updated], max(1, self.updated.calls.total()))
+
+    def gradients(self, state: TrainState, batch: SpmdBatch) -> tuple[jax.Array, Found]:
+        """The loss with its penalty, and its gradients."""
+        return self.found(state, self.static, batch, self.seed)
+
+    def _gradients(self, state: TrainState, static, batch: SpmdBatch, seed) -> tuple[jax.Array, Found]:
+        """As `gradients`, on one of the devices."""
+        features, learned, kept = self.read(state, static, batch)
+        masks, exchanges = self.trainer.masks(seed, state.step), self.exchanges(batch)
+
+        def share(params, learned):
+            summed = self.trainer.summed(params, learned, features, batch.local, masks, exchanges)
+            return summed / batch.count[0]
+
+        loss, (weights, rows) = jax.value_and_grad(share, (0, 1))(state.params, learned)
+        with scope(GRADIENTS):
+            loss, weights = total((loss, weights))
+        found = Found(weights, *self.give_back(state, rows, batch, kept))
+        return self._penalise(state, loss, found) if self.trainer.l2 else (loss, found)
+
+    def _penalise(self, state: TrainState, loss, found: Found) -> tuple[jax.Array, Found]:
+        """Add the penalty: of weights everywhere alike, of every row that is read where it lies, once."""
+        first, trainer = state.params["params"][FIRST], self.trainer
+        read = {t: tables.read(table.rows, found.ids.get(t)) for t, table in state.tables.items()}
+        with scope(GRADIENTS):
+            loss = loss + trainer.penalty(first) + self.over_rows(trainer.penalty(read))
+        pull, pull_rows = trainer.penalty_gradient(first), trainer.penalty_gradient(read)
+        pulled = jax.tree.map(jnp.add, found.weights["params"][FIRST], pull)
+        weights = found.weights | {"params": found.weights["params"] | {FIRST: pulled}}
+        return loss, Found(weights, {t: found.rows[t] + pull_rows[t] for t in read}, found.ids)
+
+    def _step(self, state: TrainState, static, batch: SpmdBatch, seed) -> tuple[TrainState, jax.Array]:
+        loss, found = self._gradients(state, static, batch, seed)
+        weights, rows = found.weights, found.rows
+        if self.trainer.clip:
+            with scope(GRADIENTS):
+                every = squares(weights) + self.over_rows(squares(rows))
+            weights, rows = self.trainer.clipped((weights, rows), every)
+        return self.trainer.update(state, weights, rows, found.ids), loss
+
+
+def total(tree: Any) -> Any:
+    """The sum of a tree over all devices, as one array on its way."""
+    vector, unravel = ravel_pytree(tree)
+    return unravel(jax.lax.psum(vector, DATA))
+
+
+def replicate(mesh: Mesh, tree: Any) -> Any:
+    """A tree of arrays on every device of the mesh, from one that every process has; each device gets its own copy."""
+    sharding = NamedSharding(mesh, P())
+    devices = [mesh.devices[part] for part in places_here(mesh)]
+    copies = [jax.device_put(jax.tree.map(np.array, tree), device) for device in devices]
+
+    def one(*shards):
+        return jax.make_array_from_single_device_arrays(shards[0].shape, sharding, list(shards))
+
+    return jax.tree.map(one, *copies)
+
+
+def to_host(array: jax.Array) -> np.ndarray:
+    """All of an array, in every process."""
+    if array.is_fully_addressable or array.is_fully_replicated:
+        return np.asarray(array)
+    return multihost_utils.process_allgather(array, tiled=True)

@@ -1,0 +1,213 @@
+"""What a way of running is: a strategy chooses and divides, its engine trains.
+
+A strategy is a folder of this package, or a class of a user's own (`registry`). The training loop knows what stands here
+and nothing else: not what a strategy divides, and not what a state looks like on its devices.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import numpy as np
+
+from hetjax.cache import fill
+from hetjax.cache.features import Hosting
+from hetjax.cache.mapped import on_host
+from hetjax.config import Config, Data
+from hetjax.evaluate import Evaluator
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.load import load
+from hetjax.partition import EdgeCut, Plan, Workload
+from hetjax.processes.peers import Alone
+from hetjax.sampling.loader import Batches
+from hetjax.sampling.regime import Regime, mini_batch_regime, whole_graph_regime
+from hetjax.sharding.traffic import Sent
+from hetjax.sharding.trainer import Trainer, TrainState, make_trainer
+
+
+class Setup(NamedTuple):
+    """What a run gives its strategy.
+
+    Attributes:
+      config: of the run.
+      graph: as the strategy's `open` gave it.
+      regime: what a step sees.
+      trainer: model and optimizers.
+      processes: that train together.
+      folder: of the run, for tables on disk; None if it has none.
+    """
+
+    config: Config
+    graph: HetGraph
+    regime: Regime
+    trainer: Trainer
+    processes: Alone
+    folder: Path | None
+
+    @property
+    def workload(self) -> Workload:
+        """The step that the costs of a partitioning are expected of."""
+        model = self.config.model
+        return Workload(self.regime.batch_size, self.regime.fanouts, model.hidden, model.feature_width)
+
+    @property
+    def tables(self) -> Path | None:
+        """Where this process keeps tables on disk."""
+        number = self.processes.number
+        return self.folder and self.folder / (f"tables_{number}" if number else "tables")
+
+
+def setup(config: Config, graph: HetGraph, processes: Alone | None = None, folder: Path | None = None) -> Setup:
+    """What a run gives its strategy, from its configuration and its graph.
+
+    Raises:
+      InputError: the model does not go with the graph, or has no such option.
+    """
+    sampling, seeds = config.sampling, len(graph.splits["train"])
+    if sampling.mode == "full":
+        regime = whole_graph_regime(seeds, config.model.layers)
+    else:
+        regime = mini_batch_regime(seeds, sampling.batch_size, sampling.fanout, config.train.steps_per_epoch)
+    return Setup(config, graph, regime, make_trainer(graph, config, regime.steps), processes or Alone(), folder)
+
+
+class Engine(ABC):
+    """What trains. Its state is its own affair: the loop hands it from call to call.
+
+    Attributes:
+      setup: what it was made of.
+      batches: of every epoch.
+      features: where features live, if some may live off the devices.
+    """
+
+    def __init__(self, setup: Setup, batches: Batches, features: Hosting | None = None):
+        self.setup, self.batches, self.features = setup, batches, features
+        self.trainer, self.seed = setup.trainer, np.int32(setup.config.train.seed)
+
+    @abstractmethod
+    def init(self, seed: int) -> Any:
+        """The state before the first step."""
+
+    @abstractmethod
+    def shard(self, state: TrainState) -> Any:
+        """A whole state, such as a checkpoint holds, as this engine trains it."""
+
+    @abstractmethod
+    def gather(self, state: Any) -> TrainState | None:
+        """The inverse of `shard`, in process 0; the others may get None. The next step may change what it gives."""
+
+    @abstractmethod
+    def step(self, state: Any, batch: Any, upcoming: Any = None) -> tuple[Any, jax.Array]:
+        """One update; returns the new state, and the loss before it. The state given is used up.
+
+        Args:
+          upcoming: the batch of the next step, if it is known.
+        """
+
+    @abstractmethod
+    def traffic(self) -> list[Sent]:
+        """What this process sent in a step, on average.
+
+        Raises:
+          ValueError: a compiled program has a collective in a form that is not known.
+        """
+
+    def logits(self, state: Any, ids: np.ndarray) -> np.ndarray | None:
+        """Logits float32 `[len(ids), classes]` from full neighbourhoods, in process 0; None in the others.
+
+        Here by one device, which needs the whole state.
+
+        Args:
+          ids: of nodes of the target type, distinct.
+        """
+        whole = self.gather(state)
+        if not self.setup.processes.first:
+            return None
+        learned = {name: on_host(table.rows) for name, table in whole.tables.items()}
+        return self.evaluator.logits(whole.params, self.given_features() | learned, ids)
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """Of one device."""
+        return Evaluator(self.trainer.model, self.setup.graph, self.setup.config.sampling.evaluation_edges)
+
+    def given_features(self) -> dict[str, Any]:
+        """The static features that evaluation reads, `[nodes, width]` per node type, wherever they are."""
+        return {t: self.setup.graph.features[t] for t in self.trainer.widths if t not in self.trainer.learnable}
+
+    def fill_cache(self, file: Path) -> None:
+        """Keep the hottest rows of features that live on the host on the devices, if there is a budget for that.
+
+        Args:
+          file: where measured costs of missed rows are kept.
+        """
+        if self.features:
+            fill.fill(self.features, self.batches, self.setup.config, file, not self.setup.processes.first)
+
+    def cache_report(self) -> list[dict]:
+        """Of every type with features on the host: rows kept, hits, and what misses cost."""
+        return self.features.report() if self.features else []
+
+    def close(self) -> None:
+        """Delete what lies on disk for this engine alone."""
+        if self.features:
+            self.features.close()
+
+
+class Strategy:
+    """A way of running.
+
+    Attributes:
+      name: as `mesh.strategy` names it; also of its section of the configuration.
+      Options: a dataclass of that section's keys; None if it has none.
+    """
+
+    name: ClassVar[str] = ""
+    Options: ClassVar[type | None] = None
+
+    def options(self, config: Config) -> Any:
+        """The strategy's own keys."""
+        return config.own.get(self.name) or (self.Options and self.Options())
+
+    def check(self, config: Config) -> None:
+        """Refuse what this strategy cannot run.
+
+        Raises:
+          InputError: naming the key.
+        """
+
+    def open(self, data: Data) -> HetGraph:
+        """What a process must open of the graph: all of it, unless the strategy divides that before it is opened."""
+        return load(data)
+
+    def partition(self, setup: Setup, saved: Path | None = None) -> Plan | EdgeCut | None:
+        """Who has what; None where nothing is divided. All processes call this together.
+
+        Args:
+          saved: where the partitioning of this run may lie already.
+
+        Raises:
+          InputError: the mesh cannot be used.
+        """
+        return None
+
+    def partition_name(self, config: Config) -> str:
+        """What the partitioning is called in the run's folder; a run that moves to another mesh keeps both."""
+        return f"partition_{self.name}_{config.mesh.relation}x{config.mesh.data}"
+
+    def engine(self, setup: Setup, partitioning: Plan | EdgeCut | None) -> Engine:
+        """What trains.
+
+        Raises:
+          InputError: features do not fit where they are to live.
+        """
+        raise NotImplementedError
+
+
+def defaults_but(section: Any) -> Mapping[str, Any]:
+    """The keys of a section of the configuration that are not as by default."""
+    plain = type(section)()
+    return {key: value for key, value in vars(section).items() if value != getattr(plain, key)}

@@ -1,0 +1,249 @@
+"""What a training step is made of, wherever it runs: the model, its loss and penalty, and the update of weights and rows."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from hetjax import models
+from hetjax.cache import tables
+from hetjax.cache.tables import RowAdam, Shape, Table
+from hetjax.config import Config, Train
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.models import hgnn
+from hetjax.models.dropout import Masks
+from hetjax.models.hgnn import Stack
+from hetjax.models.layer import Exchange
+from hetjax.sampling.blocks import Adjacency, Batch, Block
+
+FIRST = "layers_0"  # the first layer, among the parameters of a model
+
+
+class TrainState(NamedTuple):
+    """All that training changes.
+
+    Attributes:
+      step: int32, updates done.
+      params: the model's weights.
+      optimizer: the optimizer's state for `params`.
+      tables: learnable features with their moments and counts, per featureless node type; an engine may have something of
+        its own in the place of a table that lives on the host.
+    """
+
+    step: jax.Array
+    params: Any
+    optimizer: Any
+    tables: dict[str, Table]
+
+
+class Trainer(NamedTuple):
+    """What a step needs besides state and batch; all of it is fixed when the step is traced.
+
+    Attributes:
+      model: gives logits.
+      optimizer: updates the weights.
+      adam: updates the learnable features.
+      widths: of the features of every input type, static or learnable.
+      learnable: of the learnable features of every input type without features.
+      l2: factor of the penalty on squares.
+      label_smoothing: share of every label that is spread evenly: over all classes, or, of several labels, over yes and no.
+      clip: largest norm of all gradients together, weights and rows, before the update; 0 is any.
+    """
+
+    model: Stack
+    optimizer: optax.GradientTransformation
+    adam: RowAdam
+    widths: Mapping[str, int]
+    learnable: Mapping[str, Shape]
+    l2: float = 0.0
+    label_smoothing: float = 0.0
+    clip: float = 0.0
+
+    def keys(self, seed: jax.Array) -> jax.Array:
+        """Of weights, tables and dropout."""
+        return jax.random.split(jax.random.key(seed), 3)
+
+    def init(self, seed: jax.Array) -> TrainState:
+        """Weights and tables at step 0; a pure function of the seed."""
+        return self.weights(seed)._replace(tables=tables.create_all(self.keys(seed)[1], self.learnable))
+
+    def weights(self, seed: jax.Array) -> TrainState:
+        """As `init`, without any table."""
+        params = self.model.init(self.keys(seed)[0], *_smallest_input(self.model, self.widths))
+        return TrainState(jnp.int32(0), params, self.optimizer.init(params), {})
+
+    def masks(self, seed: jax.Array, step: jax.Array) -> Masks | None:
+        """What training draws dropout from, in the step after `step` updates; None if the model drops nothing."""
+        return Masks(jax.random.fold_in(self.keys(seed)[2], step)) if self.model.drops else None
+
+    def loss(self, params, learned, static, batch: Batch, masks: Masks | None = None) -> jax.Array:
+        """Mean `cross_entropy` over the batch's seeds, and the penalty if there is one.
+
+        The penalty is `l2` times the sum of squares of the first layer's weights and of the rows in `learned`. The R-GCN
+        paper's code penalises the first layer alone; its input is one-hot, so that rows are weights too. A
+        mini-batch pulls only at the learnable features that it reads.
+
+        Args:
+          params: the model's weights.
+          learned: per featureless input type the rows that the batch needs, `[rows, width]`.
+          static: per other input type the whole feature matrix, `[nodes, width]`.
+          masks: of the step, in training; without them nothing is dropped.
+        """
+        loss = self.summed(params, learned, static, batch, masks) / jnp.sum(batch.weights)
+        return loss + self.penalty((params["params"][FIRST], learned)) if self.l2 else loss
+
+    def summed(
+        self, params, learned, static, batch: Batch, masks: Masks | None = None, exchanges: Sequence[Exchange] = ()
+    ) -> jax.Array:
+        """The sum of `cross_entropy` over the batch's seeds; arguments as of `loss`, and of `Stack`."""
+        gathered = {name: tables.read(matrix, batch.inputs.get(name)) for name, matrix in static.items()} | batch.rows
+        logits = self.model.apply(params, batch.blocks, gathered | learned, masks, exchanges)
+        picked = logits.at[batch.seeds].get(mode="fill", fill_value=0)
+        losses = cross_entropy(picked, batch.labels, self.label_smoothing)
+        return jnp.sum(jnp.where(batch.weights > 0, losses, 0))
+
+    def penalty(self, penalised) -> jax.Array:
+        """`l2` times the sum of squares of a tree of arrays."""
+        return self.l2 * sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(penalised))
+
+    def penalty_gradient(self, penalised) -> Any:
+        """The gradient of `penalty`, of each array of the tree."""
+        return jax.tree.map(lambda leaf: 2 * self.l2 * leaf, penalised)
+
+    def clipped(self, gradients, total: jax.Array) -> Any:
+        """Gradients scaled down so that the norm of all is at most `clip`, as `optax.clip_by_global_norm`.
+
+        Args:
+          total: the sum of squares of all gradients, wherever they are.
+        """
+        norm = jnp.sqrt(total)
+        scale = functools.partial(jnp.where, norm < self.clip)
+        return jax.tree.map(lambda leaf: scale(leaf, leaf / norm.astype(leaf.dtype) * self.clip), gradients)
+
+    def gradients(self, state: TrainState, static, batch: Batch, seed: jax.Array):
+        """The loss of a step, and its gradients with respect to the weights and the rows that the batch reads."""
+        learned, masks = self.read(state.tables, batch.inputs), self.masks(seed, state.step)
+        return self._gradients(state.params, learned, static, batch, masks)
+
+    def _gradients(self, params, learned, static, batch: Batch, masks: Masks | None):
+        return jax.value_and_grad(self.loss, argnums=(0, 1))(params, learned, static, batch, masks)
+
+    def step(self, state: TrainState, static, batch: Batch, seed: jax.Array) -> tuple[TrainState, jax.Array]:
+        """One update; returns the new state and the loss before it."""
+        learned = self.read(state.tables, batch.inputs)
+        made, loss, rows = self.learn(state, learned, static, batch, seed)
+        return made._replace(tables=self.update_rows(state.tables, rows, batch.inputs, state.step)), loss
+
+    def read(self, held: Mapping[str, Table], ids: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+        """Of every table the rows that its `ids` name, `[rows, width]`; all rows where it has none."""
+        return {t: tables.rows_at(table.rows, ids.get(t)) for t, table in held.items()}
+
+    def learn(self, state: TrainState, learned, static, batch: Batch, seed: jax.Array):
+        """Train on rows that were read before: all of a step but their update.
+
+        Args:
+          learned: per type the rows that the batch needs, as `read` gives them; the state's tables are not looked at.
+        Returns:
+          The state after the update of its weights, without tables; the loss before it; the gradient of `learned`.
+        """
+        loss, gradients = self._gradients(state.params, learned, static, batch, self.masks(seed, state.step))
+        weights, rows = self.clipped(gradients, squares(gradients)) if self.clip else gradients
+        return self.update_weights(state, weights), loss, rows
+
+    def update(self, state: TrainState, weights, rows, ids: Mapping[str, jax.Array]) -> TrainState:
+        """The state after an update; arguments as of `update_weights` and `update_rows`."""
+        held = self.update_rows(state.tables, rows, ids, state.step)
+        return self.update_weights(state, weights)._replace(tables=held)
+
+    def update_weights(self, state: TrainState, weights) -> TrainState:
+        """The state after an update by the gradient of its parameters, without tables."""
+        updates, optimizer = self.optimizer.update(weights, state.optimizer, state.params)
+        return TrainState(state.step + 1, optax.apply_updates(state.params, updates), optimizer, {})
+
+    def update_rows(self, held: Mapping[str, Table], rows, ids: Mapping[str, jax.Array], step) -> dict[str, Table]:
+        """Tables after an update.
+
+        Args:
+          rows: of every table the gradient of the rows that its `ids` name; of all rows where it has none.
+          ids: int32 `[rows]`, distinct; those out of range are ignored.
+          step: updates done before.
+        """
+        adam = self.adam.at(step)
+        return {t: tables.update(table, ids.get(t), rows[t], adam) for t, table in held.items()}
+
+
+def cross_entropy(logits: jax.Array, labels: jax.Array, smoothing: float = 0.0) -> jax.Array:
+    """Of every node, `[nodes]`: the softmax's, or the mean over the classes of the sigmoid's where nodes have several labels.
+
+    Args:
+      logits: `[nodes, classes]`.
+      labels: class ids `[nodes]`, or 0 and 1 `[nodes, classes]`.
+      smoothing: share of every label that is spread evenly (Szegedy et al. 2016).
+    """
+    if labels.ndim == 2:
+        labels = labels * (1 - smoothing) + smoothing / 2
+        return jnp.mean(optax.sigmoid_binary_cross_entropy(logits, labels), axis=1)
+    if not smoothing:
+        return optax.softmax_cross_entropy_with_integer_labels(logits, labels)
+    smooth = optax.smooth_labels(jax.nn.one_hot(labels, logits.shape[1], dtype=logits.dtype), smoothing)
+    return optax.softmax_cross_entropy(logits, smooth)
+
+
+def squares(tree: Any) -> jax.Array:
+    """The sum of the squares of all numbers of a tree."""
+    return sum((jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(tree)), jnp.zeros(()))
+
+
+def smallest_adjacency() -> Adjacency:
+    """One target with one edge: enough to shape every weight."""
+    return Adjacency(jnp.array([0, 1], jnp.int32), jnp.zeros(1, jnp.int32))
+
+
+def _smallest_input(model: Stack, widths: Mapping[str, int]):
+    """Blocks and features with one node per type and one edge per relation: enough to shape every weight."""
+    blocks = tuple(
+        Block({r.key: smallest_adjacency() for r in layer.relations}, {t: None for t in layer.targets})
+        for layer in model.layers
+    )
+    return blocks, {name: jnp.zeros((1, width)) for name, width in widths.items()}
+
+
+def make_trainer(graph: HetGraph, config: Config, steps: int) -> Trainer:
+    """Model and optimizers for a graph.
+
+    Args:
+      steps: of an epoch, which the learning rates' schedules count by.
+    """
+    model, options, schema = config.model, config.train, graph.schema
+    features = {name: matrix.shape[1] for name, matrix in graph.features.items()}
+    network = hgnn.build(models.find(model.name), schema, features, **models.options(model))
+    learned = {name: width for name, width in network.widths.items() if name not in features}
+    scales = network.learnable_scales({name: schema.nodes[name] for name in learned})
+    learnable = {name: Shape(schema.nodes[name], width, scales[name]) for name, width in learned.items()}
+    rate, row_rate = options.learning_rate, options.feature_learning_rate
+    adam = RowAdam(
+        schedule(rate if row_rate is None else row_rate, options, steps), weight_decay=options.weight_decay
+    )
+    optimizer = optax.flatten(optax.adamw(schedule(rate, options, steps), weight_decay=options.weight_decay))
+    return Trainer(
+        network,
+        optimizer,
+        adam,
+        network.widths,
+        learnable,
+        options.l2,
+        options.label_smoothing,
+        options.gradient_clip,
+    )
+
+
+def schedule(rate: float, options: Train, steps: int) -> optax.ScalarOrSchedule:
+    """The learning rate by training step, for epochs of `steps` steps."""
+    if options.schedule == "cosine":
+        return optax.cosine_decay_schedule(rate, options.epochs * steps)
+    if options.schedule == "step":
+        return optax.exponential_decay(rate, options.schedule_epochs * steps, options.schedule_factor, staircase=True)
+    return rate

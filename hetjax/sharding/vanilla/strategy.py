@@ -1,0 +1,65 @@
+"""The strategy vanilla: an edge-cut of the nodes, one choice for all processes."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from hetjax.config import Config
+from hetjax.errors import InputError
+from hetjax.graph.sizes import check_digest, sizes
+from hetjax.partition import EdgeCut, edge_cut, read
+from hetjax.sampling.sampler import Sampler
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding.single.strategy import flowing
+from hetjax.sharding.strategy import Setup, Strategy, defaults_but
+from hetjax.sharding.vanilla.batches import VanillaBatches
+from hetjax.sharding.vanilla.engine import VanillaEngine
+
+
+@dataclass(frozen=True)
+class Options:
+    """Vanilla: the nodes divided among mesh.data devices, which fetch the features of others' nodes."""
+
+    partitioning: Literal["random", "metis", "metis-vol"] = "random"
+    """how nodes are divided: random needs nothing; metis (fewest cut edges) and metis-vol (least volume) send less"""
+
+
+class Vanilla(Strategy):
+    """Partitions of the nodes, one a device."""
+
+    name = "vanilla"
+    Options = Options
+
+    def check(self, config: Config) -> None:
+        if config.mesh.relation != 1:
+            raise InputError(f"mesh.relation is {config.mesh.relation}, and must be 1 with mesh.strategy {self.name}")
+        for key, value in defaults_but(config.cache).items():
+            raise InputError(
+                f"cache.{key} is {value}, and mesh.strategy {self.name} keeps all features on the devices: leave out one or the other"
+            )
+
+    def partition_name(self, config: Config) -> str:
+        return f"partition_{self.name}_{self.options(config).partitioning}_{config.mesh.data}"
+
+    def partition(self, setup: Setup, saved: Path | None = None) -> EdgeCut:
+        config, graph, processes = setup.config, setup.graph, setup.processes
+        meshes.make(config.mesh.relation, config.mesh.data)  # says what is missing before METIS takes its minutes
+        of_model = {"hops": config.model.layers, "workload": setup.workload, "own": setup.trainer.model.own}
+        parts, method, cut = config.mesh.data, self.options(config).partitioning, None
+        if processes.first and saved and os.path.exists(saved):
+            cut = read(saved)
+            check_digest(sizes(graph), cut.sizes, str(saved))
+        elif processes.first:
+            cut = edge_cut(graph, parts, method, **of_model)
+        nodes = processes.hand_out("edge-cut", dict(cut.nodes) if cut else {})
+        return EdgeCut(sizes(graph), nodes, parts, method, **of_model)
+
+    def engine(self, setup: Setup, partitioning: EdgeCut) -> VanillaEngine:
+        config, graph, trainer, regime = setup.config, setup.graph, setup.trainer, setup.regime
+        mesh = meshes.row(meshes.make(config.mesh.relation, config.mesh.data), 0)
+        flows = frozenset(graph.schema.nodes) if regime.whole else flowing(setup)
+        sampler = Sampler(graph, frozenset(), flows, trainer.model.own, trainer.model.drops)
+        learnable = frozenset(trainer.learnable)
+        batches = VanillaBatches(sampler, partitioning, mesh, learnable, regime, config.train.seed)
+        return VanillaEngine(setup, batches, partitioning, mesh)

@@ -1,0 +1,74 @@
+"""What a run writes at its end: `summary.json`, and the pictures."""
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import jax
+
+from hetjax import metrics
+from hetjax.checkpoint import parameters
+from hetjax.config import Config, as_dict
+from hetjax.pictures import draw_cache, draw_curves
+from hetjax.sharding.traffic import Sent
+
+if TYPE_CHECKING:
+    from hetjax.train import Run
+
+
+def summarise(run: "Run", test: dict[str, float], sent: list[dict], cache: list[dict]) -> dict:
+    """Write the summary and the pictures of a run that is done.
+
+    Args:
+      test: quality on the test nodes.
+      sent: as `together` gives it.
+      cache: as `Engine.cache_report` gives it, of all processes.
+    """
+    best, config, schema = run.progress.best, run.config, run.graph.schema
+    state = jax.eval_shape(run.engine.trainer.init, config.train.seed)
+    run.records.write({f"test_{name}": value for name, value in test.items()})
+    summary = {
+        "test_accuracy": test["accuracy"],
+        "validation_accuracy": best["accuracy"] if best else None,
+        "test_macro_f1": test["macro_f1"],
+        "test_micro_f1": test["micro_f1"],
+        "epoch": best["epoch"] if best else config.train.epochs,
+        "seconds": round(run.seconds(), 2),
+        "milliseconds_per_step": run.clock.medians(),
+        "peak_memory_bytes": metrics.peak_memory(),
+        "compiled_programs": run.programs.count - run.programs.kept,
+        "kept_programs": run.programs.kept,
+        "weights": parameters(state.params),
+        "learnable_features": sum(table.rows.size for table in state.tables.values()),
+        "nodes": sum(schema.nodes.values()),
+        "edges": run.graph.edges,
+        "seed": config.train.seed,
+        "mesh": as_dict(config.mesh),
+        "processes": run.processes.count,
+        "sent_per_step": sent,
+        "cache": cache,
+        "device": jax.devices()[0].device_kind,
+        "versions": metrics.versions(),
+    }
+    draw_curves(run.records.all(), run.workdir.file("curves.png"), title(config))
+    if cache:
+        draw_cache(cache, run.workdir.file("cache.png"))
+    run.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
+    return summary
+
+
+def title(config: Config) -> str:
+    """The model and the graph, in words."""
+    data = config.data
+    graph = f"a synthetic {data.schema}, scale {data.scale}" if data.format == "synthetic" else data.path
+    return f"{config.model.name} on {graph}"
+
+
+def together(shares: Sequence[Sequence]) -> list[dict]:
+    """Bytes that all devices of all processes send in a step, by kind, collective and mesh axis."""
+    total: Counter = Counter()
+    for *about, count in itertools.chain.from_iterable(shares):
+        total[tuple(about)] += count
+    return [Sent(*about, count)._asdict() for about, count in sorted(total.items())]
