@@ -20,18 +20,20 @@ if __name__ == "__main__":
 import jax
 import numpy as np
 from graph_file import read
-from hetjax.assembly import make_batches, make_trainer
 from step import MODELS, configuration
 
 from hetjax.command_line import run_command
 from hetjax.config import Config
 from hetjax.evaluate import Evaluator
 from hetjax.metrics import peak_memory
+from hetjax.sharding.registry import make_engine
+from hetjax.sharding.strategy import setup
 
 
 def sampling(graph, config: Config, trainer, rounds: int) -> dict:
     """Edges per second of every batch."""
-    batches = make_batches(graph, config, trainer, {})
+    batches = make_engine(config, graph).batches
+    batches.prepare()
     batches.fit(batches.agree(batches._needs(batches.samples(0))))
     rates, times = [], []
     for number in range(rounds + 2):
@@ -39,7 +41,7 @@ def sampling(graph, config: Config, trainer, rounds: int) -> dict:
         order = batches._order(epoch)
         started = time.perf_counter()
         seeds, sample = batches._sample(order, epoch, step)
-        jax.block_until_ready(batches.place(seeds, sample))
+        jax.block_until_ready(batches.send(seeds, sample))
         seconds = time.perf_counter() - started
         edges = sum(len(a.indices) for block in sample.blocks for a in block.adjacency.values())
         rates.append(edges / seconds)
@@ -74,7 +76,7 @@ def main() -> None:
     graph = read(options.graph)
     config = configuration(options.model, options.batch, options.fanout, options.hidden)
     measured = {"sampling": sampling, "evaluation": evaluation}[options.what]
-    found = measured(graph, config, make_trainer(graph, config), options.rounds)
+    found = measured(graph, config, setup(config, graph).trainer, options.rounds)
     about = {"system": f"hetjax, jax {jax.__version__}", "what": options.what, "model": options.model}
     print(json.dumps(about | found | {"peak_mib": round(peak_memory() / 2**20)}))
 

@@ -23,12 +23,12 @@ import bytes_moved
 import jax
 import numpy as np
 from graph_file import read
-from hetjax.assembly import make_batches, make_engine, make_trainer
 
 from hetjax.command_line import run_command
 from hetjax.config import Config, Model, Sampling, Train
 from hetjax.metrics import ProgramCounter, peak_memory
 from hetjax.models import hgt, rgat, rgcn, segment
+from hetjax.sharding.registry import make_engine
 from hetjax.train import ahead
 
 MODELS = {"rgcn": {}, "rgat": {"heads": 4}, "hgt": {"heads": 4}}
@@ -68,9 +68,9 @@ def main() -> None:
     if options.double:
         graph = replace(graph, features={t: matrix.astype(float) for t, matrix in graph.features.items()})
     config = configuration(options.model, options.batch, options.fanout, options.hidden)
-    programs, trainer = ProgramCounter(), make_trainer(graph, config)
-    engine, batches = make_engine(trainer, graph, config), make_batches(graph, config, trainer, {})
-    state, rows, compiling, losses = engine.new(0), [], [], []
+    programs, engine = ProgramCounter(), make_engine(config, graph)
+    batches = engine.batches
+    state, rows, compiling, losses = engine.init(0), [], [], []
     if options.double:
         state = jax.tree.map(lambda leaf: leaf.astype(float) if leaf.dtype == np.float32 else leaf, state)
     if options.nudge:

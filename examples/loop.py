@@ -3,30 +3,26 @@
     python -m examples.loop
 
 Its losses are those of `python -m hetjax.train` with the same options; checkpoints, the choice of the best epoch, caches
-and meshes are what `hetjax.train.Run` adds to it.
+and meshes are what `hetjax.train` adds to it.
 """
-
-from hetjax.assembly import make_batches, make_engine, make_evaluator, make_trainer
 
 from hetjax.config import Config, Data, Model, Sampling, Train
 from hetjax.load import load
 from hetjax.metrics import quality
+from hetjax.sharding.registry import make_engine
 
 
 def train(config: Config) -> list[float]:
     """Train; returns the loss of every step."""
     graph = load(config.data)
-    trainer = make_trainer(graph, config)  # the model and its optimizers
-    engine = make_engine(trainer, graph, config)  # what runs it: here one device
-    batches = make_batches(graph, config, trainer, {})
-    logits_of = make_evaluator(engine, graph, config)
-    state, losses = engine.new(config.train.seed), []
+    engine = make_engine(config, graph)  # what trains: here one device
+    state, losses = engine.init(config.train.seed), []
     for epoch in range(config.train.epochs):
-        for drawn in batches.epoch(epoch):
+        for drawn in engine.batches.epoch(epoch):
             state, loss = engine.step(state, drawn.batch)
             losses.append(float(loss))
         nodes = graph.splits["validation"]
-        found = quality(logits_of(state, nodes), graph.labels[nodes])
+        found = quality(engine.logits(state, nodes), graph.labels[nodes])
         print(f"epoch {epoch + 1}: loss {losses[-1]:.4f}, validation accuracy {found['accuracy']:.4f}")
     return losses
 

@@ -85,7 +85,7 @@ def main() -> None:
                 save(plan, where)
                 loads = [row["expected_load_bytes"] for row in report(plan).rows]
                 with hosts(2, options.rate) as made:
-                    found = measure(made, graph, [*RAF, size, f"--mesh.plan={where}"], steps, folder)
+                    found = measure(made, graph, [*RAF, size, f"--raf.plan={where}"], steps, folder)
                 owners = " | ".join(", ".join(root.relation.name for root in roots) for roots in plan.owners)
                 balance = round(max(loads) / statistics.mean(loads), 2)
                 about = {"schema": schema, "scale": scale, "batch": batch, "rate": options.rate, "division": name}

@@ -18,7 +18,6 @@ import jax
 import matplotlib
 
 matplotlib.use("Agg")
-from hetjax.assembly import make_batches, make_features, make_plan, make_site, make_trainer
 from matplotlib import pyplot
 from runs import write_rows
 from tqdm import tqdm
@@ -30,6 +29,7 @@ from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.datasets.synthetic import generate
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding.registry import make_engine
 
 SCALES = {"ogbn-mag": 0.1, "freebase": 0.05, "donor": 0.05, "igb-het": 0.01, "mag240m": 0.002}
 BUDGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -50,10 +50,7 @@ def setting(mesh: Mesh, steps: int) -> Config:
 def epochs(graph: HetGraph, parts: int, steps: int, folder: Path) -> Iterator[list[list[dict]]]:
     """Of each of two epochs, of each partition, the ids that every batch reads."""
     config = setting(Mesh(relation=parts), steps)
-    trainer = make_trainer(graph, config)
-    site = make_site(graph, config, make_plan(graph, config)) if parts > 1 else None
-    features = make_features(graph, config, trainer, folder, site)
-    batches = make_batches(graph, config, trainer, {}, site, features)
+    batches = make_engine(config, graph, folder=folder).batches
     for epoch in range(2):
         found = [[] for _ in range(parts)]
         for sample in tqdm(batches.samples(epoch), f"{parts} partitions, epoch {epoch}", batches.steps(), leave=False):
@@ -65,11 +62,10 @@ def epochs(graph: HetGraph, parts: int, steps: int, folder: Path) -> Iterator[li
 def penalties(graph: HetGraph, folder: Path) -> tuple[dict[str, float], dict[str, int]]:
     """Seconds of a missed byte, and bytes of a row, of every type that the model reads."""
     config = setting(Mesh(), 0)
-    trainer = make_trainer(graph, config)
-    features = make_features(graph, config, trainer, folder)
-    features.new(jax.random.key(0))
-    hosted = {name: one for (name, _), one in features.hosted.items()}
-    return measure(hosted, trainer.learnable), {t: one.row_bytes for t, one in hosted.items()}
+    engine = make_engine(config, graph, folder=folder)
+    engine.features.new(jax.random.key(0))
+    hosted = {name: one for (name, _), one in engine.features.hosted.items()}
+    return measure(hosted, engine.trainer.learnable), {t: one.row_bytes for t, one in hosted.items()}
 
 
 def hits(kept: dict, counts: Counts) -> tuple[dict[str, int], dict[str, int]]:

@@ -29,10 +29,10 @@ sys.path.insert(0, str(ROOT))
 jax.config.update("jax_num_cpu_devices", 4)
 jax.config.update("jax_disable_most_optimizations", True)  # compiles in half the time
 
-from hetjax.assembly import make_plan
-
 from hetjax.errors import InputError
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding import registry
+from hetjax.sharding.strategy import setup
 from tests.equivalence import GRAPHS, MODELS, Errors, alone, on_mesh, setting
 from tests.many import Case, compare_in
 
@@ -85,7 +85,8 @@ def can_be(case: Case, count: int) -> bool:
     try:
         graph = GRAPHS[case.graph]()
         meshes.share_of(*case.mesh[:2], count)
-        make_plan(graph, setting(graph, case.mode, case.mesh, MODELS[case.model], {}))
+        config = setting(graph, case.mode, case.mesh, MODELS[case.model], {})
+        registry.named(config.mesh.strategy).partition(setup(config, graph))
     except InputError:
         return False
     return True

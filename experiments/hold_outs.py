@@ -14,7 +14,6 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from hetjax.assembly import make_trainer
 from tqdm import tqdm
 
 from hetjax import metrics
@@ -23,7 +22,8 @@ from hetjax.config import Config, Data, Model, Sampling, Train
 from hetjax.datasets.splits import hold_out
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
-from hetjax.sampling.loader import WholeGraph
+from hetjax.sharding.registry import make_engine
+from hetjax.sharding.strategy import setup
 
 ROOT = Path(__file__).parent.parent
 SECTIONS = {"data": Data, "model": Model, "sampling": Sampling, "train": Train}
@@ -31,13 +31,13 @@ SECTIONS = {"data": Data, "model": Model, "sampling": Sampling, "train": Train}
 
 def curves(config: Config, graphs: list, every: int, bar: tqdm) -> np.ndarray:
     """Validation micro-F1 every so many epochs, `[graphs, evaluations]`."""
-    trainer = make_trainer(graphs[0], config)
+    trainer = setup(config, graphs[0]).trainer
     init, step = jax.jit(trainer.init), jax.jit(trainer.step, donate_argnums=0)
     apply = jax.jit(trainer.model.apply)
     found = []
     for seed, graph in enumerate(graphs):
         static = {name: jax.device_put(graph.features[name]) for name in trainer.widths if name in graph.features}
-        (drawn,) = WholeGraph(graph, config.model.layers).epoch(0)
+        (drawn,) = make_engine(config, graph).batches.epoch(0)
         state, seed, ids = init(np.int32(seed)), np.int32(seed), graph.splits["validation"]
         found.append([])
         for epoch in range(1, config.train.epochs + 1):

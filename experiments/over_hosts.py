@@ -30,7 +30,7 @@ SETTING = [
 JOIN = ["--coordinator={coordinator}", "--num_processes={count}", "--process_id={host}"]
 RAF = ["--mesh.relation={count}"]
 VANILLA = ["--mesh.data={count}", "--mesh.strategy=vanilla"]
-METIS = [*VANILLA, "--mesh.partitioning=metis"]
+METIS = [*VANILLA, "--vanilla.partitioning=metis"]
 SHORT, LONG = 1, 3  # epochs
 
 

@@ -38,9 +38,9 @@ from hetjax.partition.plan import PART
 SCALES = {"ogbn-mag": 0.1, "freebase": 0.05, "donor": 0.05, "igb-het": 0.01, "mag240m": 0.002}
 VANILLA = ["--mesh.data=2", "--mesh.strategy=vanilla"]
 WAYS = {
-    "vanilla, random": [*VANILLA, "--mesh.partitioning=random"],
-    "vanilla, METIS": [*VANILLA, "--mesh.partitioning=metis"],
-    "vanilla, METIS-VOL": [*VANILLA, "--mesh.partitioning=metis-vol"],
+    "vanilla, random": [*VANILLA, "--vanilla.partitioning=random"],
+    "vanilla, METIS": [*VANILLA, "--vanilla.partitioning=metis"],
+    "vanilla, METIS-VOL": [*VANILLA, "--vanilla.partitioning=metis-vol"],
     "RAF": ["--mesh.relation=2"],
 }
 WORKLOAD = Workload(1024, (25, 20), 64, 64)

@@ -153,9 +153,7 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Alo
     engine.fill_cache(penalties(config, workdir, processes))
     outline = hollow(sizes(graph), graph.labels, graph.splits)  # the engine has what it needs
     about = programs, records, started, done.seconds
-    return Run(
-        config, workdir, processes, outline, engine, checkpoints, done, state, *about, reported=done.epoch
-    )
+    return Run(config, workdir, processes, outline, engine, checkpoints, done, state, *about, reported=done.epoch)
 
 
 def open_graph(config: Config, strategy: Strategy) -> HetGraph:

@@ -12,8 +12,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax.traverse_util import flatten_dict
-from hetjax.assembly import make_batches, make_engine, make_features, make_plan, make_site, make_trainer
-from hetjax.sharding.hosted import SharedTable
 
 import hetjax
 from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
@@ -22,8 +20,12 @@ from hetjax.models.dropout import dropped
 from hetjax.models.segment import neighbour_sum
 from hetjax.processes.peers import Alone
 from hetjax.sampling.blocks import NO_NODE
-from hetjax.sharding.raf import Raf
-from hetjax.sharding.vanilla import Vanilla, gather
+from hetjax.sharding import registry
+from hetjax.sharding.raf.engine import RafEngine
+from hetjax.sharding.raf.features import SharedTable
+from hetjax.sharding.registry import make_engine
+from hetjax.sharding.spmd import to_host
+from hetjax.sharding.strategy import Engine, setup
 from tests.conftest import random_graph
 
 
@@ -145,7 +147,7 @@ def compare(graph, mesh, mode: str, model: dict, steps: int = 10, wide: bool = F
       steps: of Adam, from which the state is compared; the loss and the gradients are those of the first.
       wide: in float64. In float32 a gradient that is zero but for rounding (of a key's bias, which a softmax within one
         relation does not see) makes Adam step as far as any other, in a direction that rounding decides.
-      plan: who has what, if not as `make_plan` says.
+      plan: who has what, if not as the strategy says.
       **train: options.
     """
     with jax.enable_x64(True) if wide else contextlib.nullcontext():
@@ -156,12 +158,11 @@ def compare(graph, mesh, mode: str, model: dict, steps: int = 10, wide: bool = F
 def alone(graph, mode: str, model: dict, steps: int = 10, wide: bool = False, **train) -> Reference:
     """Train some steps on one device."""
     config = setting(graph, mode, (1, 1), model, train)
-    trainer = make_trainer(graph, config)
-    engine, state = make_engine(trainer, graph, config), initial(trainer, wide)
-    found, losses, nodes = None, [], graph.schema.nodes
-    for batch in first(make_batches(graph, config, trainer, {}), steps):
+    engine = make_engine(config, graph)
+    state, found, losses, nodes = initial(engine.trainer, wide), None, [], graph.schema.nodes
+    for batch in first(engine.batches, steps):
         if found is None:
-            _, (weights, rows) = jax.jit(trainer.gradients)(state, engine.static, batch, 0)
+            _, (weights, rows) = jax.jit(engine.trainer.gradients)(state, engine.static, batch, 0)
             found = {t: laid(leaf, batch.inputs.get(t), nodes[t]) for t, leaf in rows.items()} | flat(weights)
         state, loss = engine.step(state, batch)
         losses.append(float(loss))
@@ -176,21 +177,18 @@ def on_mesh(reference, graph, mesh, mode: str, model: dict, wide: bool = False, 
       AssertionError: a replica has not exactly what the others have, or rows were updated another number of times.
     """
     config, peers = setting(graph, mode, mesh, model, train), peers or Alone()
-    trainer = make_trainer(graph, config)
-    site = make_site(graph, config, plan or make_plan(graph, config), peers)
-    features = make_features(graph, config, trainer, None, site)
-    engine = make_engine(trainer, graph, config, site, features)
-    batches = make_batches(graph, config, trainer, {}, site, features)
-    states, error = engine.place(initial(trainer, wide)), None
+    strategy, given = registry.named(config.mesh.strategy), setup(config, graph, peers)
+    engine = strategy.engine(given, plan or strategy.partition(given))
+    states, error = engine.shard(initial(engine.trainer, wide)), None
     losses = []
-    for batch in first(batches, len(reference.losses)):
+    for batch in first(engine.batches, len(reference.losses)):
         if error is None:
             error = gradients(reference.gradients, graph, engine, states, batch, peers)
         states, loss = engine.step(states, batch)
         losses.append(float(loss))
-    if isinstance(engine, Raf):
+    if isinstance(engine, RafEngine):
         equal_replicas(states, peers)
-    state, drift = engine.whole(states), 0.0
+    state, drift = engine.gather(states), 0.0
     if state is not None:
         drift = max(differ(named(state), reference.state, norm(reference.state.values())).values())
         for name, count in reference.counts.items():
@@ -264,15 +262,17 @@ def gradients(expected: dict, graph, engine, states, batch, peers) -> float:
     return max(errors)
 
 
-def found_by(engine: Raf | Vanilla, states, batch) -> list:
+def found_by(engine: Engine, states, batch) -> list:
     """The gradients of every partition that is here, of rows by the ids of their nodes."""
-    if isinstance(engine, Raf):
+    if isinstance(engine, RafEngine):
         states, _ = engine.take(states, batch)
     _, found = engine.gradients(states, batch)
-    if isinstance(engine, Raf):
+    if isinstance(engine, RafEngine):
         return [_of_nodes(one, batch) for one in found.values()]
+    found = jax.tree.map(to_host, found)
+    if not hasattr(engine, "owned"):  # every device has all rows
+        return [found]
     owned, rows, ids = engine.owned, {}, {}
-    found = jax.tree.map(gather, found)
     for name, leaf in found.rows.items():
         if name not in found.ids:
             rows[name] = owned.whole(name, np.asarray(leaf))

@@ -8,20 +8,12 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from hetjax.assembly import (
-    fill_cache,
-    make_batches,
-    make_engine,
-    make_features,
-    make_plan,
-    make_site,
-    make_trainer,
-)
 
 from hetjax.cache.features import Hosting
 from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.raf import Raf
+from hetjax.sharding.raf.engine import RafEngine
+from hetjax.sharding.registry import make_engine
 
 MODELS = {
     "rgcn": Model(name="rgcn", hidden=8, feature_width=6),
@@ -53,30 +45,35 @@ def config_of(model: str | Model, mode: str = "minibatch", mesh=(1, 1), **cache)
 
 def prepared(graph, config: Config, folder):
     """What trains, its features and its batches; programs are those of runs before, if there were any alike."""
-    trainer = make_trainer(graph, config)
-    site = make_site(graph, config, make_plan(graph, config)) if config.mesh.devices > 1 else None
-    features = make_features(graph, config, trainer, folder / "tables", site)
-    engine = make_engine(trainer, graph, config, site, features)
+    engine = make_engine(config, graph, folder=folder)
+    features, batches = engine.features, engine.batches
     before = ENGINES.setdefault((config.model, config.mesh), engine)
-    if isinstance(engine, Raf):
+    if isinstance(engine, RafEngine):
+        site = engine.site
         static = {part: meshes.copies(site.row(part), features.on_device(part)) for part in site.parts}
-        before.features, before.static, before.prefetch, engine = features, static, config.cache.prefetch, before
+        before.features, before.static, before.prefetch, before.batches = (
+            features,
+            static,
+            config.cache.prefetch,
+            batches,
+        )
+        before.setup, engine = engine.setup, before
     else:
         engine.read, engine.compiled, engine.updated = before.read, before.compiled, before.updated
-    return engine, features, make_batches(graph, config, trainer, {}, site, features)
+    return engine, features, batches
 
 
 def trained(graph, config: Config, folder) -> Trained:
     """Train as configured, from seed 3."""
     engine, features, batches = prepared(graph, config, folder)
-    state, losses = engine.new(3), []
-    fill_cache(features, batches, config, folder / "penalties.json", quiet=True)
+    state, losses = engine.init(3), []
+    engine.fill_cache(folder / "penalties.json")
     for epoch in range(config.train.epochs):
         drawn = [*batches.epoch(epoch), None]
         for one, following in itertools.pairwise(drawn):
             state, loss = engine.step(state, one.batch, following and following.batch)
             losses.append(float(loss))
-    return Trained(losses, [np.array(leaf) for leaf in jax.tree.leaves(engine.whole(state))], features)
+    return Trained(losses, [np.array(leaf) for leaf in jax.tree.leaves(engine.gather(state))], features)
 
 
 def same(found: Trained, expected: Trained) -> bool:

@@ -9,11 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hetjax.assembly import fill_cache, make_engine, make_evaluator, make_features, make_trainer
 
 import hetjax
-from hetjax import assembly, native
-from hetjax.cache import mapped, penalty
+from hetjax import native
+from hetjax.cache import mapped, penalty, placement
 from hetjax.cache.host import Hosted, HostedTable, pack, send
 from hetjax.cache.tables import Table
 from hetjax.checkpoint import Checkpoints
@@ -22,6 +21,7 @@ from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.sampling.blocks import NO_NODE, round_up
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding.registry import check, make_engine
 from hetjax.sharding.traffic import ROWS
 from tests import hosting
 from tests.conftest import random_graph
@@ -166,9 +166,9 @@ def test_a_row_is_sent_once_however_early_the_others_are_read():
 def test_a_state_that_is_restored_is_not_trained_with_rows_read_before(tmp_path, mesh):
     engine, _, batches = prepared(random_graph(3), config_of("rgcn", mesh=mesh, places=TABLES), tmp_path)
     first, second = (one.batch for one in itertools.islice(batches.epoch(0), 2))
-    expected = float(engine.step(engine.new(7), second)[1])
-    engine.step(engine.new(3), first, second)
-    assert float(engine.step(engine.new(7), second)[1]) == expected
+    expected = float(engine.step(engine.init(7), second)[1])
+    engine.step(engine.init(3), first, second)
+    assert float(engine.step(engine.init(7), second)[1]) == expected
 
 
 @pytest.mark.parametrize(
@@ -180,14 +180,14 @@ def test_a_checkpoint_and_evaluation_are_the_same_wherever_features_live(tmp_pat
     graph, found = random_graph(3), []
     for number, given in enumerate((plain, cache)):
         config = config_of("rgcn", mesh=(4, 1), **given)
-        engine, features, batches = prepared(graph, config, tmp_path / str(number))
-        fill_cache(features, batches, config, tmp_path / "penalties.json", quiet=True)
-        site, checkpoints = engine.site, Checkpoints(tmp_path / str(number))
-        state, _ = engine.step(engine.new(3), next(batches.epoch(0)).batch)
-        checkpoints.save(1, engine.whole(state), {"best": None})
+        engine, _, batches = prepared(graph, config, tmp_path / str(number))
+        engine.fill_cache(tmp_path / "penalties.json")
+        checkpoints = Checkpoints(tmp_path / str(number))
+        state, _ = engine.step(engine.init(3), next(batches.epoch(0)).batch)
+        checkpoints.save(1, engine.gather(state), {"best": None})
         restored = checkpoints.at(1).state(jax.eval_shape(engine.trainer.init, 0))
         sent = engine.traffic()
-        logits = make_evaluator(engine, graph, config, site)(engine.place(restored), graph.splits["test"])
+        logits = engine.logits(engine.shard(restored), graph.splits["test"])
         assert engine.traffic() == sent and any(one.kind == ROWS for one in sent)
         found.append([logits, *(np.array(leaf) for leaf in jax.tree.leaves(restored))])
     for one, other in zip(*found, strict=True):
@@ -223,10 +223,9 @@ def test_mapped_rows_are_gathered_a_few_at_a_time(tmp_path, monkeypatch):
 def test_features_are_fetched_wherever_they_live(tmp_path):
     graph = random_graph(3)
     config = config_of("rgcn", places=("paper=host", "author=host", "venue=disk"))
-    trainer = make_trainer(graph, config)
-    features = make_features(graph, config, trainer, tmp_path / "tables")
-    engine = make_engine(trainer, graph, config, features=features)
-    state, ids = engine.new(3), np.array([2, 0, 5], np.int32)
+    engine = make_engine(config, graph, folder=tmp_path)
+    features = engine.features
+    state, ids = engine.init(3), np.array([2, 0, 5], np.int32)
     store.save(graph, tmp_path / "graph")
     for node_type, expected in (
         ("paper", graph.features["paper"]),
@@ -237,7 +236,7 @@ def test_features_are_fetched_wherever_they_live(tmp_path):
         places = [features, graph, str(tmp_path / "graph")] if node_type in graph.features else [state.tables]
         for place in places:
             np.testing.assert_array_equal(hetjax.fetch_features(place, node_type, ids), expected[ids])
-    Checkpoints(tmp_path / "run" / "checkpoints").save(1, engine.whole(state), {"best": None})
+    Checkpoints(tmp_path / "run" / "checkpoints").save(1, engine.gather(state), {"best": None})
     found = hetjax.fetch_features(tmp_path / "run", "author", ids)
     np.testing.assert_array_equal(found, state.tables["author"].table().rows[ids])
     assert hetjax.fetch_features(tmp_path / "run", "author", []).shape == (0, 6)
@@ -274,7 +273,7 @@ def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
 
     def features(**cache):
         config = config_of("rgcn", **cache)
-        return make_features(graph, config, make_trainer(graph, config), tmp_path / "tables")
+        return make_engine(config, graph, folder=tmp_path).features
 
     with pytest.raises(
         InputError, match=r"cache.bytes_per_device is 1,000,000,000,000,000, and the device has [\d,]+ bytes"
@@ -286,8 +285,8 @@ def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
         features(places=("nobody=host",))
     with pytest.raises(InputError, match=re.escape("['author=floor'], and must be made of TYPE=device|host|disk")):
         Cache(places=("author=floor",))
-    with pytest.raises(InputError, match="cache.bytes_per_device is 0, and is for one device or mesh.strategy raf"):
-        Config(cache=Cache(bytes_per_device=0), mesh=Mesh(data=2, strategy="vanilla"))
+    with pytest.raises(InputError, match="cache.bytes_per_device is 0, and mesh.strategy vanilla keeps all features"):
+        check(Config(cache=Cache(bytes_per_device=0), mesh=Mesh(data=2, strategy="vanilla")))
 
     with pytest.raises(InputError, match="cache.bytes_per_device is 0, and is for mini-batches"):
         Config(cache=Cache(bytes_per_device=0), sampling=Sampling(mode="full"))
@@ -295,7 +294,7 @@ def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
         Cache(host_bytes=5)
     with pytest.raises(InputError, match="the features of 'paper' are on disk only in a store"):
         features(places=("paper=disk",))
-    monkeypatch.setattr(assembly, "host_memory", lambda: 99)
+    monkeypatch.setattr(placement, "host_memory", lambda: 99)
     with pytest.raises(
         InputError, match=r"learnable features on the host take [\d,]+ bytes, and it has 99; cache.host_bytes"
     ):

@@ -87,7 +87,7 @@ def pruned(folder):
 
 def test_a_killed_process_is_named_and_the_run_goes_on_as_if_nothing_had_happened(folder, pruned):
     """And no process opens a file that its partition does not read: it is not there."""
-    options = ["--data.path", "graph", "--mesh.relation", "2", "--mesh.plan", folder / "plan", "--train.epochs", "8"]
+    options = ["--data.path", "graph", "--mesh.relation", "2", "--raf.plan", folder / "plan", "--train.epochs", "8"]
     done = finish(folder, start(folder, commands(folder / "whole", *options), pruned))
     assert [status for status, _ in done] == [0, 0]
     hurt = commands(
@@ -112,7 +112,7 @@ def test_a_killed_process_is_named_and_the_run_goes_on_as_if_nothing_had_happene
     moved = shutil.copytree(folder / "whole", folder / "moved")  # onto one process and one device
     (moved / "summary.json").unlink()
     shutil.rmtree(max((moved / "checkpoints").iterdir()))
-    single = commands(moved, *options, "--mesh.relation", "1", "--mesh.plan", "", count=1)
+    single = commands(moved, *options, "--mesh.relation", "1", "--raf.plan", "", count=1)
     ((status, log),) = finish(folder, start(folder, single, [{"HETJAX_DATA": str(folder / "data_0")}]))
     assert status == 0 and "continuing from" in log
     np.testing.assert_allclose(records(moved)[-1]["test_loss"], records(folder / "whole")[-1]["test_loss"], rtol=1e-4)

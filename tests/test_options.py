@@ -5,16 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from hetjax.assembly import schedule
 
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape, Table
 from hetjax.config import Train
 from hetjax.errors import InputError
-from hetjax.sampling.loader import WholeGraph
-from hetjax.sharding.single import cross_entropy
+from hetjax.sharding.trainer import cross_entropy, schedule
 from tests.conftest import random_graph
-from tests.test_single import setting
+from tests.test_single import setting, whole_graph
 
 
 def log_softmax(logits):
@@ -38,7 +36,7 @@ def test_cross_entropy_equals_its_definition(smoothing):
 def test_smoothing_reaches_the_loss():
     graph = random_graph(3)
     _, trainer, static = setting(graph)
-    state, (drawn,) = jax.jit(trainer.init)(0), WholeGraph(graph, 2).epoch(0)
+    state, drawn = jax.jit(trainer.init)(0), whole_graph(graph, 2)
     learned = {name: table.rows for name, table in state.tables.items()}
     logits = jax.jit(trainer.model.apply)(state.params, drawn.batch.blocks, static | learned)[drawn.batch.seeds]
     found = jax.jit(trainer._replace(label_smoothing=0.2).loss)(state.params, learned, static, drawn.batch)
@@ -51,7 +49,7 @@ def test_gradients_are_clipped_together_before_the_update(clip):
     graph = random_graph(3)
     _, trainer, static = setting(graph)
     trainer = trainer._replace(optimizer=optax.sgd(1.0), clip=clip)
-    state, (drawn,) = jax.jit(trainer.init)(0), WholeGraph(graph, 2).epoch(0)
+    state, drawn = jax.jit(trainer.init)(0), whole_graph(graph, 2)
     _, gradients = jax.jit(trainer.gradients)(state, static, drawn.batch, 0)
     norm = np.sqrt(sum((np.asarray(leaf, np.float64) ** 2).sum() for leaf in jax.tree.leaves(gradients)))
     assert 1e-3 < norm < 1e3
@@ -98,7 +96,7 @@ def test_both_learning_rates_follow_the_schedule():
     late = Train(schedule="step", schedule_epochs=1, schedule_factor=1e-9)
     rate = schedule(0.02, late, 1)
     trainer = trainer._replace(optimizer=optax.adamw(rate, weight_decay=0), adam=RowAdam(rate))
-    (drawn,) = WholeGraph(graph, 2).epoch(0)
+    drawn = whole_graph(graph, 2)
     step = jax.jit(trainer.step)
     before = step(jax.jit(trainer.init)(0), static, drawn.batch, 0)[0]
     after = step(before, static, drawn.batch, 0)[0]

@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hetjax.assembly import make_batches, make_engine, make_evaluator, make_plan, make_site, make_trainer
 from jax.sharding import PartitionSpec as P
 
 from hetjax.command_line import run_command
@@ -22,9 +21,13 @@ from hetjax.models.carriers import Attention, Monoid
 from hetjax.models.hgnn import HGNN
 from hetjax.partition.metatree import Fold
 from hetjax.sampling.whole import whole_graph
-from hetjax.sharding import combine, feed, raf
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding import site as sites
+from hetjax.sharding.raf import batches as raf_batches
+from hetjax.sharding.raf import combine, strategy
+from hetjax.sharding.raf import engine as raf_engine
+from hetjax.sharding.raf import site as sites
+from hetjax.sharding.registry import make_engine
+from hetjax.sharding.strategy import setup
 from hetjax.train import main
 from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, compare, setting
@@ -75,13 +78,11 @@ def test_evaluation_equals_one_device(model):
     graph = random_graph(3)
     one, many = (setting(graph, "minibatch", mesh, MODELS[model], {}) for mesh in ((1, 1), (3, 1)))
     one, many = (dataclasses.replace(c, sampling=Sampling(fanout=(3, 2), evaluation_edges=60)) for c in (one, many))
-    trainer = make_trainer(graph, one)
-    site = make_site(graph, many, make_plan(graph, many))
-    assert all(len(part.relations) < len(graph.relations) for part in site.graphs.values())
-    state, ids = jax.jit(trainer.init)(0), graph.splits["test"]
-    alone, spread = make_engine(trainer, graph, one), make_engine(trainer, graph, many, site)
-    expected = make_evaluator(alone, graph, one)(state, ids)
-    found = make_evaluator(spread, graph, many, site)(spread.place(state), ids)
+    alone, spread = make_engine(one, graph), make_engine(many, graph)
+    assert all(len(part.relations) < len(graph.relations) for part in spread.site.graphs.values())
+    state, ids = jax.jit(alone.trainer.init)(0), graph.splits["test"]
+    expected = alone.logits(state, ids)
+    found = spread.logits(spread.shard(state), ids)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
@@ -93,10 +94,8 @@ def test_what_raf_sends_depends_on_neither_fanout_nor_width():
         config = setting(graph, "minibatch", (2, 1), {"self_term": False}, {})
         model = dataclasses.replace(config.model, feature_width=feature_width)
         config = dataclasses.replace(config, model=model, sampling=dataclasses.replace(config.sampling, fanout=fanout))
-        trainer, site = make_trainer(graph, config), make_site(graph, config, make_plan(graph, config))
-        engine = make_engine(trainer, graph, config, site)
-        batch = next(make_batches(graph, config, trainer, {}, site).epoch(0)).batch
-        engine.step(engine.new(0), batch)
+        engine = make_engine(config, graph)
+        engine.step(engine.init(0), next(engine.batches.epoch(0)).batch)
         return {one.kind: one.bytes for one in engine.traffic()}
 
     assert sent(graph, (3, 2), 6) == sent(wide, (6, 5), 12) == {"partial_aggregations": 2 * 9 * 8 * 4}
@@ -111,16 +110,16 @@ def test_penalty_clipping_and_decay_count_every_weight_once():
 def test_a_relation_held_for_hop_two_is_not_applied_at_the_root(monkeypatch):
     graph = random_graph(3)
     config = setting(graph, "minibatch", (2, 1), {}, {})
-    plan, trainer = make_plan(graph, config), make_trainer(graph, config)
+    given = setup(config, graph)
+    plan, trainer = strategy.Raf().partition(given), given.trainer
     roots = plan.tree.roots  # cites and extends, from papers to papers, are apart: each owner holds the other for hop 2
     plan = dataclasses.replace(plan, owners=(roots[::2], roots[1::2]))
     state, into = jax.jit(trainer.init)(0), {relation.key for relation in graph.schema.into("paper")}
 
     def step():
-        site = make_site(graph, config, plan)
-        engine = make_engine(trainer, graph, config, site)
-        drawn = next(make_batches(graph, config, trainer, {}, site).epoch(0))
-        return drawn.batch, float(engine.gradients(engine.place(state), drawn.batch)[0])
+        engine = strategy.Raf().engine(given, plan)
+        drawn = next(engine.batches.epoch(0))
+        return drawn.batch, float(engine.gradients(engine.shard(state), drawn.batch)[0])
 
     batch, loss = step()
     applied = [set(part.blocks[-1].seeds.adjacency) for part in batch.parts.values()]
@@ -139,7 +138,7 @@ def test_a_relation_held_for_hop_two_is_not_applied_at_the_root(monkeypatch):
             shares.append(share._replace(program=share.program._replace(layers=(*below, top._replace(seeds=fold)))))
         return shares
 
-    for module in (feed, raf):
+    for module in (raf_batches, raf_engine):
         monkeypatch.setattr(module, "shares", greedy)
     assert abs(step()[1] - loss) > 1e-3
 
@@ -244,7 +243,7 @@ def test_a_run_on_two_partitions(finished):
     assert summary["mesh"].items() >= {"relation": 2, "data": 1}.items() and 0 <= summary["test_accuracy"] <= 1
     carriers_sent = {one["bytes"] for one in summary["sent_per_step"] if one["kind"] == "partial_aggregations"}
     assert carriers_sent == {2 * 8 * (8 + 1) * 4}  # an all-reduce of the means of 8 seeds: 8 numbers and a count
-    manifest = json.loads((run / "plan_2x1" / "manifest.json").read_text())
+    manifest = json.loads((run / "partition_raf_2x1" / "manifest.json").read_text())
     assert manifest["mesh"].items() <= summary["mesh"].items() and manifest["exchange"] == "last"
 
 

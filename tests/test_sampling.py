@@ -13,9 +13,10 @@ from hetjax.graph import csc
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.sampling import draw
 from hetjax.sampling.blocks import NO_NODE, Plan, pad_sample, round_up
-from hetjax.sampling.loader import MiniBatches
+from hetjax.sampling.regime import mini_batch_regime
 from hetjax.sampling.sampler import ALL, Sampler, group
 from hetjax.sampling.whole import whole_graph
+from hetjax.sharding.single.batches import SingleBatches
 from tests.conftest import random_graph
 
 
@@ -172,12 +173,19 @@ def test_padding_keeps_the_edges(graph):
         assert len(blocks[1].adjacency["paper--cites--paper"].indptr) == 17
 
 
+def mini_batches(graph, size: int, fanouts, seed: int = 0, limit: int = 0) -> SingleBatches:
+    regime = mini_batch_regime(len(graph.splits["train"]), size, fanouts, limit)
+    return SingleBatches(Sampler(graph), regime, seed)
+
+
 def test_an_epoch_can_be_entered_at_any_step():
     graph = random_graph(papers=300)
-    whole = MiniBatches(Sampler(graph), (3, 2), 16, seed=4)
+    whole = mini_batches(graph, 16, (3, 2), seed=4)
     plain = list(whole.epoch(2))
     assert len(plain) == whole.steps() == 7 and sum(drawn.nodes for drawn in plain) == 100
-    entered = list(MiniBatches(Sampler(graph), (3, 2), 16, seed=4, capacities=plain[3].capacities).epoch(2, first=4))
+    resumed = mini_batches(graph, 16, (3, 2), seed=4)
+    resumed.prepare(plain[3].capacities)
+    entered = list(resumed.epoch(2, first=4))
     for one, other in zip(plain[4:], entered, strict=True):
         assert one.capacities == other.capacities
         assert np.array_equal(one.batch.labels, other.batch.labels)
@@ -225,8 +233,9 @@ def test_a_wrong_id_in_a_store_is_named_when_it_is_read(graph):
 def test_capacities_are_of_whole_batches_and_no_more_than_there_is(graph):
     train = np.arange(17)  # a batch of 16, and one of a single seed
     small = dataclasses.replace(graph, splits=dict(graph.splits) | {"train": train})
-    found = MiniBatches(Sampler(small), (ALL, ALL), 16, 0)
-    whole = MiniBatches(Sampler(small), (ALL, ALL), 16, 0, limit=1)
+    found, whole = mini_batches(small, 16, (ALL, ALL)), mini_batches(small, 16, (ALL, ALL), limit=1)
+    found.prepare()
+    whole.prepare()
     assert found.plan.capacities == whole.plan.capacities
     for name, _, most in found.measure(found.sample(train[:16], (0,))):
         assert found.plan.capacities[name] <= most

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from hetjax.assembly import make_batches, make_trainer
 
 from hetjax import metrics, native
 from hetjax.cache import tables
@@ -16,8 +15,11 @@ from hetjax.cache.tables import RowAdam, Shape, Table
 from hetjax.config import Config, Model, Sampling, Train
 from hetjax.evaluate import Evaluator
 from hetjax.sampling.blocks import NO_NODE
-from hetjax.sampling.loader import MiniBatches, WholeGraph
+from hetjax.sampling.regime import mini_batch_regime, whole_graph_regime
 from hetjax.sampling.sampler import ALL, Sampler
+from hetjax.sharding.registry import make_engine
+from hetjax.sharding.single.batches import SingleBatches
+from hetjax.sharding.strategy import setup
 from tests.conftest import random_graph
 
 
@@ -27,9 +29,20 @@ def setting(graph, layers=2, **options):
         sampling=Sampling(fanout=(ALL,) * layers, batch_size=1000),
         train=Train(learning_rate=0.02),
     )
-    trainer = make_trainer(graph, config)
+    trainer = setup(config, graph).trainer
     static = {name: jnp.asarray(graph.features[name]) for name in trainer.widths if name in graph.features}
     return config, trainer, static
+
+
+def whole_graph(graph, layers: int):
+    """The whole graph as the one batch of an epoch."""
+    (drawn,) = SingleBatches(Sampler(graph), whole_graph_regime(len(graph.splits["train"]), layers), 0).epoch(0)
+    return drawn
+
+
+def sampled(sampler: Sampler, size: int) -> SingleBatches:
+    """Mini-batches of so many seeds, two layers."""
+    return SingleBatches(sampler, mini_batch_regime(len(sampler.graph.splits["train"]), size, (4, 3)), 1)
 
 
 def whole_rows(graph, rows, batch, node_type):
@@ -68,8 +81,8 @@ def test_unlimited_fanout_equals_the_whole_graph(layers, options):
         wide = jax.tree.map(
             lambda leaf: leaf.astype(float) if leaf.dtype == jnp.float32 else leaf, jax.jit(trainer.init)(0)
         )
-        (whole,) = WholeGraph(graph, layers).epoch(0)
-        (mini,) = make_batches(graph, config, trainer, {}).epoch(0)
+        whole = whole_graph(graph, layers)
+        (mini,) = make_engine(config, graph).batches.epoch(0)
         gradients = jax.jit(trainer.gradients)
         found = [jax.tree.map(np.asarray, gradients(wide, static, drawn.batch, 0)) for drawn in (whole, mini)]
     (loss, (weights, rows)), (mini_loss, (mini_weights, mini_rows)) = found
@@ -95,8 +108,8 @@ def test_a_step_of_each_way_gives_the_same_state():
     """Where a batch touches every row, the states after some steps are equal too."""
     graph = random_graph(3, degree=30)
     config, trainer, static = setting(graph)
-    (whole,) = WholeGraph(graph, 2).epoch(0)
-    (mini,) = make_batches(graph, config, trainer, {}).epoch(0)
+    whole = whole_graph(graph, 2)
+    (mini,) = make_engine(config, graph).batches.epoch(0)
     states = []
     for drawn in (whole, mini):
         state, step = jax.jit(trainer.init)(0), jax.jit(trainer.step)
@@ -119,7 +132,7 @@ def test_evaluation_is_exact_in_chunks_of_any_size(options):
     graph = random_graph(4)
     _, trainer, static = setting(graph, **options)
     state = jax.jit(trainer.init)(1)
-    blocks = WholeGraph(graph, 2).batch.blocks
+    blocks = whole_graph(graph, 2).batch.blocks
     learned = {name: table.rows for name, table in state.tables.items()}
     expected = jax.jit(trainer.model.apply)(state.params, blocks, static | learned)
     ids = graph.splits["test"]
@@ -174,7 +187,7 @@ def poison(batch, graph):
 def test_poisoned_padding_changes_nothing():
     graph = random_graph(5, papers=200)
     config, trainer, static = setting(graph)
-    batches = MiniBatches(Sampler(graph, frozenset({"paper"}), frozenset(trainer.learnable)), (4, 3), 48, seed=1)
+    batches = sampled(Sampler(graph, frozenset({"paper"}), frozenset(trainer.learnable)), 48)
     drawn = list(batches.epoch(0))
     assert drawn[-1].nodes < 48
     spoiled = poison(drawn[-1].batch, graph)
@@ -187,12 +200,9 @@ def test_larger_capacities_change_nothing_but_rounding():
     graph = random_graph(5, papers=200)
     config, trainer, static = setting(graph)
     sampler = Sampler(graph, frozenset(), frozenset(trainer.learnable))
-    tight = next(MiniBatches(sampler, (4, 3), 48, seed=1).epoch(0))
-    wide = next(
-        MiniBatches(
-            sampler, (4, 3), 48, seed=1, capacities={k: v and 3 * v + 5 for k, v in tight.capacities.items()}
-        ).epoch(0)
-    )
+    tight, roomy = next(sampled(sampler, 48).epoch(0)), sampled(sampler, 48)
+    roomy.prepare({k: v and 3 * v + 5 for k, v in tight.capacities.items()})
+    wide = next(roomy.epoch(0))
     state, gradients = jax.jit(trainer.init)(0), jax.jit(trainer.gradients)
     loss, (weights, _) = gradients(state, static, tight.batch, 0)
     wide_loss, (wide_weights, _) = gradients(state, static, wide.batch, 0)
@@ -266,7 +276,7 @@ def test_quality_equals_scikit_learn():
 def test_the_penalty_is_on_the_first_layer_and_what_it_reads():
     graph = random_graph(3)
     _, trainer, static = setting(graph)
-    state, (drawn,) = jax.jit(trainer.init)(0), WholeGraph(graph, 2).epoch(0)
+    state, drawn = jax.jit(trainer.init)(0), whole_graph(graph, 2)
     learned = {name: table.rows for name, table in state.tables.items()}
     plain = jax.jit(trainer.loss)(state.params, learned, static, drawn.batch)
     squares = sum(
@@ -283,8 +293,8 @@ def test_several_labels_a_node_in_both_modes():
     graph = dataclasses.replace(graph, labels=labels)
     config, trainer, static = setting(graph)
     state = jax.jit(trainer.init)(0)
-    (whole,) = WholeGraph(graph, 2).epoch(0)
-    (mini,) = make_batches(graph, config, trainer, {}).epoch(0)
+    whole = whole_graph(graph, 2)
+    (mini,) = make_engine(config, graph).batches.epoch(0)
     losses = [float(jax.jit(trainer.gradients)(state, static, drawn.batch, 0)[0]) for drawn in (whole, mini)]
     learned = {name: table.rows for name, table in state.tables.items()}
     logits = np.asarray(jax.jit(trainer.model.apply)(state.params, whole.batch.blocks, static | learned))

@@ -6,8 +6,6 @@ import sys
 import jax
 import numpy as np
 import pytest
-from hetjax.assembly import make_engine, make_plan, make_site, make_trainer
-from hetjax.sharding.exchange import Room, fetch, give_back, want
 from jax.sharding import PartitionSpec as P
 
 from hetjax.command_line import run_command
@@ -18,6 +16,10 @@ from hetjax.partition.plan import PART
 from hetjax.processes.peers import Alone
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding.registry import make_engine
+from hetjax.sharding.strategy import setup
+from hetjax.sharding.vanilla.exchange import Room, fetch, give_back, want
+from hetjax.sharding.vanilla.strategy import Vanilla
 from hetjax.train import main
 from tests.conftest import random_graph
 from tests.equivalence import MODELS, compare, few, setting, several_labels
@@ -53,13 +55,15 @@ def test_process_0_says_who_owns_what_and_a_continued_run_keeps_to_it(tmp_path):
     graph = random_graph()
     config = setting(graph, "minibatch", (1, 2, "vanilla"), {}, {})
     other = edge_cut(graph, 2, "random", seed=5)
-    assert not np.array_equal(make_plan(graph, config).nodes["paper"], other.nodes["paper"])
+    given, strategy = setup(config, graph), Vanilla()
+    assert not np.array_equal(strategy.partition(given).nodes["paper"], other.nodes["paper"])
     save(other, tmp_path / "cut", graph)
-    for found in (make_plan(graph, config, Second(other.nodes)), make_plan(graph, config, kept=tmp_path / "cut")):
+    second = setup(config, graph, Second(other.nodes))
+    for found in (strategy.partition(second), strategy.partition(given, tmp_path / "cut")):
         for name, of in other.nodes.items():
             np.testing.assert_array_equal(found.nodes[name], of)
     with pytest.raises(InputError, match="cut"):
-        make_plan(random_graph(papers=50), config, kept=tmp_path / "cut")
+        strategy.partition(setup(config, random_graph(papers=50)), tmp_path / "cut")
 
 
 def test_rows_are_kept_and_found():
@@ -139,12 +143,11 @@ def test_a_state_moves_between_one_device_vanilla_and_raf():
     """A checkpoint has one form: what is placed and taken back is the same to the last bit."""
     graph = random_graph(3)
     config = setting(graph, "minibatch", (1, 1), {}, {})
-    trainer = make_trainer(graph, config)
-    state = learned = jax.jit(trainer.init)(0)
+    state = learned = jax.jit(setup(config, graph).trainer.init)(0)
     for shape in ((1, 4, "vanilla"), (2, 1), (1, 2, "vanilla")):
         config = setting(graph, "minibatch", shape, {}, {})
-        engine = make_engine(trainer, graph, config, make_site(graph, config, make_plan(graph, config)))
-        learned = engine.whole(engine.place(learned))
+        engine = make_engine(config, graph)
+        learned = engine.gather(engine.shard(learned))
         assert jax.tree.structure(learned) == jax.tree.structure(state)
         jax.tree.map(np.testing.assert_array_equal, learned, state)
 
@@ -165,7 +168,7 @@ def test_a_run_says_how_nodes_are_divided_and_what_it_sent(finished):
     run, _ = finished
     summary = json.loads((run / "summary.json").read_text())
     assert summary["mesh"] == {"relation": 1, "data": 2, "strategy": "vanilla", "partitioning": "random"}
-    assert json.loads((run / "cut_random_2" / "manifest.json").read_text())["method"] == "random"
+    assert json.loads((run / "partition_vanilla_random_2" / "manifest.json").read_text())["method"] == "random"
     kinds = {one["kind"] for one in summary["sent_per_step"]}
     assert kinds == {"remote_features", "remote_learnable_rows", "gradients"}
     weights = summary["weights"]
@@ -188,7 +191,7 @@ def test_a_resumed_run_equals_an_undisturbed_one_and_continues_with_raf(finished
             ["--mesh.relation", "2", "--mesh.strategy", "vanilla"],
             "mesh.relation is 2, and must be 1 with mesh.strategy vanilla",
         ),
-        (["--mesh.partitioning", "metis"], "mesh.partitioning is metis, and is for mesh.strategy vanilla"),
+        (["--vanilla.partitioning", "metis"], "vanilla.partitioning is metis, and is for mesh.strategy vanilla"),
         (
             ["--mesh.data", "5", "--mesh.strategy", "vanilla"],
             "mesh.relation 1 x mesh.data 5 needs 5 devices != 4 (cpu) that there are",
@@ -217,7 +220,16 @@ def test_what_cannot_be_is_one_line(stored, tmp_path, capsys, options, words):
 
 def test_metis_that_is_not_installed_is_named(stored, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "pymetis", None)
-    options = ["--data.format", "store", "--data.path", str(stored), *SMALL, *VANILLA, "--mesh.partitioning", "metis"]
+    options = [
+        "--data.format",
+        "store",
+        "--data.path",
+        str(stored),
+        *SMALL,
+        *VANILLA,
+        "--vanilla.partitioning",
+        "metis",
+    ]
     with pytest.raises(SystemExit):
         run_command(main, ["--workdir", str(tmp_path / "run"), *options])
     assert "metis needs pymetis: pip install 'hetjax[metis]'" in capsys.readouterr().err

@@ -43,7 +43,9 @@ def named(name: str) -> Strategy:
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise InputError(f"mesh.strategy is {name!r}: {error}") from None
     if not (isinstance(strategy, type) and issubclass(strategy, Strategy)):
-        raise InputError(f"mesh.strategy is {name!r}, and should be a class that inherits from hetjax.sharding.strategy.Strategy")
+        raise InputError(
+            f"mesh.strategy is {name!r}, and should be a class that inherits from hetjax.sharding.strategy.Strategy"
+        )
     return strategy()
 
 

@@ -224,9 +224,7 @@ def make_trainer(graph: HetGraph, config: Config, steps: int) -> Trainer:
     scales = network.learnable_scales({name: schema.nodes[name] for name in learned})
     learnable = {name: Shape(schema.nodes[name], width, scales[name]) for name, width in learned.items()}
     rate, row_rate = options.learning_rate, options.feature_learning_rate
-    adam = RowAdam(
-        schedule(rate if row_rate is None else row_rate, options, steps), weight_decay=options.weight_decay
-    )
+    adam = RowAdam(schedule(rate if row_rate is None else row_rate, options, steps), weight_decay=options.weight_decay)
     optimizer = optax.flatten(optax.adamw(schedule(rate, options, steps), weight_decay=options.weight_decay))
     return Trainer(
         network,

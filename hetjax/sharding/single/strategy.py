@@ -1,9 +1,13 @@
 """The strategy of one device."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from hetjax.cache import placement
 from hetjax.cache.features import Features
+from hetjax.sampling.blocks import Batch
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.single.engine import SingleEngine
@@ -19,14 +23,18 @@ class Single(Strategy):
         config, graph, trainer = setup.config, setup.graph, setup.trainer
         places = placement.choose(config.cache, graph, trainer.widths, trainer.learnable, [graph])
         features = Features(graph, trainer.widths, trainer.learnable, places, setup.tables)
-        return SingleEngine(setup, make_batches(setup, features), features)
+        return SingleEngine(setup, make_batches(setup, features, features.send), features)
 
 
-def make_batches(setup: Setup, features: Features) -> SingleBatches:
-    """The batches of one device."""
+def make_batches(setup: Setup, features: Features, to_device: Callable[[Batch], Any]) -> SingleBatches:
+    """The batches of one device, or of several that have the same.
+
+    Args:
+      to_device: puts a batch of host arrays where it is used.
+    """
     model, flows = setup.trainer.model, flowing(setup)
     sampler = Sampler(setup.graph, read_in_place(setup, features), flows, model.own, model.drops)
-    return SingleBatches(sampler, setup.regime, setup.config.train.seed, features.send)
+    return SingleBatches(sampler, setup.regime, setup.config.train.seed, to_device)
 
 
 def flowing(setup: Setup) -> frozenset[str]:

@@ -1,0 +1,83 @@
+"""How strategies are found, and one of a user's own: equal to one device, trained and resumed by the command line."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from hetjax.config import Cache, Config, Mesh
+from hetjax.errors import InputError
+from hetjax.graph import store
+from hetjax.sharding import registry
+from tests.conftest import random_graph
+from tests.equivalence import MODELS, compare, few
+from tests.test_command_line import SMALL, train
+
+REPLICATED = "examples.replicated:Replicated"
+
+
+@pytest.mark.parametrize(
+    ("mode", "model", "more"),
+    [
+        ("minibatch", "R-GCN, dropout", {"l2": 0.01, "gradient_clip": 0.05}),
+        ("full", "R-GCN, residual", {}),
+        ("minibatch", "HGT, joint", {}),
+    ],
+)
+def test_a_strategy_of_ones_own_equals_one_device(mode, model, more):
+    errors = compare(few("cites", "writes"), (1, 2, REPLICATED), mode, MODELS[model], wide=True, **more)
+    assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-7
+
+
+def test_a_strategy_of_ones_own_trains_and_resumes(tmp_path):
+    store.save(random_graph(), tmp_path / "graph")
+    options = ["--data.format", "store", "--data.path", tmp_path / "graph", *SMALL, "--mesh.data", "2"]
+    options += ["--mesh.strategy", REPLICATED]
+    done = train(tmp_path / "run", *options)
+    assert done.returncode == 0 and "sent in a step" in done.stdout, done.stderr
+    shutil.copytree(tmp_path / "run", tmp_path / "again")
+    (tmp_path / "again" / "summary.json").unlink()
+    shutil.rmtree(max((tmp_path / "again" / "checkpoints").iterdir()))
+    done = train(tmp_path / "again", *options)
+    assert done.returncode == 0 and "continuing from" in done.stderr, done.stderr
+    one, other = (losses(tmp_path / name) for name in ("run", "again"))
+    assert one == other
+    shutil.rmtree(tmp_path / "again")
+    done = train(tmp_path / "again", *options[:-4])  # on one device
+    np.testing.assert_allclose(losses(tmp_path / "again"), one, rtol=1e-4)
+
+
+def losses(run) -> list[float]:
+    records = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [value for record in records for name, value in record.items() if name.endswith("_loss")]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "words"),
+    [
+        ("nothing", "mesh.strategy is 'nothing', and must be single, raf, vanilla, or MODULE:NAME"),
+        ("no_such_module:Name", "mesh.strategy is 'no_such_module:Name': No module named"),
+        ("examples.replicated:Nothing", "has no attribute 'Nothing'"),
+        ("os:path", "should be a class that inherits from hetjax.sharding.strategy.Strategy"),
+        ("..a:b", "mesh.strategy is '..a:b'"),
+    ],
+)
+def test_what_is_no_strategy_is_refused(strategy, words):
+    with pytest.raises(InputError, match=words):
+        registry.check(Config(mesh=Mesh(data=2, strategy=strategy)))
+
+
+def test_a_key_of_another_strategy_is_refused():
+    sections = {name: section() for name, section in registry.sections(None).items()}
+    shared = {"mesh": Mesh(data=2, strategy="vanilla"), "cache": Cache()}
+    config = registry.config_of(shared | sections)
+    assert set(config.own) == {"vanilla"}
+    plan = type(sections["raf"])(plan="here")
+    with pytest.raises(InputError, match="raf.plan is here, and is for mesh.strategy raf; it is vanilla"):
+        registry.config_of(shared | sections | {"raf": plan})
+
+
+def test_on_one_device_every_strategy_is_the_plain_path():
+    for name in (*registry.BUILT_IN, REPLICATED):
+        assert registry.find(Mesh(strategy=name)).name == "single"
