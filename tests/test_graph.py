@@ -338,7 +338,7 @@ def test_opening_reads_no_rows(tmp_path):
     "file,content,message",
     [
         ("schema.json", None, "schema.json: No such file"),
-        ("schema.json", b"{", "schema.json: Expecting"),
+        ("schema.json", b"{", "schema.json: JSONDecodeError: Expecting"),
         ("schema.json", b"[]", "format None version None"),
         (
             "schema.json",
