@@ -7,8 +7,13 @@ under another name and renamed when complete, so a killed run leaves no half.
 
 import hashlib
 import json
+import logging
+import os
 import shutil
+import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +25,9 @@ from hetjax import durable
 from hetjax.cache import table_files
 from hetjax.errors import InputError
 from hetjax.graph.store import map_array
+
+OVERHEAD = 2**15  # bytes that Orbax writes besides an array's own, and of its own: no more than this was seen
+SETTLED = 0.5  # seconds in which threads end that were still writing when one failed
 
 
 class Damaged(InputError):
@@ -147,23 +155,23 @@ class Checkpoints:
         Raises:
           InputError: there is no room for it; those before it are as they were.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
-        needed, free = sum(leaf.nbytes for leaf in jax.tree.leaves(state)), shutil.disk_usage(self.folder).free
-        if needed > free:
-            raise InputError(f"{self.folder}: a checkpoint takes {needed:,} bytes, and {free:,} are free")
-        try:
-            self._save(step, state, progress)
-        except OSError as error:
-            shutil.rmtree(self._partial(step), ignore_errors=True)
-            raise InputError(
-                f"{self.folder}: {error.strerror or error}; the checkpoints before it are as they were"
-            ) from None
+        with durable.writing(self.folder, "the checkpoints before it are as they were"):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            needed, free = sum(leaf.nbytes for leaf in jax.tree.leaves(state)), shutil.disk_usage(self.folder).free
+            if needed > free:
+                raise InputError(f"{self.folder}: a checkpoint takes {needed:,} bytes, and {free:,} are free")
+            try:
+                self._save(step, state, progress)
+            finally:
+                shutil.rmtree(self._partial(step), ignore_errors=True)
 
     def _save(self, step: int, state: Any, progress: dict) -> None:
         partial = self._partial(step)
         partial.mkdir()
         named = {name: np.asarray(leaf) for name, leaf in _named(state).items() if leaf.size and not _table(name)}
-        ocp.save(partial / "state", named)  # empty arrays it does not save
+        _reserve(partial / "room", sum(leaf.nbytes + OVERHEAD for leaf in named.values()) + OVERHEAD)
+        with _quiet():
+            ocp.save(partial / "state", named)  # empty arrays it does not save
         (partial / table_files.FOLDER).mkdir()
         for name, leaf in _named(state).items():
             if _table(name):
@@ -197,6 +205,28 @@ class Checkpoints:
 def parameters(tree: Any) -> int:
     """How many numbers a tree of arrays holds."""
     return sum(leaf.size for leaf in jax.tree.leaves(tree))
+
+
+def _reserve(file: Path, size: int) -> None:
+    """Raise an OSError where the disk has no room, before Orbax is deep in it, whose threads write on when one has failed."""
+    if hasattr(os, "posix_fallocate"):
+        with open(file, "xb") as stream:
+            os.posix_fallocate(stream.fileno(), 0, size)
+        file.unlink()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What goes wrong is raised, and not also printed, thread by thread: Orbax logs it, and tensorstore calls the hook."""
+    logger, hook = logging.getLogger("absl"), sys.unraisablehook
+    before, logger.disabled, sys.unraisablehook = logger.disabled, True, lambda *_: None
+    try:
+        yield
+    except Exception:
+        time.sleep(SETTLED)
+        raise
+    finally:
+        logger.disabled, sys.unraisablehook = before, hook
 
 
 def _alone() -> ocp.Context:

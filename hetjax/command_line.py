@@ -197,6 +197,10 @@ def run_command(main: Callable, arguments: Sequence[str] | None = None) -> None:
     except InputError as error:
         print(f"hetjax: error: {error}", file=sys.stderr)
         sys.exit(2)
+    except OSError as error:  # what the system refused, and nobody nearer said better
+        place = "" if error.filename is None else f"{error.filename}: "
+        print(f"hetjax: error: {place}{error.strerror or error}", file=sys.stderr)
+        sys.exit(2)
     except FloatingPointError as error:
         print(f"hetjax: error: {error}", file=sys.stderr)
         sys.exit(1)

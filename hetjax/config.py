@@ -58,7 +58,7 @@ class Data:
     seed: int = 0
     """synthetic: the same graph for the same seed"""
     check: bool = True
-    """read the whole graph once before training and name what is wrong with it; unset it for a store that is known to be good"""
+    """read the whole graph before training, a store's checksums included, and name what is wrong with it; unset it for a store that is known to be good"""
 
     def __post_init__(self):
         _require(0 <= self.validation_fraction < 1, "data.validation_fraction", self.validation_fraction, "in [0, 1)")

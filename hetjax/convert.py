@@ -1,28 +1,61 @@
-"""Make a store: `python -m hetjax.convert --data.format rdf --data.path aifb --out STORE`."""
+"""Make a store: `python -m hetjax.convert --data.format rdf --data.path aifb --out STORE`; or check one: `--check STORE`."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from hetjax.command_line import parse, run_command
 from hetjax.config import Data
+from hetjax.durable import check_new
 from hetjax.errors import InputError
-from hetjax.graph import store
+from hetjax.graph import checksums, store
+from hetjax.graph.hetgraph import HetGraph, check
 from hetjax.load import load
 
 
+@dataclass(frozen=True)
+class Options:
+    """Stores."""
+
+    out: str = ""
+    """the folder to write, which must not exist"""
+    check: str = ""
+    """a store to read whole, in place of writing one: whether its checksums and all its values are right"""
+
+
 def main(arguments: Sequence[str]) -> None:
-    """Read or generate a graph, and write it as a store."""
-    paths = {"out": "the folder to write, which must not exist"}
-    made, paths = parse({"data": Data}, arguments, "python -m hetjax.convert", "Write a graph as a store.", paths)
-    out = Path(paths["out"])
-    if out.exists():
-        raise InputError(f"{out}: exists already; a store is written to a new folder")
-    graph = load(made["data"])
-    store.save(graph, out)
-    nodes = sum(graph.schema.nodes.values())
-    print(
-        f"{out}: {len(graph.schema.nodes)} node types, {len(graph.schema.relations)} relations, {nodes:,} nodes, {graph.edges:,} edges, {graph.nbytes / 2**20:,.0f} MiB"
-    )
+    """Read or generate a graph, and write it as a store; or read a store, and say whether it is right."""
+    sections = {"": Options, "data": Data}
+    made, _ = parse(sections, arguments, "python -m hetjax.convert", "Write a graph as a store, or check a store.", {})
+    options, data = made[""], made["data"]
+    if bool(options.out) == bool(options.check):
+        raise InputError(
+            "--out and --check are given, and should be one or the other" if options.out else "--out is required"
+        )
+    if options.check:
+        if data != Data():
+            raise InputError("--check reads the store alone: leave the options --data. out")
+        _check(options.check)
+        return
+    check_new(options.out)
+    graph = load(data)
+    store.save(graph, options.out)
+    print(f"{Path(options.out)}: {_outline(graph)}")
+
+
+def _check(path: str) -> None:
+    relations, features = checksums.held(path)
+    graph = store.open(path, relations, features)
+    check(graph, path)
+    known = checksums.verify(path, relations, features)
+    words = "all as they were written" if known else "of which it has no checksums: an older hetjax wrote it"
+    print(f"{path}: {_outline(graph)}, {words}")
+
+
+def _outline(graph: HetGraph) -> str:
+    nodes, types = sum(graph.schema.nodes.values()), len(graph.schema.nodes)
+    counts = f"{types} node types, {len(graph.schema.relations)} relations, {nodes:,} nodes, {graph.edges:,} edges"
+    return f"{counts}, {graph.nbytes / 2**20:,.0f} MiB"
 
 
 if __name__ == "__main__":

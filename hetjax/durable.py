@@ -1,14 +1,67 @@
 """Files and folders that appear whole or not at all, also when the power goes."""
 
 import os
+import re
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
 from hetjax.errors import InputError
+
+
+@contextmanager
+def writing(path: str | os.PathLike, besides: str = "") -> Iterator[None]:
+    """What the system refuses while `path` is written, a full disk say, is an `InputError` that names it.
+
+    Args:
+      path: what is written.
+      besides: what else there is to say, such as what became of what was there.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        words = _refusal(error)
+        if words is None:
+            raise
+        raise InputError(f"{path}: {words}{besides and f'; {besides}'}") from error
+
+
+def _refusal(error: Exception) -> str | None:
+    """What the system said, if it is the system that refused; tensorstore, deep in Orbax, says it by its number."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    code = re.search(r"os_error_code='(\d+)'", str(error))
+    return os.strerror(int(code[1])) if code else None
+
+
+def check_new(path: str | os.PathLike) -> None:
+    """Raise an `InputError` where there is something at `path` already, or it can be no path."""
+    with writing(path):
+        if os.path.lexists(path):
+            raise InputError(f"{path}: exists already; it is to be a new folder")
+        Path(path).exists()  # unlike `lexists` says when a name is too long
+
+
+def check_replaceable(file: Path, overwrite: bool) -> None:
+    """Raise an `InputError` unless `file` is a new name in a folder, or a regular file that may be overwritten."""
+    with writing(file):
+        if not file.parent.is_dir():
+            raise InputError(f"{file.parent}: no such folder")
+        try:
+            mode = file.lstat().st_mode
+        except FileNotFoundError:
+            return
+    if not stat.S_ISREG(mode):
+        raise InputError(f"{file}: is no regular file, and is left as it is")
+    if not overwrite:
+        raise InputError(f"{file}: exists already; --overwrite replaces it")
 
 
 @contextmanager
@@ -18,43 +71,46 @@ def new_folder(path: str | os.PathLike) -> Iterator[Path]:
     Raises:
       InputError: `path` exists, or cannot be written.
     """
+    check_new(path)
     path = Path(path)
-    if path.exists():
-        raise InputError(f"{path}: exists already; it is to be a new folder")
     partial = path.with_name(f".{path.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        partial.mkdir(parents=True)
-        yield partial
-        rename(partial, path)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
+        with writing(path):
+            partial.mkdir(parents=True)
+            yield partial
+            rename(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def write(file: Path, text: str) -> None:
-    """Write a file, in place of one that may be there."""
-    partial = file.with_name(f".{file.name}.partial")
-    partial.write_text(text)
-    rename(partial, file)
-
-
-def save(file: Path, array: np.ndarray) -> None:
-    """Write a `.npy`, in place of one that may be there.
+@contextmanager
+def new_file(file: Path) -> Iterator[Path]:
+    """A file to write, which takes the place of `file` when all is written; on an error that is as it was.
 
     Raises:
       InputError: it cannot be written.
     """
     partial = file.with_name(f".{file.name}.partial")
-    try:
-        with open(partial, "wb") as stream:
-            np.save(stream, array, allow_pickle=False)
-        rename(partial, file)
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror or error}") from None
-    finally:
+    with writing(file):
         partial.unlink(missing_ok=True)
+        try:
+            yield partial
+            rename(partial, file)
+        finally:
+            partial.unlink(missing_ok=True)
+
+
+def write(file: Path, text: str) -> None:
+    """Write a text, in place of a file that may be there; errors as `new_file`."""
+    with new_file(file) as partial:
+        partial.write_text(text)
+
+
+def write_array(file: Path, array: np.ndarray) -> None:
+    """Write a `.npy`, under its own name from the start."""
+    with open(file, "xb") as stream:  # given the file itself, numpy would not say why it could not write
+        np.save(SimpleNamespace(write=stream.write), array, allow_pickle=False)
 
 
 def rename(partial: Path, path: Path) -> None:

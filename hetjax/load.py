@@ -7,7 +7,7 @@ from pathlib import Path
 from hetjax.config import DATA_FOLDER, Data, data_path
 from hetjax.datasets import hgb, rdf, synthetic
 from hetjax.errors import InputError
-from hetjax.graph import store
+from hetjax.graph import checksums, store
 from hetjax.graph.hetgraph import HetGraph, check, check_labels
 from hetjax.graph.sizes import hollow
 from hetjax.partition import Plan
@@ -62,6 +62,7 @@ def load_part(data: Data, graph: HetGraph, plan: Plan, number: int) -> HetGraph:
     opened = store.open(path, about.edges, about.features)
     if data.check:
         check(opened, str(path))
+        checksums.verify(path, about.edges, about.features)
     return opened
 
 
@@ -72,6 +73,8 @@ def _read(data: Data) -> HetGraph:
     if data.format == "store":
         graph = store.open(path)
         (check if data.check else check_labels)(graph, str(path))
+        if data.check:
+            checksums.verify(path)
         return graph
     if data.format == "hgb":
         return hgb.read(path, data.validation_fraction, data.split_seed)

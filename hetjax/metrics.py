@@ -5,12 +5,14 @@ import platform
 import resource
 import sys
 import time
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
 import jax
 import numpy as np
 
+from hetjax import durable
 from hetjax.errors import InputError
 
 _MADE, _READ = "/jax/core/compile/backend_compile_duration", "/jax/compilation_cache/cache_hits"
@@ -101,18 +103,26 @@ class Records:
         Raises:
           InputError: it has fewer.
         """
-        file.touch()
-        if file.stat().st_size < size:
-            raise InputError(
-                f"{file}: {file.stat().st_size} bytes, and the checkpoint had seen {size}; give another --workdir"
-            )
-        self.stream = open(file, "r+b")  # noqa: SIM115 (held for the whole run)
-        self.stream.truncate(size)
-        self.stream.seek(size)
+        self.file = file
+        with durable.writing(file):
+            file.touch()
+            if file.stat().st_size < size:
+                raise InputError(
+                    f"{file}: {file.stat().st_size} bytes, and the checkpoint had seen {size}; give another --workdir"
+                )
+            self.stream = open(file, "r+b")  # noqa: SIM115 (held for the whole run)
+            self.stream.truncate(size)
+            self.stream.seek(size)
 
     def write(self, record: dict) -> None:
-        self.stream.write(json.dumps(record).encode() + b"\n")
-        self.stream.flush()
+        try:
+            with durable.writing(self.file, "the run continues from its last checkpoint"):
+                self.stream.write(json.dumps(record).encode() + b"\n")
+                self.stream.flush()
+        except InputError:
+            with suppress(OSError):
+                self.stream.close()  # which would otherwise try once more as Python ends
+            raise
 
     @property
     def size(self) -> int:

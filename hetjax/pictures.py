@@ -4,6 +4,7 @@ from pathlib import Path
 
 import matplotlib
 
+from hetjax import durable
 from hetjax.results import name_of
 
 
@@ -33,7 +34,7 @@ def draw_cache(types: list[dict], file: Path) -> None:
     for axis in (left, right):
         axis.grid(axis="x", alpha=0.3)
         axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
-    figure.savefig(file, dpi=120)
+    _save(figure, file)
     pyplot.close(figure)
 
 
@@ -60,5 +61,10 @@ def draw_curves(records: list[dict], file: Path, title: str) -> None:
     below.set_xlabel("epoch")
     below.xaxis.get_major_locator().set_params(integer=True)
     figure.suptitle(title)
-    figure.savefig(file, dpi=120)
+    _save(figure, file)
     pyplot.close(figure)
+
+
+def _save(figure, file: Path) -> None:
+    with durable.new_file(file) as partial:
+        figure.savefig(partial, dpi=120, format=file.suffix[1:])

@@ -1,4 +1,4 @@
-"""Predict with a model that was trained: `python -m hetjax.predict --workdir RUN --out FILE.npy`.
+"""Predict with a model that was trained: `python -m hetjax.predict --workdir RUN --out FILE.npy` (or `FILE.csv`).
 
 The weights and learnable features are those of the run's checkpoint that did best on its validation nodes, or of its last
 one where it had none; a run that was killed, or goes on, has them too. Every node of the target type is predicted from all
@@ -6,6 +6,7 @@ of its neighbours, on one device, whatever the run was trained on; of the run's 
 node types, relations and features, tomorrow's say. Where features were learned, that has the same nodes.
 """
 
+import csv
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +33,8 @@ from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer
 
+SUFFIXES = ".npy", ".csv"
+
 
 @dataclass(frozen=True)
 class Options:
@@ -41,22 +44,39 @@ class Options:
     """write the logits, float32 [nodes, classes], and not the classes"""
     graph: str = ""
     """a store to predict in place of the run's own graph, of the same types, relations and features"""
+    overwrite: bool = False
+    """replace the file that --out names, if there is one"""
 
 
 def main(arguments: Sequence[str]) -> None:
     """Predict as the command line says, and print where the predictions are."""
-    paths = {"workdir": "the folder of the run", "out": "the .npy to write, a line per node of the target type"}
+    paths = {"workdir": "the folder of the run", "out": "the .npy or .csv to write, a line per node of the target type"}
     about = "Predict with a model that was trained."
     given, paths = parse({"": Options}, arguments, "python -m hetjax.predict", about, paths)
-    out = Path(paths["out"])
-    if not out.parent.is_dir():
-        raise InputError(f"{out.parent}: no such folder")
+    out, overwrite = Path(paths["out"]), given[""].overwrite
+    if out.suffix not in SUFFIXES:
+        raise InputError(f"{out}: is to end in {' or '.join(SUFFIXES)}, which says what is written")
+    durable.check_replaceable(out, overwrite)
     found = _predict(Path(paths["workdir"]), given[""].graph)
     made = found.logits if given[""].logits else classes(found.logits, found.graph.multilabel)
-    durable.save(out, made)
+    durable.check_replaceable(out, overwrite)  # once more: predicting may have taken long
+    _write(out, made)
     print(f"{out}: {made.dtype} {list(made.shape)}, by the ids of type {found.graph.schema.target!r}, {found.chosen}")
     if given[""].graph and found.learned:
         print(f"features of {', '.join(found.learned)} are those that were learned in training, by the nodes' ids")
+
+
+def _write(out: Path, made: np.ndarray) -> None:
+    """Write predictions as the name says: `.npy`, or a CSV with a header, of a node's id and what was predicted."""
+    with durable.new_file(out) as partial:
+        if out.suffix == SUFFIXES[0]:
+            durable.write_array(partial, made)
+            return
+        with open(partial, "x", newline="") as stream:
+            writer, what = csv.writer(stream), "logit" if made.dtype.kind == "f" else "class"
+            columns = [what] if made.ndim == 1 else [f"{what}_{number}" for number in range(made.shape[1])]
+            writer.writerow(["node", *columns])
+            writer.writerows((node, *np.atleast_1d(row)) for node, row in enumerate(made))
 
 
 def predict(workdir: str | os.PathLike, graph: str | os.PathLike = "") -> np.ndarray:

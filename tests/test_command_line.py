@@ -244,8 +244,20 @@ BAD_DATA = {
         "split 'test': entry 0 is node 1073741824, but type 'paper' has 40 nodes",
     ),
     "no training nodes": (
-        lambda d: source("store", broken_store(d / "g", "split_train.npy", lambda a: a[:0])),
+        lambda d: [
+            *source("store", broken_store(d / "g", "split_train.npy", lambda a: a[:0])),
+            "--data.check",
+            "false",
+        ],
         "no training nodes",
+    ),
+    "fewer training nodes": (
+        lambda d: source("store", broken_store(d / "g", "split_train.npy", lambda a: a[:-1])),
+        "split_train.npy: checksum ",
+    ),
+    "a work directory whose name is too long": (
+        lambda d: ["--workdir", d / ("x" * 300)],
+        "File name too long",
     ),
     "features of a type without any": (
         lambda d: [*source("hgb", hgb_data(d / "g")), "--data.without_features", "[writer]"],
@@ -443,14 +455,29 @@ def test_predictions_are_those_that_the_summary_counts(full_run, graph_store, tm
     logits = np.load(tmp_path / "l.npy")
     np.testing.assert_array_equal(logits, predict.predict(workdir))
     assert logits.shape == (40, 3) and np.array_equal(logits.argmax(axis=1), found)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["classes.npy", "l.npy"]
+    (tmp_path / "l.csv").write_text("to be replaced")
+    for name, *more in (("l.csv", "--logits", "--overwrite"), ("classes.csv",)):
+        run_command(predict.main, ["--workdir", f"{workdir}", "--out", f"{tmp_path}/{name}", *more])
+    header, *lines = (tmp_path / "l.csv").read_text().splitlines()
+    rows = np.array([line.split(",") for line in lines])
+    assert header == "node,logit_0,logit_1,logit_2" and rows[:, 0].tolist() == list(map(str, range(40)))
+    np.testing.assert_array_equal(rows[:, 1:].astype(np.float32), logits)  # every digit that it takes
+    expected = "node,class\n" + "".join(f"{node},{one}\n" for node, one in enumerate(found))
+    assert (tmp_path / "classes.csv").read_text() == expected
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["classes.csv", "classes.npy", "l.csv", "l.npy"]
 
-    def fails(run, message, out="x.npy"):
-        done = refused(capfd, "hetjax.predict", "--workdir", run, "--out", tmp_path / out)
+    def fails(run, message, out="x.npy", *more):
+        done = refused(capfd, "hetjax.predict", "--workdir", run, "--out", tmp_path / out, *more)
         assert done.returncode == 2 and done.stderr.count("\n") == 1 and message in done.stderr, done.stderr
 
     fails(tmp_path / "none", "none/config.yaml: no such file, and the folder of a run has one")
     fails(workdir, "nowhere: no such folder", "nowhere/x.npy")
+    fails(workdir, "x.txt: is to end in .npy or .csv, which says what is written", "x.txt")
+    fails(workdir, "l.npy: exists already; --overwrite replaces it", "l.npy")
+    (tmp_path / "pipe.npy").symlink_to("/dev/null")
+    fails(workdir, "pipe.npy: is no regular file, and is left as it is", "pipe.npy", "--overwrite")
+    fails(workdir, "File name too long", f"{'x' * 300}.npy")
+    fails(tmp_path / ("x" * 300), "File name too long")
     hurt = shutil.copytree(workdir, tmp_path / "hurt")
     store.save(random_graph(1), tmp_path / "other")
     config = yaml.safe_load((hurt / "config.yaml").read_text())

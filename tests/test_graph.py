@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import os
+import shutil
 
 import hypothesis
 import networkx
@@ -214,6 +216,14 @@ def test_a_wrong_label_far_down_is_named():
         (({"a": -1}, (), "a", 2), "-1 nodes"),
         (({"a": 2**31}, (), "a", 2), "2147483648 nodes"),
         (({"a": 1}, (), "a", 0), "0 classes"),
+        (({"a\ud800": 1}, (), "a\ud800", 2), r"the name 'a\\ud800' has '\\ud800' as character 1"),
+        (({"a\nb": 1}, (), "a\nb", 2), r"the name 'a\\nb' has '\\n' as character 1"),
+        (({"a": 1}, (Relation("a", "\0", "a"),), "a", 2), r"has '\\x00' as character 0"),
+        (({"a" * 10_000: 1}, (), "a", 2), "the name 'aaa.*aaa' has 10,000 characters != at most 200"),
+        (({"a": 1}, (Relation("a", "r" * 201, "a"),), "a", 2), "has 201 characters != at most 200"),
+        (({"é" * 40: 1}, (), "a", 2), "has 240 characters != at most 200, each counted as a URL spells it"),
+        (({f"a{n}": 1 for n in range(10_000)}, (), "b", 2), r"target type 'b' .*'a0', 'a1', .*\.\.\.\]"),
+        (({"a": 1, "b": 1}, tuple(Relation("a", f"r{n}", "b") for n in range(30_000)), "c", 2), "target type 'c'"),
     ],
 )
 def test_schema_names_what_is_wrong(arguments, message):
@@ -334,11 +344,16 @@ def test_opening_reads_no_rows(tmp_path):
     assert store.open(tmp_path / "store").features["paper"].nbytes > 4 * 10**12
 
 
+def header(words: str) -> bytes:
+    """A `.npy` file that ends with its header."""
+    return b"\x93NUMPY\x01\x00" + len(words).to_bytes(2, "little") + words.encode()
+
+
 @pytest.mark.parametrize(
     "file,content,message",
     [
         ("schema.json", None, "schema.json: No such file"),
-        ("schema.json", b"{", "schema.json: Expecting"),
+        ("schema.json", b"{", "schema.json: JSONDecodeError: Expecting"),
         ("schema.json", b"[]", "format None version None"),
         (
             "schema.json",
@@ -350,6 +365,19 @@ def test_opening_reads_no_rows(tmp_path):
         ("labels.npy", b"garbage", "labels.npy: 7 bytes that are no .npy file"),
         ("labels.npy", b"", "labels.npy: 0 bytes that are no .npy file"),
         ("relation_0.indices.npy", b"\x93NUMPY\x01\x00", "relation_0.indices.npy: "),
+        ("schema.json", b"[" * 100_000, "schema.json: RecursionError"),
+        ("schema.json", b"\xff\xfe", "schema.json: UnicodeDecodeError"),
+        ("schema.json", b'{"format": 1' + b"0" * 5000 + b"}", "schema.json: ValueError: Exceeds the limit"),
+        ("labels.npy", header("(((("), "labels.npy: TokenError"),
+        ("labels.npy", header("(" * 9000), r"labels.npy: \w*Error"),
+        ("labels.npy", header("-" * 9000 + "1"), r"labels.npy: \w*Error"),
+        ("labels.npy", header(f"{{'descr': '<i4', 'fortran_order': False, 'shape': ({10**4000},)}}"), "labels.npy: "),
+        (
+            "labels.npy",
+            header("{'descr': '<i4', 'fortran_order': False, 'shape': (-2, -3)}") + bytes(24),
+            "labels.npy: ",
+        ),
+        ("labels.npy", b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + b" " * 99, "labels.npy: ValueError: EOF"),
     ],
 )
 def test_opening_names_what_is_wrong(graph, tmp_path, file, content, message):
@@ -359,6 +387,58 @@ def test_opening_names_what_is_wrong(graph, tmp_path, file, content, message):
         (tmp_path / "store" / file).write_bytes(content)
     with pytest.raises(InputError, match=message):
         store.open(tmp_path / "store")
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"files": 5}, "schema.json: files is 5, and should be a list of names"),
+        ({"files": ["labels", 3]}, "schema.json: files is .*, and should be a list of names"),
+        ({"nodes": 5}, "schema.json: TypeError"),
+        ({"nodes": [[]]}, "schema.json: TypeError"),
+        ({"relations": {}, "nodes": {"a": 1}}, "schema.json: TypeError"),
+        ({"target": ["paper"]}, r"schema.json: the name \['paper'\] is list"),
+        ({"classes": 10**4000}, "schema.json: .*classes, outside"),
+        (
+            {"relations": [{"source": "paper", "name": "x", "target": "paper", "edges": 10**400}]},
+            "edges, outside 0..2814",
+        ),
+        ({"labels": {}}, "schema.json: labels {}, and a node"),
+    ],
+)
+def test_a_description_of_another_shape_is_refused(stored, tmp_path, change, message):
+    path = shutil.copytree(stored, tmp_path / "store")
+    about = json.loads((path / "schema.json").read_text())
+    (path / "schema.json").write_text(json.dumps(about | change))
+    with pytest.raises(InputError, match=message) as refused:
+        store.open(path)
+    assert len(str(refused.value)) < 5000 and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("told", [5, [], {"labels": "x"}, {"labels": -1}, {"labels": 2**32}, {"labels": True}])
+def test_checksums_that_are_none_are_refused(stored, tmp_path, told):
+    path = shutil.copytree(stored, tmp_path / "store")
+    about = json.loads((path / "schema.json").read_text())
+    (path / "schema.json").write_text(json.dumps(about | {"contents": told}))
+    with pytest.raises(InputError, match="schema.json: contents is .*, and should be a CRC-32 per array"):
+        store.contents(path)
+
+
+@pytest.mark.parametrize("file", ["schema.json", "labels.npy"])
+def test_what_is_no_regular_file_is_not_waited_for(stored, tmp_path, file):
+    path = shutil.copytree(stored, tmp_path / "store")
+    (path / file).unlink()
+    os.mkfifo(path / file)
+    with pytest.raises(InputError, match=f"{file}: is no regular file"):
+        store.open(path)
+
+
+def test_features_in_another_order_of_bytes_are_refused(stored, tmp_path):
+    path = shutil.copytree(stored, tmp_path / "store")
+    matrix = np.load(path / "features_0.npy")
+    np.save(path / "features_0.npy", matrix.astype(">f4"))
+    with pytest.raises(InputError, match="features_0.npy: features .*'>f4'"):
+        store.open(path)
 
 
 @pytest.mark.parametrize("change", [-8, 8])

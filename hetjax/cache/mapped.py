@@ -3,6 +3,7 @@
 import mmap
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ def mapped(file: Path, shape: tuple[int, ...], dtype) -> np.ndarray:
             os.posix_fallocate(stream.fileno(), 0, size)
         return np.memmap(file, dtype, "r+", shape=shape) if np.prod(shape) else np.empty(shape, dtype)
     except OSError as error:
+        with suppress(OSError):
+            file.unlink(missing_ok=True)
         raise InputError(f"{file}: {error.strerror or error}; {size:,} bytes are needed") from None
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 import jax
 import numpy as np
 
+from hetjax import durable
 from hetjax.cache.host import Hosted
 from hetjax.cache.mapped import mapping
+from hetjax.errors import InputError
 
 ROWS, ROUNDS = 20_000, 7
 
@@ -60,6 +62,6 @@ def kept(file: Path, about: Mapping, hosted: Mapping[str, Hosted], learnable: Ma
         if found["about"] == key:
             return {name: float(found["seconds_per_byte"][name]) for name in hosted}
     made = measure(hosted, learnable)
-    with contextlib.suppress(OSError):  # a store that is only read
-        file.write_text(json.dumps({"about": key, "seconds_per_byte": made}, indent=1) + "\n")
+    with contextlib.suppress(InputError):  # a store that is only read
+        durable.write(file, json.dumps({"about": key, "seconds_per_byte": made}, indent=1) + "\n")
     return made

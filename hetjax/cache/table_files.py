@@ -32,5 +32,5 @@ def write(file: Path, array: jax.Array | np.ndarray) -> None:
         about = {"descr": np.dtype(array.dtype).str, "fortran_order": False, "shape": array.shape}
         np.lib.format.write_array_header_1_0(stream, about)
         for start in range(0, len(array), step):
-            array[start : start + step].tofile(stream)
+            stream.write(np.ascontiguousarray(array[start : start + step]))
             release(array)

@@ -1,6 +1,9 @@
 """Node types, relations, and the metagraph that they form."""
 
 import functools
+import re
+import reprlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,6 +17,8 @@ from hetjax.errors import InputError
 
 MOST_NODES = 2**31 - 1  # node ids travel to the device as int32
 MOST_CLASSES = 2**20
+MOST_NAME = 200  # characters of a quoted name: it becomes part of a file's name, which has at most 255
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # control, line ends, half characters
 
 
 class Relation(NamedTuple):
@@ -61,8 +66,7 @@ class Schema:
         object.__setattr__(self, "nodes", MappingProxyType(dict(self.nodes)))
         object.__setattr__(self, "relations", tuple(Relation(*relation) for relation in self.relations))
         for name in (*self.nodes, self.target, *(part for relation in self.relations for part in relation)):
-            if not isinstance(name, str):
-                raise InputError(f"the name {name!r} is {type(name).__name__}, and should be a string")
+            _check_name(name)
         for count in (*self.nodes.values(), self.classes):
             if not isinstance(count, int | np.integer) or isinstance(count, bool):
                 raise InputError(f"the count {count!r} is {type(count).__name__}, and should be an integer")
@@ -72,11 +76,12 @@ class Schema:
         for relation in self.relations:
             for node_type in (relation.source, relation.target):
                 if node_type not in self.nodes:
-                    raise InputError(f"relation {relation}: no node type {node_type!r} among {sorted(self.nodes)}")
-            if self.relations.count(relation) > 1:
-                raise InputError(f"relation {relation} is given {self.relations.count(relation)} times")
+                    raise InputError(f"relation {relation}: no node type {node_type!r} among {_names(self.nodes)}")
+        for relation, times in Counter(self.relations).items():
+            if times > 1:
+                raise InputError(f"relation {relation} is given {times} times")
         if self.target not in self.nodes:
-            raise InputError(f"target type {self.target!r} is not among the node types {sorted(self.nodes)}")
+            raise InputError(f"target type {self.target!r} is not among the node types {_names(self.nodes)}")
         if not 1 <= self.classes <= MOST_CLASSES:
             raise InputError(f"the target type {self.target!r} has {self.classes} classes, outside 1..{MOST_CLASSES}")
 
@@ -107,3 +112,19 @@ class Schema:
             below = frozenset(relation.source for relation in self.relations if relation.target in needed[0])
             needed.insert(0, below | needed[0] if own else below)
         return tuple(needed)
+
+
+def _check_name(name: str) -> None:
+    """Raise an InputError for a name that is none, that no line could hold, or that is longer than `MOST_NAME`."""
+    if not isinstance(name, str):
+        raise InputError(f"the name {reprlib.repr(name)} is {type(name).__name__}, and should be a string")
+    if found := UNPRINTABLE.search(name):
+        raise InputError(f"the name {reprlib.repr(name)} has {found[0]!r} as character {found.start()}")
+    if (length := len(quote(name, safe=""))) > MOST_NAME:
+        raise InputError(
+            f"the name {reprlib.repr(name)} has {length:,} characters != at most {MOST_NAME}, each counted as a URL spells it"
+        )
+
+
+def _names(nodes: Mapping[str, int]) -> str:
+    return reprlib.repr(sorted(nodes))

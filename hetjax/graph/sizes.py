@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,6 +14,7 @@ from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import FEATURE_TYPES, HetGraph
 from hetjax.graph.schema import Relation, Schema
 
+MOST_EDGES = MOST_VALUES = 2**48  # of a relation, of a row
 LABELS = ("one", "many")  # labels a node; a description that does not say means the first
 
 
@@ -100,16 +102,16 @@ def from_json(description: dict, where: str) -> Sizes:
         schema = Schema(nodes, relations, description["target"], description["classes"])
         form = description.get("labels", LABELS[0])
         if form not in LABELS:
-            raise InputError(f"labels {form!r}, and a node may have {' or '.join(map(repr, LABELS))}")
+            raise InputError(f"labels {reprlib.repr(form)}, and a node may have {' or '.join(map(repr, LABELS))}")
         for relation, count in edges.items():
-            if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-                raise InputError(f"relation {relation} has {count!r} edges, and should have 0 or more")
+            if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST_EDGES:
+                raise InputError(f"relation {relation} has {reprlib.repr(count)} edges, outside 0..{MOST_EDGES}")
         features = {
             n["type"]: _width(n["features"], n["type"]) for n in description["nodes"] if n["features"] is not None
         }
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
-    except (KeyError, TypeError) as error:
+    except Exception as error:  # of plain values of any other shape
         raise InputError(f"{where}: {reason(error)}") from None
     return Sizes(schema, edges, features, form == LABELS[1])
 
@@ -117,9 +119,9 @@ def from_json(description: dict, where: str) -> Sizes:
 def _width(about: dict, node_type: str) -> tuple[int, str]:
     width, dtype = about["width"], about["dtype"]
     known = [kind.name for kind in FEATURE_TYPES]
-    if not isinstance(width, int) or isinstance(width, bool) or width < 1 or dtype not in known:
+    if not isinstance(width, int) or isinstance(width, bool) or not 1 <= width <= MOST_VALUES or dtype not in known:
         raise InputError(
-            f"features of type {node_type!r} are {about}, and the width is at least 1, the dtype one of {', '.join(known)}"
+            f"features of type {node_type!r} are {reprlib.repr(about)}, and the width is in 1..{MOST_VALUES}, the dtype one of {', '.join(known)}"
         )
     return width, dtype
 

@@ -4,9 +4,12 @@ Opening reads `schema.json` and the header of each file, nothing more, so a grap
 rows are read when they are used. Nothing is ever unpickled.
 """
 
+import io
 import json
 import math
 import os
+import reprlib
+import stat
 import zlib
 from collections.abc import Collection
 from dataclasses import replace
@@ -16,8 +19,8 @@ import numpy as np
 from numpy.lib.format import MAGIC_PREFIX as MAGIC
 from numpy.lib.format import read_array_header_1_0, read_array_header_2_0, read_magic
 
-from hetjax.durable import new_folder
-from hetjax.errors import InputError
+from hetjax import durable
+from hetjax.errors import InputError, reading
 from hetjax.graph import versioned
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import SPLITS, HetGraph
@@ -26,6 +29,7 @@ from hetjax.graph.sizes import Sizes, from_json, sizes
 
 FORMAT, VERSION, SCHEMA = "hetjax-store", 1, "schema.json"
 FIXED = ("labels", *(f"split_{name}" for name in SPLITS))
+LONGEST_HEADER = 2**14  # bytes; numpy reads none of over 10,000
 POINTER, ID, FLAG = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.int8)
 
 
@@ -44,21 +48,29 @@ def save(
     Raises:
       InputError: `path` exists, or cannot be written.
     """
-    with new_folder(path) as folder:
-        files, schema, kept = _files(graph), graph.schema, set(FIXED)
-        for number, relation in enumerate(schema.relations):
-            if relations is None or relation in relations:
-                kept |= {f"relation_{number}.{part}" for part in CSC._fields}
-        for number, node_type in enumerate(schema.nodes):
-            if features is None or node_type in features:
-                kept.add(f"features_{number}")
-        for name in kept & files.keys():
-            np.save(folder / f"{name}.npy", files[name], allow_pickle=False)
+    with durable.new_folder(path) as folder:
+        files, chosen = _files(graph), names(sizes(graph), relations, features)
+        for name in chosen:
+            durable.write_array(folder / f"{name}.npy", files[name])
         contents = {name: zlib.crc32(np.ascontiguousarray(array)) for name, array in files.items()}
         about = {"format": FORMAT, "version": VERSION} | sizes(graph).json() | {"contents": contents}
         if relations is not None or features is not None:
-            about["files"] = sorted(kept & files.keys())
+            about["files"] = sorted(chosen)
         (folder / SCHEMA).write_text(json.dumps(about, indent=1))
+
+
+def names(
+    about: Sizes, relations: Collection[Relation] | None = None, features: Collection[str] | None = None
+) -> list[str]:
+    """The arrays of a store, without their `.npy`: of some relations and some types' features, if not of all."""
+    found = []
+    for number, relation in enumerate(about.schema.relations):
+        if relations is None or relation in relations:
+            found += [f"relation_{number}.{part}" for part in CSC._fields]
+    for number, node_type in enumerate(about.schema.nodes):
+        if node_type in about.features and (features is None or node_type in features):
+            found.append(f"features_{number}")
+    return [*found, *FIXED]
 
 
 def _files(graph: HetGraph) -> dict[str, np.ndarray]:
@@ -83,8 +95,29 @@ def describe(path: str | os.PathLike) -> Sizes:
 
 
 def contents(path: str | os.PathLike) -> dict[str, int] | None:
-    """The checksum (CRC-32) of every array, as `save` wrote it; None of a store from before there were any."""
-    return _description(path).get("contents")
+    """The checksum (CRC-32) of every array, as `save` wrote it; None of a store from before there were any.
+
+    Raises:
+      InputError: as `describe`; or they are no such numbers.
+    """
+    told = _description(path).get("contents")
+    if told is None:
+        return None
+    if not isinstance(told, dict) or any(type(one) is not int or not 0 <= one < 2**32 for one in told.values()):
+        raise InputError(f"{Path(path, SCHEMA)}: contents is {reprlib.repr(told)}, and should be a CRC-32 per array")
+    return told
+
+
+def kept(path: str | os.PathLike) -> Collection[str] | None:
+    """The names of the arrays that are there, of a store of one partition; None: all.
+
+    Raises:
+      InputError: as `describe`; or they are no such names.
+    """
+    files = _description(path).get("files")
+    if files is not None and not (isinstance(files, list) and all(isinstance(name, str) for name in files)):
+        raise InputError(f"{Path(path, SCHEMA)}: files is {reprlib.repr(files)}, and should be a list of names")
+    return None if files is None else frozenset(files)
 
 
 def _description(path: str | os.PathLike) -> dict:
@@ -108,7 +141,7 @@ def open(
       InputError: a missing or unreadable file, another format or version, or a file of another shape than it says.
     """
     path = Path(path)
-    about, has = describe(path), _description(path).get("files")
+    about, has = describe(path), kept(path)
     schema, csc, matrices = about.schema, {}, {}
 
     def require(name: str, what: str) -> None:
@@ -142,9 +175,9 @@ def _map_features(file: Path, node_type: str, about: Sizes) -> np.ndarray:
     if matrix.ndim != 2 or len(matrix) != count:
         rows = len(matrix) if matrix.ndim else 0
         raise InputError(f"{file}: feature rows {rows} != {count} nodes of type {node_type!r}")
-    if (matrix.shape[1], matrix.dtype.name) != about.features[node_type]:
-        here = {"width": matrix.shape[1], "dtype": matrix.dtype.name}
-        there = dict(zip(("width", "dtype"), about.features[node_type]))
+    width, dtype = about.features[node_type]
+    if matrix.shape[1] != width or matrix.dtype != np.dtype(dtype):  # whose name alone does not tell the order of bytes
+        here, there = {"width": matrix.shape[1], "dtype": str(matrix.dtype)}, {"width": width, "dtype": dtype}
         raise InputError(f"{file}: features {here} != {there} in schema.json")
     return matrix
 
@@ -164,25 +197,25 @@ def load_array(file: Path) -> np.ndarray:
     Raises:
       InputError: it is none, or of another size than its header says.
     """
-    try:
-        size, wanted = file.stat().st_size, _size(file)
-        if size != wanted:
-            raise ValueError(f"{size} bytes != {wanted} that its header says")
+    with reading(file):
+        about = file.stat()
+        if not stat.S_ISREG(about.st_mode):
+            raise InputError(f"{file}: is no regular file")
+        wanted = _size(file)
+        if about.st_size != wanted:
+            raise InputError(f"{file}: {about.st_size} bytes != {wanted} that its header says")
         return np.load(file, mmap_mode="r", allow_pickle=False)
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror or error}") from None
-    except (ValueError, EOFError) as error:
-        raise InputError(f"{file}: {error}") from None
 
 
 def _size(file: Path) -> int:
     """Bytes of a `.npy` file, by its header."""
     with file.open("rb") as stream:
-        if stream.read(len(MAGIC)) != MAGIC:
-            raise ValueError(f"{file.stat().st_size} bytes that are no .npy file")
-        stream.seek(0)
-        version = read_magic(stream)
-        shape, _, dtype = (read_array_header_1_0 if version == (1, 0) else read_array_header_2_0)(stream)
-        if dtype.hasobject:
-            raise InputError(f"{file}: pickled objects, and there should be numbers")
-        return stream.tell() + math.prod(shape) * dtype.itemsize
+        start = io.BytesIO(stream.read(LONGEST_HEADER))
+    if start.read(len(MAGIC)) != MAGIC:
+        raise InputError(f"{file}: {file.stat().st_size} bytes that are no .npy file")
+    start.seek(0)
+    version = read_magic(start)
+    shape, _, dtype = (read_array_header_1_0 if version == (1, 0) else read_array_header_2_0)(start)
+    if dtype.hasobject:
+        raise InputError(f"{file}: pickled objects, and there should be numbers")
+    return start.tell() + math.prod(shape) * dtype.itemsize

@@ -1,9 +1,11 @@
 """Versioned JSON files: read within a bound, and refused where the format or the version is another."""
 
 import json
+import reprlib
+import stat
 from pathlib import Path
 
-from hetjax.errors import InputError
+from hetjax.errors import InputError, reading
 
 LARGEST = 64 * 2**20  # bytes
 
@@ -19,16 +21,18 @@ def read(file: Path, kind: str, version: int, what: str, hint: str) -> dict:
       InputError: a missing, oversized or unreadable file, or another format or version.
     """
     try:
-        if file.stat().st_size > LARGEST:
-            raise ValueError(f"{file.stat().st_size} bytes, and {what} has at most {LARGEST}")
-        given = json.loads(file.read_text())
+        about = file.stat()
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}; {hint}") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{file}: {error}") from None
+    if not stat.S_ISREG(about.st_mode):
+        raise InputError(f"{file}: is no regular file; {hint}")
+    if about.st_size > LARGEST:
+        raise InputError(f"{file}: {about.st_size} bytes, and {what} has at most {LARGEST}")
+    with reading(file):
+        given = json.loads(file.read_text(encoding="utf-8"))
     about = (given.get("format"), given.get("version")) if isinstance(given, dict) else (None, None)
     if about != (kind, version):
         raise InputError(
-            f"{file}: format {about[0]!r} version {about[1]!r}, and this hetjax reads {kind!r} version {version}"
+            f"{file}: format {reprlib.repr(about[0])} version {reprlib.repr(about[1])}, and this hetjax reads {kind!r} version {version}"
         )
     return given

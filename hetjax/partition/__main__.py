@@ -8,8 +8,10 @@ from typing import Literal
 import yaml
 
 from hetjax.command_line import parse, run_command
+from hetjax.durable import check_new
 from hetjax.errors import InputError
-from hetjax.graph import store
+from hetjax.graph import checksums, store
+from hetjax.graph.hetgraph import HetGraph, check
 from hetjax.graph.schema import Relation
 from hetjax.partition.cost import Workload
 from hetjax.partition.edge_cut import edge_cut
@@ -78,14 +80,21 @@ def main(arguments: Sequence[str]) -> None:
     """Read a store's sizes (or, to cut edges, its edges), divide, write, and print the report."""
     made, paths = parse({"": Options}, arguments, "python -m hetjax.partition", DESCRIPTION, PATHS)
     options, out = made[""], Path(paths["out"])
-    if out.exists():
-        raise InputError(f"{out}: exists already; it is to be a new folder")
+    check_new(out)
     reads = options.copy or options.method != "meta"
-    graph = store.open(paths["graph"]) if reads else None
+    graph = _read(paths["graph"]) if reads else None
     plan = _meta(options, paths["graph"]) if options.method == "meta" else _edge_cut(options, paths["graph"], graph)
     report = save(plan, out, graph)
     print(table(report))
     print(f"{out}: manifest.json, report.json, report.csv, plan.png")
+
+
+def _read(path: str) -> HetGraph:
+    """A store, checked: an edge that leads nowhere would lead METIS astray, and a copy would have checksums of its own."""
+    graph = store.open(path)
+    check(graph, path)
+    checksums.verify(path)
+    return graph
 
 
 def _meta(options: Options, path: str) -> Plan:

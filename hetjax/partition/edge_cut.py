@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from hetjax import durable
 from hetjax.compiled import compiled
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
@@ -75,8 +76,9 @@ def _metis(graph: HetGraph, parts: int, method: str, seed: int) -> np.ndarray:
     with tempfile.TemporaryDirectory(prefix="hetjax-metis-") as folder:
         indptr, neighbours = homogeneous(graph, pymetis.zero_copy_dtype())
         edges = len(neighbours) // 2
-        np.save(Path(folder, metis.INDPTR), indptr)
-        np.save(Path(folder, metis.NEIGHBOURS), neighbours)
+        with durable.writing(folder):
+            durable.write_array(Path(folder, metis.INDPTR), indptr)
+            durable.write_array(Path(folder, metis.NEIGHBOURS), neighbours)
         del indptr, neighbours
         command = [sys.executable, "-P", metis.__file__, folder, parts, "VOL" if method == "metis-vol" else "CUT", seed]
         with tqdm(total=1, desc=f"METIS, {edges:,} edges", leave=False, disable=None) as bar:

@@ -8,8 +8,7 @@ import json
 import os
 from pathlib import Path
 
-import numpy as np
-
+from hetjax import durable
 from hetjax.errors import InputError, reason
 from hetjax.graph import store, versioned
 from hetjax.graph.hetgraph import HetGraph
@@ -27,7 +26,7 @@ def write(plan: Plan | EdgeCut, folder: Path, graph: HetGraph | None = None) -> 
     """Write the manifest, and what belongs to it, into an existing folder; `graph` is needed where parts are copied."""
     if isinstance(plan, EdgeCut):
         for number, array in enumerate(plan.nodes.values()):
-            np.save(folder / f"nodes_{number}.npy", array, allow_pickle=False)
+            durable.write_array(folder / f"nodes_{number}.npy", array)
     elif plan.copied:
         check_digest(plan.sizes, sizes(graph), "the graph")
         for part in plan.parts:

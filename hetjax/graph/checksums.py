@@ -1,0 +1,74 @@
+"""Whether the arrays of a store are those that were written: each is held against its checksum, by one read in order."""
+
+import os
+import zlib
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from hetjax.errors import InputError
+from hetjax.graph import store
+from hetjax.graph.schema import Relation
+
+AT_ONCE = 2**24  # bytes
+
+
+def verify(
+    path: str | os.PathLike, relations: Collection[Relation] | None = None, features: Collection[str] | None = None
+) -> bool:
+    """Read the arrays of a store, and hold each against the checksum that was written with it.
+
+    Args:
+      path: of the store.
+      relations, features: whose arrays are read, if not all; labels and splits are in any case.
+
+    Returns:
+      Whether there are checksums; an older store has none, and nothing of it is read.
+
+    Raises:
+      InputError: an array whose checksum is another, or that has none; or as `hetjax.graph.store.open`.
+    """
+    told = store.contents(path)
+    if told is None:
+        return False
+    files = {name: Path(path, f"{name}.npy") for name in store.names(store.describe(path), relations, features)}
+    arrays = {name: store.load_array(file) for name, file in files.items()}
+    with tqdm(
+        total=sum(array.nbytes for array in arrays.values()),
+        unit="B",
+        unit_scale=True,
+        desc="checksums",
+        leave=False,
+        disable=None,
+        delay=2,
+    ) as bar:
+        for name, array in arrays.items():
+            if name not in told:
+                raise InputError(f"{files[name]}: {store.SCHEMA} has no checksum of it")
+            found = _checksum(array, bar)
+            if found != told[name]:
+                raise InputError(
+                    f"{files[name]}: checksum {found:08x} != {told[name]:08x} in {store.SCHEMA}: it is not what was written"
+                )
+    return True
+
+
+def _checksum(array: np.ndarray, bar: tqdm) -> int:
+    """CRC-32 of an array's values, row by row whatever the order in its file."""
+    found, step = 0, max(1, AT_ONCE // max(1, array[:1].nbytes)) if array.ndim else 1
+    for start in range(0, len(array), step):
+        some = np.ascontiguousarray(array[start : start + step])
+        found = zlib.crc32(some, found)
+        bar.update(some.nbytes)
+    return found
+
+
+def held(path: str | os.PathLike) -> tuple[list[Relation], list[str]]:
+    """The relations, and the types with features, whose arrays a store has: of a partition's own store not all."""
+    about, there = store.describe(path), store.kept(path)
+    schema = about.schema
+    relations = [r for n, r in enumerate(schema.relations) if there is None or f"relation_{n}.indptr" in there]
+    types = [t for n, t in enumerate(schema.nodes) if there is None or f"features_{n}" in there]
+    return relations, [name for name in types if name in about.features]
