@@ -46,10 +46,11 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import hollow, sizes
 from hetjax.load import load, outline
 from hetjax.partition import EdgeCut, Plan, read, save
-from hetjax.pictures import draw_cache, draw_curves
+from hetjax.pictures import draw_run
 from hetjax.processes.launch import joined
 from hetjax.processes.peers import Alone
-from hetjax.results import report
+from hetjax.progress import check_progress, check_step
+from hetjax.records import Records, check_records
 from hetjax.sampling.loader import Drawn
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.single import TrainState
@@ -113,7 +114,7 @@ def train(config: Config, path: Path, peers: Alone) -> None:
             f"{workdir.path}: this run is done (a larger --train.epochs goes on, another --workdir starts another); its results:"
         )
     if peers.first:
-        report(summary, workdir)
+        workdir.report(summary)
 
 
 class Run:
@@ -145,12 +146,14 @@ class Run:
         self.features = make_features(self.graph, config, self.trainer, folder, self.site)
         self.engine = make_engine(self.trainer, self.graph, config, self.site, self.features)
         self.checkpoints = Checkpoints(workdir.file("checkpoints"))
-        checkpoint, progress = self.newest()
-        self.progress = Progress(**progress) if checkpoint else Progress(graph=digest)
+        checkpoint, said = self.newest()
+        self.progress = Progress(**said) if checkpoint else Progress(graph=digest)
         if self.progress.graph != digest:
             raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
         about = self.graph, config, self.trainer, self.progress.capacities
         self.batches = make_batches(*about, self.site, self.features)
+        if checkpoint:
+            check_step(said, checkpoint, self.batches.steps())
         self.evaluator = make_evaluator(self.engine, self.graph, config, self.site)
         jax.eval_shape(self.trainer.weights, self.seed)  # what does not fit is said before anything is written
         if self.site:
@@ -161,29 +164,29 @@ class Run:
         if self.features:
             fill_cache(self.features, self.batches, config, self.penalties(), not peers.first)
         self.resumed_seconds, self.reported, self.compiling = self.progress.seconds, self.progress.epoch, 0
-        self.clock = metrics.Clock()
+        self.clock, self.rises = metrics.Clock(), metrics.Rises()
 
     def newest(self) -> tuple[Checkpoint | None, dict]:
         """The checkpoint to continue from, and its progress: process 0 decides, as it alone may delete what is damaged."""
         found = None
         if self.peers.first:
-            found = self.checkpoints.newest_whole(lambda words: print(f"hetjax: {words}", file=sys.stderr))
+            found = self.checkpoints.newest_whole(tell, check_progress)
             found = found and [found[0].step, found[1]]
-        step, progress = self.peers.first_says("resume", found) or (None, {})
-        return None if step is None else self.checkpoints.at(step), progress
+        step, said = self.peers.first_says("resume", found) or (None, {})
+        return None if step is None else self.checkpoints.at(step), said
 
     def begin(self) -> None:
         """Write and print what process 0 does at the start; nothing was written before."""
+        check_records(self.workdir.file("metrics.jsonl"), self.progress.metrics_bytes)
         self.workdir.claim()
-        for left in self.workdir.path.glob("tables_[0-9]*"):  # of a run that was killed, and had more processes
-            if int(left.name.removeprefix("tables_")) >= self.peers.count:
-                shutil.rmtree(left, ignore_errors=True)
+        self.workdir.clear_tables(self.peers.count)
+        self.checkpoints.settle()
         counts = f"{sum(self.graph.schema.nodes.values()):,} nodes of {len(self.graph.schema.nodes)} types"
         print(f"graph: {counts}, {self.graph.edges:,} edges of {len(self.graph.schema.relations)} relations; compiling")
         devices, cores = len(jax.local_devices()), runtime.cores()
         if self.site and jax.default_backend() == "cpu" and devices > cores:
             print(f"{devices} devices share {cores} core{'s' * (cores > 1)}: right for trying a mesh, not for speed")
-        self.records = metrics.Records(self.workdir.file("metrics.jsonl"), self.progress.metrics_bytes)
+        self.records = Records(self.workdir.file("metrics.jsonl"), self.progress.metrics_bytes)
         if self.site:
             keep_plan(self.site.plan, self.workdir.file(plan_name(self.config)), self.site.graphs.get(0))
 
@@ -209,7 +212,7 @@ class Run:
         return folder / (f"penalties_{self.peers.number}.json" if self.peers.number else "penalties.json")
 
     def say(self, words: str, bar: tqdm) -> None:
-        if self.peers.first:
+        if self.peers.first and words:
             bar.write(words)
 
     def run(self) -> dict:
@@ -243,6 +246,7 @@ class Run:
                 raise FloatingPointError(
                     f"the loss is {loss} at step {progress.step} of epoch {epoch + 1}; a lower train.learning_rate may help"
                 )
+            self.say(self.rises.note(loss), bar)
             progress.step += 1
             progress.loss_sum += loss * drawn.nodes
             progress.nodes += drawn.nodes
@@ -377,12 +381,14 @@ class Run:
             "versions": metrics.versions(),
         }
         data = self.config.data
-        name = f"a synthetic {data.schema}, scale {data.scale}" if data.format == "synthetic" else data.path
-        draw_curves(self.records.all(), self.workdir.file("curves.png"), f"{self.config.model.name} on {name}")
-        if cache:
-            draw_cache(cache, self.workdir.file("cache.png"))
+        name = f"a synthetic {data.schema}, scale {data.scale}" if data.format == "synthetic" else Path(data.path).name
+        draw_run(self.records.all(tell), cache, self.workdir.path, f"{self.config.model.name} on {name}", tell)
         self.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
         return summary
+
+
+def tell(words: str) -> None:
+    print(f"hetjax: {words}", file=sys.stderr)
 
 
 def ahead(drawn: Iterable[Drawn]) -> Iterator[tuple[Drawn, Drawn | None]]:
