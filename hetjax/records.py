@@ -1,6 +1,7 @@
 """`metrics.jsonl`, a JSON object a line."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,22 +38,20 @@ class Records:
         self.file = file
         with reading(file):
             file.touch()
-            self.stream = open(file, "r+b")  # noqa: SIM115 (held for the whole run)
-            self.stream.truncate(size)
-            self.stream.seek(size)
+            os.truncate(file, size)
 
     def write(self, record: dict) -> None:
-        self.stream.write(json.dumps(record).encode() + b"\n")
-        self.stream.flush()
+        with reading(self.file), open(self.file, "ab") as stream:
+            stream.write(json.dumps(record).encode() + b"\n")
 
     @property
     def size(self) -> int:
-        return self.stream.tell()
+        return self.file.stat().st_size
 
     def all(self, say: Callable[[str], None]) -> list[dict]:
         """Every record so far; a line that is none is said, left as it is, and left out."""
-        self.stream.seek(0)
-        found = [_record(line) for line in self.stream]
+        with reading(self.file), open(self.file, "rb") as stream:
+            found = [_record(line) for line in stream]
         if odd := [number for number, record in enumerate(found, start=1) if record is None]:
             more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
             say(f"{self.file}: line {odd[0]}{more}: no record of this run, and so not in curves.png")
@@ -66,4 +65,3 @@ def _record(line: bytes) -> dict | None:
         return record if all(type(record.get(name)) in (int, float, type(None)) for name in DRAWN) else None
     except Exception:
         return None
-
