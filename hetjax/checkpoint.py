@@ -23,11 +23,12 @@ from orbax.checkpoint import v1 as ocp
 
 from hetjax import durable
 from hetjax.cache import table_files
-from hetjax.errors import InputError
+from hetjax.errors import InputError, reading, reason
 from hetjax.graph.store import map_array
 
 OVERHEAD = 2**15  # bytes that Orbax writes besides an array's own, and of its own: no more than this was seen
 SETTLED = 0.5  # seconds in which threads end that were still writing when one failed
+DIGITS = 12  # of a step, in a folder's name
 
 
 class Damaged(InputError):
@@ -43,8 +44,11 @@ class Checkpoint(NamedTuple):
     def step(self) -> int:
         return int(self.folder.name)
 
-    def verify(self) -> dict:
+    def verify(self, check: Callable[[dict], None] = lambda _: None) -> dict:
         """Hold every file against its digest.
+
+        Args:
+          check: raises a ValueError for a progress that is none.
 
         Returns:
           The progress saved with the state.
@@ -69,11 +73,16 @@ class Checkpoint(NamedTuple):
                     raise Damaged(f"checkpoint {self.folder} is damaged: {name} has {found} bytes != {size}")
                 if _digest(file) != digest:
                     raise Damaged(f"checkpoint {self.folder} is damaged: {name} has another content than was written")
-            return json.loads((self.folder / "progress.json").read_text())
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            if isinstance(error, Damaged):
-                raise
-            raise Damaged(f"checkpoint {self.folder} is damaged: {error}") from None
+            progress = json.loads((self.folder / "progress.json").read_text())
+            best = progress["best"]
+            if best is not None and (type(best["step"]) is not int or not 0 <= best["step"] < 10**DIGITS):
+                raise ValueError(f"the best is of step {best['step']!r:.40}")
+            check(progress)
+            return progress
+        except Damaged:
+            raise
+        except Exception as error:
+            raise Damaged(f"checkpoint {self.folder} is damaged: {reason(error)}") from error
 
     def state(self, like: Any) -> Any:
         """The state as host arrays, with the structure, shapes and dtypes of `like`; tables are mapped.
@@ -85,7 +94,7 @@ class Checkpoint(NamedTuple):
             raise InputError(f"{self.folder}: an older hetjax wrote this checkpoint; give another --workdir")
         wanted = _named(like)
         found = {name: np.empty(leaf.shape, leaf.dtype) for name, leaf in wanted.items() if not _table(name)}
-        with _alone():
+        with reading(self.folder / "state"), _alone():
             found |= ocp.load(self.folder / "state", {name: leaf for name, leaf in found.items() if leaf.size})
         for name, leaf in wanted.items():
             if _table(name):
@@ -102,26 +111,32 @@ class Checkpoints:
 
     def __init__(self, folder: Path):
         self.folder = folder.absolute()
+        self.chosen: int | None = None  # by `newest_whole`
+        self.damaged: list[Checkpoint] = []
 
     def at(self, step: int) -> Checkpoint:
-        return Checkpoint(self.folder / f"{step:012d}")
+        return Checkpoint(self.folder / f"{step:0{DIGITS}d}")
 
     def newest_first(self) -> Iterator[Checkpoint]:
-        for folder in sorted(self.folder.glob("[0-9]" * 12), reverse=True):
+        for folder in sorted(self.folder.glob("[0-9]" * DIGITS), reverse=True):
             yield Checkpoint(folder)
 
-    def newest_whole(self, say: Callable[[str], None]) -> tuple[Checkpoint, dict] | None:
-        """The newest checkpoint that is whole, as is the best that it names, with its progress.
+    def newest_whole(
+        self, say: Callable[[str], None], check: Callable[[dict], None] = lambda _: None
+    ) -> tuple[Checkpoint, dict] | None:
+        """The newest checkpoint that is whole, as is the best that it names, with its progress; what is damaged is said.
 
-        If there is none, the newest that is whole, with no best: from there on another becomes that. Those that are damaged or
-        newer are deleted, as the run will come by there again, and what a killed process left half done. What is damaged is said.
+        If there is none, the newest that is whole, with no best: from there on another becomes that. On disk all stays as it
+        is, until `settle`.
+
+        Args:
+          say: is told what is damaged.
+          check: raises a ValueError for a progress that is none.
         """
-        for left in self.folder.glob(".*"):
-            shutil.rmtree(left, ignore_errors=True)
         damaged, newest, lost = [], None, None
         for checkpoint in self.newest_first():
             try:
-                progress = checkpoint.verify()
+                progress = checkpoint.verify(check)
             except Damaged as error:
                 damaged.append(checkpoint)
                 if not newest:
@@ -129,7 +144,7 @@ class Checkpoints:
                 continue
             try:
                 if progress["best"]:
-                    self.at(progress["best"]["step"]).verify()
+                    self.at(progress["best"]["step"]).verify(check)
             except Damaged as error:
                 newest, lost = newest or (checkpoint, progress | {"best": None}), lost or error
                 continue
@@ -144,10 +159,23 @@ class Checkpoints:
                 )
             elif damaged:
                 say(f"no checkpoint in {self.folder} is whole: the run starts anew")
-        for checkpoint in list(self.newest_first()):
-            if checkpoint in damaged or (newest and checkpoint.step > newest[0].step):
-                self.remove(checkpoint)
+        self.chosen, self.damaged = newest and newest[0].step, damaged
         return newest
+
+    def settle(self) -> None:
+        """Delete what is newer than the checkpoint that was chosen, as the run will come by there again, and halves.
+
+        What is damaged is renamed, so that nobody takes it for whole.
+        """
+        for left in self.folder.glob(".*"):
+            shutil.rmtree(left, ignore_errors=True)
+        for checkpoint in self.damaged:
+            aside = checkpoint.folder.with_name(f"damaged_{checkpoint.folder.name}")
+            _delete(aside)
+            checkpoint.folder.rename(aside)
+        for checkpoint in list(self.newest_first()):
+            if self.chosen is not None and checkpoint.step > self.chosen:
+                self.remove(checkpoint)
 
     def save(self, step: int, state: Any, progress: dict) -> None:
         """Write a checkpoint; `progress["best"]["step"]`, if there is one, names the best so far.
@@ -182,8 +210,7 @@ class Checkpoints:
         (partial / "digests.json").write_text(json.dumps(digests))
         durable.rename(partial, self.at(step).folder)
         last = list(self.newest_first())[:2]
-        named = [json.loads((checkpoint.folder / "progress.json").read_text())["best"] for checkpoint in last]
-        kept = {checkpoint.step for checkpoint in last} | {best["step"] for best in named if best}
+        kept = {checkpoint.step for checkpoint in last} | {_best(checkpoint) for checkpoint in last}
         for checkpoint in list(self.newest_first()):
             if checkpoint.step not in kept:
                 self.remove(checkpoint)
@@ -199,7 +226,23 @@ class Checkpoints:
         """Delete a checkpoint, so that a kill in between leaves nothing that looks like one."""
         doomed = checkpoint.folder.with_name(f".{checkpoint.folder.name}.removed")
         checkpoint.folder.rename(doomed)
-        shutil.rmtree(doomed)
+        _delete(doomed)
+
+
+def _delete(path: Path) -> None:
+    """A folder with all that is in it, or a file, if there is one."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _best(checkpoint: Checkpoint) -> int | None:
+    """The step that was best when a checkpoint was written; None too of one whose progress cannot be read."""
+    try:
+        return json.loads((checkpoint.folder / "progress.json").read_text())["best"]["step"]
+    except Exception:
+        return None
 
 
 def parameters(tree: Any) -> int:

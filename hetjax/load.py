@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hetjax.config import DATA_FOLDER, Data, data_path
 from hetjax.datasets import hgb, rdf, synthetic
-from hetjax.errors import InputError
+from hetjax.errors import InputError, reading
 from hetjax.graph import checksums, store
 from hetjax.graph.hetgraph import HetGraph, check, check_labels
 from hetjax.graph.sizes import hollow
@@ -76,17 +76,18 @@ def _read(data: Data) -> HetGraph:
         if data.check:
             checksums.verify(path)
         return graph
-    if data.format == "hgb":
-        return hgb.read(path, data.validation_fraction, data.split_seed)
-    return rdf.read(
-        path,
-        reverse=data.reverse,
-        literals=data.literals,
-        exclude=data.exclude,
-        node_types=data.node_types,
-        validation_fraction=data.validation_fraction,
-        split_seed=data.split_seed,
-    )
+    with reading(path):
+        if data.format == "hgb":
+            return hgb.read(path, data.validation_fraction, data.split_seed)
+        return rdf.read(
+            path,
+            reverse=data.reverse,
+            literals=data.literals,
+            exclude=data.exclude,
+            node_types=data.node_types,
+            validation_fraction=data.validation_fraction,
+            split_seed=data.split_seed,
+        )
 
 
 def _path(data: Data) -> Path:

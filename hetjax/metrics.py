@@ -1,20 +1,16 @@
 """What a run measures: the quality of predictions, the programs compiled, memory, and the record of an epoch."""
 
-import json
 import platform
 import resource
 import sys
 import time
-from contextlib import suppress
+from collections import deque
 from importlib.metadata import version
-from pathlib import Path
 
 import jax
 import numpy as np
 
-from hetjax import durable
-from hetjax.errors import InputError
-
+STEEP, LOUD = 20.0, 1.0  # a loss over `LOUD`, and so many times that of two steps before, is said
 _MADE, _READ = "/jax/core/compile/backend_compile_duration", "/jax/compilation_cache/cache_hits"
 
 
@@ -94,44 +90,27 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in names}
 
 
-class Records:
-    """`metrics.jsonl`: one JSON object a line. A resumed run cuts it back to what its checkpoint had seen."""
+class Rises:
+    """Whether a loss rises steeply, which is said once."""
 
-    def __init__(self, file: Path, size: int):
-        """Open `file` for appending behind its first `size` bytes.
+    def __init__(self):
+        self.before: deque[float] = deque(maxlen=2)
+        self.said = False
 
-        Raises:
-          InputError: it has fewer.
+    def note(self, loss: float) -> str:
+        """What to say of the loss of the next step: nothing, or what may help.
+
+        It is steep where it is over 1 (a guess among three classes) and twenty times the lowest of the two steps before.
         """
-        self.file = file
-        with durable.writing(file):
-            file.touch()
-            if file.stat().st_size < size:
-                raise InputError(
-                    f"{file}: {file.stat().st_size} bytes, and the checkpoint had seen {size}; give another --workdir"
-                )
-            self.stream = open(file, "r+b")  # noqa: SIM115 (held for the whole run)
-            self.stream.truncate(size)
-            self.stream.seek(size)
-
-    def write(self, record: dict) -> None:
-        try:
-            with durable.writing(self.file, "the run continues from its last checkpoint"):
-                self.stream.write(json.dumps(record).encode() + b"\n")
-                self.stream.flush()
-        except InputError:
-            with suppress(OSError):
-                self.stream.close()  # which would otherwise try once more as Python ends
-            raise
-
-    @property
-    def size(self) -> int:
-        return self.stream.tell()
-
-    def all(self) -> list[dict]:
-        """Every record so far."""
-        self.stream.seek(0)
-        return [json.loads(line) for line in self.stream]
+        lowest = min(self.before, default=loss)
+        self.before.append(loss)
+        if self.said or loss < LOUD or loss < STEEP * lowest:
+            return ""
+        self.said = True
+        return (
+            f"the loss rose from {lowest:.3g} to {loss:.3g} within two steps; a lower --train.learning_rate may help, "
+            "or --model.norm layer, --train.gradient_clip 1, or features that are scaled to about 1"
+        )
 
 
 class Clock:

@@ -1,5 +1,6 @@
 """The pictures in a run's folder."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib
@@ -7,62 +8,113 @@ import matplotlib
 from hetjax import durable
 from hetjax.results import name_of
 
+SPLITS = ("train", "tab:blue"), ("validation", "tab:orange")
+LONGEST_NAME = 40  # characters of a node type that are drawn
 
-def draw_cache(types: list[dict], file: Path) -> None:
-    """A picture of what reading features that do not live on the device cost, a row per node type."""
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
 
-    names = [f"{name_of(one)} ({one['place']})" for one in types]
-    size = 9, 1.6 + 0.4 * len(types)
-    figure, (left, right) = pyplot.subplots(1, 2, sharey=True, figsize=size, layout="constrained")
-    reads = [max(1, one["hits"] + one["misses"]) for one in types]
-    left.barh(names, [100 * one["hits"] / of for one, of in zip(types, reads)], color="tab:green", label="hits")
-    left.barh(
-        names,
-        [100 * one["kept"] / max(1, one["rows"]) for one in types],
-        0.3,
-        color="black",
-        label="rows on the device",
-    )
-    left.set(xlabel="% of reads, % of rows", xlim=(0, 100))
+def draw_run(records: list[dict], cache: list[dict], folder: Path, title: str, say: Callable[[str], None]) -> None:
+    """Draw `curves.png` and, of what the caches did, `cache.png`; what cannot be drawn is said, and costs no results."""
+    for name, draw in (("curves.png", lambda file: draw_curves(records, file, title)),) + (
+        (("cache.png", lambda file: draw_cache(cache, file, title)),) if cache else ()
+    ):
+        try:
+            draw(folder / name)
+        except Exception as error:
+            say(f"{folder / name}: not drawn: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
+
+
+def draw_cache(types: list[dict], file: Path, title: str) -> None:
+    """A picture of what reading features that do not live on the device cost, a row per node type and a measure per axis."""
+    names = [f"{name_of(one)[:LONGEST_NAME]} ({one['place']})" for one in types]
+    reads = [100 * one["hits"] / max(1, one["hits"] + one["misses"]) for one in types]
+    rows = [100 * one["kept"] / max(1, one["rows"]) for one in types]
     sent, returned = ([one[key] / 2**20 for one in types] for key in ("sent_bytes", "returned_bytes"))
-    right.barh(names, sent, color="tab:blue", label="sent")
-    right.barh(names, returned, left=sent, color="tab:orange", label="returned")
-    right.set(xlabel="MiB to the device and back")
-    left.invert_yaxis()
-    for axis in (left, right):
-        axis.grid(axis="x", alpha=0.3)
-        axis.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
-    _save(figure, file)
-    pyplot.close(figure)
+    measures = (
+        ("rows on the device", "% of rows", rows, "0.45"),
+        ("hits", "% of reads", reads, "tab:green"),
+        ("sent to the device", "MiB", sent, "tab:blue"),
+        ("returned to the host", "MiB", returned, "tab:orange"),
+    )
+    pyplot = _pyplot()
+    with pyplot.rc_context({"text.parse_math": False}):
+        size = 12, 1.7 + 0.4 * len(types)
+        figure, axes = pyplot.subplots(1, len(measures), sharey=True, figsize=size, layout="constrained")
+        for axis, (what, unit, values, colour) in zip(axes, measures):
+            bars = axis.barh(range(len(names)), values, color=colour)
+            axis.bar_label(bars, [_said(value) for value in values], padding=2, fontsize=8)
+            axis.set(title=what, xlabel=unit, xlim=(0, 1.25 * (100 if unit[0] == "%" else max(values) or 1)))
+            axis.grid(axis="x", alpha=0.3)
+            axis.set_axisbelow(True)
+        axes[0].set_yticks(range(len(names)), names)
+        for axis in axes[:2]:
+            axis.set_xticks(range(0, 101, 25))
+        for axis in axes[2:]:
+            axis.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
+        axes[0].invert_yaxis()
+        figure.suptitle(f"Feature cache: {title}")
+        _save(figure, file)
+        pyplot.close(figure)
 
 
 def draw_curves(records: list[dict], file: Path, title: str) -> None:
-    """A picture of loss and accuracy by epoch."""
+    """A picture of loss and, if any was measured, accuracy by epoch."""
+    epochs = [record for record in records if record.get("epoch") is not None]
+    test = next((record["test_accuracy"] for record in records if record.get("test_accuracy") is not None), None)
+    curves = {name: _curves(epochs, name) for name in ("loss", "accuracy")}
+    rows = 1 + bool(curves["accuracy"])
+    pyplot = _pyplot()
+    with pyplot.rc_context({"text.parse_math": False}):
+        figure, axes = pyplot.subplots(
+            rows, 1, sharex=True, figsize=(7, 0.8 + 2.6 * rows), layout="constrained", squeeze=False
+        )
+        axes = list(axes[:, 0])
+        for axis, (name, unit) in zip(axes, (("loss", "cross-entropy"), ("accuracy", "accuracy"))):
+            for split, colour, points in curves[name]:
+                axis.plot(*zip(*points), color=colour, marker="." if len(points) < 60 else "", label=split)
+            axis.set_ylabel(unit)
+            axis.grid(alpha=0.3)
+        if curves["accuracy"]:
+            values = [value for _, _, points in curves["accuracy"] for _, value in points] + [test] * (test is not None)
+            axes[1].set_ylim(*_around(values))
+            if test is not None:
+                axes[1].axhline(test, color="black", linestyle=":", label=f"test, read once at the end: {test:.3f}")
+        elif test is not None:
+            title = f"{title}; test accuracy {test:.3f}"
+        for axis in axes:
+            if axis.get_legend_handles_labels()[0]:
+                axis.legend()
+        axes[-1].set_xlabel("epoch")
+        axes[-1].xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True, min_n_ticks=1))
+        figure.suptitle(title)
+        _save(figure, file)
+        pyplot.close(figure)
+
+
+def _curves(epochs: list[dict], name: str) -> list[tuple[str, str, list]]:
+    """The splits of which there is something to draw, each with its colour and points."""
+    found = []
+    for split, colour in SPLITS:
+        points = [(one["epoch"], one[f"{split}_{name}"]) for one in epochs if one.get(f"{split}_{name}") is not None]
+        found += [(split, colour, points)] if points else []
+    return found
+
+
+def _around(values: list[float]) -> tuple[float, float]:
+    """Limits of an axis that keep off every value, 0 and 1 too."""
+    low, high = min(values), max(values)
+    margin = 0.06 * max(high - low, 0.1)
+    return low - margin, high + margin
+
+
+def _said(value: float) -> str:
+    return "0" if not value else f"{value:.1f}" if value >= 0.1 else "< 0.1"
+
+
+def _pyplot():
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, (above, below) = pyplot.subplots(2, 1, sharex=True, figsize=(7, 6), layout="constrained")
-    epochs = [record for record in records if "epoch" in record]
-    for axis, name, unit in ((above, "loss", "cross-entropy"), (below, "accuracy", "accuracy")):
-        for split, colour in (("train", "tab:blue"), ("validation", "tab:orange")):
-            points = [(r["epoch"], r[f"{split}_{name}"]) for r in epochs if r.get(f"{split}_{name}") is not None]
-            if points:
-                axis.plot(*zip(*points), color=colour, marker="." if len(points) < 60 else "", label=split)
-        axis.set_ylabel(unit)
-        axis.grid(alpha=0.3)
-    test = next((record["test_accuracy"] for record in records if record.get("test_accuracy") is not None), None)
-    if test is not None:
-        below.axhline(test, color="black", linestyle=":", label=f"test, read once at the end: {test:.3f}")
-    for axis in (above, below):
-        if axis.get_legend_handles_labels()[0]:
-            axis.legend()
-    below.set_xlabel("epoch")
-    below.xaxis.get_major_locator().set_params(integer=True)
-    figure.suptitle(title)
-    _save(figure, file)
-    pyplot.close(figure)
+    return pyplot
 
 
 def _save(figure, file: Path) -> None:

@@ -29,6 +29,7 @@ from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
+from hetjax.progress import check_progress
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer
@@ -165,7 +166,7 @@ def _state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[Any,
     if newest is None:
         raise InputError(f"{checkpoints.folder}: no checkpoint yet")
     try:
-        progress = newest.verify()
+        progress = newest.verify(check_progress)
         chosen = checkpoints.at(progress["best"]["step"]) if progress["best"] else newest
         chosen.verify()
     except Damaged as error:

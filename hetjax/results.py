@@ -1,42 +1,49 @@
 """What a run prints at its end, from its summary."""
 
 from collections import Counter
+from pathlib import Path
 
 from hetjax.partition.report import readable
-from hetjax.workdir import Workdir
 
 
-def report(summary: dict, workdir: Workdir) -> None:
-    """Print the results, and where to look next."""
+def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
+    """The results, and where to look next, a line each.
+
+    Args:
+      summary: of the run; the exception that another shape causes may be any.
+      path: the run's folder.
+      synthetic: whether its graph was generated.
+    """
     validation = summary["validation_accuracy"]
     chosen = "the last" if validation is None else f"chosen by its validation accuracy, {_percent(validation)}"
     laps = {name: value for name, value in summary["milliseconds_per_step"].items() if value >= 0.05}
     parts = ", ".join(f"{name} {value:.1f}" for name, value in laps.items()) or "none was trained by this process"
     peak = summary["peak_memory_bytes"] / 2**20
-    print(
+    made = [
         f"took {summary['seconds']:.1f} s, peak memory {peak:.0f} MiB, {summary['compiled_programs']} compiled programs"
-        + (f", {summary['kept_programs']} kept from runs before" if summary.get("kept_programs") else "")
-    )
-    print(f"median milliseconds of a step: {parts}")
+        + (f", {summary['kept_programs']} kept from runs before" if summary.get("kept_programs") else ""),
+        f"median milliseconds of a step: {parts}",
+    ]
     if summary.get("sent_per_step"):
         kinds = Counter()
         for one in summary["sent_per_step"]:
             kinds[one["kind"].replace("_", " ")] += one["bytes"]
         words = ", ".join(f"{kind} {readable(count)}" for kind, count in kinds.items())
-        print(f"sent in a step, by all devices together: {readable(kinds.total())} ({words})")
+        made.append(f"sent in a step, by all devices together: {readable(kinds.total())} ({words})")
     several = summary["test_micro_f1"] != summary["test_accuracy"]  # as they are where nodes have several labels
     micro = f"micro-F1 {_percent(summary['test_micro_f1'])}, " if several else ""
-    for line in map(_cache_line, summary.get("cache") or ()):
-        print(line)
+    made += map(_cache_line, summary.get("cache") or ())
     scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
-    print(f"{scores} (epoch {summary['epoch']}, {chosen})")
+    made.append(f"{scores} (epoch {summary['epoch']}, {chosen})")
     pictures = "curves.png, cache.png" if summary.get("cache") else "curves.png"
-    print(f"written to {workdir.path}: summary.json, metrics.jsonl, {pictures}, config.yaml, checkpoints/")
-    if workdir.config["data"]["format"] == "synthetic":
-        print(
-            "try next, each with a --workdir of its own: the whole graph at every step (--sampling.mode full --train.epochs 50),"
-        )
-        print("  a real graph (examples/aifb.yaml), your own (--data.format), or any other choice (--help lists them)")
+    made.append(f"written to {path}: summary.json, metrics.jsonl, {pictures}, config.yaml, checkpoints/")
+    if synthetic:
+        made += [
+            "try next, each with a --workdir of its own: the whole graph at every step (--sampling.mode full --train.epochs 50),",
+            "  attention (--model.name hgt), a graph of your own (--data.format rdf, hgb or store, and --data.path),",
+            "  or any other choice (--help lists them)",
+        ]
+    return made
 
 
 def _cache_line(one: dict) -> str:

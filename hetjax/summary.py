@@ -3,7 +3,8 @@
 import itertools
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jax
@@ -11,20 +12,23 @@ import jax
 from hetjax import metrics
 from hetjax.checkpoint import parameters
 from hetjax.config import Config, as_dict
-from hetjax.pictures import draw_cache, draw_curves
+from hetjax.pictures import draw_run
 from hetjax.sharding.traffic import Sent
 
 if TYPE_CHECKING:
     from hetjax.train import Run
 
 
-def summarise(run: "Run", test: dict[str, float], sent: list[dict], cache: list[dict]) -> dict:
+def summarise(
+    run: "Run", test: dict[str, float], sent: list[dict], cache: list[dict], say: Callable[[str], None]
+) -> dict:
     """Write the summary and the pictures of a run that is done.
 
     Args:
       test: quality on the test nodes.
       sent: as `together` gives it.
       cache: as `Engine.cache_report` gives it, of all processes.
+      say: is told what cannot be drawn.
     """
     best, config, schema = run.progress.best, run.config, run.graph.schema
     state = jax.eval_shape(run.engine.trainer.init, config.train.seed)
@@ -52,9 +56,7 @@ def summarise(run: "Run", test: dict[str, float], sent: list[dict], cache: list[
         "device": jax.devices()[0].device_kind,
         "versions": metrics.versions(),
     }
-    draw_curves(run.records.all(), run.workdir.file("curves.png"), title(config))
-    if cache:
-        draw_cache(cache, run.workdir.file("cache.png"))
+    draw_run(run.records.all(say), cache, run.workdir.path, title(config), say)
     run.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
     return summary
 
@@ -62,7 +64,7 @@ def summarise(run: "Run", test: dict[str, float], sent: list[dict], cache: list[
 def title(config: Config) -> str:
     """The model and the graph, in words."""
     data = config.data
-    graph = f"a synthetic {data.schema}, scale {data.scale}" if data.format == "synthetic" else data.path
+    graph = f"a synthetic {data.schema}, scale {data.scale}" if data.format == "synthetic" else Path(data.path).name
     return f"{config.model.name} on {graph}"
 
 

@@ -35,7 +35,7 @@ from hetjax.partition import EdgeCut, Plan, read, save
 from hetjax.processes.launch import joined
 from hetjax.processes.peers import Alone
 from hetjax.progress import Progress
-from hetjax.results import report
+from hetjax.records import Records, check_records
 from hetjax.sampling.loader import Drawn
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
@@ -78,7 +78,7 @@ def train(config: Config, path: Path, processes: Alone) -> None:
             f"{workdir.path}: this run is done (a larger --train.epochs goes on, another --workdir starts another); its results:"
         )
     if processes.first:
-        report(results, workdir)
+        workdir.report(results)
 
 
 @dataclass
@@ -95,6 +95,7 @@ class Run:
       started: when this process began.
       resumed_seconds: time trained by processes before it.
       clock: where the time of a step goes.
+      rises: whether the loss rises steeply.
       reported: the epoch that was last printed.
       compiling: epochs that compiled something.
     """
@@ -108,10 +109,11 @@ class Run:
     progress: Progress
     state: Any
     programs: metrics.ProgramCounter
-    records: metrics.Records | None
+    records: Records | None
     started: float
     resumed_seconds: float
     clock: metrics.Clock = field(default_factory=metrics.Clock)
+    rises: metrics.Rises = field(default_factory=metrics.Rises)
     reported: int = 0
     compiling: int = 0
 
@@ -121,7 +123,7 @@ class Run:
 
     def say(self, words: str, bar: tqdm) -> None:
         """Print above the progress bar, in process 0."""
-        if self.processes.first:
+        if self.processes.first and words:
             bar.write(words)
 
 
@@ -138,15 +140,17 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Alo
         alike.require("plan", alike.of_plan(partitioning), processes)
     engine = strategy.engine(given, partitioning)
     checkpoints = Checkpoints(workdir.file("checkpoints"))
-    checkpoint, done = progress.newest(checkpoints, processes)
+    checkpoint, done = progress.newest(checkpoints, processes, tell)
     if checkpoint and done.graph != digest:
         raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
+    if checkpoint:
+        progress.check_step(done, checkpoint, engine.batches.steps())
     done.graph = digest
     engine.batches.prepare(done.capacities)
     jax.eval_shape(engine.trainer.weights, engine.seed)  # what does not fit is said before anything is written
     records = None
     if processes.first:
-        records = begin(config, workdir, processes, graph, done)
+        records = begin(config, workdir, processes, graph, checkpoints, done)
         if partitioning is not None:
             keep_plan(partitioning, kept, graph)
     state = initial_state(engine, checkpoint, processes)
@@ -170,18 +174,20 @@ def open_graph(config: Config, strategy: Strategy) -> HetGraph:
     return graph
 
 
-def begin(config: Config, workdir: Workdir, processes: Alone, graph: HetGraph, done: Progress) -> metrics.Records:
+def begin(
+    config: Config, workdir: Workdir, processes: Alone, graph: HetGraph, checkpoints: Checkpoints, done: Progress
+) -> Records:
     """Write and print what process 0 does at the start; nothing was written before."""
+    check_records(workdir.file("metrics.jsonl"), done.metrics_bytes)
     workdir.claim()
-    for left in workdir.path.glob("tables_[0-9]*"):  # of a run that was killed, and had more processes
-        if int(left.name.removeprefix("tables_")) >= processes.count:
-            shutil.rmtree(left, ignore_errors=True)
+    workdir.clear_tables(processes.count)
+    checkpoints.settle()
     counts = f"{sum(graph.schema.nodes.values()):,} nodes of {len(graph.schema.nodes)} types"
     print(f"graph: {counts}, {graph.edges:,} edges of {len(graph.schema.relations)} relations; compiling")
     devices, cores = len(jax.local_devices()), runtime.cores()
     if config.mesh.devices > 1 and jax.default_backend() == "cpu" and devices > cores:
         print(f"{devices} devices share {cores} core{'s' * (cores > 1)}: right for trying a mesh, not for speed")
-    return metrics.Records(workdir.file("metrics.jsonl"), done.metrics_bytes)
+    return Records(workdir.file("metrics.jsonl"), done.metrics_bytes)
 
 
 def keep_plan(plan: Plan | EdgeCut, folder: Path, graph: HetGraph) -> None:
@@ -249,6 +255,7 @@ def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:
             raise FloatingPointError(
                 f"the loss is {loss} at step {done.step} of epoch {epoch + 1}; a lower train.learning_rate may help"
             )
+        run.say(run.rises.note(loss), bar)
         done.count(loss, drawn.nodes, drawn.capacities)
         bar.update()
         bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
@@ -321,7 +328,7 @@ def finish(run: Run) -> dict:
     test = evaluate(run, "test")
     sent = summary.together(run.processes.share("sent", [list(one) for one in traffic(run.engine)]))
     run.engine.close()
-    return summary.summarise(run, test, sent, cache) if run.processes.first else {}
+    return summary.summarise(run, test, sent, cache, tell) if run.processes.first else {}
 
 
 def cached(run: Run) -> list[dict]:
@@ -338,6 +345,11 @@ def traffic(engine: Engine) -> list[Sent]:
     except ValueError as error:
         print(f"hetjax: the bytes sent in a step are not known: {error}", file=sys.stderr)
         return []
+
+
+def tell(words: str) -> None:
+    """Say something that is no result."""
+    print(f"hetjax: {words}", file=sys.stderr)
 
 
 def ahead(drawn: Iterable[Drawn]) -> Iterator[tuple[Drawn, Drawn | None]]:

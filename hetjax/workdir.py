@@ -2,15 +2,20 @@
 
 import fcntl
 import json
+import re
+import shutil
+import sys
 from pathlib import Path
 
 import yaml
 
-from hetjax import durable
+from hetjax import durable, results
 from hetjax.config import flat
-from hetjax.errors import InputError
+from hetjax.errors import InputError, reading, reason
 
 WRITTEN = "metrics.jsonl", "checkpoints", "summary.json", "*.png", "partition_*", "tables*", "penalties*.json"
+FILES = "config.yaml", "metrics.jsonl", "summary.json", "curves.png", "cache.png"
+FOLDERS = "checkpoints", "tables", "tables_[0-9]", "partition_*"
 FIXED = "data.", "model.", "sampling.", "train."  # what results depend on; a run may be continued with other keys else
 EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
 
@@ -28,7 +33,8 @@ class Workdir:
     """
 
     def __init__(self, path: Path, config: dict, own: bool = True):
-        self.path, self.config, self._held, self._longer = path, config, None, False
+        self.path, self.config, self.own = path, config, own
+        self._held, self._longer = None, False
         try:
             if own:
                 self._look()
@@ -38,6 +44,10 @@ class Workdir:
     def _look(self) -> None:
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path}: is a file, and should be a folder")
+        for names, kind, right in ((FILES, "file", Path.is_file), (FOLDERS, "folder", Path.is_dir)):
+            for one in (found for name in names for found in self.path.glob(name)):
+                if not right(one):
+                    raise InputError(f"{one}: is no {kind}, and should be one; move it away, or give another --workdir")
         file = self.file("config.yaml")
         if file.exists():
             self._compare(file)
@@ -74,21 +84,37 @@ class Workdir:
         """Write a file whole or not at all."""
         durable.write(self.file(name), text)
 
+    def clear_tables(self, processes: int) -> None:
+        """Delete the tables on disk of processes beyond so many: of a run that was killed, and had more."""
+        for left in self.path.glob("tables_*"):
+            number = re.fullmatch(r"tables_([1-9][0-9]{0,8})", left.name)
+            if number and int(number[1]) >= processes:
+                shutil.rmtree(left, ignore_errors=True)
+
     def summary(self) -> dict | None:
-        """The summary, if the run is done; a damaged one counts for nothing, and is made again from the checkpoint."""
-        if self._longer:
+        """The summary, if the run is done; a damaged one is said, counts for nothing, and is made again from the checkpoint."""
+        file = self.file("summary.json")
+        if not self.own or self._longer or not file.exists():
             return None
         try:
-            summary = json.loads(self.file("summary.json").read_text())
-        except (OSError, ValueError):
+            with reading(file):
+                summary = json.loads(file.read_text())
+                results.lines(summary, self.path, False)
+        except InputError as error:
+            print(f"hetjax: {error}; this is no summary, and is made again from the checkpoint", file=sys.stderr)
             return None
-        return summary if isinstance(summary, dict) and "test_accuracy" in summary else None
+        return summary
+
+    def report(self, summary: dict) -> None:
+        """Print the results."""
+        print("\n".join(results.lines(summary, self.path, self.config["data"]["format"] == "synthetic")))
 
     def _compare(self, file: Path) -> None:
         try:
             before = yaml.safe_load(file.read_text())
-        except (OSError, ValueError, yaml.YAMLError) as error:
-            raise InputError(f"{file}: {' '.join(str(error).split())}; give another --workdir") from None
+            flat(before)
+        except Exception as error:
+            raise InputError(f"{file}: {reason(error)}; give another --workdir") from error
         there, here = flat(before), flat(self.config)
         fewer = there.get(EPOCHS)
         self._longer = isinstance(fewer, int) and fewer < here[EPOCHS] and here["train.schedule"] != "cosine"

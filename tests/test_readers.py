@@ -7,7 +7,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from hetjax.datasets import hgb, rdf
+from hetjax.datasets import hgb, packed, rdf
 from hetjax.datasets.splits import hold_out
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
@@ -96,10 +96,35 @@ def test_rdf_names_the_nearest_predicate_and_a_broken_archive(rdf_folder):
     with pytest.raises(InputError, match="no predicate 'know' to leave out; the nearest is 'knows'"):
         rdf.read(rdf_folder, exclude=["know"])
     (rdf_folder / "g.nt").rename(rdf_folder / "g.nt.gz")
-    with pytest.raises(InputError, match="g.nt.gz: Not a gzipped file"):
+    with pytest.raises(InputError, match="g.nt.gz: .*Not a gzipped file"):
         rdf.read(rdf_folder)
     (rdf_folder / "g.nt.gz").write_bytes(gzip.compress(TRIPLES.encode())[:-20])
     with pytest.raises(InputError, match="g.nt.gz: "):
+        rdf.read(rdf_folder)
+
+
+def test_rdf_that_leaves_nothing_to_learn(rdf_folder):
+    with pytest.raises(InputError, match="g.nt: no triple that is not left out, and so no relation"):
+        rdf.read(rdf_folder, exclude=["knows", "name", "type"])
+    (rdf_folder / "trainingSet.tsv").write_text(TRAINING.splitlines()[0] + "\n")
+    with pytest.raises(InputError, match="trainingSet.tsv: no row but the header"):
+        rdf.read(rdf_folder)
+    (rdf_folder / "trainingSet.tsv").write_text(TRAINING.replace("red", ""))
+    with pytest.raises(InputError, match="trainingSet.tsv: line 2: no label"):
+        rdf.read(rdf_folder)
+    (rdf_folder / "g.nt").write_text("\n")
+    with pytest.raises(InputError, match="g.nt: no triple, and so no relation"):
+        rdf.read(rdf_folder)
+
+
+def test_rdf_terms_and_archives_are_bounded(rdf_folder, monkeypatch):
+    (rdf_folder / "g.nt").write_text(TRIPLES + f'<http://x/a> <http://p#name> "{"A" * 2**24}" .\n')
+    with pytest.raises(InputError, match="g.nt: after 8 distinct triples: a term over 16777216 bytes"):
+        rdf.read(rdf_folder)
+    (rdf_folder / "g.nt").unlink()
+    monkeypatch.setattr(packed, "ALWAYS", 10**5)
+    (rdf_folder / "g.nt.gz").write_bytes(gzip.compress(TRIPLES.encode() + b"\n" * 10**6))
+    with pytest.raises(InputError, match="g.nt.gz: .*unpacks from [0-9]+ bytes to .* over 500 times as many"):
         rdf.read(rdf_folder)
 
 
@@ -191,7 +216,7 @@ def test_hgb_zip_is_the_same(hgb_folder, tmp_path_factory, inner):
         ("node.dat", FILES["node.dat"] + "5\tR\t1\t1\n", "node.dat: line 6: 1 features != 2"),
         ("node.dat", FILES["node.dat"] + "5\tR\t1\n", "node.dat: feature rows 2 != 3 nodes of type 'paper'"),
         ("node.dat", FILES["node.dat"] + "5\tR\t1\t1,nan\n", "node.dat: line 6: feature 1 is nan"),
-        ("node.dat", FILES["node.dat"] + "5\tR\t1\t1,x\n", "node.dat: line 6: could not convert"),
+        ("node.dat", FILES["node.dat"] + "5\tR\t1\t1,x\n", "node.dat: line 6: .*could not convert"),
         ("node.dat", FILES["node.dat"] + "5\tR\t3\n", "node.dat: line 6: node type 3, and there are 2"),
         ("label.dat", "0\tA\t0\t1\n2\tP\t1\t0\n", "label.dat: line 2: node 2 is of type 1 != 0"),
         ("label.dat", "0\tA\t0\t-1\n", "label.dat: line 1: class -1"),
@@ -209,6 +234,28 @@ def test_hgb_zip_is_the_same(hgb_folder, tmp_path_factory, inner):
         ("label.dat.test", None, "label.dat.test: No such file"),
         ("info.dat", "{", "info.dat: JSONDecodeError"),
         ("info.dat", "{}", "info.dat: lacks 'node.dat'"),
+        ("link.dat", "0_0\t2\t0\t1.0\n", "link.dat: line 1: relation writes: node '0_0' is not an integer"),
+        ("link.dat", " 0\t2\t0\t1.0\n", "node ' 0' is not an integer"),
+        ("link.dat", "0\t٢\t0\t1.0\n", "link.dat: line 1: relation writes: node '٢' is not an integer"),
+        ("link.dat", f"{'9' * 30}\t2\t0\t1\n", "node 9{30}, and there are 5"),
+        ("link.dat", f"{'9' * 5000}\t2\t0\t1\n", "node '9{39}... is not an integer$"),
+        ("link.dat", "0\t2\t0\t1\t\t\t", "link.dat: line 1: 5 columns or more != 3 or 4"),
+        ("label.dat", "0\tA\t0\t١\n", "label.dat: line 1: class '١' is not an integer"),
+        ("node.dat", FILES["node.dat"] + "5\tR\t1\t1,1_0\n", "node.dat: line 6: .*feature 1 is '1_0', not a number"),
+        ("node.dat", FILES["node.dat"] + "5\tR\t1\t٣,0\n", "node.dat: line 6: .*feature 0 is '٣', not a number"),
+        ("node.dat", FILES["node.dat"] + "5\tR\t1\t1,1e400\n", "node.dat: line 6: feature 1 is inf"),
+        ("info.dat", '{"a": 1, "a": 2}', "info.dat: .*key 'a' is given 2 times"),
+        *(
+            ("info.dat", json.dumps(INFO).replace('"start": "0"', f'"start": {start}'), f"start or end is {shown}")
+            for start, shown in [
+                ("1e400", "inf"),
+                ("0.5", "0.5"),
+                ("true", "True"),
+                ('"0_0"', "'0_0'"),
+                ("[]", "\\[\\]"),
+            ]
+        ),
+        ("info.dat", json.dumps(INFO).replace('"author"', "[1]"), r"info.dat: .*a name is \[1\]"),
     ],
 )
 def test_hgb_names_what_is_wrong(hgb_folder, file, content, message):
@@ -219,14 +266,72 @@ def test_hgb_names_what_is_wrong(hgb_folder, file, content, message):
         hgb.read(hgb_folder, validation_fraction=0)
 
 
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("link.dat", "0\t2\t0\t" + "1" * 2**24, "link.dat: line 1: 16777216 bytes or more"),
+        ("node.dat", FILES["node.dat"] + "5\tR\t1\t1," + "x" * 10**6, r"node.dat: line 6: .{,600}$"),
+        ("info.dat", "[" * 10**5, "info.dat: RecursionError: .*is this the benchmark's text form"),
+    ],
+    ids=["line", "feature", "nesting"],
+)
+def test_hgb_bounds_what_it_reads_and_says(hgb_folder, file, content, message):
+    (hgb_folder / file).write_text(content)
+    with pytest.raises(InputError, match=message):
+        hgb.read(hgb_folder)
+
+
 def test_hgb_broken_archives(tmp_path):
     (tmp_path / "g.zip").write_bytes(b"PK no")
-    with pytest.raises(InputError, match=r"g.zip: File is not a zip file"):
+    with pytest.raises(InputError, match=r"g.zip: .*File is not a zip file"):
         hgb.read(tmp_path / "g.zip")
     with zipfile.ZipFile(tmp_path / "h.zip", "w") as archive:
         archive.writestr("other.dat", "")
     with pytest.raises(InputError, match="0 members are named node.dat"):
         hgb.read(tmp_path / "h.zip")
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"node.dat": FILES["node.dat"][:50]}, "info.dat: No such file"),
+        ({"a/node.dat": "", "b/node.dat": ""}, "2 members are named node.dat"),
+        (FILES | {"label.dat": "\n" * 10**6}, "label.dat: .*unpacks from [0-9]+ bytes to 1000000 or more"),
+    ],
+    ids=["lacks", "twice", "bomb"],
+)
+def test_hgb_archives_that_are_refused(tmp_path, monkeypatch, members, message):
+    monkeypatch.setattr(packed, "ALWAYS", 10**5)
+    with zipfile.ZipFile(tmp_path / "g.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in members.items():
+            archive.writestr(name, text)
+    with pytest.raises(InputError, match=message):
+        hgb.read(tmp_path / "g.zip")
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_hgb_has_every_member_of_an_archive_once(tmp_path):
+    with zipfile.ZipFile(tmp_path / "g.zip", "w") as archive:
+        for name, text in [*FILES.items(), ("link.dat", "")]:
+            archive.writestr(name, text)
+    with pytest.raises(InputError, match="g.zip: 2 members are named link.dat"):
+        hgb.read(tmp_path / "g.zip")
+
+
+@pytest.mark.parametrize("cut", [3, 40, 300])
+def test_hgb_truncated_archive(hgb_folder, tmp_path, cut):
+    """Cut short, or with a member's bytes changed: one line."""
+    file = tmp_path / "g.zip"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in FILES.items():
+            archive.writestr(name, text)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-cut])
+    with pytest.raises(InputError, match="g.zip: "):
+        hgb.read(file)
+    file.write_bytes(whole[:cut] + bytes(20) + whole[cut + 20 :])
+    with pytest.raises(InputError, match=r"g.zip[:/]"):
+        hgb.read(file)
 
 
 def test_holding_out():

@@ -18,9 +18,9 @@ from hetjax.cache.penalty import kept
 from hetjax.checkpoint import Checkpoints
 from hetjax.errors import InputError
 from hetjax.graph import store
-from hetjax.metrics import Records
 from hetjax.partition import edge_cut, partition, save
 from hetjax.pictures import draw_cache, draw_curves
+from hetjax.records import Records
 from tests.conftest import random_graph
 from tests.test_command_line import call
 

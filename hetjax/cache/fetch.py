@@ -54,7 +54,7 @@ def _held(store: Source) -> Mapping[str, Any]:
         return store.static | store.away
     if isinstance(store, str | os.PathLike):
         path = Path(store)
-        checkpoints = sorted((path / "checkpoints").glob("[0-9]*"))
+        checkpoints = sorted(one for one in (path / "checkpoints").glob("[0-9]*") if one.is_dir())
         checkpoint = checkpoints[-1] if checkpoints else path
         if (checkpoint / table_files.FOLDER).is_dir():
             return table_files.learned(checkpoint)

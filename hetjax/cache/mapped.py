@@ -1,5 +1,6 @@
 """Arrays larger than memory: in files that are mapped into it, a few rows at a time."""
 
+import math
 import mmap
 import os
 from collections.abc import Iterator
@@ -20,13 +21,13 @@ def mapped(file: Path, shape: tuple[int, ...], dtype) -> np.ndarray:
     Raises:
       InputError: there is not enough.
     """
+    size = max(1, math.prod(shape) * np.dtype(dtype).itemsize)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.unlink(missing_ok=True)
-        size = max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize)
         with open(file, "wb") as stream:
             os.posix_fallocate(stream.fileno(), 0, size)
-        return np.memmap(file, dtype, "r+", shape=shape) if np.prod(shape) else np.empty(shape, dtype)
+        return np.memmap(file, dtype, "r+", shape=shape) if math.prod(shape) else np.empty(shape, dtype)
     except OSError as error:
         with suppress(OSError):
             file.unlink(missing_ok=True)

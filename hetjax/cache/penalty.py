@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import platform
 import time
 from collections.abc import Mapping
@@ -57,10 +58,11 @@ def kept(file: Path, about: Mapping, hosted: Mapping[str, Hosted], learnable: Ma
     device = next(iter(hosted.values())).device.device_kind if hosted else ""
     machine = {"machine": platform.node(), "processor": platform.processor() or platform.machine(), "device": device}
     key = json.loads(json.dumps({**about, **machine, "jax": jax.__version__, "types": wanted}))
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # there is none, or it is damaged
+    with contextlib.suppress(Exception):  # there is none, or it is damaged
         found = json.loads(file.read_text())
-        if found["about"] == key:
-            return {name: float(found["seconds_per_byte"][name]) for name in hosted}
+        penalties = {name: float(found["seconds_per_byte"][name]) for name in hosted}
+        if found["about"] == key and all(0 <= penalty < math.inf for penalty in penalties.values()):
+            return penalties
     made = measure(hosted, learnable)
     with contextlib.suppress(InputError):  # a store that is only read
         durable.write(file, json.dumps({"about": key, "seconds_per_byte": made}, indent=1) + "\n")

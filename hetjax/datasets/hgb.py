@@ -9,17 +9,19 @@ are not read: in the benchmark's graphs all are 1, and R-GCN knows none.
 import itertools
 import json
 import zipfile
-import zlib
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
+from hetjax.datasets import packed
 from hetjax.datasets.splits import hold_out
-from hetjax.errors import InputError, reason
+from hetjax.datasets.text import integer, numbers, opened, rows, shown, whole
+from hetjax.errors import InputError, reading, reason
 from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
 from hetjax.graph.schema import Relation, Schema
 
-LARGEST_MEMBER = 16 * 2**30  # bytes that a member of a zip may unpack to
+LONGEST_JSON = 2**26  # bytes
 
 
 def read(path: str | Path, validation_fraction: float = 0.2, split_seed: int = 0) -> HetGraph:
@@ -66,104 +68,88 @@ def _open(path: Path):
             path = archives[0]
     if path.is_dir():
         return path
-    try:
+    with reading(path):
         archive = zipfile.ZipFile(path)
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    except zipfile.BadZipFile as error:
-        raise InputError(f"{path}: {error}") from None
-    for member in archive.infolist():
-        if member.file_size > LARGEST_MEMBER:
-            raise InputError(
-                f"{path}: {member.filename} unpacks to {member.file_size} bytes, over the {LARGEST_MEMBER} allowed"
-            )
-    places = [name for name in archive.namelist() if name.split("/")[-1] == "node.dat"]
+        names = archive.namelist()
+        times = Counter(names)
+        for member in archive.infolist():
+            with reading(f"{path}: {member.filename}"):
+                packed.check(member.compress_size, member.file_size)
+            if times[member.filename] > 1:
+                raise InputError(f"{path}: {times[member.filename]} members are named {member.filename}")
+    places = [name for name in names if name.split("/")[-1] == "node.dat"]
     if len(places) != 1:
         raise InputError(f"{path}: {len(places)} members are named node.dat, and there should be 1")
     return zipfile.Path(archive, places[0][: -len("node.dat")])
-
-
-def _rows(file, columns: tuple[int, ...]):
-    """`(line number, cells)` of every line that is not blank."""
-    try:
-        with file.open("rb") as stream:
-            for line, row in enumerate(stream, start=1):
-                cells = row.decode("utf-8").rstrip("\r\n").split("\t")
-                if cells == [""]:
-                    continue
-                if len(cells) not in columns:
-                    raise InputError(f"{file}: line {line}: {len(cells)} columns != {' or '.join(map(str, columns))}")
-                yield line, cells
-    except (OSError, KeyError) as error:
-        raise InputError(f"{file}: {getattr(error, 'strerror', None) or 'no such file'}") from None
-    except (zipfile.BadZipFile, zlib.error, UnicodeDecodeError, EOFError, NotImplementedError, RuntimeError) as error:
-        raise InputError(f"{file}: {error}") from None
-
-
-def _integer(cell: str, file, line: int, what: str, count: int) -> int:
-    try:
-        value = int(cell)
-    except ValueError:
-        raise InputError(f"{file}: line {line}: {what} {cell!r} is not an integer") from None
-    if not 0 <= value < count:
-        raise InputError(f"{file}: line {line}: {what} {value}, and there are {count}")
-    return value
 
 
 def _read_info(folder) -> tuple[list[str], list[tuple[str, int, int]]]:
     """The names of the node types, and `(name, source type, target type)` of every relation."""
     file = folder / "info.dat"
     try:
-        info = json.loads(file.read_text(encoding="utf-8"))
+        with opened(file) as stream:
+            text = stream.read(LONGEST_JSON + 1)
+        if len(text) > LONGEST_JSON:
+            raise ValueError(f"over {LONGEST_JSON} bytes")
+        info = json.loads(text.decode("utf-8"), object_pairs_hook=_unique)
         names = info["node.dat"]["node type"]
         links = info["link.dat"]["link type"]
-        type_names = [str(names[str(number)]) for number in range(len(names))]
+        type_names = [_name(names[str(number)]) for number in range(len(names))]
         relations = [links[str(number)] for number in range(len(links))]
-        links = [(str(link["meaning"]), int(link["start"]), int(link["end"])) for link in relations]
-    except (
-        OSError,
-        KeyError,
-        TypeError,
-        ValueError,
-        RecursionError,
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-    ) as error:
-        why = getattr(error, "strerror", None) or reason(error)
-        raise InputError(f"{file}: {why}; is this the benchmark's text form?") from None
+        links = [(_name(link["meaning"]), _end(link["start"]), _end(link["end"])) for link in relations]
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"{file}: {reason(error)}; is this the benchmark's text form?") from error
     for given, what in ((type_names, "node types"), (links, "relations")):
         if len(set(given)) != len(given):
             raise InputError(f"{file}: {len(given)} {what}, of which {len(set(given))} have names of their own")
     for name, *ends in links:
         for end in ends:
             if not 0 <= end < len(type_names):
-                raise InputError(f"{file}: relation {name}: node type {end}, and there are {len(type_names)}")
+                raise InputError(f"{file}: relation {name}: node type {shown(end)}, and there are {len(type_names)}")
     return type_names, links
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict:
+    """A JSON object, which has every key once."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        key, times = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise ValueError(f"key {shown(key)} is given {times} times")
+    return made
+
+
+def _name(given: object) -> str:
+    if not isinstance(given, str):
+        raise ValueError(f"a name is {shown(given)}, and should be text")
+    return given
+
+
+def _end(given: object) -> int:
+    """The node type at an end of a relation, given as a number or as its digits."""
+    number = whole(given) if isinstance(given, str) else given
+    if type(number) is not int:
+        raise ValueError(f"a relation's start or end is {shown(given)}, and should be an integer")
+    return number
 
 
 def _read_nodes(file, type_names: list[str]) -> tuple[np.ndarray, dict[int, np.ndarray]]:
     """The type of every node, and the features of every type whose nodes have them."""
     types: list[int] = []
-    rows: dict[int, list[np.ndarray]] = {}
+    matrices: dict[int, list[np.ndarray]] = {}
     bare: set[int] = set()
-    for line, cells in _rows(file, (3, 4)):
-        node = _integer(cells[0], file, line, "node id", 2**31)
+    for line, cells in rows(file, (3, 4)):
+        node = integer(cells[0], file, line, "node id", 2**31)
         if node != len(types):
             raise InputError(f"{file}: line {line}: node id {node} != {len(types)}, the next one")
-        kind = _integer(cells[2], file, line, "node type", len(type_names))
+        kind = integer(cells[2], file, line, "node type", len(type_names))
         types.append(kind)
         if len(cells) == 3 or not cells[3]:
             bare.add(kind)
         else:
-            try:
-                with np.errstate(over="ignore"):  # what does not fit becomes infinite, and is named below
-                    values = np.array(cells[3].split(","), np.float32)
-            except ValueError as error:
-                raise InputError(f"{file}: line {line}: {error}") from None
-            known = rows.setdefault(kind, [])
+            values = numbers(cells[3], file, line)
+            known = matrices.setdefault(kind, [])
             if known and len(values) != len(known[0]):
                 raise InputError(
                     f"{file}: line {line}: {len(values)} features != {len(known[0])} of the nodes of type {kind} before"
@@ -172,20 +158,20 @@ def _read_nodes(file, type_names: list[str]) -> tuple[np.ndarray, dict[int, np.n
                 column = int(np.argmin(np.isfinite(values)))
                 raise InputError(f"{file}: line {line}: feature {column} is {values[column]}, not a finite number")
             known.append(values)
-    for kind in bare & rows.keys():
+    for kind in bare & matrices.keys():
         total = types.count(kind)
-        raise InputError(f"{file}: feature rows {len(rows[kind])} != {total} nodes of type {type_names[kind]!r}")
-    return np.array(types, np.int64), {kind: np.stack(known) for kind, known in rows.items()}
+        raise InputError(f"{file}: feature rows {len(matrices[kind])} != {total} nodes of type {type_names[kind]!r}")
+    return np.array(types, np.int64), {kind: np.stack(known) for kind, known in matrices.items()}
 
 
 def _read_links(
     file, links, type_names, node_type: np.ndarray, local: np.ndarray
 ) -> dict[Relation, tuple[np.ndarray, np.ndarray]]:
     pairs: list[list[tuple[int, int]]] = [[] for _ in links]
-    for line, cells in _rows(file, (3, 4)):
-        kind = _integer(cells[2], file, line, "relation", len(links))
+    for line, cells in rows(file, (3, 4)):
+        kind = integer(cells[2], file, line, "relation", len(links))
         name, *ends = links[kind]
-        pair = tuple(_integer(cell, file, line, f"relation {name}: node", len(local)) for cell in cells[:2])
+        pair = tuple(integer(cell, file, line, f"relation {name}: node", len(local)) for cell in cells[:2])
         for node, end in zip(pair, ends):
             if node_type[node] != end:
                 raise InputError(
@@ -202,14 +188,14 @@ def _read_links(
 def _read_labels(file, node_type: np.ndarray, target: int | None = None) -> tuple[np.ndarray, list[list[int]], int]:
     """Global node ids, the classes of each, and the type that they are of."""
     nodes, classes = [], []
-    for line, cells in _rows(file, (4,)):
-        node = _integer(cells[0], file, line, "node id", len(node_type))
+    for line, cells in rows(file, (4,)):
+        node = integer(cells[0], file, line, "node id", len(node_type))
         target = int(node_type[node]) if target is None else target
         if node_type[node] != target:
             raise InputError(
                 f"{file}: line {line}: node {node} is of type {node_type[node]} != {target} of the labels before"
             )
-        known = [_integer(cell, file, line, "class", 2**15) for cell in cells[3].split(",")]
+        known = [integer(cell, file, line, "class", 2**15) for cell in cells[3].split(",")]
         if len(set(known)) != len(known):
             values, times = np.unique(known, return_counts=True)
             raise InputError(f"{file}: line {line}: class {values[times.argmax()]} is given {times.max()} times")

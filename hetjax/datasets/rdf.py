@@ -6,7 +6,6 @@ for; literals are a node type of their own, one node per distinct literal. No no
 
 import csv
 import gzip
-import zlib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -15,12 +14,14 @@ from pathlib import Path
 import numpy as np
 import pyoxigraph
 
+from hetjax.datasets import packed
 from hetjax.datasets.splits import hold_out
-from hetjax.errors import InputError
+from hetjax.errors import InputError, reading
 from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
 from hetjax.graph.schema import Relation, Schema
 
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+LONGEST_TERM = 2**24  # bytes, which pyoxigraph reads
 RESOURCE, LITERAL, TARGET = "resource", "literal", "target"
 
 
@@ -51,6 +52,8 @@ def read(
     folder = Path(folder)
     triples, subject_of = _read_triples(_find_triples(folder), literals, exclude)
     tables = {name: _read_split(folder / f"{name}Set.tsv") for name in ("training", "test")}
+    if not tables["training"]:
+        raise InputError(f"{folder / 'trainingSet.tsv'}: no row but the header, and so nothing to train on")
     types = _node_types(triples, subject_of, node_types, {subject for table in tables.values() for subject, _ in table})
 
     ids: dict[str, dict] = defaultdict(dict)
@@ -100,18 +103,20 @@ def _read_triples(file: Path, literals: str, exclude: Sequence[str]):
     """Distinct triples as `{predicate: [(subject, object), ...]}` over term numbers, and the number of every term."""
     number: dict = {}
     triples: dict[str, dict] = defaultdict(dict)
-    opened = gzip.open if file.suffix == ".gz" else open
-    try:
-        with opened(file, "rb") as stream:
+    with reading(file), open(file, "rb") as stream:
+        if file.suffix == ".gz":
+            stream = packed.Checked(gzip.GzipFile(fileobj=stream), file.stat().st_size)
+        try:
             for subject, predicate, value, _ in pyoxigraph.parse(stream, format=pyoxigraph.RdfFormat.N_TRIPLES):
                 if literals == "drop" and isinstance(value, pyoxigraph.Literal):
                     continue
                 pair = (number.setdefault(_name(subject), len(number)), number.setdefault(_name(value), len(number)))
                 triples[predicate.value][pair] = None
-    except SyntaxError as error:
-        raise InputError(f"{file}: line {error.lineno}: {error.msg}") from None
-    except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
+        except SyntaxError as error:
+            raise InputError(f"{file}: line {error.lineno}: {error.msg}") from None
+        except MemoryError:
+            known = sum(map(len, triples.values()))
+            raise InputError(f"{file}: after {known} distinct triples: a term over {LONGEST_TERM} bytes") from None
     names = _local_names(triples)
     for name in exclude:
         chosen = [iri for iri in triples if name in (iri, iri.replace("#", "/").rsplit("/", 1)[-1])]
@@ -123,6 +128,9 @@ def _read_triples(file: Path, literals: str, exclude: Sequence[str]):
             )
         for iri in chosen:
             del triples[iri]
+    if not triples:
+        left = " that is not left out" if exclude or literals == "drop" else ""
+        raise InputError(f"{file}: no triple{left}, and so no relation")
     return {names[iri]: (iri, list(pairs)) for iri, pairs in triples.items()}, number
 
 
@@ -140,13 +148,8 @@ def _local_names(predicates) -> dict[str, str]:
 
 def _read_split(file: Path) -> list[tuple[str, str]]:
     """`(subject IRI, label)` per row; the label's column is the one whose name begins with `label`."""
-    try:
-        with open(file, newline="", encoding="utf-8") as stream:
-            rows = list(csv.reader(stream, delimiter="\t"))
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{file}: {error}") from None
+    with reading(file), open(file, newline="", encoding="utf-8") as stream:
+        rows = list(csv.reader(stream, delimiter="\t"))
     header = rows[0] if rows else []
     label = [i for i, name in enumerate(header) if name.startswith("label")]
     subject = [i for i, name in enumerate(header) if name != "id" and not name.startswith("label")]
@@ -155,6 +158,8 @@ def _read_split(file: Path) -> list[tuple[str, str]]:
     for line, row in enumerate(rows[1:], start=2):
         if len(row) != len(header):
             raise InputError(f"{file}: line {line}: {len(row)} columns != {len(header)} in the header")
+        if not row[label[0]]:
+            raise InputError(f"{file}: line {line}: no label")
     return [(row[subject[0]], row[label[0]]) for row in rows[1:]]
 
 

@@ -104,7 +104,8 @@ def _metagraph(axis, schema: Schema, targets: tuple[str, ...], colours: dict, na
     order = sorted(schema.nodes, key=lambda name: name not in targets)
     angles = {name: math.pi / 2 - 2 * math.pi * number / len(order) for number, name in enumerate(order)}
     place = {name: (math.cos(angle), math.sin(angle)) for name, angle in angles.items()}
-    for (source, target), arrows in _arrows(schema, colours, names or {}).items():
+    arrows_of = _arrows(schema, colours, names or {})
+    for (source, target), arrows in arrows_of.items():
         for number, (colour, label) in enumerate(arrows):
             (_loop if source == target else _arrow)(axis, place[source], place[target], number, colour, label)
     for name, (x, y) in place.items():
@@ -112,7 +113,9 @@ def _metagraph(axis, schema: Schema, targets: tuple[str, ...], colours: dict, na
         text = f"{name}\n{schema.nodes[name]:,}"
         box = {"boxstyle": "round,pad=0.4", "facecolor": face, "edgecolor": "0.2"}
         axis.text(x, y, text, ha="center", va="center", fontsize=9, bbox=box, zorder=5)
-    axis.set(xlim=(-1.35, 1.35), ylim=(-1.35, 1.35), aspect="equal", title="metagraph")
+    loops = [len(arrows) for (source, target), arrows in arrows_of.items() if source == target]
+    edge = max(1.35, 1.1 + 2 * _radius(max(loops, default=1) - 1))  # behind the label of the widest loop
+    axis.set(xlim=(-edge, edge), ylim=(-edge, edge), aspect="equal", title="metagraph")
     axis.axis("off")
 
 
@@ -144,8 +147,13 @@ def _arrow(axis, start, end, number: int, colour, label: str) -> None:
         _label(axis, *middle, label, colour, turned)
 
 
+def _radius(number: int) -> float:
+    """Of a type's loop, counted from 0."""
+    return 0.13 + 0.05 * number
+
+
 def _loop(axis, start, end, number: int, colour, label: str) -> None:
-    radius = 0.13 + 0.05 * number
+    radius = _radius(number)
     x, y = start[0] * (1 + radius), start[1] * (1 + radius)
     axis.add_patch(Circle((x, y), radius, fill=False, color=colour, lw=1.6, zorder=1))
     if label:

@@ -1,0 +1,32 @@
+"""Packed data: how much may come out of a file, so that a small one cannot fill the memory or take hours to read."""
+
+from typing import IO
+
+ALWAYS, LARGEST = 2**30, 2**34  # bytes that may come out of any file, and the most that may
+RATIO = 500  # of more than `ALWAYS`; the benchmark's graphs, mostly zeros, pack to a hundredth
+
+
+def check(packed: int, unpacked: int) -> None:
+    """Raise a ValueError where so many bytes should not come out of so many."""
+    if unpacked > LARGEST:
+        raise ValueError(f"unpacks to {unpacked} bytes, over the {LARGEST} allowed")
+    if unpacked > ALWAYS and unpacked > RATIO * packed:
+        raise ValueError(f"unpacks from {packed} bytes to {unpacked} or more, over {RATIO} times as many")
+
+
+class Checked:
+    """A stream that is checked while it is read.
+
+    Args:
+      stream: what comes out.
+      packed: bytes that it comes from.
+    """
+
+    def __init__(self, stream: IO[bytes], packed: int):
+        self.stream, self.packed, self.size = stream, packed, 0
+
+    def read(self, size: int = -1) -> bytes:
+        found = self.stream.read(size)
+        self.size += len(found)
+        check(self.packed, self.size)
+        return found
