@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import optax
 
-from hetjax import models
+from hetjax import models, runtime
 from hetjax.cache.allocate import Kind, places
 from hetjax.cache.features import Features, Hosting
 from hetjax.cache.hotness import hotness
@@ -280,7 +280,7 @@ def device_bytes(device: jax.Device) -> int:
 
 
 def host_memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return runtime.memory()
 
 
 def make_batches(

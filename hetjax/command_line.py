@@ -7,12 +7,14 @@ from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
 
-import yaml
 from jsonargparse import ArgumentParser, set_parsing_settings
 from jsonargparse.typing import register_type
 
-from hetjax.config import Bytes, flat
-from hetjax.errors import InputError
+from hetjax import runtime, yaml_file
+from hetjax.config import Bytes, check_numbers, flat
+from hetjax.errors import InputError, reading, short
+
+LONGEST_LINE = 2000  # characters of an error
 
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
 register_type(Bytes, serializer=int)
@@ -48,7 +50,7 @@ class Parser(ArgumentParser):
         missing = re.fullmatch(r"the following arguments are required: (.+)", text)
         if missing:
             text = ", ".join(f"--{name} is required" for name in missing[1].split(", "))
-        raise InputError(text)
+        raise InputError(short(text))
 
 
 def parse(
@@ -87,17 +89,21 @@ def parse(
     known = [f"{name}.{key.name}".lstrip(".") for name, section in sections.items() for key in fields(section)]
     _check_options(arguments, [*paths, "config", "help", "print_config", *filter(None, sections), *known])
     files, options = _split_config(arguments)
+    source = f"--config {', '.join(files)}" if files else "the command line"
     filed = {name: section for name, section in sections.items() if name} or sections
     for file in files:
         _check_file(Path(file), filed)
     options = _bare_flags(options, sections.get(""))
     try:
-        made = parser.instantiate(parser.parse_args([*(f"--config={file}" for file in files), *options]))
+        with reading(source):
+            made = parser.instantiate(parser.parse_args([*(f"--config={file}" for file in files), *options]))
+            given = {
+                n: made[n] if n else section(**{key: made[key] for key in alone}) for n, section in sections.items()
+            }
+            for name, section in given.items():
+                check_numbers(name, section)
     except InputError as error:
         raise InputError(f"{_place(str(error), files, options)}{error}") from None
-    given = {
-        name: made[name] if name else section(**{key: made[key] for key in alone}) for name, section in sections.items()
-    }
     return given, {name: made[name] for name in paths}
 
 
@@ -106,7 +112,7 @@ def _place(words: str, files: Sequence[str], options: Sequence[str]) -> str:
     key = words.split(" ", 1)[0]
     if any(option.split("=", 1)[0] == f"--{key}" for option in options):
         return ""
-    having = [file for file in files if key in flat(yaml.safe_load(Path(file).read_text(encoding="utf-8")))]
+    having = [file for file in files if key in flat(yaml_file.read(file))]
     return f"{having[-1]}: " if having else ""
 
 
@@ -139,12 +145,7 @@ def _check_options(arguments: Sequence[str], known: list[str]) -> None:
 
 
 def _check_file(file: Path, sections: dict[str, type]) -> None:
-    try:
-        given = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: {' '.join(str(error).split())}") from None
+    given = yaml_file.read(file)
     if not isinstance(given, dict):
         raise InputError(
             f"{file}: {type(given).__name__}, and there should be {'keys' if '' in sections else f'sections {sorted(sections)}'}"
@@ -173,13 +174,11 @@ def _nearest(name: str, known: list[str], prefix: str = "") -> str:
 def run_command(main: Callable, arguments: Sequence[str] | None = None) -> None:
     """Run a command; an error that a user can mend is one line: exit status 2 for input, 1 for a run that diverged."""
     try:
+        runtime.listen()
         main(sys.argv[1:] if arguments is None else arguments)
-    except InputError as error:
-        print(f"hetjax: error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except FloatingPointError as error:
-        print(f"hetjax: error: {error}", file=sys.stderr)
-        sys.exit(1)
+    except (InputError, FloatingPointError) as error:
+        print(f"hetjax: error: {short(str(error), LONGEST_LINE)}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, InputError) else 1)
     except KeyboardInterrupt:
         print("hetjax: stopped; the same command continues from the last checkpoint, if there is one", file=sys.stderr)
         sys.exit(130)

@@ -4,15 +4,17 @@ from pathlib import Path
 
 import matplotlib
 
+from hetjax.drawing import picture, shown
 from hetjax.results import name_of
 
 
+@picture
 def draw_cache(types: list[dict], file: Path) -> None:
     """A picture of what reading features that do not live on the device cost, a row per node type."""
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    names = [f"{name_of(one)} ({one['place']})" for one in types]
+    names = [f"{shown(name_of(one))} ({one['place']})" for one in types]
     size = 9, 1.6 + 0.4 * len(types)
     figure, (left, right) = pyplot.subplots(1, 2, sharey=True, figsize=size, layout="constrained")
     reads = [max(1, one["hits"] + one["misses"]) for one in types]
@@ -37,6 +39,7 @@ def draw_cache(types: list[dict], file: Path) -> None:
     pyplot.close(figure)
 
 
+@picture
 def draw_curves(records: list[dict], file: Path, title: str) -> None:
     """A picture of loss and accuracy by epoch."""
     matplotlib.use("Agg")
@@ -59,6 +62,6 @@ def draw_curves(records: list[dict], file: Path, title: str) -> None:
             axis.legend()
     below.set_xlabel("epoch")
     below.xaxis.get_major_locator().set_params(integer=True)
-    figure.suptitle(title)
+    figure.suptitle(shown(title))
     figure.savefig(file, dpi=120)
     pyplot.close(figure)

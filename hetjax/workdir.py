@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from hetjax import durable
+from hetjax import durable, yaml_file
 from hetjax.config import flat
 from hetjax.errors import InputError
 
@@ -85,10 +85,7 @@ class Workdir:
         return summary if isinstance(summary, dict) and "test_accuracy" in summary else None
 
     def _compare(self, file: Path) -> None:
-        try:
-            before = yaml.safe_load(file.read_text())
-        except (OSError, ValueError, yaml.YAMLError) as error:
-            raise InputError(f"{file}: {' '.join(str(error).split())}; give another --workdir") from None
+        before = yaml_file.read(file)
         there, here = flat(before), flat(self.config)
         fewer = there.get(EPOCHS)
         self._longer = isinstance(fewer, int) and fewer < here[EPOCHS] and here["train.schedule"] != "cosine"

@@ -63,6 +63,8 @@ class Schema:
         for name in (*self.nodes, self.target, *(part for relation in self.relations for part in relation)):
             if not isinstance(name, str):
                 raise InputError(f"the name {name!r} is {type(name).__name__}, and should be a string")
+            if not name.isascii() and any("\ud800" <= character <= "\udfff" for character in name):
+                raise InputError(f"the name {name!r} has half a character (a lone surrogate), which no file can hold")
         for count in (*self.nodes.values(), self.classes):
             if not isinstance(count, int | np.integer) or isinstance(count, bool):
                 raise InputError(f"the count {count!r} is {type(count).__name__}, and should be an integer")

@@ -13,6 +13,7 @@ from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import FEATURE_TYPES, HetGraph
 from hetjax.graph.schema import Relation, Schema
 
+MOST = 2**48  # edges of a relation and columns of a feature matrix are fewer, and their bytes can be counted
 LABELS = ("one", "many")  # labels a node; a description that does not say means the first
 
 
@@ -102,7 +103,7 @@ def from_json(description: dict, where: str) -> Sizes:
         if form not in LABELS:
             raise InputError(f"labels {form!r}, and a node may have {' or '.join(map(repr, LABELS))}")
         for relation, count in edges.items():
-            if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+            if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count < MOST:
                 raise InputError(f"relation {relation} has {count!r} edges, and should have 0 or more")
         features = {
             n["type"]: _width(n["features"], n["type"]) for n in description["nodes"] if n["features"] is not None
@@ -117,7 +118,7 @@ def from_json(description: dict, where: str) -> Sizes:
 def _width(about: dict, node_type: str) -> tuple[int, str]:
     width, dtype = about["width"], about["dtype"]
     known = [kind.name for kind in FEATURE_TYPES]
-    if not isinstance(width, int) or isinstance(width, bool) or width < 1 or dtype not in known:
+    if not isinstance(width, int) or isinstance(width, bool) or not 1 <= width < MOST or dtype not in known:
         raise InputError(
             f"features of type {node_type!r} are {about}, and the width is at least 1, the dtype one of {', '.join(known)}"
         )
