@@ -1,18 +1,20 @@
 """The command line, and the YAML file that it may name: sections of configuration, each error one line, and how a command ends."""
 
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
+from typing import NoReturn
 
 from jsonargparse import ArgumentParser, set_parsing_settings
 from jsonargparse.typing import register_type
 
 from hetjax import runtime, yaml_file
 from hetjax.config import Bytes, check_numbers, flat
-from hetjax.errors import InputError, reading, short
+from hetjax.errors import InputError, reading, reason, short
 
 LONGEST_LINE = 2000  # characters of an error
 
@@ -171,14 +173,25 @@ def _nearest(name: str, known: list[str], prefix: str = "") -> str:
     return f"; the nearest known one is {prefix}{near[0]}" if near else f"; known are {', '.join(known)}"
 
 
+def _end(words: str, status: int) -> NoReturn:
+    print(f"hetjax: error: {short(words, LONGEST_LINE)}", file=sys.stderr)
+    sys.exit(status)
+
+
 def run_command(main: Callable, arguments: Sequence[str] | None = None) -> None:
     """Run a command; an error that a user can mend is one line: exit status 2 for input, 1 for a run that diverged."""
     try:
         runtime.listen()
         main(sys.argv[1:] if arguments is None else arguments)
-    except (InputError, FloatingPointError) as error:
-        print(f"hetjax: error: {short(str(error), LONGEST_LINE)}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, InputError) else 1)
+    except FloatingPointError as error:
+        _end(str(error), 1)
+    except InputError as error:
+        _end(str(error), 2)
+    except OSError as error:  # no command can know beforehand what the system will refuse
+        name = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        _end(f"{name}{reason(error)}", 2)
+    except MemoryError as error:
+        _end(f"out of memory: {error}", 2)
     except KeyboardInterrupt:
         print("hetjax: stopped; the same command continues from the last checkpoint, if there is one", file=sys.stderr)
         sys.exit(130)

@@ -27,7 +27,8 @@ def picture(draw: Callable) -> Callable:
                 warnings.filterwarnings("ignore", "Glyph .* missing from")
                 draw(*args, **kwargs)
         except Exception as error:
-            file.unlink(missing_ok=True)
+            if file.is_file():
+                file.unlink()
             print(f"hetjax: no {file.name}: {reason(error)}", file=sys.stderr)
 
     return drawn

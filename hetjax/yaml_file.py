@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import yaml
-from jsonargparse import set_loader
+from jsonargparse import _loaders_dumpers as jsonargparse_loaders
 
 from hetjax.errors import InputError, reading, short
 
@@ -20,7 +20,7 @@ DEEPEST = 32  # lists and mappings within each other
 DIGITS = 80  # of a number, its sign and its base among them
 
 FLOAT = "tag:yaml.org,2002:float"
-EXPONENT = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+")  # a number in YAML 1.2, but a string in 1.1
+EXPONENT = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")  # a number in YAML 1.2, but a string in 1.1
 
 
 class _Loader(yaml.SafeLoader):
@@ -30,7 +30,12 @@ class _Loader(yaml.SafeLoader):
         first: [(tag, form) for tag, form in ones if not tag.endswith(":timestamp")]
         for first, ones in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
-    depth = 0
+
+    def __init__(self, text: str):
+        if len(text) > LARGEST:
+            raise yaml.YAMLError(f"over {LARGEST} characters")
+        super().__init__(text)
+        self.depth = 0
 
     def compose_node(self, parent, index):
         event = self.peek_event()
@@ -63,20 +68,7 @@ class _Loader(yaml.SafeLoader):
 _Loader.add_implicit_resolver(FLOAT, EXPONENT, list("-+0123456789."))
 for _tag in (FLOAT, "tag:yaml.org,2002:int"):
     _Loader.add_constructor(_tag, _Loader.construct_number)
-
-
-def parse(text: str) -> Any:
-    """What a text in YAML says, as plain values.
-
-    Raises:
-      yaml.YAMLError: it is no YAML, or exceeds a bound.
-    """
-    if len(text) > LARGEST:
-        raise yaml.YAMLError(f"over {LARGEST} characters")
-    try:
-        return yaml.load(text, _Loader)
-    except (ValueError, TypeError, LookupError) as error:  # of a scalar that a tag calls what it is not
-        raise yaml.YAMLError(str(error)) from None
+jsonargparse_loaders.yaml_default_loader = _Loader  # private, as its public `set_loader` leaves the scalars out
 
 
 def read(file: str | os.PathLike) -> Any:
@@ -87,7 +79,7 @@ def read(file: str | os.PathLike) -> Any:
     """
     with reading(file), Path(file).open(encoding="utf-8") as stream:
         try:
-            return parse(stream.read(LARGEST + 1))
+            return yaml.load(stream.read(LARGEST + 1), _Loader)
         except yaml.YAMLError as error:
             raise InputError(f"{file}: {reason(error)}") from None
 
@@ -99,12 +91,3 @@ def reason(error: yaml.YAMLError) -> str:
     mark = error.problem_mark or error.context_mark
     place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
     return place + short(", ".join(filter(None, (error.context, error.problem))))
-
-
-def _option(text: str) -> Any:
-    """As `parse`, for jsonargparse: what has keys and no values, such as `a:`, is no mapping."""
-    value = parse(text)
-    return text if isinstance(value, dict) and all(one is None for one in value.values()) and value else value
-
-
-set_loader("yaml", _option, (yaml.YAMLError,))
