@@ -1,8 +1,15 @@
 """hetjax: exact, fast training of heterogeneous graph neural networks in JAX."""
 
+import sys
 from importlib import import_module
+from itertools import pairwise
+
+from hetjax import runtime
 
 __all__ = ["HGNN", "fetch_features", "partition"]
+
+if any(one == "-m" and module.startswith("hetjax.") for one, module in pairwise(sys.orig_argv)):
+    runtime.hush()  # a command, whose modules are imported now
 
 
 def __getattr__(name: str):

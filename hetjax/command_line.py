@@ -1,19 +1,22 @@
 """The command line, and the YAML file that it may name: sections of configuration, each error one line, and how a command ends."""
 
-import contextlib
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
+from typing import NoReturn
 
-import yaml
 from jsonargparse import ArgumentParser, set_parsing_settings
 from jsonargparse.typing import register_type
 
-from hetjax.config import Bytes, flat
-from hetjax.errors import InputError
+from hetjax import runtime, yaml_file
+from hetjax.config import Bytes, check_numbers, flat
+from hetjax.errors import InputError, reading, reason, short
+
+LONGEST_LINE = 2000  # characters of an error
 
 set_parsing_settings(docstring_parse_attribute_docstrings=True)
 register_type(Bytes, serializer=int)
@@ -49,7 +52,7 @@ class Parser(ArgumentParser):
         missing = re.fullmatch(r"the following arguments are required: (.+)", text)
         if missing:
             text = ", ".join(f"--{name} is required" for name in missing[1].split(", "))
-        raise InputError(text)
+        raise InputError(short(text))
 
 
 def parse(
@@ -88,17 +91,21 @@ def parse(
     known = [f"{name}.{key.name}".lstrip(".") for name, section in sections.items() for key in fields(section)]
     _check_options(arguments, [*paths, "config", "help", "print_config", *filter(None, sections), *known])
     files, options = _split_config(arguments)
+    source = f"--config {', '.join(files)}" if files else "the command line"
     filed = {name: section for name, section in sections.items() if name} or sections
     for file in files:
         _check_file(Path(file), filed)
     options = _bare_flags(options, sections.get(""))
     try:
-        made = parser.instantiate(parser.parse_args([*(f"--config={file}" for file in files), *options]))
+        with reading(source):
+            made = parser.instantiate(parser.parse_args([*(f"--config={file}" for file in files), *options]))
+            given = {
+                n: made[n] if n else section(**{key: made[key] for key in alone}) for n, section in sections.items()
+            }
+            for name, section in given.items():
+                check_numbers(name, section)
     except InputError as error:
         raise InputError(f"{_place(str(error), files, options)}{error}") from None
-    given = {
-        name: made[name] if name else section(**{key: made[key] for key in alone}) for name, section in sections.items()
-    }
     return given, {name: made[name] for name in paths}
 
 
@@ -106,13 +113,14 @@ def given_value(arguments: Sequence[str], key: str) -> str | None:
     """The value that a command line, or a file that its `--config` names, gives a key; None if none does.
 
     For what must be known before the command line can be read: which strategy's section of the configuration there is.
-    Nothing is checked here: `parse` does so.
+
+    Raises:
+      InputError: a file cannot be read.
     """
     files, options = _split_config(arguments)
     found = None
     for file in files:
-        with contextlib.suppress(OSError, ValueError, yaml.YAMLError):
-            found = flat(yaml.safe_load(Path(file).read_text(encoding="utf-8"))).get(key, found)
+        found = flat(yaml_file.read(file)).get(key, found)
     for option, following in zip(options, [*options[1:], None]):
         if option == f"--{key}":
             found = following
@@ -126,7 +134,7 @@ def _place(words: str, files: Sequence[str], options: Sequence[str]) -> str:
     key = words.split(" ", 1)[0]
     if any(option.split("=", 1)[0] == f"--{key}" for option in options):
         return ""
-    having = [file for file in files if key in flat(yaml.safe_load(Path(file).read_text(encoding="utf-8")))]
+    having = [file for file in files if key in flat(yaml_file.read(file))]
     return f"{having[-1]}: " if having else ""
 
 
@@ -159,12 +167,7 @@ def _check_options(arguments: Sequence[str], known: list[str]) -> None:
 
 
 def _check_file(file: Path, sections: dict[str, type]) -> None:
-    try:
-        given = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: {' '.join(str(error).split())}") from None
+    given = yaml_file.read(file)
     if not isinstance(given, dict):
         raise InputError(
             f"{file}: {type(given).__name__}, and there should be {'keys' if '' in sections else f'sections {sorted(sections)}'}"
@@ -190,20 +193,25 @@ def _nearest(name: str, known: list[str], prefix: str = "") -> str:
     return f"; the nearest known one is {prefix}{near[0]}" if near else f"; known are {', '.join(known)}"
 
 
+def _end(words: str, status: int) -> NoReturn:
+    print(f"hetjax: error: {short(words, LONGEST_LINE)}", file=sys.stderr)
+    sys.exit(status)
+
+
 def run_command(main: Callable, arguments: Sequence[str] | None = None) -> None:
     """Run a command; an error that a user can mend is one line: exit status 2 for input, 1 for a run that diverged."""
     try:
+        runtime.listen()
         main(sys.argv[1:] if arguments is None else arguments)
-    except InputError as error:
-        print(f"hetjax: error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except OSError as error:  # what the system refused, and nobody nearer said better
-        place = "" if error.filename is None else f"{error.filename}: "
-        print(f"hetjax: error: {place}{error.strerror or error}", file=sys.stderr)
-        sys.exit(2)
     except FloatingPointError as error:
-        print(f"hetjax: error: {error}", file=sys.stderr)
-        sys.exit(1)
+        _end(str(error), 1)
+    except InputError as error:
+        _end(str(error), 2)
+    except OSError as error:  # no command can know beforehand what the system will refuse
+        name = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        _end(f"{name}{reason(error)}", 2)
+    except MemoryError as error:
+        _end(f"out of memory: {error}", 2)
     except KeyboardInterrupt:
         print("hetjax: stopped; the same command continues from the last checkpoint, if there is one", file=sys.stderr)
         sys.exit(130)

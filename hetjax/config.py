@@ -1,5 +1,6 @@
 """The configuration of a run: frozen dataclasses, a line of help per field, checked when made."""
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -8,10 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hetjax.cache.allocate import PLACES, Place, Policy
-from hetjax.errors import InputError
+from hetjax.errors import InputError, short
 
 DATA_FOLDER = "HETJAX_DATA"
 MOST_WIDTH = 2**16
+SHOWN = 100  # characters of a value that an error shows
 
 
 class Bytes(int):
@@ -323,7 +325,16 @@ SECTIONS = {one.name: one.default_factory for one in fields(Config) if one.name 
 
 def _require(holds: bool, name: str, value: Any, what: str) -> None:
     if not holds:
-        raise InputError(f"{name} is {value}, and must be {what}")
+        raise InputError(f"{name} is {short(str(value), SHOWN)}, and must be {what}")
+
+
+def check_numbers(name: str, section: Any) -> None:
+    """Raise an InputError for a number of a section that no array could hold: a whole one beyond 64 bits, or no finite one."""
+    for key in fields(section):
+        given = getattr(section, key.name)
+        for one in given if isinstance(given, tuple) else (given,):
+            held = -(2**63) <= one < 2**63 if isinstance(one, int) else not isinstance(one, float) or math.isfinite(one)
+            _require(held, f"{name}.{key.name}".lstrip("."), one, "a number of at most 64 bits")
 
 
 def as_dict(config: Any) -> dict:

@@ -36,6 +36,11 @@ def reason(error: Exception) -> str:
     """What is wrong with an input, on one line of bounded length, from what reading it raised."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    said = " ".join(str(error).split())
-    said = said if len(said) <= LONGEST else f"{said[:LONGEST]}..."
+    said = short(str(error))
     return f"lacks {said}" if isinstance(error, KeyError) else f"{type(error).__name__}: {said}".removesuffix(": ")
+
+
+def short(text: str, most: int = LONGEST) -> str:
+    """A text on one line, and no longer than `most` characters and three points."""
+    text = " ".join(text[: 2 * most].split()) + text[2 * most :][:1]
+    return text if len(text) <= most else f"{text[:most]}..."

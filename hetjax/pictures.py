@@ -1,31 +1,27 @@
 """The pictures in a run's folder."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib
 
 from hetjax import durable
+from hetjax.drawing import picture, shown
 from hetjax.results import name_of
 
 SPLITS = ("train", "tab:blue"), ("validation", "tab:orange")
-LONGEST_NAME = 40  # characters of a node type that are drawn
 
 
-def draw_run(records: list[dict], cache: list[dict], folder: Path, title: str, say: Callable[[str], None]) -> None:
-    """Draw `curves.png` and, of what the caches did, `cache.png`; what cannot be drawn is said, and costs no results."""
-    for name, draw in (("curves.png", lambda file: draw_curves(records, file, title)),) + (
-        (("cache.png", lambda file: draw_cache(cache, file, title)),) if cache else ()
-    ):
-        try:
-            draw(folder / name)
-        except Exception as error:
-            say(f"{folder / name}: not drawn: {type(error).__name__}: {' '.join(str(error).split())[:200]}")
+def draw_run(records: list[dict], cache: list[dict], folder: Path, title: str) -> None:
+    """Draw `curves.png` and, of what the caches did, `cache.png`."""
+    draw_curves(records, folder / "curves.png", title)
+    if cache:
+        draw_cache(cache, folder / "cache.png", title)
 
 
+@picture
 def draw_cache(types: list[dict], file: Path, title: str) -> None:
     """A picture of what reading features that do not live on the device cost, a row per node type and a measure per axis."""
-    names = [f"{name_of(one)[:LONGEST_NAME]} ({one['place']})" for one in types]
+    names = [f"{shown(name_of(one))} ({one['place']})" for one in types]
     reads = [100 * one["hits"] / max(1, one["hits"] + one["misses"]) for one in types]
     rows = [100 * one["kept"] / max(1, one["rows"]) for one in types]
     sent, returned = ([one[key] / 2**20 for one in types] for key in ("sent_bytes", "returned_bytes"))
@@ -36,26 +32,26 @@ def draw_cache(types: list[dict], file: Path, title: str) -> None:
         ("returned to the host", "MiB", returned, "tab:orange"),
     )
     pyplot = _pyplot()
-    with pyplot.rc_context({"text.parse_math": False}):
-        size = 12, 1.7 + 0.4 * len(types)
-        figure, axes = pyplot.subplots(1, len(measures), sharey=True, figsize=size, layout="constrained")
-        for axis, (what, unit, values, colour) in zip(axes, measures):
-            bars = axis.barh(range(len(names)), values, color=colour)
-            axis.bar_label(bars, [_said(value) for value in values], padding=2, fontsize=8)
-            axis.set(title=what, xlabel=unit, xlim=(0, 1.25 * (100 if unit[0] == "%" else max(values) or 1)))
-            axis.grid(axis="x", alpha=0.3)
-            axis.set_axisbelow(True)
-        axes[0].set_yticks(range(len(names)), names)
-        for axis in axes[:2]:
-            axis.set_xticks(range(0, 101, 25))
-        for axis in axes[2:]:
-            axis.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
-        axes[0].invert_yaxis()
-        figure.suptitle(f"Feature cache: {title}")
-        _save(figure, file)
-        pyplot.close(figure)
+    size = 12, 1.7 + 0.4 * len(types)
+    figure, axes = pyplot.subplots(1, len(measures), sharey=True, figsize=size, layout="constrained")
+    for axis, (what, unit, values, colour) in zip(axes, measures):
+        bars = axis.barh(range(len(names)), values, color=colour)
+        axis.bar_label(bars, [_said(value) for value in values], padding=2, fontsize=8)
+        axis.set(title=what, xlabel=unit, xlim=(0, 1.25 * (100 if unit[0] == "%" else max(values) or 1)))
+        axis.grid(axis="x", alpha=0.3)
+        axis.set_axisbelow(True)
+    axes[0].set_yticks(range(len(names)), names)
+    for axis in axes[:2]:
+        axis.set_xticks(range(0, 101, 25))
+    for axis in axes[2:]:
+        axis.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
+    axes[0].invert_yaxis()
+    figure.suptitle(f"Feature cache: {shown(title)}")
+    _save(figure, file)
+    pyplot.close(figure)
 
 
+@picture
 def draw_curves(records: list[dict], file: Path, title: str) -> None:
     """A picture of loss and, if any was measured, accuracy by epoch."""
     epochs = [record for record in records if record.get("epoch") is not None]
@@ -63,31 +59,30 @@ def draw_curves(records: list[dict], file: Path, title: str) -> None:
     curves = {name: _curves(epochs, name) for name in ("loss", "accuracy")}
     rows = 1 + bool(curves["accuracy"])
     pyplot = _pyplot()
-    with pyplot.rc_context({"text.parse_math": False}):
-        figure, axes = pyplot.subplots(
-            rows, 1, sharex=True, figsize=(7, 0.8 + 2.6 * rows), layout="constrained", squeeze=False
-        )
-        axes = list(axes[:, 0])
-        for axis, (name, unit) in zip(axes, (("loss", "cross-entropy"), ("accuracy", "accuracy"))):
-            for split, colour, points in curves[name]:
-                axis.plot(*zip(*points), color=colour, marker="." if len(points) < 60 else "", label=split)
-            axis.set_ylabel(unit)
-            axis.grid(alpha=0.3)
-        if curves["accuracy"]:
-            values = [value for _, _, points in curves["accuracy"] for _, value in points] + [test] * (test is not None)
-            axes[1].set_ylim(*_around(values))
-            if test is not None:
-                axes[1].axhline(test, color="black", linestyle=":", label=f"test, read once at the end: {test:.3f}")
-        elif test is not None:
-            title = f"{title}; test accuracy {test:.3f}"
-        for axis in axes:
-            if axis.get_legend_handles_labels()[0]:
-                axis.legend()
-        axes[-1].set_xlabel("epoch")
-        axes[-1].xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True, min_n_ticks=1))
-        figure.suptitle(title)
-        _save(figure, file)
-        pyplot.close(figure)
+    figure, axes = pyplot.subplots(
+        rows, 1, sharex=True, figsize=(7, 0.8 + 2.6 * rows), layout="constrained", squeeze=False
+    )
+    axes = list(axes[:, 0])
+    for axis, (name, unit) in zip(axes, (("loss", "cross-entropy"), ("accuracy", "accuracy"))):
+        for split, colour, points in curves[name]:
+            axis.plot(*zip(*points), color=colour, marker="." if len(points) < 60 else "", label=split)
+        axis.set_ylabel(unit)
+        axis.grid(alpha=0.3)
+    if curves["accuracy"]:
+        values = [value for _, _, points in curves["accuracy"] for _, value in points] + [test] * (test is not None)
+        axes[1].set_ylim(*_around(values))
+        if test is not None:
+            axes[1].axhline(test, color="black", linestyle=":", label=f"test, read once at the end: {test:.3f}")
+    elif test is not None:
+        title = f"{title}; test accuracy {test:.3f}"
+    for axis in axes:
+        if axis.get_legend_handles_labels()[0]:
+            axis.legend()
+    axes[-1].set_xlabel("epoch")
+    axes[-1].xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True, min_n_ticks=1))
+    figure.suptitle(shown(title))
+    _save(figure, file)
+    pyplot.close(figure)
 
 
 def _curves(epochs: list[dict], name: str) -> list[tuple[str, str, list]]:

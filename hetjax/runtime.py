@@ -12,7 +12,9 @@ processes jax lets the first alone write there. `JAX_COMPILATION_CACHE_DIR` name
 
 import os
 import platform
+import signal
 import sys
+from types import FrameType
 
 LARGEST = 2**32  # bytes up to which freed buffers are kept
 MALLOC = f"glibc.malloc.mmap_threshold={LARGEST}:glibc.malloc.trim_threshold={LARGEST}:glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1"
@@ -32,6 +34,31 @@ def prepare() -> None:
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
+def hush() -> None:
+    """Until `listen`, Ctrl-C ends a command at once: `python -m hetjax.train` imports for seconds, with nothing to tidy."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, stop)
+
+
+def stop(number: int, frame: FrameType | None) -> None:
+    """End this process, in one line."""
+    os.write(2, b"hetjax: stopped\n")
+    os._exit(128 + number)
+
+
+def listen() -> None:
+    """From now on Ctrl-C is a `KeyboardInterrupt` again, where it was to `stop`; and whatever name is printed can be."""
+    if signal.getsignal(signal.SIGINT) is stop:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def cores() -> int:
     """Of the computer, those that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory() -> int:
+    """Bytes of memory of the computer."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -56,7 +56,7 @@ def summarise(
         "device": jax.devices()[0].device_kind,
         "versions": metrics.versions(),
     }
-    draw_run(run.records.all(say), cache, run.workdir.path, title(config), say)
+    draw_run(run.records.all(say), cache, run.workdir.path, title(config))
     run.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
     return summary
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import yaml
 
-from hetjax import durable, results
+from hetjax import durable, results, yaml_file
 from hetjax.config import flat
-from hetjax.errors import InputError, reading, reason
+from hetjax.errors import InputError, reading
 
 WRITTEN = "metrics.jsonl", "checkpoints", "summary.json", "*.png", "partition_*", "tables*", "penalties*.json"
 FILES = "config.yaml", "metrics.jsonl", "summary.json", "curves.png", "cache.png"
@@ -110,11 +110,7 @@ class Workdir:
         print("\n".join(results.lines(summary, self.path, self.config["data"]["format"] == "synthetic")))
 
     def _compare(self, file: Path) -> None:
-        try:
-            before = yaml.safe_load(file.read_text())
-            flat(before)
-        except Exception as error:
-            raise InputError(f"{file}: {reason(error)}; give another --workdir") from error
+        before = yaml_file.read(file)
         there, here = flat(before), flat(self.config)
         fewer = there.get(EPOCHS)
         self._longer = isinstance(fewer, int) and fewer < here[EPOCHS] and here["train.schedule"] != "cosine"

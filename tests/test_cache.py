@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import hetjax
-from hetjax import native
-from hetjax.cache import mapped, penalty, placement
+from hetjax import native, runtime
+from hetjax.cache import mapped, penalty
 from hetjax.cache.host import Hosted, HostedTable, pack, send
 from hetjax.cache.tables import Table
 from hetjax.checkpoint import Checkpoints
@@ -294,7 +294,7 @@ def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
         Cache(host_bytes=5)
     with pytest.raises(InputError, match="the features of 'paper' are on disk only in a store"):
         features(places=("paper=disk",))
-    monkeypatch.setattr(placement, "host_memory", lambda: 99)
+    monkeypatch.setattr(runtime, "memory", lambda: 99)
     with pytest.raises(
         InputError, match=r"learnable features on the host take [\d,]+ bytes, and it has 99; cache.host_bytes"
     ):

@@ -297,7 +297,7 @@ BAD_OPTIONS = {
     ),
     "unknown section": ([], "trian: {epochs: 1}", "unknown section 'trian'; the nearest known one is train"),
     "not a mapping": ([], "3", "int, and there should be sections"),
-    "not YAML": ([], "a: [", "c.yaml: while parsing"),
+    "not YAML": ([], "a: [", "c.yaml: line 1, column 5: while parsing"),
     "no file": (["--config", "none.yaml"], None, "none.yaml: No such file"),
     "fanout": (["--model.layers", "3"], None, "sampling.fanout [25, 20] has 2 numbers != 3 of model.layers"),
     "fanout of zero": (["--sampling.fanout", "[0, 3]"], None, "sampling.fanout is [0, 3], and must be"),

@@ -38,7 +38,6 @@ def table(folder: Path) -> None:
 def record(file: Path) -> None:
     records = Records(file, 0)
     records.write({"epoch": 1})
-    records.stream.close()
 
 
 WRITERS = {
@@ -49,8 +48,6 @@ WRITERS = {
     "checkpoint": lambda d: Checkpoints(d).save(1, STATE, {"best": None}),
     "table of a checkpoint": lambda d: table(d),
     "records": lambda d: record(d / "metrics.jsonl"),
-    "curves": lambda d: draw_curves([{"epoch": 1, "train_loss": 1.0}], d / "curves.png", "a title"),
-    "cache": lambda d: draw_cache([CACHED], d / "cache.png"),
     "table on disk": lambda d: mapped(d / "0", (1000, 2), np.float32),
     "predictions": lambda d: predict._write(d / "p.npy", PLAIN),
     "predictions in words": lambda d: predict._write(d / "p.csv", LOGITS),
@@ -78,6 +75,16 @@ def test_what_cannot_be_written_is_one_line_and_leaves_nothing(tmp_path, capfd, 
     assert not any(file.stat().st_size for file in tmp_path.iterdir())
     assert not capfd.readouterr().err
     WRITERS[name](tmp_path)  # and with room all is well
+
+
+def test_a_picture_that_cannot_be_written_is_said_and_costs_nothing(tmp_path, capsys):
+    for draw in (
+        lambda: draw_curves([{"epoch": 1, "train_loss": 1.0}], tmp_path / "curves.png", "a title"),
+        lambda: draw_cache([CACHED], tmp_path / "cache.png", "a title"),
+    ):
+        with no_room():
+            draw()
+        assert os.strerror(errno.EFBIG) in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
 def test_penalties_that_cannot_be_kept_are_measured_again(tmp_path):

@@ -1,10 +1,10 @@
 """Where the features of every input type are to live, as the configuration bounds it."""
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 
 import jax
 
+from hetjax import runtime
 from hetjax.cache.allocate import Place, places
 from hetjax.cache.mapped import mapping
 from hetjax.cache.tables import Shape
@@ -52,7 +52,7 @@ def choose(
                 f"cache.places: the features of {name!r} are on disk only in a store; `python -m hetjax.convert` makes one"
             )
     here = learnable.keys() & (size.keys() if mine is None else mine)
-    on_host, memory = sum(size[t] for t in here if chosen[t] == "host"), host_memory()
+    on_host, memory = sum(size[t] for t in here if chosen[t] == "host"), runtime.memory()
     if on_host > memory:
         raise InputError(
             f"learnable features on the host take {on_host:,} bytes, and it has {memory:,}; cache.host_bytes moves some to disk"
@@ -63,9 +63,4 @@ def choose(
 def device_bytes(device: jax.Device) -> int:
     """The memory of a device; of a CPU the host's."""
     stats = device.memory_stats() or {}
-    return stats.get("bytes_limit") or host_memory()
-
-
-def host_memory() -> int:
-    """Of this computer, in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return stats.get("bytes_limit") or runtime.memory()

@@ -20,9 +20,11 @@ from hetjax.graph import csc as csc_format
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import SPLITS, HetGraph, check
 from hetjax.graph.schema import Relation
+from hetjax.runtime import memory
 from hetjax.sampling.draw import bits, key, uniform
 
 TAIL, LABELLED_TAIL = 1.6, 1.15  # exponents of the ranks; the second where edges point to the target type
+ID = 4  # bytes of a node id
 CHUNK = 2**20  # feature values drawn at a time; another number would give another graph
 
 
@@ -69,6 +71,7 @@ def generate(
     form = SHAPES[shape]
     classes = form.classes if classes is None else classes
     _check_arguments(scale, classes, homophily, signal)
+    _check_size(form, scale)
     schema = form.schema(scale, classes)
     members = {name: _members(count, name, seed) for name, count in schema.nodes.items()}
     relations = _relations(form, scale, members, classes, homophily, seed)
@@ -91,6 +94,15 @@ def _check_arguments(scale: float, classes: int, homophily: float, signal: float
         raise InputError(f"homophily {homophily} is outside 0..1")
     if not 0 <= signal < np.inf:
         raise InputError(f"signal {signal} is not a number from 0 up")
+
+
+def _check_size(form: Shape, scale: float) -> None:
+    features = sum(
+        form.nodes[name] * width * np.dtype(dtype).itemsize for name, (width, dtype) in form.features.items()
+    )
+    needed, most = scale * (features + ID * sum(form.relations().values())), memory()
+    if needed > most:
+        raise InputError(f"scale {scale} takes {needed:,.4g} bytes, and the host has {most:,}")
 
 
 class _Members(NamedTuple):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from hetjax.config import Model
-from hetjax.errors import InputError
+from hetjax.errors import InputError, reading, short
 from hetjax.graph.hetgraph import HetGraph
 
 
@@ -19,11 +19,16 @@ def find(name: str):
     known = sorted(file.stem for file in Path(__file__).parent.glob("*.py") if "\nMODEL = " in file.read_text())
     module, _, attribute = name.partition(":")
     if not attribute and name not in known:
-        raise InputError(f"model.name is {name!r}, and must be {', '.join(known)}, or MODULE:NAME of one of your own")
-    try:
-        return getattr(importlib.import_module(module if attribute else f"{__name__}.{name}"), attribute or "MODEL")
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"model.name is {name!r}: {error}") from None
+        raise InputError(
+            f"model.name is {short(name)!r}, and must be {', '.join(known)}, or MODULE:NAME of one of your own"
+        )
+    with reading(f"model.name is {short(name)!r}"):
+        found = getattr(importlib.import_module(module if attribute else f"{__name__}.{name}"), attribute or "MODEL")
+        from hetjax.models.hgnn import HGNN, Layer  # which import this module
+
+        if not (isinstance(found, HGNN) or (isinstance(found, type) and issubclass(found, Layer))):
+            raise TypeError(f"a {type(found).__name__}, and there should be a `hetjax.HGNN` or a layer's class")
+        return found
 
 
 def options(model: Model) -> dict[str, Any]:

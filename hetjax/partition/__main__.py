@@ -5,8 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-import yaml
-
+from hetjax import yaml_file
 from hetjax.command_line import parse, run_command
 from hetjax.durable import check_new
 from hetjax.errors import InputError
@@ -126,12 +125,7 @@ def read_metapaths(file: str) -> list[list[Relation]]:
     Raises:
       InputError: the file cannot be read, or is no list of lists of three names.
     """
-    try:
-        given = yaml.safe_load(Path(file).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: {' '.join(str(error).split())}") from None
+    given = yaml_file.read(file)
     for path in given if isinstance(given, list) and given else [given]:
         for relation in path if isinstance(path, list) and path else [path]:
             if not (isinstance(relation, list) and len(relation) == 3 and all(isinstance(n, str) for n in relation)):

@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, row_bytes
+from hetjax.partition.checks import require, require_whole
 from hetjax.partition.metatree import Layer, Metatree, Program, Root
 
+MOST = 2**31 - 1  # of a workload's numbers, whose products are then far from overflowing
 FLOAT = ID = 4  # bytes of a float32 and of a node id
 
 
@@ -40,14 +41,13 @@ class Workload:
 
     def __post_init__(self):
         for name in ("batch_size", "hidden", "feature_width"):
-            if not isinstance(getattr(self, name), int) or getattr(self, name) < 1:
-                raise InputError(f"{name} is {getattr(self, name)!r}, and must be a whole number from 1 up")
-        if not self.fanout or any(
-            not isinstance(fanout, int) or (fanout < 1 and fanout != -1) for fanout in self.fanout
-        ):
-            raise InputError(f"fanout is {list(self.fanout)}, and must be numbers from 1 up, or -1 for all")
-        if not 0 <= self.network < np.inf:
-            raise InputError(f"network is {self.network}, and must be a number from 0 up")
+            require_whole(name, getattr(self, name), MOST)
+        require(bool(self.fanout), "fanout", [], "a number per hop")
+        for fanout in self.fanout:
+            what = f"made of numbers in 1..{MOST}, or -1 for all"
+            require(type(fanout) is int and (1 <= fanout <= MOST or fanout == -1), "fanout", list(self.fanout), what)
+        number = isinstance(self.network, int | float) and 0 <= self.network <= MOST
+        require(number, "network", self.network, f"a number in 0..{MOST}")
 
     def fanout_at(self, hop: int) -> float:
         """Neighbours drawn at a hop, 1 being the seeds' own."""

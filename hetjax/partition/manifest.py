@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from hetjax import durable
-from hetjax.errors import InputError, reason
+from hetjax.errors import InputError, reading
 from hetjax.graph import store, versioned
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
@@ -44,16 +44,17 @@ def read(folder: str | os.PathLike) -> Plan | EdgeCut:
     file = Path(folder) / FILE
     given = versioned.read(file, FORMAT, VERSION, "a manifest", "`python -m hetjax.partition` makes one")
     try:
-        about = from_json(given["graph"], "graph")
-        if given["graph_digest"] != about.digest:
-            raise InputError(f"graph_digest {given['graph_digest']} != {about.digest} of the graph that stands there")
-        require(isinstance(given["store"], str | None), "store", given["store"], "a path or null")
-        plan = (_edge_cut if given["method"] in EDGE_CUTS else _plan)(given, about, file.parent)
-        wrong = difference(given, plan.json(), "manifest")
+        with reading("manifest"):
+            about = from_json(given["graph"], "graph")
+            if given["graph_digest"] != about.digest:
+                raise InputError(
+                    f"graph_digest {given['graph_digest']} != {about.digest} of the graph that stands there"
+                )
+            require(isinstance(given["store"], str | None), "store", given["store"], "a path or null")
+            plan = (_edge_cut if given["method"] in EDGE_CUTS else _plan)(given, about, file.parent)
+            wrong = difference(given, plan.json(), "manifest")
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{file}: {reason(error)}") from None
     if wrong:
         raise InputError(f"{file}: {wrong}")
     return plan

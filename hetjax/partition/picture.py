@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyArrowPatch
 
+from hetjax.drawing import picture, shown
 from hetjax.graph.schema import Relation, Schema
 from hetjax.partition.metatree import Metatree, Root
 from hetjax.partition.plan import EdgeCut, Plan
@@ -21,6 +22,7 @@ MOST_NAMES = 10  # relations whose names stand in the metagraph
 ROW, CHARACTER = 0.19, 0.078  # inches
 
 
+@picture
 def draw(plan: Plan | EdgeCut, report, file: Path) -> None:
     """Write `file`, a PNG."""
     (_draw_plan if isinstance(plan, Plan) else _draw_cut)(plan, report, file)
@@ -41,7 +43,7 @@ def _draw_plan(plan: Plan, report, file: Path) -> None:
     handles += [Line2D([], [], color=SHARED, lw=3, label="in several partitions")]
     handles += [Line2D([], [], color=UNUSED, lw=3, label="not in the model")]
     handles += [Line2D([], [], color="0.3", lw=1.2, ls=":", label="folded once, with the one above")]
-    title = f"{len(plan.tree.roots)} sub-metatrees of {' and '.join(plan.tree.targets)}, {plan.tree.hops} hops"
+    title = f"{len(plan.tree.roots)} sub-metatrees of {shown(' and '.join(plan.tree.targets))}, {plan.tree.hops} hops"
     _finish(figure, handles, f"{title}, mesh {len(plan.parts)} x {plan.data} ({plan.method})", file)
 
 
@@ -50,13 +52,13 @@ def _draw_cut(cut: EdgeCut, report, file: Path) -> None:
     schema, shares = cut.sizes.schema, report.summary["cut_share_of"]
     scale = colormaps["plasma"].reversed()
     colours = {r: scale(0.1 + 0.9 * shares[str(r)]) for r in schema.relations}
-    names = {r: f"{r.name} {shares[str(r)]:.0%}" for r in schema.relations}
+    names = {r: f"{shown(r.name)} {shares[str(r)]:.0%}" for r in schema.relations}
     _metagraph(left, schema, (schema.target,), colours, names)
     start = [0] * cut.parts
     names = list(schema.nodes)
     for number, name in enumerate(names):
         counts = [int((cut.nodes[name] == part).sum()) for part in range(cut.parts)]
-        right.barh(range(cut.parts), counts, 0.7, start, color=_colour(number), label=name)
+        right.barh(range(cut.parts), counts, 0.7, start, color=_colour(number), label=shown(name))
         start = [a + b for a, b in zip(start, counts)]
     halo = [row["halo_nodes"] for row in report.rows]
     right.barh(range(cut.parts), halo, 0.7, start, color="white", edgecolor="0.5", hatch="///", label="halo")
@@ -110,7 +112,7 @@ def _metagraph(axis, schema: Schema, targets: tuple[str, ...], colours: dict, na
             (_loop if source == target else _arrow)(axis, place[source], place[target], number, colour, label)
     for name, (x, y) in place.items():
         face = "#ffe9a8" if name in targets else "white"
-        text = f"{name}\n{schema.nodes[name]:,}"
+        text = f"{shown(name)}\n{schema.nodes[name]:,}"
         box = {"boxstyle": "round,pad=0.4", "facecolor": face, "edgecolor": "0.2"}
         axis.text(x, y, text, ha="center", va="center", fontsize=9, bbox=box, zorder=5)
     loops = [len(arrows) for (source, target), arrows in arrows_of.items() if source == target]
@@ -128,7 +130,7 @@ def _arrows(schema: Schema, colours: dict, names: dict) -> dict[tuple[str, str],
     for ends, relations in between.items():
         if len(relations) <= MOST_PARALLEL:
             named = len(schema.relations) <= MOST_NAMES
-            arrows[ends] = [(colours[r], names.get(r, r.name) if named else "") for r in relations]
+            arrows[ends] = [(colours[r], names.get(r, shown(r.name)) if named else "") for r in relations]
         else:
             counts = Counter(colours[r] for r in relations)
             arrows[ends] = [(colour, f"{count} relations") for colour, count in counts.items()]
@@ -194,8 +196,9 @@ class _Rows:
     def text(self, vertex: int) -> str:
         about = self.graph.nodes[vertex]
         if not vertex:
-            return about["type"] or "targets"
-        return f"{about['type']}  ({about['relation'].name if about['relation'] else 'itself'})"
+            return shown(about["type"] or "targets")
+        relation = about["relation"]
+        return f"{shown(about['type'])}  ({shown(relation.name) if relation else 'itself'})"
 
     def draw(self, axis, colours: dict[Root, object]) -> None:
         folded = set()

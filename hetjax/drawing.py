@@ -1,0 +1,40 @@
+"""What all pictures share: names stand in them as they are, and none that fails costs the results that it shows."""
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+from hetjax.errors import reason
+
+NAME = 60  # characters of a name that are drawn
+
+
+def picture(draw: Callable) -> Callable:
+    """Of a function that draws a file, its last `Path`: what it raises is a line on stderr, and no picture.
+
+    Inside, a dollar sign is one, and starts no formula.
+    """
+
+    @functools.wraps(draw)
+    def drawn(*args, **kwargs) -> None:
+        import matplotlib
+
+        file = next(one for one in reversed([*args, *kwargs.values()]) if isinstance(one, Path))
+        try:
+            with matplotlib.rc_context({"text.parse_math": False}), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Glyph .* missing from")
+                draw(*args, **kwargs)
+        except Exception as error:
+            if file.is_file():
+                file.unlink()
+            print(f"hetjax: no {file.name}: {reason(error)}", file=sys.stderr)
+
+    return drawn
+
+
+def shown(name: str) -> str:
+    """A name as it is drawn: without its middle if it is long, and what no font can have escaped."""
+    name = " ".join(name.encode("utf-8", "backslashreplace").decode().split())
+    return name if len(name) <= NAME else f"{name[: NAME // 2]}...{name[-NAME // 2 :]}"

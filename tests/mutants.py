@@ -1,0 +1,340 @@
+"""Mutants for the fuzzer: valid inputs of every kind, and what is done to them, drawn by a seeded generator."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import zlib
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from hetjax.config import SECTIONS, Data, Processes
+from hetjax.graph import store
+from hetjax.partition import __main__ as partitioning
+from hetjax.predict import Options as Predicting
+from tests.conftest import random_graph
+from tests.test_readers import FILES, TEST, TRAINING, TRIPLES
+
+Command = tuple[str, list[str]]  # the module that is run, and its arguments
+
+NUMBERS = [
+    "-1",
+    "0",
+    "1",
+    "7",
+    "2147483648",
+    "9223372036854775808",
+    "1" + 30 * "0",
+    400 * "9",
+    5000 * "9",
+    "1e308",
+    "1e400",
+]
+NUMBERS += ["-1e308", "nan", "inf", "0x" + 400 * "f", "1:2:3", "2001-99-99", "0_0", "٣", "²", "1.5", "-0"]
+NESTED = [1000 * "[", 100_000 * "[", 2000 * "[" + 2000 * "]", 1000 * "{a: ", "(" * 400]
+BOMB = "\n".join(f"a{n}: &a{n} [{', '.join(9 * [f'*a{n - 1}'])}]" if n else "a0: &a0 [x]" for n in range(10))
+TEXTS = [
+    "",
+    " ",
+    "null",
+    "true",
+    "[1, 2",
+    "{a: 1, a: 2}",
+    "&a [*a]",
+    "*a",
+    "!!python/object:os.system x",
+    "!!binary x",
+    "é",
+    "$\\frac$",
+]
+TEXTS += [
+    300 * "a",
+    10_000 * "n",
+    "..a:b",
+    "os:path",
+    "a:",
+    ":",
+    "%s{0}",
+    "\ud800",
+    "[25,20]",
+    "[null]",
+    "{}",
+    "a\nb",
+    "none/none",
+    BOMB,
+]
+VALUES = NUMBERS + NESTED + TEXTS
+PLAIN = [
+    None,
+    True,
+    -1,
+    0,
+    1,
+    2**31,
+    2**63,
+    10**30,
+    10**400,
+    1.5,
+    1e308,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "$\\frac$",
+    "\ud800",
+]
+PLAIN += [300 * "a", 10_000 * "n", [], {}, [[]], [1, 2], {"a": 1}, 5, "../../x", "\0"]
+HEADERS = [b"((((", b"{'descr': '<i8', 'fortran_order': False, 'shape': (1125899906842624,), }"]
+HEADERS += [b"{'descr': '<i8', 'fortran_order': False, 'shape': (4611686018427387904, 4), }", b"{" * 300]
+HEADERS += [
+    b"{'descr': '|O', 'fortran_order': False, 'shape': (3,), }",
+    b"{'descr': '<f4', 'fortran_order': True, 'shape': (-1,), }",
+]
+SMALL = [
+    "--model.hidden=8",
+    "--model.feature_width=8",
+    "--train.epochs=2",
+    "--sampling.fanout=[3,2]",
+    "--sampling.batch_size=8",
+]
+
+
+def train_on(seeds: Path, *more: str) -> list[str]:
+    return ["--data.format=store", f"--data.path={seeds / 'store'}", *SMALL, *more]
+
+
+def plant(seeds: Path) -> None:
+    """Write valid inputs of every kind but those that a command makes (`plan`, `cut`, `run`)."""
+    texts = {"rdf/g.nt": TRIPLES, "rdf/trainingSet.tsv": TRAINING, "rdf/testSet.tsv": TEST}
+    texts |= {f"hgb/{name}": text for name, text in FILES.items()}
+    config = {"model": {"hidden": 8, "layers": 2}, "sampling": {"fanout": [3, 2]}, "train": {"learning_rate": 1e-3}}
+    texts["yaml/config.yaml"] = yaml.safe_dump(config)
+    texts["yaml/paths.yaml"] = yaml.safe_dump([[["author", "writes", "paper"], ["author", "knows", "author"]]])
+    texts["yaml/options.yaml"] = yaml.safe_dump({"parts": 2, "batch_size": 8, "fanout": [3, 2], "network": 1e1})
+    for name, text in texts.items():
+        (seeds / name).parent.mkdir(parents=True, exist_ok=True)
+        (seeds / name).write_text(text, newline="")
+    store.save(random_graph(), seeds / "store")
+
+
+def pick(rng: np.random.Generator, among):
+    return among[int(rng.integers(len(among)))]
+
+
+def options(rng: np.random.Generator, seeds: Path) -> Command:
+    """A command line with some options changed, left out or garbled."""
+    all_keys = [f"{s}.{key.name}" for s, section in SECTIONS.items() for key in fields(section)]
+    all_keys += [key.name for key in fields(Processes)]
+    module, keys, given = pick(
+        rng,
+        [
+            ("train", all_keys, [*train_on(seeds), "--workdir=out"]),
+            ("convert", [f"data.{k.name}" for k in fields(Data)], ["--data.scale=0.0001", "--out=out"]),
+            ("partition", [k.name for k in fields(partitioning.Options)], [f"--graph={seeds / 'store'}", "--out=out"]),
+            ("predict", [k.name for k in fields(Predicting)], [f"--workdir={seeds / 'run'}", "--out=out.npy"]),
+        ],
+    )
+    given = list(given)
+    for _ in range(int(rng.integers(1, 4))):
+        match int(rng.integers(8)):
+            case 0 if given:
+                given.pop(int(rng.integers(len(given))))
+            case 1 if given:
+                one = int(rng.integers(len(given)))
+                given[one] = given[one].split("=")[0] + pick(rng, ["", "=", "==", " ", "s=1", ".x=1", "=[1"])
+            case 2:
+                given.append(
+                    pick(rng, ["-", "--", "---", "stray", "--=", "--config", "--config=", "--print_config", "--help"])
+                )
+            case _:
+                given.append(f"--{pick(rng, keys)}={pick(rng, VALUES)}")
+    return f"hetjax.{module}", [*given, *(["--start_seconds=1"] if module == "train" else [])]
+
+
+def in_bytes(rng: np.random.Generator, data: bytes) -> bytes:
+    """Bytes flipped, cut, repeated or put in; a number, a word or a header replaced by an extreme one."""
+    where = int(rng.integers(len(data) + 1))
+    match int(rng.integers(7)):
+        case 0:
+            changed = bytearray(data)
+            for _ in range(int(rng.integers(1, 9)) if data else 0):
+                changed[int(rng.integers(len(data)))] = int(rng.integers(256))
+            return bytes(changed)
+        case 1:
+            return data[:where]
+        case 2:
+            return data[:where] + pick(rng, VALUES).encode(errors="surrogatepass") + data[where:]
+        case 3:
+            lines = data.split(b"\n")
+            at = int(rng.integers(len(lines)))
+            lines[at : at + 1] = lines[at : at + 1] * pick(rng, [0, 2, 3000])
+            return b"\n".join(lines)
+        case 4 if data.startswith(b"\x93NUMPY"):
+            header = pick(rng, HEADERS)
+            return data[:8] + len(header).to_bytes(2, "little") + header + data[128:]
+        case _:
+            words = list(re.finditer(rb"-?[0-9][0-9.e+-]*|\w+", data))
+            if not words:
+                return data + b"\0"
+            found = pick(rng, words)
+            return data[: found.start()] + pick(rng, VALUES).encode(errors="surrogatepass") + data[found.end() :]
+
+
+def in_values(rng: np.random.Generator, value):
+    """A value anywhere in nested plain values replaced, left out, given twice or nested."""
+    if isinstance(value, dict | list) and value and rng.random() < 0.85:
+        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+        key = pick(rng, keys)
+        changed = value.copy()
+        if rng.random() < 0.15:
+            del changed[key]
+        elif rng.random() < 0.15 and isinstance(value, list):
+            changed.insert(key, value[key])
+        elif rng.random() < 0.1 and isinstance(value, dict):
+            changed[str(pick(rng, PLAIN))] = changed.pop(key)
+        else:
+            changed[key] = in_values(rng, value[key])
+        return changed
+    return [value] if rng.random() < 0.1 else pick(rng, PLAIN)
+
+
+def in_tree(rng: np.random.Generator, folder: Path, file: Path) -> None:
+    """A file left out, or replaced by something else; or one more."""
+    match int(rng.integers(6)):
+        case 0:
+            file.unlink()
+        case 1:
+            file.unlink()
+            file.mkdir()
+        case 2:
+            file.unlink()
+            file.symlink_to(file.name)
+        case 3:
+            file.write_bytes(b"")
+        case 4:
+            (
+                file.parent / pick(rng, ["tables_9x", "tables", "999999999999", ".x", "part_0", "x.nt", "plan_2x1"])
+            ).write_bytes(b"x")
+        case _:
+            other = pick(rng, sorted(one for one in folder.rglob("*") if one.is_file()))
+            shutil.copyfile(other, f"{file}.new")
+            os.replace(f"{file}.new", file)
+
+
+def mutate(rng: np.random.Generator, folder: Path) -> None:
+    """Change one to three files of a folder, and make some of the checksums fit again."""
+    for _ in range(int(rng.integers(1, 4))):
+        files = sorted(one for one in folder.rglob("*") if one.is_file())
+        if not files:
+            return
+        file = pick(rng, files)
+        data = file.read_bytes()
+        if rng.random() < 0.1:
+            in_tree(rng, folder, file)
+        elif rng.random() < 0.6 and (value := _values(file, data)):
+            file.write_text((_as_yaml if file.suffix == ".yaml" else json.dumps)(in_values(rng, value)))
+        else:
+            file.write_bytes(in_bytes(rng, data))
+    if rng.random() < 0.5:
+        refit(folder)
+
+
+def _values(file: Path, data: bytes):
+    """What a file of JSON or YAML holds; None of any other."""
+    try:
+        return yaml.safe_load(data) if file.suffix == ".yaml" else json.loads(data)
+    except (ValueError, yaml.YAMLError, RecursionError):
+        return None
+
+
+def _as_yaml(value) -> str:
+    try:
+        return yaml.safe_dump(value)
+    except ValueError:  # digits
+        return json.dumps(str(type(value)))
+
+
+def refit(folder: Path) -> None:
+    """Write the digests of checkpoints and the checksums of stores anew, where that can be done."""
+    for digests in folder.rglob("digests.json"):
+        files = [one for one in digests.parent.rglob("*") if one.is_file() and one != digests]
+        found = {one: hashlib.blake2b(one.read_bytes(), digest_size=16).hexdigest() for one in files}
+        about = {str(one.relative_to(digests.parent)): (one.stat().st_size, found[one]) for one in files}
+        digests.write_text(json.dumps(about))
+    schema = folder / "schema.json"
+    try:
+        about = json.loads(schema.read_text())
+        for name in about["contents"]:
+            about["contents"][name] = zlib.crc32(np.ascontiguousarray(np.load(folder / f"{name}.npy")))
+        schema.write_text(json.dumps(about))
+    except Exception:  # what was changed beyond reading stays as it is
+        return
+
+
+def _convert(form: str) -> Callable:
+    def command(rng, seeds, folder) -> Command:
+        more = pick(rng, [[], ["--data.node_types=class"], ["--data.literals=drop"]]) if form == "rdf" else []
+        return "hetjax.convert", [f"--data.format={form}", f"--data.path={folder}", "--out=out", *more]
+
+    return command
+
+
+def _store(rng, seeds, folder) -> Command:
+    if rng.random() < 0.4:
+        return _convert("store")(rng, seeds, folder)
+    if rng.random() < 0.3:
+        return "hetjax.train", ["--data.format=store", f"--data.path={folder}", *SMALL, "--workdir=out"]
+    method = pick(rng, ["meta", "random", "meta"])
+    return "hetjax.partition", [f"--graph={folder}", "--parts=2", f"--method={method}", "--out=out"]
+
+
+def _yaml(rng, seeds, folder) -> Command:
+    match int(rng.integers(3)):
+        case 0:
+            return "hetjax.train", [f"--config={folder}/config.yaml", *train_on(seeds), "--workdir=out"][
+                : pick(rng, [1, 99])
+            ]
+        case 1:
+            return "hetjax.partition", [f"--graph={seeds / 'store'}", f"--config={folder}/options.yaml", "--out=out"]
+    return "hetjax.partition", [f"--graph={seeds / 'store'}", f"--metapaths={folder}/paths.yaml", "--out=out"]
+
+
+def _plan(rng, seeds, folder) -> Command:
+    if rng.random() < 0.3:
+        return "hetjax.train", train_on(seeds, "--mesh.relation=2", f"--mesh.plan={folder}", "--workdir=out")
+    return "read", [str(folder)]
+
+
+def _run(rng, seeds, folder) -> Command:
+    if rng.random() < 0.5:
+        return "hetjax.predict", [f"--workdir={folder}", "--out=out.npy"]
+    more = pick(rng, [[], ["--train.epochs=3"]])
+    return "hetjax.train", [*train_on(seeds, "--sampling.mode=full", *more), f"--workdir={folder}"]
+
+
+KINDS = {
+    "rdf": _convert("rdf"),
+    "hgb": _convert("hgb"),
+    "store": _store,
+    "yaml": _yaml,
+    "plan": _plan,
+    "cut": _plan,
+    "run": _run,
+}
+
+
+def mutant(seed: int, number: int, seeds: Path, folder: Path) -> tuple[str, Command]:
+    """Make mutant `number` in `folder`, which is new; its kind, and the command that meets it."""
+    rng = np.random.Generator(np.random.Philox([seed, number]))
+    folder.mkdir(parents=True)
+    kind = pick(rng, ["options", "options", *KINDS])
+    if kind == "options":
+        return kind, options(rng, seeds)
+    shutil.copytree(seeds / kind, folder / "in")
+    mutate(rng, folder / "in")
+    return kind, KINDS[kind](rng, seeds, folder / "in")
