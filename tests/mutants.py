@@ -218,7 +218,7 @@ def in_tree(rng: np.random.Generator, folder: Path, file: Path) -> None:
             file.write_bytes(b"")
         case 4:
             (
-                file.parent / pick(rng, ["tables_9x", "tables", "999999999999", ".x", "part_0", "x.nt", "plan_2x1"])
+                file.parent / pick(rng, ["tables_9x", "tables", "999999999999", ".x", "part_0", "x.nt", "partition_raf_2x1"])
             ).write_bytes(b"x")
         case _:
             other = pick(rng, sorted(one for one in folder.rglob("*") if one.is_file()))
@@ -306,7 +306,7 @@ def _yaml(rng, seeds, folder) -> Command:
 
 def _plan(rng, seeds, folder) -> Command:
     if rng.random() < 0.3:
-        return "hetjax.train", train_on(seeds, "--mesh.relation=2", f"--mesh.plan={folder}", "--workdir=out")
+        return "hetjax.train", train_on(seeds, "--mesh.relation=2", f"--raf.plan={folder}", "--workdir=out")
     return "read", [str(folder)]
 
 

@@ -136,7 +136,7 @@ def test_a_folder_in_a_files_place(tmp_path, name):
         Workdir(tmp_path, as_dict(Config()))
 
 
-@pytest.mark.parametrize("name", ["tables", "tables_1", "checkpoints", "plan_2x1"])
+@pytest.mark.parametrize("name", ["tables", "tables_1", "checkpoints", "partition_raf_2x1"])
 def test_a_file_in_a_folders_place(tmp_path, name):
     (tmp_path / name).write_text("")
     with pytest.raises(InputError, match=f"{name}: is no folder, and should be one"):
