@@ -14,7 +14,7 @@ from hetjax.sampling.sampler import ALL
 from tests.equivalence import Errors, alone, apart, on_mesh, setting
 
 MODELS = ("rgcn", "rgat", "hgt, joint", "hgt, relation", "own")
-OWN = ("own_mean", "own_blind", "own_drops", "own_alone")  # of a maximum's gradient there are several, where some attain it
+OWN = ("own_mean", "own_blind", "own_drops", "own_alone")  # where several attain a maximum, it has several gradients
 WHOLE = "all neighbours"  # one device, mini-batches of all neighbours, against the whole graph
 MESHES = {
     "raf 2x1": (2, 1),
@@ -23,7 +23,7 @@ MESHES = {
     "vanilla 2": (1, 2, "vanilla"),
     "vanilla 4": (1, 4, "vanilla"),
 }
-STEPS = 4
+STEPS, BOUND = 4, 1e-9  # of every error
 
 
 class Case(NamedTuple):
@@ -79,7 +79,8 @@ def random_graph(rng: np.random.Generator) -> HetGraph:
     first = int(rng.integers(1, len(order)))
     splits = {"train": order[:first], "validation": order[first:-1]}
     schema = Schema(nodes, relations, "t0", classes)
-    return build(schema, {r: _edges(rng, nodes[r.source], nodes[r.target]) for r in relations}, features, labels, splits)
+    edges = {r: _edges(rng, nodes[r.source], nodes[r.target]) for r in relations}
+    return build(schema, edges, features, labels, splits)
 
 
 def _features(rng: np.random.Generator, nodes: int) -> np.ndarray:
@@ -124,7 +125,7 @@ def _some(rng: np.random.Generator, value: float) -> float:
 
 
 def found(case: Case) -> Iterator[tuple[str, Errors | None]]:
-    """Of every way to train a case its errors, in float64; None where the mesh has more partitions or replicas than there is work."""
+    """Of every way to train a case its errors, in float64; None where a mesh has more partitions or replicas than there is work."""
     with jax.enable_x64(True):
         # Neither of these is of the rows that a batch does not read.
         alike = case.train | {"l2": 0.0, "weight_decay": 0.0, "fanout": (ALL,) * case.model["layers"], "batch_size": 99}

@@ -1,14 +1,12 @@
 """Types without rows, features that are no floats, and random schemas: every way to train equals one device."""
 
-import jax
 import numpy as np
 import pytest
 
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.models.carriers import Attention, attended
-from tests.equivalence import alone, apart, compare
-from tests.schemas import found, random_case
+from tests.equivalence import alone, compare
 
 RGAT, HGT = {"name": "rgat", "heads": 2}, {"name": "hgt", "heads": 2, "softmax": "relation"}
 
