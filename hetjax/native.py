@@ -19,6 +19,9 @@ import jax
 import llvmlite.binding as llvm
 import numba
 import numpy as np
+from jax.core import ShapedArray
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -77,13 +80,46 @@ def fits(*arrays) -> bool:
 
 
 def choose(natively: Callable, plainly: Callable, *given):
-    """What the former makes of what is given where programs are for a CPU, if it can, and otherwise what the latter does.
+    """What the former makes of what is given in a program for a CPU, if it can, and otherwise what the latter does."""
+    if usable() and fits(*jax.tree.leaves(given)):
+        return by_platform(natively, plainly, *given)
+    return plainly(*given)
 
-    It is decided when a program is traced, by the platform that jax uses unless told otherwise: `jax.lax.platform_dependent`
-    traces both, and many relations take long as it is.
+
+def by_platform(on_cpu: Callable, elsewhere: Callable, *given):
+    """What one of two functions makes of arrays, by the platform that a program is lowered for.
+
+    Both give the same shapes and dtypes; there is no derivative. `jax.lax.platform_dependent` says the same, but traces both, and
+    tracing many relations takes long as it is: here one is traced that is not lowered, for its shapes, and that is the cheaper.
     """
-    able = jax.default_backend() == "cpu" and usable() and fits(*jax.tree.leaves(given))
-    return (natively if able else plainly)(*given)
+    leaves, form = jax.tree.flatten(given)
+    shapes, made = jax.tree.flatten(jax.eval_shape(on_cpu, *given))
+    avals = tuple((leaf.shape, leaf.dtype) for leaf in shapes)
+    return jax.tree.unflatten(
+        made, _by_platform.bind(*leaves, on_cpu=on_cpu, elsewhere=elsewhere, form=form, avals=avals)
+    )
+
+
+@functools.cache
+def _eagerly(**about):
+    return jax.jit(lambda *leaves: _by_platform.bind(*leaves, **about))
+
+
+def _lowered(which: str):
+    """How the primitive is lowered: as the function of that name."""
+
+    def run(*leaves, form, avals, **functions):
+        return jax.tree.leaves(functions[which](*jax.tree.unflatten(form, leaves)))
+
+    return mlir.lower_fun(run)
+
+
+_by_platform = Primitive("by_platform")
+_by_platform.multiple_results = True
+_by_platform.def_impl(lambda *leaves, **about: _eagerly(**about)(*leaves))
+_by_platform.def_abstract_eval(lambda *_, avals, **__: [ShapedArray(*aval) for aval in avals])
+mlir.register_lowering(_by_platform, _lowered("elsewhere"))
+mlir.register_lowering(_by_platform, _lowered("on_cpu"), platform="cpu")
 
 
 class Operation:

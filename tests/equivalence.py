@@ -170,6 +170,13 @@ def alone(graph, mode: str, model: dict, steps: int = 10, wide: bool = False, **
     return Reference(np.array(losses), found, counts, named(state))
 
 
+def apart(found: Reference, reference: Reference) -> Errors:
+    """How far one way of training on one device is from another."""
+    losses, *trees = (np.abs(found.losses[0] / reference.losses[0] - 1), found.gradients, found.state)
+    wanted = reference.gradients, reference.state
+    return Errors(losses, *(max(differ(f, w, norm(w.values())).values()) for f, w in zip(trees, wanted)))
+
+
 def on_mesh(reference, graph, mesh, mode: str, model: dict, wide: bool = False, peers=None, plan=None, **train):
     """The errors of training on a mesh, of the devices of all processes; those of gradients of partitions that are here.
 
@@ -218,12 +225,13 @@ def initial(trainer, wide: bool):
 
 
 def setting(graph, mode, mesh, model, train) -> Config:
-    """A configuration; of `train` the key `places` is of the cache."""
+    """A configuration; of `train` the key `places` is of the cache, and `fanout` and `batch_size` are of the sampling."""
     train = dict(train)
+    sizes = {"fanout": (3, 2), "batch_size": 9}
     return Config(
         cache=Cache(places=tuple(train.pop("places", ()))),
-        model=Model(hidden=8, feature_width=6, **model),
-        sampling=Sampling(mode=mode, fanout=(3, 2), batch_size=9),
+        model=Model(**{"hidden": 8, "feature_width": 6} | model),
+        sampling=Sampling(mode=mode, **{name: train.pop(name, size) for name, size in sizes.items()}),
         train=Train(learning_rate=0.02, **train),
         mesh=Mesh(*mesh),
     )

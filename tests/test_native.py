@@ -15,6 +15,7 @@ from hetjax.cache.tables import RowAdam, Table
 from hetjax.datasets import synthetic
 from hetjax.models import kernels as folds
 from hetjax.models import segment
+from hetjax.models.attention import attend
 from hetjax.sampling.blocks import NO_NODE, Adjacency
 
 
@@ -153,3 +154,25 @@ def test_corrections_are_tabulated_until_they_are_one(decay, dtype):
     for wrong in (-0.1, 1.0):
         with pytest.raises(ValueError, match=f"a decay of {wrong}"):
             tables.corrections(wrong, dtype)
+
+
+def test_programs_for_another_platform_hold_no_kernel_of_a_cpu():
+    """And programs for a CPU do, whatever platform jax uses unless told otherwise."""
+    edges = Adjacency(*(np.array(given, np.int32) for given in ([0, 1, 2], [0, 1], [0, 1, 2], [0, 1], [0, 1])))
+
+    def folded(x):
+        return jnp.sum(segment.neighbour_sum(edges, x)) + sum(
+            map(jnp.sum, attend(edges, x[None], x[:, :1], x[:, None]))
+        )
+
+    def updated(x, ids):
+        return tables.update(Table(x, x, x, ids), ids, tables.rows_at(x, ids), RowAdam(0.1))
+
+    def lowered(platform: str) -> str:
+        x, ids = jnp.ones((2, 2)), jnp.arange(2)
+        traced = jax.jit(jax.grad(folded)).trace(x), jax.jit(updated).trace(x, ids)
+        return "".join(one.lower(lowering_platforms=(platform,)).as_text() for one in traced)
+
+    assert lowered("cpu").count("custom_call @hetjax(") >= 6
+    for platform in ("cuda", "tpu"):
+        assert "@hetjax(" not in lowered(platform)

@@ -74,7 +74,7 @@ def attended(carrier: Attention) -> jax.Array:
     """The weighted means, `[nodes, heads * width]`: zeros for a node without edges."""
     some = carrier.denominator > 0
     mean = carrier.numerator / jnp.where(some, carrier.denominator, 1)[..., None]
-    return jnp.where(some[..., None], mean, 0).reshape(len(mean), -1)
+    return jax.lax.collapse(jnp.where(some[..., None], mean, 0), 1)
 
 
 def finite(largest: jax.Array) -> jax.Array:

@@ -139,7 +139,7 @@ class Layer(nn.Module):
         return None
 
     def own(self, block: Block, x: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
-        """The targets' own embeddings of the layer below, `[T, width]` per target type of the block.
+        """The targets' own embeddings of the layer below, `[T, width]` per target type of the block; floats, whatever the features are.
 
         A type that nothing reads them of may be absent from `x`, and has width 0 then.
         """
@@ -261,11 +261,9 @@ class Finish(nn.Module):
 
 def _own(x: jax.Array | None, rows: jax.Array | None) -> jax.Array:
     """Rows of `x` `[S, width]`, None being all; zeros for a row out of range."""
-    if rows is None:
-        return x
-    if x is None or not len(x):
-        return jnp.zeros((len(rows), 0 if x is None else x.shape[1]), None if x is None else x.dtype)
-    return read(x, rows)
+    if x is None:
+        return None if rows is None else jnp.zeros((len(rows), 0))
+    return read(x, rows).astype(jnp.promote_types(x.dtype, jnp.float32))  # so that a gradient flows back to them
 
 
 def glorot(rows: int, columns: int) -> float:

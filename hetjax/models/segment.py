@@ -161,7 +161,7 @@ def sum_weighted(rows: Rows, weights: jax.Array | None, x: jax.Array) -> jax.Arr
     """
     if not rows.indices.shape[0] or not x.shape[0]:
         return jnp.zeros((rows.indptr.shape[0] - 1, x.shape[1]), x.dtype)
-    return (_sum_by_rows if jax.default_backend() == "cpu" else _sum_by_segments)(rows, weights, x)
+    return native.by_platform(_sum_by_rows, _sum_by_segments, rows, weights, x)
 
 
 def _sum_natively(rows, x, factors, weights):

@@ -1,0 +1,145 @@
+"""Random schemas, graphs and models, each trained on every mesh: for tests/test_schemas.py and experiments/random_schemas.py."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from hetjax.assembly import make_plan
+from hetjax.errors import InputError
+from hetjax.graph.hetgraph import FEATURE_TYPES, HetGraph, build
+from hetjax.graph.schema import Relation, Schema
+from hetjax.sampling.sampler import ALL
+from tests.equivalence import Errors, alone, apart, on_mesh, setting
+
+MODELS = ("rgcn", "rgat", "hgt, joint", "hgt, relation", "own")
+OWN = ("own_mean", "own_blind", "own_drops", "own_alone")  # where several attain a maximum, it has several gradients
+WHOLE = "all neighbours"  # one device, mini-batches of all neighbours, against the whole graph
+MESHES = {
+    "raf 2x1": (2, 1),
+    "raf 1x2": (1, 2),
+    "raf 2x2": (2, 2),
+    "vanilla 2": (1, 2, "vanilla"),
+    "vanilla 4": (1, 4, "vanilla"),
+}
+STEPS, BOUND = 4, 1e-9  # of every error
+
+
+class Case(NamedTuple):
+    """What is trained.
+
+    Attributes:
+      graph: of a random schema.
+      mode: of the sampling, on a mesh and on the one device that is its measure.
+      model: options.
+      train: options, of sampling too.
+    """
+
+    graph: HetGraph
+    mode: str
+    model: dict[str, Any]
+    train: dict[str, Any]
+
+
+def random_case(number: int) -> Case:
+    """Case `number`; five in a row have the five models."""
+    rng = np.random.default_rng(number)
+    layers = int(rng.integers(1, 4))
+    graph, model = random_graph(rng), random_model(MODELS[number % len(MODELS)], layers, rng)
+    train = {
+        "seed": number,
+        "fanout": tuple(int(rng.choice([1, 2, 3, ALL])) for _ in range(layers)),
+        "batch_size": int(rng.integers(1, len(graph.splits["train"]) + 3)),
+        "l2": _some(rng, 0.01),
+        "weight_decay": _some(rng, 0.1),
+        "gradient_clip": _some(rng, 0.5),
+        "label_smoothing": _some(rng, 0.1),
+    }
+    return Case(graph, "full" if rng.random() < 0.2 else "minibatch", model, train)
+
+
+def random_graph(rng: np.random.Generator) -> HetGraph:
+    """A graph of 1 to 5 types and 1 to 9 relations, with every oddity that is legal.
+
+    Parallel, empty and self relations, edges given twice, types that are only sources or that nothing leads to the target from,
+    types without nodes, features of any width and dtype or none, nodes with one label or several, few training nodes.
+    """
+    types = [f"t{number}" for number in range(rng.integers(1, 6))]
+    nodes = {t: 0 if rng.random() < 0.2 else int(rng.integers(1, 8)) for t in types} | {"t0": int(rng.integers(4, 13))}
+    ends = [tuple(rng.choice(types, 2)) for _ in range(rng.integers(1, 10))]
+    if rng.random() < 0.9:  # else there may be no relation into the target
+        ends[0] = str(rng.choice(types)), "t0"
+    relations = tuple(Relation(str(source), f"r{number}", str(target)) for number, (source, target) in enumerate(ends))
+    features = {t: _features(rng, nodes[t]) for t in types if rng.random() < 0.6}
+    classes, order = int(rng.integers(2, 5)), rng.permutation(nodes["t0"])
+    several = rng.random() < 0.3
+    labels = rng.integers(0, 2 if several else classes, (len(order), classes) if several else len(order))
+    labels[order[-1:]] = -1
+    first = int(rng.integers(1, len(order)))
+    splits = {"train": order[:first], "validation": order[first:-1]}
+    schema = Schema(nodes, relations, "t0", classes)
+    edges = {r: _edges(rng, nodes[r.source], nodes[r.target]) for r in relations}
+    return build(schema, edges, features, labels, splits)
+
+
+def _features(rng: np.random.Generator, nodes: int) -> np.ndarray:
+    dtype, shape = rng.choice(FEATURE_TYPES), (nodes, int(rng.integers(1, 10)))
+    if dtype.kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    return rng.integers(0 if dtype.kind in "ub" else -3, 4, shape).astype(dtype)
+
+
+def _edges(rng: np.random.Generator, sources: int, targets: int) -> tuple[np.ndarray, np.ndarray]:
+    """Up to three edges a target, some twice; often into few targets alone, sometimes none."""
+    count = 0 if not sources * targets or rng.random() < 0.15 else int(rng.integers(1, 1 + 3 * targets))
+    ends = rng.integers(0, max(sources, 1), count), rng.integers(0, max(1, rng.integers(0, targets + 1)), count)
+    return tuple(np.concatenate([end, end[: count // 4]]) for end in ends)
+
+
+def random_model(name: str, layers: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Options of a model."""
+
+    def coin(share: float = 0.5) -> bool:
+        return bool(rng.random() < share)
+
+    heads = int(rng.integers(1, 4))
+    options = {"layers": layers, "feature_width": int(rng.integers(1, 8)), "hidden": heads * int(rng.integers(1, 5))}
+    options |= {"head": coin(0.8), "input_projection": coin(0.3), "input_dropout": _some(rng, 0.2)}
+    if name == "own":
+        return options | {"name": f"tests.equivalence:{rng.choice(OWN)}"}
+    options |= {"norm": "layer" if coin(0.3) else "none", "dropout": _some(rng, 0.3)}
+    if name == "rgcn":
+        one_hot, bases = coin(0.3) and not options["input_projection"], int(rng.integers(0, 3))
+        options |= {"one_hot": one_hot, "bases": bases, "share_self": coin() and bases > 0, "bias": coin(0.8)}
+    else:
+        options |= {"head": True, "heads": heads, "attention_dropout": _some(rng, 0.4)}
+    if name.startswith("hgt"):
+        return options | {"name": "hgt", "softmax": name.removeprefix("hgt, ")}
+    return options | {"name": name, "residual": coin(0.3), "self_term": coin(0.8)}
+
+
+def _some(rng: np.random.Generator, value: float) -> float:
+    """Zero or `value`, which more often than not is zero."""
+    return value if rng.random() < 0.3 else 0.0
+
+
+def found(case: Case) -> Iterator[tuple[str, Errors | None]]:
+    """Of every way to train a case its errors, in float64; None where a mesh has more partitions or replicas than there is work."""
+    with jax.enable_x64(True):
+        # Neither of these is of the rows that a batch does not read.
+        alike = case.train | {"l2": 0.0, "weight_decay": 0.0, "fanout": (ALL,) * case.model["layers"], "batch_size": 99}
+        whole = alone(case.graph, "full", case.model, STEPS, True, **alike)
+        yield WHOLE, apart(alone(case.graph, "minibatch", case.model, STEPS, True, **alike), whole)
+        reference = alone(case.graph, case.mode, case.model, STEPS, True, **case.train)
+        for name, mesh in MESHES.items():
+            yield name, _on(reference, case, mesh)
+
+
+def _on(reference, case: Case, mesh: tuple) -> Errors | None:
+    graph, mode, model, train = case
+    try:
+        plan = make_plan(graph, setting(graph, mode, mesh, model, train))
+    except InputError:
+        return None
+    return on_mesh(reference, graph, mesh, mode, model, True, plan=plan, **train)

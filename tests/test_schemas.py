@@ -1,0 +1,39 @@
+"""Types without rows, features that are no floats, and random schemas: every way to train equals one device."""
+
+import numpy as np
+import pytest
+
+from hetjax.graph.hetgraph import build
+from hetjax.graph.schema import Relation, Schema
+from hetjax.models.carriers import Attention, attended
+from tests.equivalence import alone, compare
+
+RGAT, HGT = {"name": "rgat", "heads": 2}, {"name": "hgt", "heads": 2, "softmax": "relation"}
+
+
+def small(b: int = 3, dtype=np.float32, into_b=((), ())):
+    """Types a, which is classified, and b, of `b` nodes; b leads to a through an edge into a node that is not trained on."""
+    relations = Relation("a", "own", "a"), Relation("b", "to", "a"), Relation("a", "back", "b")
+    ends = ([0, 1, 2, 3], [1, 0, 0, 2]), ([0], [3]) if b else ((), ()), into_b
+    edges = {r: tuple(np.array(end, int) for end in pair) for r, pair in zip(relations, ends)}
+    features = {"a": np.arange(12).reshape(4, 3).astype(dtype)}
+    splits = {"train": np.array([0, 1, 2])}
+    return build(Schema({"a": 4, "b": b}, relations, "a", 2), edges, features, np.array([0, 1, 1, 0]), splits)
+
+
+def test_no_rows_attend_to_nothing():
+    carrier = Attention(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros((0, 2, 3)))
+    assert attended(carrier).shape == (0, 6)
+
+
+@pytest.mark.parametrize("model", [RGAT, HGT], ids=["R-GAT", "HGT"])
+@pytest.mark.parametrize(("nodes", "mode"), [(3, "minibatch"), (0, "full")])
+def test_a_type_without_rows_at_an_inner_layer(nodes, mode, model):
+    made = alone(small(nodes), mode, model, steps=1)
+    assert np.isfinite(made.losses).all() and any(np.any(leaf) for leaf in made.gradients.values())
+
+
+@pytest.mark.parametrize("dtype", [np.int8, bool])
+def test_one_layer_that_looks_at_targets_whose_features_are_no_floats(dtype):
+    errors = compare(small(dtype=dtype), (2, 1), "minibatch", RGAT | {"layers": 1}, steps=2, wide=True, fanout=(3,))
+    assert max(errors) < 1e-9
