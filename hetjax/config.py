@@ -14,6 +14,8 @@ from hetjax.errors import InputError, short
 DATA_FOLDER = "HETJAX_DATA"
 MOST_WIDTH = 2**16
 SHOWN = 100  # characters of a value that an error shows
+MOST_PROCESSES = 2**16
+MOST_SECONDS = 7 * 24 * 3600  # that processes wait for each other
 
 
 class Bytes(int):
@@ -277,14 +279,21 @@ class Processes:
     """what says so instead, by jax's detection: SLURM, Open MPI, mpi4py, or auto, whichever is found, Kubernetes too"""
     start_seconds: int = 120
     """how long processes wait for each other at the start"""
+    secret_file: str = ""
+    """a file that all processes can read, with a secret of 16 bytes or more: nobody joins them who does not have it; unset: whoever reaches the coordinator may"""
 
     def __post_init__(self):
         if self.cluster == "none":
             given = self.coordinator, self.num_processes, self.process_id is not None
             if any(given) and not all(given):
                 raise InputError("--coordinator, --num_processes and --process_id are given together or not at all")
-        _require(self.num_processes >= 0, "num_processes", self.num_processes, "at least 1")
-        _require(self.start_seconds >= 1, "start_seconds", self.start_seconds, "at least 1")
+        for name, least, most in (("num_processes", 0, MOST_PROCESSES), ("start_seconds", 1, MOST_SECONDS)):
+            value = getattr(self, name)
+            _require(least <= value <= most, name, value, f"in 1..{most}")
+        if self.secret_file and not self.several:
+            raise InputError(
+                f"secret_file is {self.secret_file}, and is for several processes: give --coordinator or --cluster"
+            )
         if self.process_id is not None and self.num_processes:
             most = self.num_processes - 1
             _require(0 <= self.process_id <= most, "process_id", self.process_id, f"in 0..{most}")

@@ -218,7 +218,8 @@ def in_tree(rng: np.random.Generator, folder: Path, file: Path) -> None:
             file.write_bytes(b"")
         case 4:
             (
-                file.parent / pick(rng, ["tables_9x", "tables", "999999999999", ".x", "part_0", "x.nt", "partition_raf_2x1"])
+                file.parent
+                / pick(rng, ["tables_9x", "tables", "999999999999", ".x", "part_0", "x.nt", "partition_raf_2x1"])
             ).write_bytes(b"x")
         case _:
             other = pick(rng, sorted(one for one in folder.rglob("*") if one.is_file()))

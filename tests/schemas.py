@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-
 from hetjax.assembly import make_plan
+
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import FEATURE_TYPES, HetGraph, build
 from hetjax.graph.schema import Relation, Schema

@@ -284,6 +284,12 @@ def assert_one_line_and_nothing_written(done, message: str, workdir: Path):
     assert not done.stdout and not workdir.exists()
 
 
+def one_of_two(coordinator: str = "localhost:5000", **options) -> list:
+    """The options of a process that another would wait for."""
+    given = {"coordinator": coordinator, "num_processes": 2, "process_id": 1, "start_seconds": 1} | options
+    return [word for name, value in given.items() for word in (f"--{name}", value)]
+
+
 BAD_OPTIONS = {
     "unknown key": (
         ["--train.epoch", "3"],
@@ -336,6 +342,22 @@ BAD_OPTIONS = {
         None,
         "embeddings of width 7 do not split into 4 heads",
     ),
+    "waits for centuries": (
+        one_of_two(start_seconds=10**10),
+        None,
+        "start_seconds is 10000000000, and must be in 1..604800",
+    ),
+    "too many": (one_of_two(num_processes=10**30), None, f"num_processes is 1{'0' * 30}, and must be in 1..65536"),
+    "no port": (one_of_two("localhost"), None, "coordinator 'localhost', and should be HOST:PORT"),
+    "no digit": (one_of_two("localhost:²"), None, "coordinator 'localhost:²', and should be HOST:PORT"),
+    "no port that there is": (one_of_two("localhost:65536"), None, "coordinator 'localhost:65536', and should be"),
+    "a port of 5000 digits": (one_of_two("localhost:" + "1" * 5000), None, "1111', and should be HOST:PORT"),
+    "no host": (one_of_two("[]:5000"), None, "coordinator '[]:5000', and should be HOST:PORT"),
+    "two lines for a host": (one_of_two("a\nb:5000"), None, "coordinator 'a\\nb:5000', and should be HOST:PORT"),
+    "no name of a host": (one_of_two("é" * 64 + ":5000"), None, "é:5000: UnicodeError: "),
+    "a host of nothing but dots": (one_of_two("..:5000"), None, "coordinator ..:5000: UnicodeError: "),
+    "no secret": (one_of_two(secret_file="none"), None, "secret_file none: No such file"),
+    "a secret of one": (["--secret_file", "none"], None, "secret_file is none, and is for several processes"),
 }
 
 

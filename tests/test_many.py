@@ -1,12 +1,15 @@
 """Several processes on this computer that train one model: equal to one device, resumed, killed, started wrongly."""
 
 import json
+import secrets
 import shutil
 import time
 
+import jax
 import numpy as np
 import pytest
 
+from hetjax import runtime
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.partition import partition, save
@@ -49,6 +52,7 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("many")
     for seed in (0, 1):
         store.save(random_graph(seed), path / f"data_{seed}" / "graph")
+    (path / "secret").write_text(secrets.token_hex())
     return path
 
 
@@ -57,7 +61,16 @@ def commands(workdir, *options, count: int = 2) -> list[list]:
     about = ["-m", "hetjax.train", "--workdir", workdir, "--data.format", "store", *SMALL, *options]
     if count == 1:
         return [about]
-    about += ["--coordinator", f"localhost:{free_port()}", "--num_processes", count, "--start_seconds", 60]
+    about += [
+        "--secret_file",
+        workdir.parent / "secret",
+        "--coordinator",
+        f"localhost:{free_port()}",
+        "--num_processes",
+        count,
+        "--start_seconds",
+        60,
+    ]
     return [[*about, "--process_id", number] for number in range(count)]
 
 
@@ -133,6 +146,18 @@ def test_what_was_started_wrongly_is_one_line_in_every_process(folder):
 def test_a_mesh_that_processes_cannot_provide():
     with pytest.raises(InputError, match="1 x mesh.data 3 are 3 devices, which 2 processes cannot provide"):
         meshes.share_of(1, 3, 2)
+
+
+def test_a_core_is_made_into_few_devices(monkeypatch):
+    """jax has started here, so it is not told; `make` says what is missing."""
+    told = {}
+    monkeypatch.setattr(jax.config, "update", told.__setitem__)
+    monkeypatch.setattr(runtime, "cores", lambda: 2)
+    for asked, given in (4, 4), (16, 16), (17, 16), (10**30, 16):
+        meshes.provide(asked)
+        assert told == {"jax_num_cpu_devices": given}
+    with pytest.raises(InputError, match=r"mesh.data 17 needs 17 devices != 4 \(cpu\) .* into 8 at most"):
+        meshes.make(1, 17)
 
 
 def test_different_graphs_are_noticed(folder):

@@ -36,8 +36,8 @@ class Alone(peers.Alone):
 def ends(monkeypatch):
     """The lines that processes would end with; they have little patience, and part when the test is over."""
     found, made, begin = [], [], Peers.__init__
-    monkeypatch.setattr(channel, "SILENCE", 0.5)
-    monkeypatch.setattr(peers, "SILENCE", 0.5)
+    monkeypatch.setattr(channel, "SILENCE", 2)
+    monkeypatch.setattr(peers, "SILENCE", 2)
     monkeypatch.setattr(peers, "BEAT", 0.1)
     monkeypatch.setattr(peers, "_end", lambda line, status: found.append(line))
     monkeypatch.setattr(Peers, "__init__", lambda self, *about: made.append(self) or begin(self, *about))
@@ -88,20 +88,20 @@ def group(count: int, rate: float) -> list[Peers]:
 
 def test_what_takes_longer_than_silence_arrives(ends):
     zero, one, two = group(3, rate=1e6)
-    rows = np.arange(400_000, dtype=np.float32)  # 1.6 s of a link on which 0.5 s of silence are the end
+    rows = np.arange(750_000, dtype=np.float32)  # 3 s of a link on which 2 s of silence are the end
     sender = threading.Thread(target=one.collect, args=("state", {"rows": rows}), daemon=True)
     sender.start()
     threading.Thread(target=two.collect, args=("state", {}), daemon=True).start()
     np.testing.assert_array_equal(zero.collect("state", {})["rows"], rows)
-    sender.join(5)
-    assert not ends
+    sender.join(60)
+    assert not sender.is_alive() and not ends
 
 
 def test_an_end_that_takes_nothing_is_gone(ends):
     near, _ = pair()
     peer = Peers(1, [Peer(0, "here", 7), Peer(1, "here", 8)], {0: Connection(near)})
     threading.Thread(target=peer.collect, args=("state", {"rows": np.zeros(2**24, np.uint8)}), daemon=True).start()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not ends and time.monotonic() < deadline:
         time.sleep(0.05)
     assert ends and ends[0].startswith("process 0 (pid 7 on here) "), ends

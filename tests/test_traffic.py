@@ -44,26 +44,58 @@ def test_loops_are_multiplied_and_asynchronous_forms_counted_once():
     assert found == [("rows", "all-reduce", "relation", 15 * 32 * 4), ("other", "all-to-all", "data", 32 * 4)]
 
 
-@pytest.mark.parametrize(
-    ("line", "collective", "axis", "sent"),
-    [
-        ("f32[8]{0} all-reduce-start(%p), replica_groups={}", "all-reduce", "relation+data", 2 * 32 * 3),
-        ("(f32[], s64[3]{0}) all-reduce(%p, %q), replica_groups=[1,4]<=[4]", "all-reduce", "relation+data", 2 * 28 * 3),
-        ("(f32[4]{0}, f32[8]{0}) all-gather-start(%p), replica_groups={{0,1},{2,3}}", "all-gather", "data", 64),
-        ("f32[8]{0} all-gather(%p), replica_groups=[2,2]<=[2,2]T(1,0)", "all-gather", "relation", 64),
-        ("f16[6]{0} reduce-scatter(%p), replica_groups={{0,2},{1,3}}", "reduce-scatter", "relation", 12 * 4),
-        ("(pred[2]{0}, pred[2]{0}) all-to-all(%p, %q), replica_groups={{0,1},{2,3}}", "all-to-all", "data", 8),
-        ("f32[8]{0} collective-permute(%p), source_target_pairs={{0,1},{2,2}}", "collective-permute", "data", 32),
-        (
-            "(f32[8]{0}, f32[8]{0}, u32[], u32[]) collective-permute-start(%p), source_target_pairs={{0,2},{2,0}}",
-            "collective-permute",
-            "relation",
-            64,
-        ),
-    ],
-)
-def test_every_form_of_a_collective(line, collective, axis, sent):
-    text = f"ENTRY %main (p: f32[8]) -> f32[8] {{\n  %x = {line}, channel_id=1\n  %y = f32[8] all-reduce-done(%x)\n}}"
+PAIRS, LINES = "{{0,1},{2,3}}", "{{0,2},{1,3}}"
+FORMS = [  # of what each collective gives, alone and with others, as XLA writes it for CPUs, TPUs and (as a start) GPUs
+    ("all-reduce", "f32[8]{0}", LINES, "relation", 32 * 4),
+    ("all-reduce", "(f32[], s64[3]{0})", "[1,4]<=[4]", "relation+data", 2 * 28 * 3),
+    ("all-reduce-start", "f32[8]{0}", "{}", "relation+data", 2 * 32 * 3),
+    ("all-reduce-start", "(f32[3,10]{1,0}, u32[])", LINES, "relation", 124 * 4),
+    ("all-gather", "f32[8]{0}", "[2,2]<=[2,2]T(1,0)", "relation", 64),
+    ("all-gather", "(f32[2,4]{1,0:T(8,128)}, pred[2]{0})", PAIRS, "data", 17 * 4),
+    ("all-gather-start", "(f32[4]{0}, f32[8]{0})", PAIRS, "data", 64),
+    (
+        "all-gather-start",
+        "((f32[1,8,10]{2,1,0}, f32[1,3]{1,0}), (f32[2,8,10]{2,1,0}, f32[2,3]{1,0}))",
+        PAIRS,
+        "data",
+        (640 + 24) / 2 * 4,
+    ),
+    ("reduce-scatter", "f16[6]{0}", LINES, "relation", 12 * 4),
+    ("reduce-scatter", "(f16[6]{0}, f32[4,10]{1,0})", "{{0,1,2,3}}", "relation+data", 172 * 3 * 4),
+    ("reduce-scatter-start", "((f32[8,10]{1,0}), f32[4,10]{1,0})", LINES, "relation", 160 * 4),
+    (
+        "reduce-scatter-start",
+        "((f32[8,10]{1,0}, f16[12]{0}), (f32[4,10]{1,0}, f16[6]{0}))",
+        LINES,
+        "relation",
+        172 * 4,
+    ),
+    ("all-to-all", "bf16[2,40]{1,0}", "{{0,1,2,3}}", "relation+data", 120 * 4),
+    ("all-to-all", "(pred[2]{0}, pred[2]{0})", PAIRS, "data", 8),
+    ("all-to-all-start", "((f32[4,10]{1,0}), f32[4,10]{1,0})", PAIRS, "data", 80 * 4),
+    ("all-to-all-start", "((f32[4]{0}, f32[4]{0}), (f32[4]{0}, f32[4]{0}), u32[])", PAIRS, "data", 16 * 4),
+    ("collective-permute", "f32[8]{0}", "{{0,1},{2,2}}", "data", 32),
+    ("collective-permute", "(f32[8]{0}, u32[])", "{{0,2},{1,3}}", "relation", 72),
+    ("collective-permute-start", "(f32[8]{0}, f32[8]{0})", "{{0,2},{1,3}}", "relation", 64),
+    ("collective-permute-start", "(f32[8]{0}, f32[8]{0}, u32[], u32[])", "{{0,2},{2,0}}", "relation", 64),
+    (
+        "collective-permute-start",
+        "((f32[8]{0:T(256)}, u32[]{:S(5)}), (f32[8]{0:T(256)}, u32[]{:S(5)}), u32[], u32[])",
+        "{{0,2},{2,0}}",
+        "relation",
+        72,
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "shape", "groups", "axis", "sent"), FORMS)
+def test_every_form_of_a_collective(name, shape, groups, axis, sent):
+    collective = name.removesuffix("-start")
+    about = "source_target_pairs" if collective == "collective-permute" else "replica_groups"
+    lines = [f'%s = {shape} {name}(%p, %q), channel_id=1, {about}={groups}, metadata={{op_name="jit(f)/psum"}}']
+    if name != collective:
+        lines.append(f'%d = {shape} {collective}-done(%s), metadata={{op_name="jit(f)/psum"}}')
+    text = "\n".join(["ENTRY %main (p: f32[8]) -> f32[8] {", *(f"  {line}" for line in lines), "}"])
     assert read(text, meshes.make(2, 2), "it") == [("it", collective, axis, sent)]
 
 

@@ -7,13 +7,17 @@ something while other threads wait in jax's collectives, in any order. Nothing t
 import contextlib
 import json
 import math
+import operator
 import socket
 import struct
 import threading
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
+from hetjax.errors import reading
 
 SILENCE = 40  # seconds after which a process that says nothing counts as gone
 HEAD = struct.Struct(">QQ")  # bytes of words, and of the arrays behind them
@@ -67,36 +71,56 @@ class Connection:
         while rest:
             rest = rest[self.stream.send(rest) :]  # each waits `SILENCE` seconds, where `sendall` does so for the whole
 
-    def receive(self) -> tuple[Any, dict[str, np.ndarray]]:
+    def receive(self, until: float | None = None, most: int = MOST_WORDS) -> tuple[Any, dict[str, np.ndarray]]:
         """The next message: plain values, and arrays.
+
+        Args:
+          until: by `time.monotonic()`, when all of it must have arrived, and it has no arrays; None: while the other end
+            says something.
+          most: bytes of the values.
 
         Raises:
           OSError: the other end is gone, or says nothing any more.
           ValueError: it sends something else than messages.
         """
-        words, rest = HEAD.unpack(self._read(HEAD.size))
-        if words > MOST_WORDS:
-            raise ValueError(f"a message of {words} bytes")
-        said, about = json.loads(self._read(words))
-        arrays = {}
-        for name, kind, shape in about:
-            dtype = np.dtype(kind)
-            if dtype.hasobject:
-                raise ValueError(f"an array of {dtype}")
-            arrays[name] = np.frombuffer(self._read(math.prod(shape) * dtype.itemsize), dtype).reshape(shape)
-        if rest != sum(array.nbytes for array in arrays.values()):
+        words, rest = HEAD.unpack(self._read(HEAD.size, until))
+        if words > most or (rest and until):
+            raise ValueError(f"a message of {words} bytes, and arrays of {rest}")
+        head = self._read(words, until)
+        with reading("a message"):
+            said, about = json.loads(head)
+            shapes = {name: (_plain(kind), tuple(map(operator.index, shape))) for name, kind, shape in about}
+        if rest != sum(dtype.itemsize * math.prod(shape) for dtype, shape in shapes.values()):
             raise ValueError(f"arrays of {rest} bytes, and another number was announced")
-        return said, arrays
+        return said, {name: self._array(*about) for name, about in shapes.items()}
 
-    def _read(self, count: int) -> bytearray:
+    def _array(self, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+        return np.frombuffer(self._read(math.prod(shape) * dtype.itemsize), dtype).reshape(shape)
+
+    def _read(self, count: int, until: float | None = None) -> bytearray:
         found = bytearray(count)
         view, done = memoryview(found), 0
-        while done < count:
-            got = self.stream.recv_into(view[done:])
-            if not got:
-                raise ConnectionError("the connection was closed")
-            done += got
+        try:
+            while done < count:
+                if until:
+                    self.stream.settimeout(max(0.001, until - time.monotonic()))
+                got = self.stream.recv_into(view[done:])
+                if not got:
+                    raise ConnectionError("the connection was closed")
+                if until and time.monotonic() > until:
+                    raise TimeoutError("it takes too long")
+                done += got
+        finally:
+            if until:
+                self.stream.settimeout(SILENCE)
         return found
 
     def close(self) -> None:
         self.stream.close()
+
+
+def _plain(kind: str) -> np.dtype:
+    dtype = np.dtype(kind)
+    if dtype.hasobject:
+        raise ValueError(f"an array of {dtype}")
+    return dtype

@@ -9,22 +9,22 @@ end is whose fault is for `Peers` to say.
 import contextlib
 import logging
 import os
+import re
 import socket
 import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 
 from hetjax.config import Processes
-from hetjax.errors import InputError
-from hetjax.processes.channel import Connection
-from hetjax.processes.peers import Alone, Peer, Peers
-
-PATIENCE = 10  # seconds that a newcomer has to introduce itself, and that an error waits for a peer's end to explain it
+from hetjax.errors import InputError, reading
+from hetjax.processes.meeting import PATIENCE, connect, find, gather
+from hetjax.processes.peers import Alone, Peers
+from hetjax.processes.secret import read_secret
 
 
 @contextlib.contextmanager
@@ -43,7 +43,7 @@ def joined(options: Processes, about: dict[str, Any]) -> Iterator[Alone]:
     if not options.several:
         yield Alone()
         return
-    peers = _join(*_place(options), about, options.start_seconds)
+    peers = _join(*_place(options), about, options)
     try:
         yield peers
         peers.leave()
@@ -98,21 +98,18 @@ def _detect(*given):
     return found, [" ".join(str(warning.message).split()) for warning in said]
 
 
-def _join(address: str, count: int, number: int, devices: list[int] | None, about: dict, seconds: int) -> Peers:
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit() or not 0 < int(port) < 2**16:
-        raise InputError(f"coordinator {address!r}, and should be HOST:PORT")
-    host, deadline = host.strip("[]"), time.monotonic() + seconds
+def _join(address: str, count: int, number: int, devices: list[int] | None, about: dict, options: Processes) -> Peers:
+    seconds, secret = options.start_seconds, read_secret(options.secret_file)
     hello = {"number": number, "count": count, "host": socket.gethostname(), "pid": os.getpid(), "about": about}
-    try:
+    with reading(f"coordinator {address:.200}"):
+        host, port = _address(address)
+        how = hello, secret, time.monotonic() + seconds, seconds
         if number:
-            connection, (every, service) = _find(host, int(port), hello, deadline, seconds)
+            connection, every, service = find(host, port, *how)
             connections, service = {0: connection}, relay(host, service)
         else:
-            connections, every, service = _receive(int(port), hello, deadline, seconds)
-    except OSError as error:
-        raise InputError(f"coordinator {address}: {error.strerror or error}") from None
-    peers = Peers(number, [Peer(*one) for one in every], connections)
+            connections, every, service = gather(port, *how)
+    peers = Peers(number, every, connections)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.config.update("jax_enable_preemption_service", False)  # it would keep a process from ending when told to
     jax.distributed.initialize(
@@ -121,105 +118,13 @@ def _join(address: str, count: int, number: int, devices: list[int] | None, abou
     return peers
 
 
-def _find(host: str, port: int, hello: dict, deadline: float, seconds: int):
-    """Introduce this process to process 0; returns the connection and what it says: all processes, and jax's port."""
-    try:
-        stream = _connect(host, port, deadline)
-    except OSError as error:
-        raise InputError(
-            f"coordinator {host}:{port} does not answer within {seconds} s: {error.strerror or error}"
-        ) from None
-    connection = Connection(stream)
-    connection.send(hello)
-    stream.settimeout(max(0.1, deadline - time.monotonic()) + PATIENCE)
-    try:
-        (kind, *said), _ = connection.receive()
-    except (OSError, ValueError) as error:
-        raise InputError(f"coordinator {host}:{port} does not answer as process 0 would: {error}") from None
-    if kind == "refused":
-        raise InputError(said[0])
-    return Connection(stream), said
-
-
-def _receive(port: int, hello: dict, deadline: float, seconds: int):
-    """Wait for all others; returns connections to them, all processes, and a port for jax's service."""
-    connections: dict[int, Connection] = {}
-    hellos = {0: hello}
-    with _server(port) as server:
-        while len(hellos) < hello["count"]:
-            server.settimeout(max(0.0, deadline - time.monotonic()) or 0.001)
-            try:
-                stream, _ = server.accept()
-            except TimeoutError:
-                missing = ", ".join(str(one) for one in range(hello["count"]) if one not in hellos)
-                _refuse(connections.values(), f"process {missing} of {hello['count']} did not come within {seconds} s")
-            connection = Connection(stream)
-            stream.settimeout(PATIENCE)
-            try:
-                other, _ = connection.receive()
-                number, wrong = other["number"], _difference(hello, other, hellos)
-            except (OSError, ValueError, KeyError, TypeError):
-                connection.close()  # it is none of us
-                continue
-            if wrong:
-                _refuse([*connections.values(), connection], wrong)
-            connections[number], hellos[number] = connection, other
-    every = [[hellos[one][key] for key in Peer._fields] for one in range(hello["count"])]
-    service = _free_port()
-    for number, connection in connections.items():
-        try:
-            connection.send(["welcome", every, service])
-        except OSError:
-            line = f"process {number} on {hellos[number]['host']} ended before all {hello['count']} had come"
-            _refuse(connections.values(), line)
-    return {number: Connection(connections[number].stream) for number in sorted(connections)}, every, service
-
-
-def _difference(here: dict, there: dict, known: dict) -> str | None:
-    """What is wrong with a process that introduces itself; None if nothing is."""
-    who = f"process {there['number']} on {there['host']}"
-    if there["count"] != here["count"]:
-        return f"{who} was started with num_processes {there['count']} != {here['count']} of process 0"
-    if there["number"] in known:
-        return f"process_id {there['number']} was given to two processes, on {there['host']} and on {known[there['number']]['host']}"
-    for key in here["about"] | there["about"]:
-        mine, its = (hello["about"].get(key, "absent") for hello in (here, there))
-        if mine != its:
-            return f"{who} was started with {key} {its!r} != {mine!r} of process 0"
-    return None
-
-
-def _refuse(connections: Iterable[Connection], line: str) -> None:
-    for connection in connections:
-        with contextlib.suppress(OSError):
-            connection.send(["refused", line])
-    raise InputError(line)
-
-
-def _connect(host: str, port: int, deadline: float) -> socket.socket:
-    """Connect, and try again until `deadline`.
-
-    Raises:
-      OSError: it did not answer until then.
-    """
-    while True:
-        try:
-            return socket.create_connection((host, port), timeout=max(0.1, deadline - time.monotonic()))
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
-
-
-def _server(port: int) -> socket.socket:
-    if socket.has_dualstack_ipv6():
-        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
-    return socket.create_server(("", port))
-
-
-def _free_port() -> int:
-    with _server(0) as server:
-        return server.getsockname()[1]
+def _address(given: str) -> tuple[str, int]:
+    """The host and the port of `HOST:PORT`."""
+    found = re.fullmatch(r"\[?([^\s\[\]]+)\]?:([0-9]{1,5})", given)
+    if not found or not given.isprintable() or not 0 < int(found[2]) < 2**16:
+        raise InputError(f"coordinator {given[:200]!r}, and should be HOST:PORT")
+    found[1].encode("idna")  # what is no name is said before it is looked up
+    return found[1], int(found[2])
 
 
 def relay(host: str, port: int) -> int:
@@ -228,7 +133,7 @@ def relay(host: str, port: int) -> int:
 
     def lead(near: socket.socket) -> None:
         kept.append(near)  # what nothing refers to is closed
-        far = _connect(host, port, time.monotonic() + PATIENCE)
+        far = connect(host, port, time.monotonic() + PATIENCE)
         threading.Thread(target=_pump, args=(near, far), daemon=True).start()
         _pump(far, near)
 

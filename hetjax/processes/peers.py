@@ -156,7 +156,7 @@ class Peers(Alone):
                 (kind, *about), arrays = self.connections[other].receive()
             except TimeoutError:
                 return self._stop(other, f"has said nothing for {SILENCE} s", 1)
-            except (OSError, ValueError) as error:
+            except Exception as error:  # whatever it sent
                 return self._stop(other, f"is gone ({error})", 1)
             if kind == "value":
                 tag, value = about

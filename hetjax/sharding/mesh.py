@@ -18,18 +18,20 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from hetjax import runtime
 from hetjax.errors import InputError
 
 RELATION, DATA = "relation", "data"
 BOTH = (RELATION, DATA)
+MOST_PER_CORE = 8  # CPU devices, for trying a mesh: each takes threads and memory
 
 
 def provide(count: int) -> None:
-    """Have as many CPU devices as a mesh needs, if jax has not started; accelerators are what they are."""
+    """Have as many CPU devices as a mesh needs, or can be had, if jax has not started; accelerators are what they are."""
     if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
         return  # jax refuses to be told twice
     try:
-        jax.config.update("jax_num_cpu_devices", count)
+        jax.config.update("jax_num_cpu_devices", min(count, MOST_PER_CORE * runtime.cores()))
     except RuntimeError:
         return  # jax has started with the devices that it has; `make` says so if they do not suffice
 
@@ -46,8 +48,9 @@ def make(relation: int, data: int) -> Mesh:
         own = sorted((d for d in jax.devices() if d.process_index == process), key=lambda device: device.id)
         if each > len(own):
             where = f" of process {process}, which provides {each} of them" if count > 1 else ""
+            most = f"; a core is made into {MOST_PER_CORE} at most" if own[0].platform == "cpu" else ""
             raise InputError(
-                f"mesh.relation {relation} x mesh.data {data} needs {needed} devices != {len(own)} ({own[0].platform}) that there are{where}"
+                f"mesh.relation {relation} x mesh.data {data} needs {needed} devices != {len(own)} ({own[0].platform}) that there are{where}{most}"
             )
         found += own[:each]
     return _mesh(np.array(found).reshape(relation, data), BOTH)

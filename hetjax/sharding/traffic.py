@@ -124,8 +124,8 @@ def read(text: str, mesh: Mesh, kind: str) -> list[Sent]:
             continue
         groups = _groups(line, mesh.size)
         name = re.search(rf'op_name="[^"]*\b{re.escape(MARK)}(\w+)', line)
-        start = bool(found["start"])
-        sent = times * _bytes(found["name"], _size(found["shape"], start), groups, start)
+        alone = not found["start"] or found["name"] == "all-reduce"  # whose start gives nothing but its results
+        sent = times * _bytes(found["name"], _size(found["shape"] if alone else _result(found["shape"])), groups)
         if sent:
             made.append(Sent(name[1] if name else kind, found["name"], _axes(groups, mesh), sent))
     return made
@@ -163,23 +163,31 @@ def _reached(computations: dict[str, list[str]], name: str, times: int = 1) -> I
             yield from below
 
 
-def _size(shape: str, start: bool) -> int:
-    """Bytes of all arrays of a shape; of a started collective without its scalars, which count contexts."""
+def _result(shape: str) -> str:
+    """Of what a `-start` gives, `(operands, results, contexts...)`, the results."""
+    depth, ends = 0, []
+    for place, letter in enumerate(shape):
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth == 1:
+            ends.append(place)
+    return shape[ends[0] + 1 : [*ends, len(shape)][1]] if ends else shape
+
+
+def _size(shape: str) -> int:
+    """Bytes of all arrays of a shape."""
     total = 0
     for letters, bits, extent in _ARRAY.findall(shape):
-        if letters == "token" or (start and letters == "u" and not extent):
-            continue
-        each = 8 if letters == "pred" else int(bits)
-        total += math.prod(int(size) for size in extent.split(",") if size) * each // 8
+        if letters != "token":
+            each = 8 if letters == "pred" else int(bits)
+            total += math.prod(int(size) for size in extent.split(",") if size) * each // 8
     return total
 
 
-def _bytes(name: str, size: int, groups: list[list[int]], start: bool) -> float:
-    """Sent by all devices, from the bytes of the result on one; what `-start` gives holds operands beside results."""
+def _bytes(name: str, size: int, groups: list[list[int]]) -> float:
+    """Sent by all devices, from the bytes of the result on one."""
     if name == "collective-permute":
-        return size / (2 if start else 1) * sum(source != target for source, target in groups)
+        return size * sum(source != target for source, target in groups)
     n = len(groups[0])
-    size = size * n / (n + 1) if start and name == "all-gather" else size
     each = {"all-reduce": 2 * size * (n - 1) / n, "reduce-scatter": size * (n - 1)}.get(name, size * (n - 1) / n)
     return each * n * len(groups)
 

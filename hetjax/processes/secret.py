@@ -1,0 +1,71 @@
+"""Who belongs to a group of processes: each proves to process 0 that it has the group's secret, and process 0 to it.
+
+Both answer a random challenge by HMAC-SHA256, which tells the secret to nobody. Processes that were given none have the
+empty one: then the same exchange keeps out who came by mistake, and nobody else.
+"""
+
+import hmac
+import json
+import secrets
+from pathlib import Path
+
+from hetjax.errors import InputError, reading
+from hetjax.processes.channel import Connection
+
+LEAST, MOST = 16, 2**12  # bytes of a secret
+WORDS = 2**10  # bytes that somebody who has proved nothing is listened to
+
+
+def read_secret(file: str) -> bytes:
+    """The secret in a file, without the white space around it; of no file the empty one.
+
+    Raises:
+      InputError: the file cannot be read, or has too few bytes to be a secret, or too many.
+    """
+    if not file:
+        return b""
+    with reading(f"secret_file {file}"):
+        if Path(file).exists() and not Path(file).is_file():
+            raise InputError(f"secret_file {file}: not a file")
+        with open(file, "rb") as opened:
+            found = opened.read(MOST + 1).strip()
+    if not LEAST <= len(found) <= MOST:
+        size = f"{len(found)} bytes" if len(found) <= MOST else f"more than {MOST} bytes"
+        raise InputError(f"secret_file {file}: {size}, and a secret has {LEAST} to {MOST}")
+    return found
+
+
+def challenge(connection: Connection, secret: bytes, until: float) -> None:
+    """In process 0: see that a newcomer has the secret, and only then show that this process has it.
+
+    Args:
+      until: by `time.monotonic()`.
+
+    Raises:
+      ValueError: it has another, or is no process of hetjax's.
+      OSError: it is gone, or takes too long.
+    """
+    mine = secrets.token_hex()
+    connection.send(mine)
+    (its, proof), _ = connection.receive(until, WORDS)
+    if not hmac.compare_digest(proof, _proof(secret, "newcomer", mine, its)):
+        connection.send(["refused", "it has another secret (--secret_file) than this process"])
+        raise ValueError("it has another secret (--secret_file)")
+    connection.send(["welcome", _proof(secret, "process 0", its, mine)])
+
+
+def answer(connection: Connection, secret: bytes, until: float) -> None:
+    """In a newcomer: answer process 0's challenge, and see that it has the secret itself. As `challenge`."""
+    its, _ = connection.receive(until, WORDS)
+    mine = secrets.token_hex()
+    connection.send([mine, _proof(secret, "newcomer", its, mine)])
+    (kind, said), _ = connection.receive(until, WORDS)
+    if kind == "refused":
+        raise ValueError(said)
+    if not hmac.compare_digest(said, _proof(secret, "process 0", mine, its)):
+        raise ValueError("it does not have the secret of --secret_file")
+
+
+def _proof(secret: bytes, *about: str) -> str:
+    """What only who has the secret can make; of a role, lest an answer to one is an answer to the other."""
+    return hmac.new(secret, json.dumps(about).encode(), "sha256").hexdigest()
