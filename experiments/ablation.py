@@ -24,20 +24,20 @@ from runs import markdown, write_rows
 from tqdm import tqdm
 
 import hetjax
-from hetjax.partition import Plan, Workload, report, save
+from hetjax.partition import MetaPartitioning, Workload, save
 
 SIZES = {"ogbn-mag": (0.05, 1024), "freebase": (0.04, 128), "donor": (0.02, 1024)}  # scale, batch
 META = "meta-partitioning"
 
 
-def at_random(plan: Plan, chance: random.Random) -> Plan:
+def at_random(plan: MetaPartitioning, chance: random.Random) -> MetaPartitioning:
     """The same metatree, its sub-metatrees each with an owner by chance, none of whom has nothing."""
     parts = len(plan.owners)
     while True:
         of = [chance.randrange(parts) for _ in plan.tree.roots]
         if len(set(of)) == parts:
             owners = tuple(tuple(r for r, o in zip(plan.tree.roots, of) if o == part) for part in range(parts))
-            return Plan(plan.sizes, plan.tree, owners, method="given", workload=plan.workload, store=plan.store)
+            return MetaPartitioning(plan.sizes, plan.tree, owners, method="given", workload=plan.workload, store=plan.store)
 
 
 def draw(rows: list[dict], file: Path) -> None:
@@ -83,7 +83,7 @@ def main() -> None:
             for number, (name, plan) in enumerate(tqdm(plans.items(), desc=schema, unit="division")):
                 where = folder / f"plan_{schema}_{number}"
                 save(plan, where)
-                loads = [row["expected_load_bytes"] for row in report(plan).rows]
+                loads = [row["expected_load_bytes"] for row in plan.report().rows]
                 with hosts(2, options.rate) as made:
                     found = measure(made, graph, [*RAF, size, f"--raf.plan={where}"], steps, folder)
                 owners = " | ".join(", ".join(root.relation.name for root in roots) for roots in plan.owners)

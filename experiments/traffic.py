@@ -33,7 +33,7 @@ from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import Sizes
 from hetjax.partition import EdgeCut, Workload, measure, read, traffic
-from hetjax.partition.plan import PART
+from hetjax.partition.edge_cut import PART
 
 SCALES = {"ogbn-mag": 0.1, "freebase": 0.05, "donor": 0.05, "igb-het": 0.01, "mag240m": 0.002}
 VANILLA = ["--mesh.data=2", "--mesh.strategy=vanilla"]

@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib.util
-import json
 import zlib
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from hetjax.config import Data, data_path
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.partition import EdgeCut, Plan
 from hetjax.processes.peers import Alone
 
 
@@ -46,11 +44,6 @@ def of_graph(data: Data, graph: HetGraph) -> str:
         told = [zlib.crc32(np.ascontiguousarray(array)) for array in arrays]
     labels = (np.ascontiguousarray(array) for array in (graph.labels, *graph.splits.values()))
     return _digest(repr((shape, told)).encode(), *labels)
-
-
-def of_plan(plan: Plan | EdgeCut) -> str:
-    """Of who owns what; not of where the store lies."""
-    return _digest(json.dumps(plan.json() | {"store": None}, sort_keys=True).encode())
 
 
 def require(what: str, own: str, peers: Alone) -> None:

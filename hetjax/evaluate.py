@@ -14,7 +14,7 @@ from hetjax.cache.mapped import gather, mapping, on_host
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.models.hgnn import Stack
-from hetjax.sampling.blocks import Block, Plan, Sample, edges_of, pad_sample, rows_of
+from hetjax.sampling.blocks import Block, Capacities, Sample, edges_of, pad_sample, rows_of
 from hetjax.sampling.sampler import ALL, Role, Sampler
 
 ALIGNED = 64  # bytes: jax uses an array that begins at a multiple as it is
@@ -62,7 +62,7 @@ class Chunks:
           selves: whether blocks say where the nodes' own rows are among the sources.
         """
         self.sampler.in_place = frozenset(t for t, matrix in x.items() if isinstance(matrix, jax.Array))
-        plan, ranges = self._plan(node_type, nodes, relations, selves and self.sampler.own)
+        capacities, ranges = self._divided(node_type, nodes, relations, selves and self.sampler.own)
         read = {relation.source for relation in relations} | ({node_type} if selves else set())
         here = {source: x[source] for source in read & self.sampler.in_place}
         size = max((stop - start for start, stop in ranges), default=0)
@@ -70,25 +70,28 @@ class Chunks:
             role = Role({node_type: nodes[start:stop]}, relations, selves)
             (block,), ids = self.sampler.hop((role,), ALL, (), True, False)
             sample = Sample((block,), ids, ({t: len(found) for t, found in ids.items()},))
-            (block,), padded = pad_sample(plan, node_type, sample, {node_type: size}, self.graph)
+            (block,), padded = pad_sample(capacities, node_type, sample, {node_type: size}, self.graph)
             rows = {source: gather(x[source], ids[source], len(all)) for source, all in padded.items()}
             yield Chunk(start, stop - start, size, block, rows | here)
 
-    def _plan(self, node_type: str, nodes: np.ndarray, relations: Sequence[Relation], selves: bool):
+    def _divided(self, node_type: str, nodes: np.ndarray, relations: Sequence[Relation], selves: bool):
         """Capacities that hold for every chunk, and which nodes each has."""
         schema, degrees = self.graph.schema, {}
         for relation in relations:
             indptr = self.graph.relations[relation].indptr
             degrees[relation] = indptr[nodes + 1] - indptr[nodes]
         ranges = list(_ranges(sum(degrees.values(), np.zeros(len(nodes), np.int64)), self.edges))
-        plan, sources = Plan(), {node_type: max((stop - start for start, stop in ranges), default=0)} if selves else {}
+        capacities, sources = (
+            Capacities(),
+            {node_type: max((stop - start for start, stop in ranges), default=0)} if selves else {},
+        )
         for relation, degree in degrees.items():
             most = max((int(degree[start:stop].sum()) for start, stop in ranges), default=0)
-            plan.fit(edges_of(node_type, 0, relation), most, most)
+            capacities.fit(edges_of(node_type, 0, relation), most, most)
             sources[relation.source] = sources.get(relation.source, 0) + most
         for source, most in sources.items():
-            plan.fit(rows_of(node_type, 0, source), min(most, schema.nodes[source]), schema.nodes[source])
-        return plan, ranges
+            capacities.fit(rows_of(node_type, 0, source), min(most, schema.nodes[source]), schema.nodes[source])
+        return capacities, ranges
 
 
 class Evaluator:

@@ -10,7 +10,7 @@ from hetjax.errors import InputError, reading
 from hetjax.graph import checksums, store
 from hetjax.graph.hetgraph import HetGraph, check, check_labels
 from hetjax.graph.sizes import hollow
-from hetjax.partition import Plan
+from hetjax.partition import MetaPartitioning
 
 
 def load(data: Data) -> HetGraph:
@@ -47,7 +47,7 @@ def outline(data: Data) -> HetGraph:
     return _without(graph, data)
 
 
-def load_part(data: Data, graph: HetGraph, plan: Plan, number: int) -> HetGraph:
+def load_part(data: Data, graph: HetGraph, plan: MetaPartitioning, number: int) -> HetGraph:
     """One partition of a graph; of a store no file is opened that the partition does not read.
 
     Args:

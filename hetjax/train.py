@@ -31,7 +31,7 @@ from hetjax.config import SECTIONS, Config, Processes, as_dict, data_path, flat
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import hollow, sizes
-from hetjax.partition import EdgeCut, Plan, read, save
+from hetjax.partition import Partitioning, read, save
 from hetjax.processes.launch import joined
 from hetjax.processes.peers import Alone
 from hetjax.progress import Progress
@@ -137,7 +137,7 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Alo
     kept = workdir.file(strategy.partition_name(config))
     partitioning = strategy.partition(given, kept)
     if partitioning is not None:
-        alike.require("plan", alike.of_plan(partitioning), processes)
+        alike.require("plan", partitioning.digest, processes)
     engine = strategy.engine(given, partitioning)
     checkpoints = Checkpoints(workdir.file("checkpoints"))
     checkpoint, done = progress.newest(checkpoints, processes, tell)
@@ -152,7 +152,7 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Alo
     if processes.first:
         records = begin(config, workdir, processes, graph, checkpoints, done)
         if partitioning is not None:
-            keep_plan(partitioning, kept, graph)
+            keep_partitioning(partitioning, kept, graph)
     state = initial_state(engine, checkpoint, processes)
     engine.fill_cache(penalties(config, workdir, processes))
     outline = hollow(sizes(graph), graph.labels, graph.splits)  # the engine has what it needs
@@ -190,13 +190,13 @@ def begin(
     return Records(workdir.file("metrics.jsonl"), done.metrics_bytes)
 
 
-def keep_plan(plan: Plan | EdgeCut, folder: Path, graph: HetGraph) -> None:
-    """Write a plan beside the run, with its report and picture, unless it is there; one of before gives way."""
+def keep_partitioning(partitioning: Partitioning, folder: Path, graph: HetGraph) -> None:
+    """Write a partitioning beside the run, with its report and picture, unless it is there; one of before gives way."""
     if folder.exists():
-        if alike.of_plan(read(folder)) == alike.of_plan(plan):
+        if read(folder).digest == partitioning.digest:
             return
         shutil.rmtree(folder)
-    save(plan, folder, graph)
+    save(partitioning, folder, graph)
 
 
 def initial_state(engine: Engine, checkpoint: Checkpoint | None, processes: Alone) -> Any:

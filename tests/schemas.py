@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from hetjax.assembly import make_plan
 
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import FEATURE_TYPES, HetGraph, build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.sampling.sampler import ALL
+from hetjax.sharding import registry
+from hetjax.sharding.strategy import setup
 from tests.equivalence import Errors, alone, apart, on_mesh, setting
 
 MODELS = ("rgcn", "rgat", "hgt, joint", "hgt, relation", "own")
@@ -139,7 +140,8 @@ def found(case: Case) -> Iterator[tuple[str, Errors | None]]:
 def _on(reference, case: Case, mesh: tuple) -> Errors | None:
     graph, mode, model, train = case
     try:
-        plan = make_plan(graph, setting(graph, mode, mesh, model, train))
+        config = setting(graph, mode, mesh, model, train)
+        plan = registry.named(config.mesh.strategy).partition(setup(config, graph))
     except InputError:
         return None
     return on_mesh(reference, graph, mesh, mode, model, True, plan=plan, **train)

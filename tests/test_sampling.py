@@ -12,7 +12,7 @@ from hetjax.errors import InputError
 from hetjax.graph import csc
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.sampling import draw
-from hetjax.sampling.blocks import NO_NODE, Plan, pad_sample, round_up
+from hetjax.sampling.blocks import NO_NODE, Capacities, pad_sample, round_up
 from hetjax.sampling.regime import mini_batch_regime
 from hetjax.sampling.sampler import ALL, Sampler, group
 from hetjax.sampling.whole import whole_graph
@@ -148,17 +148,17 @@ def test_rounding_wastes_at_most_an_eighth(size):
 
 
 def test_a_plan_only_grows():
-    plan = Plan()
-    assert [plan.fit("a", size, 2000) for size in (100, 90, 104, 105, 1999)] == [104, 104, 104, 112, 2000]
-    assert plan.fit("b", 3, 3) == 3
+    capacities = Capacities()
+    assert [capacities.fit("a", size, 2000) for size in (100, 90, 104, 105, 1999)] == [104, 104, 104, 112, 2000]
+    assert capacities.fit("b", 3, 3) == 3
 
 
 def test_padding_keeps_the_edges(graph):
-    plan = Plan()
+    capacities = Capacities()
     sampler = Sampler(graph, frozenset({"paper"}), frozenset({"author", "venue", "ghost"}))
     for step in range(6):
         sample = sampler.sample({"paper": np.arange(step + 3)}, (3, 2), (step,))
-        blocks, inputs = pad_sample(plan, "train", sample, {"paper": 16}, graph)
+        blocks, inputs = pad_sample(capacities, "train", sample, {"paper": 16}, graph)
         assert "paper" not in inputs
         for node_type, ids in sample.inputs.items():
             assert (
@@ -236,6 +236,6 @@ def test_capacities_are_of_whole_batches_and_no_more_than_there_is(graph):
     found, whole = mini_batches(small, 16, (ALL, ALL)), mini_batches(small, 16, (ALL, ALL), limit=1)
     found.prepare()
     whole.prepare()
-    assert found.plan.capacities == whole.plan.capacities
+    assert found.capacities.by_name == whole.capacities.by_name
     for name, _, most in found.measure(found.sample(train[:16], (0,))):
-        assert found.plan.capacities[name] <= most
+        assert found.capacities.by_name[name] <= most

@@ -12,7 +12,7 @@ from hetjax.command_line import run_command
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.partition import EdgeCut, edge_cut, save
-from hetjax.partition.plan import PART
+from hetjax.partition.edge_cut import PART
 from hetjax.processes.peers import Alone
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes

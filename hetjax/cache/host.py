@@ -12,7 +12,7 @@ import numpy as np
 from hetjax.cache import tables
 from hetjax.cache.mapped import gather, portions
 from hetjax.cache.tables import Table
-from hetjax.sampling.blocks import NO_NODE, Plan, pad
+from hetjax.sampling.blocks import NO_NODE, Capacities, pad
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Hosted:
         self.slots[:] = NO_NODE
         self.slots[self.cached] = np.arange(len(self.cached), dtype=np.int32)
         self.cache = send(gather(self.matrix, self.cached), self.device)
-        self.plan = Plan()  # of rows that are sent or returned at a time
+        self.capacities = Capacities()  # of rows that are sent or returned at a time
         self.moved = Moved()
 
     def begin(self, ids: np.ndarray) -> Fetched:
@@ -104,7 +104,7 @@ class Hosted:
         missed = ids[places]
         stale = self.changing[missed]
         if len(self.cached) or stale.any():
-            room = self.plan.fit("early" if stale.any() else "at once", np.sum(~stale), len(ids))
+            room = self.capacities.fit("early" if stale.any() else "at once", np.sum(~stale), len(ids))
             sent = self._send(missed[~stale], room)
         else:
             sent = self._send(missed, len(ids), places)
@@ -120,7 +120,7 @@ class Hosted:
             return sent
         given = [pad(places[~stale], len(sent), NO_NODE), sent]
         if stale.any():
-            late = self._send(missed[stale], self.plan.fit("late", np.sum(stale), len(slots)))
+            late = self._send(missed[stale], self.capacities.fit("late", np.sum(stale), len(slots)))
             given += [pad(places[stale], len(late), NO_NODE), late]
         self.moved.seconds += time.perf_counter() - started
         return _assemble(self.cache, slots, *given)
@@ -162,7 +162,7 @@ class HostedTable(Hosted):
         rows, places = pack(table), fetched.places
         if len(self.cached):
             self.cache = _keep(self.cache, fetched.slots, rows)
-            room = self.plan.fit("returned", len(places), len(fetched.slots))
+            room = self.capacities.fit("returned", len(places), len(fetched.slots))
             rows, places = _read(rows, pad(places, room, NO_NODE)), np.arange(len(places))
         found, started = np.asarray(rows), time.perf_counter()
         for some in portions(self.matrix, fetched.missed):

@@ -13,10 +13,11 @@ from hetjax.graph import checksums, store
 from hetjax.graph.hetgraph import HetGraph, check
 from hetjax.graph.schema import Relation
 from hetjax.partition.cost import Workload
-from hetjax.partition.edge_cut import edge_cut
+from hetjax.partition.edge_cut import EdgeCut, edge_cut
+from hetjax.partition.manifest import save
 from hetjax.partition.meta import HOPS, partition
-from hetjax.partition.plan import EdgeCut, Plan
-from hetjax.partition.report import save, table
+from hetjax.partition.meta_partitioning import MetaPartitioning
+from hetjax.partition.report import table
 
 PATHS = {"graph": "the store to partition", "out": "the folder to write, which must not exist"}
 DESCRIPTION = """Divide a graph among hosts, and write who owns what: manifest.json, a report (report.json, report.csv) and
@@ -96,7 +97,7 @@ def _read(path: str) -> HetGraph:
     return graph
 
 
-def _meta(options: Options, path: str) -> Plan:
+def _meta(options: Options, path: str) -> MetaPartitioning:
     return partition(
         path,
         options.parts,

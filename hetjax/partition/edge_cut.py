@@ -7,10 +7,16 @@ partition that has a neighbour of it), both by k-way partitioning (Karypis and K
 so volume is counted in nodes, not in bytes.
 """
 
+import hashlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -18,13 +24,103 @@ from tqdm import tqdm
 from hetjax import durable
 from hetjax.compiled import compiled
 from hetjax.errors import InputError
+from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Schema
-from hetjax.graph.sizes import sizes
-from hetjax.partition.checks import require_whole
+from hetjax.graph.sizes import Sizes, check_digest, sizes
+from hetjax.partition import cut_report
+from hetjax.partition.checks import require, require_whole
 from hetjax.partition.cost import Workload
+from hetjax.partition.measure import measure
 from hetjax.partition.metatree import MOST_HOPS
-from hetjax.partition.plan import EDGE_CUTS, MOST_PARTS, PART, EdgeCut
+from hetjax.partition.owned import Owned
+from hetjax.partition.partitioning import Partitioning, Report, workload_of
+
+PART = np.dtype(np.uint8)  # of a node's partition
+MOST_PARTS = 64  # of an edge-cut, whose readers of a node are the bits of a word
+
+
+@dataclass(frozen=True)
+class EdgeCut(Partitioning):
+    """An edge-cut partitioning: every node lies in one partition, and every edge where its target lies.
+
+    Attributes:
+      sizes: of the graph.
+      nodes: per node type the partition of every node, uint8 `[nodes]`.
+      parts: number of partitions.
+      method: `random`, `metis` or `metis-vol`.
+      hops: number of layers of the model that costs are expected of.
+      workload: the step that they are expected of.
+      own: whether that model reads nodes' own embeddings, as self terms do.
+      store: as in `Partitioning`.
+    """
+
+    methods = ("random", "metis", "metis-vol")
+
+    sizes: Sizes
+    nodes: Mapping[str, np.ndarray]
+    parts: int
+    method: str
+    hops: int = 2
+    workload: Workload = field(default_factory=Workload)
+    own: bool = True
+    store: str | None = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "nodes", MappingProxyType(dict(self.nodes)))
+        if self.method not in self.methods:
+            raise InputError(f"method {self.method!r}, and an edge-cut is one of {', '.join(self.methods)}")
+        require_whole("parts", self.parts, MOST_PARTS)
+        require_whole("hops", self.hops, MOST_HOPS)
+        if list(self.nodes) != list(self.sizes.schema.nodes):
+            raise InputError(
+                f"partitions of the types {list(self.nodes)} != {list(self.sizes.schema.nodes)} of the graph"
+            )
+        for name, count in self.sizes.schema.nodes.items():
+            array = self.nodes[name]
+            if array.shape != (count,) or array.dtype != PART or (count and array.max() >= self.parts):
+                raise InputError(
+                    f"partitions of type {name!r} are {array.dtype} {array.shape}, and should be {PART} ({count},) under {self.parts}"
+                )
+
+    @cached_property
+    def owned(self) -> Owned:
+        """Where every node's rows lie."""
+        return Owned(self.nodes, self.parts)
+
+    def json(self) -> dict:
+        """The manifest, as plain values; the arrays lie beside it."""
+        arrays = {
+            name: {"file": f"nodes_{number}.npy", "sha256": hashlib.sha256(np.ascontiguousarray(array)).hexdigest()}
+            for number, (name, array) in enumerate(self.nodes.items())
+        }
+        return self.header() | {"hops": self.hops, "own": self.own, "parts": self.parts, "nodes": arrays}
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any], sizes: Sizes, folder: Path) -> "EdgeCut":
+        counts = sizes.schema.nodes
+        nodes = {
+            name: store.map_array(folder / f"nodes_{number}.npy", PART, (counts[name],), f"partitions of {name!r}")
+            for number, name in enumerate(counts)
+        }
+        require(isinstance(given["own"], bool), "own", given["own"], "true or false")
+        model = given["hops"], workload_of(given), given["own"]
+        return cls(sizes, nodes, given["parts"], given["method"], *model, given["store"])
+
+    def write(self, folder: Path, graph: HetGraph | None) -> None:
+        for number, array in enumerate(self.nodes.values()):
+            durable.write_array(folder / f"nodes_{number}.npy", array)
+
+    def report(self, graph: HetGraph | None = None) -> Report:
+        if graph is None:
+            raise InputError("the report of an edge-cut needs the graph")
+        check_digest(self.sizes, sizes(graph), "the graph")
+        return cut_report.report(self, measure(graph, self))
+
+    def draw(self, report: Report, file: Path) -> None:
+        from hetjax.partition import cut_picture  # which takes matplotlib's time to start
+
+        cut_picture.draw(self, report, file)
 
 
 def edge_cut(
@@ -52,8 +148,8 @@ def edge_cut(
     """
     require_whole("hops", hops, MOST_HOPS)
     count = sum(graph.schema.nodes.values())
-    if method not in EDGE_CUTS:
-        raise InputError(f"method {method!r}, and an edge-cut is one of {', '.join(EDGE_CUTS)}")
+    if method not in EdgeCut.methods:
+        raise InputError(f"method {method!r}, and an edge-cut is one of {', '.join(EdgeCut.methods)}")
     if not 1 <= parts <= min(MOST_PARTS, count):
         raise InputError(f"{parts} partitions of {count} nodes, outside 1..{min(MOST_PARTS, count)}")
     whole = _random(count, parts, seed) if method == "random" else _metis(graph, parts, method, seed)

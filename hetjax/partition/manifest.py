@@ -4,38 +4,51 @@ A manifest is read back whole: from what was decided (the graph, the metatree, w
 else in it is computed anew and compared, so a file that was changed by hand, cut or mixed up is refused with the place.
 """
 
+import csv
 import json
 import os
 from pathlib import Path
 
-from hetjax import durable
+from hetjax.durable import new_folder
 from hetjax.errors import InputError, reading
 from hetjax.graph import store, versioned
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.schema import Relation
-from hetjax.graph.sizes import Sizes, check_digest, difference, from_json, sizes
+from hetjax.graph.sizes import check_digest, difference, from_json
 from hetjax.partition.checks import require
-from hetjax.partition.cost import Workload
-from hetjax.partition.metatree import Metatree, Root
-from hetjax.partition.plan import EDGE_CUTS, FORMAT, PART, VERSION, EdgeCut, Plan
+from hetjax.partition.edge_cut import EdgeCut
+from hetjax.partition.meta_partitioning import MetaPartitioning
+from hetjax.partition.partitioning import FORMAT, VERSION, Partitioning, Report
 
 FILE = "manifest.json"
+KINDS: tuple[type[Partitioning], ...] = (MetaPartitioning, EdgeCut)
 
 
-def write(plan: Plan | EdgeCut, folder: Path, graph: HetGraph | None = None) -> None:
-    """Write the manifest, and what belongs to it, into an existing folder; `graph` is needed where parts are copied."""
-    if isinstance(plan, EdgeCut):
-        for number, array in enumerate(plan.nodes.values()):
-            durable.write_array(folder / f"nodes_{number}.npy", array)
-    elif plan.copied:
-        check_digest(plan.sizes, sizes(graph), "the graph")
-        for part in plan.parts:
-            about = plan.local_sizes(part)
-            store.save(graph, folder / f"part_{part.number}", about.edges, about.features)
-    (folder / FILE).write_text(json.dumps(plan.json(), indent=1))
+def save(partitioning: Partitioning, folder: str | os.PathLike, graph: HetGraph | None = None) -> Report:
+    """Write the new folder: `manifest.json` and what belongs to it, `report.json`, `report.csv` and `plan.png`.
+
+    Args:
+      partitioning: a meta-partitioning that is `copied` gives every partition a store of its own, `part_0` and so on.
+      folder: must not exist; it appears whole or not at all.
+      graph: what was partitioned; not needed for a meta-partitioning of which nothing is copied.
+
+    Raises:
+      InputError: the folder exists or cannot be written, or another graph than was partitioned.
+    """
+    made = partitioning.report(graph)
+    with new_folder(folder) as partial:
+        partitioning.write(partial, graph)
+        (partial / FILE).write_text(json.dumps(partitioning.json(), indent=1))
+        about = made.summary | {"parts": made.rows}
+        (partial / "report.json").write_text(json.dumps(about, indent=1))
+        with open(partial / "report.csv", "w", newline="") as stream:
+            writer = csv.DictWriter(stream, list(made.rows[0]))
+            writer.writeheader()
+            writer.writerows(made.rows)
+        partitioning.draw(made, Path(partial) / "plan.png")
+    return made
 
 
-def read(folder: str | os.PathLike) -> Plan | EdgeCut:
+def read(folder: str | os.PathLike) -> Partitioning:
     """Read a manifest back, and check all of it.
 
     Raises:
@@ -51,7 +64,9 @@ def read(folder: str | os.PathLike) -> Plan | EdgeCut:
                     f"graph_digest {given['graph_digest']} != {about.digest} of the graph that stands there"
                 )
             require(isinstance(given["store"], str | None), "store", given["store"], "a path or null")
-            plan = (_edge_cut if given["method"] in EDGE_CUTS else _plan)(given, about, file.parent)
+            kinds = {method: kind for kind in KINDS for method in kind.methods}
+            require(given["method"] in kinds, "method", given["method"], " or ".join(kinds))
+            plan = kinds[given["method"]].from_json(given, about, file.parent)
             wrong = difference(given, plan.json(), "manifest")
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
@@ -62,7 +77,7 @@ def read(folder: str | os.PathLike) -> Plan | EdgeCut:
 
 def open_part(
     folder: str | os.PathLike, number: int, graph_store: str | os.PathLike | None = None
-) -> tuple[Plan, HetGraph]:
+) -> tuple[MetaPartitioning, HetGraph]:
     """Open one partition of a meta-partitioning: its relations, the static features it reads, labels and splits.
 
     No other file is opened. Types whose features the partition does not read are there without features; whether a type
@@ -77,8 +92,10 @@ def open_part(
       InputError: as `read`; or no such partition, or a store of a graph of other sizes.
     """
     plan = read(folder)
-    if isinstance(plan, EdgeCut):
-        raise InputError(f"{Path(folder) / FILE}: an edge-cut, whose partitions are rows of every file, not files")
+    if not isinstance(plan, MetaPartitioning):
+        raise InputError(
+            f"{Path(folder) / FILE}: made by method {plan.method}, and has no partitions that are files of their own"
+        )
     if not 0 <= number < len(plan.parts):
         raise InputError(f"{Path(folder) / FILE}: no partition {number} among {len(plan.parts)}")
     about = plan.local_sizes(plan.parts[number])
@@ -87,43 +104,3 @@ def open_part(
         raise InputError(f"{Path(folder) / FILE}: names no store; say where the graph's is")
     check_digest(plan.sizes, store.describe(path), str(path))
     return plan, store.open(path, about.edges, about.features)
-
-
-def _plan(given: dict, about: Sizes, folder: Path) -> Plan:
-    require(isinstance(given["parts"], list), "parts", given["parts"], "a list")
-    metapaths = given["metapaths"]
-    if metapaths is not None:
-        metapaths = tuple(tuple(Relation(*relation) for relation in path) for path in metapaths)
-    for key, values in (
-        ("exchange", ("last", "every")),
-        ("self_term", (True, False)),
-        ("method", ("exact", "lpt", "given")),
-    ):
-        require(given[key] in values, key, given[key], " or ".join(map(str, values)))
-    targets = tuple(given["targets"])
-    tree = Metatree(about.schema, targets, given["hops"], metapaths, given["self_term"], given["exchange"])
-    owners = tuple(tuple(_root(root) for root in part["owns"]) for part in given["parts"])
-    copied = bool(given["parts"]) and given["parts"][0]["store"] is not None
-    return Plan(about, tree, owners, given["mesh"]["data"], given["method"], _workload(given), given["store"], copied)
-
-
-def _edge_cut(given: dict, about: Sizes, folder: Path) -> EdgeCut:
-    counts = about.schema.nodes
-    nodes = {
-        name: store.map_array(folder / f"nodes_{number}.npy", PART, (counts[name],), f"partitions of {name!r}")
-        for number, name in enumerate(counts)
-    }
-    require(isinstance(given["own"], bool), "own", given["own"], "true or false")
-    about_model = given["hops"], _workload(given), given["own"]
-    return EdgeCut(about, nodes, given["parts"], given["method"], *about_model, given["store"])
-
-
-def _root(given: str | list) -> Root:
-    if isinstance(given, str):
-        return Root(given, None)
-    relation = Relation(*given)
-    return Root(relation.target, relation)
-
-
-def _workload(given: dict) -> Workload:
-    return Workload(**given["workload"] | {"fanout": tuple(given["workload"]["fanout"])})

@@ -11,8 +11,8 @@ from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, sizes
 from hetjax.partition.assign import assign, mesh, searchable
 from hetjax.partition.cost import Workload
+from hetjax.partition.meta_partitioning import MetaPartitioning
 from hetjax.partition.metatree import Metatree
-from hetjax.partition.plan import Plan
 
 HOPS = 2
 
@@ -30,7 +30,7 @@ def partition(
     data: int | None = None,
     copied: bool = False,
     workload: Workload | None = None,
-) -> Plan:
+) -> MetaPartitioning:
     """Divide a graph's relations among partitions, so that each folds whole relations on its own.
 
     Nothing but counts is read, so the size of the graph does not matter.
@@ -69,4 +69,4 @@ def partition(
     owners = assign(about, tree, workload, relation, data, method)
     if method == "auto":
         method = "exact" if searchable(len(tree.roots), relation) else "lpt"
-    return Plan(about, tree, owners, data, method, workload, path, copied)
+    return MetaPartitioning(about, tree, owners, data, method, workload, path, copied)

@@ -15,119 +15,17 @@ has; the balance of a column is its largest value by its mean. Hybrid replicas o
 in traffic.
 """
 
-import csv
-import json
-import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from hetjax.durable import new_folder
-from hetjax.errors import InputError
 from hetjax.graph.csc import index_dtype
-from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
-from hetjax.graph.sizes import Sizes, check_digest, row_bytes, sizes
-from hetjax.partition import manifest, traffic
+from hetjax.graph.sizes import Sizes, row_bytes
 from hetjax.partition.cost import FLOAT
-from hetjax.partition.measure import Cut, measure
-from hetjax.partition.plan import EdgeCut, Part, Plan
+from hetjax.partition.partitioning import Partitioning, Report
 
 MOMENTS = 2
 COLUMNS = ("nodes", "halo_nodes", "edges", "topology_bytes", "feature_bytes", "learnable_bytes", "boundary_nodes")
-
-
-class Report(NamedTuple):
-    """A report; `rows` has a dictionary of `COLUMNS` per partition, `summary` the rest, both plain values."""
-
-    rows: list[dict[str, Any]]
-    summary: dict[str, Any]
-
-
-def report(plan: Plan | EdgeCut, graph: HetGraph | None = None) -> Report:
-    """Report on a plan; an edge-cut's needs the graph, and reads all its edges.
-
-    Traffic is expected, in bytes that all hosts together send in a training step (`traffic`), with its formulas.
-    """
-    if isinstance(plan, Plan):
-        return _meta(plan)
-    if graph is None:
-        raise InputError("the report of an edge-cut needs the graph")
-    check_digest(plan.sizes, sizes(graph), "the graph")
-    return _edge_cut(plan, measure(graph, plan))
-
-
-def _meta(plan: Plan) -> Report:
-    of, masks = traffic.costs(plan)
-    rows = [
-        _part_row(plan, part) | {"expected_load_bytes": round(of.of(mask)[0])} for part, mask in zip(plan.parts, masks)
-    ]
-    nodes = sum(plan.sizes.schema.nodes[name] for name in frozenset().union(*map(_touched, plan.parts)))
-    edges = sum(plan.sizes.edges[r] for r in plan.model.relations)
-    summary = _summary(plan, rows, (nodes, edges), traffic.raf(plan), traffic.RAF_FORMULAS)
-    return Report(rows, summary | {"mesh": plan.mesh})
-
-
-def _touched(part: Part) -> frozenset[str]:
-    """The types of which a partition has nodes."""
-    ends = frozenset(name for r in part.program.relations for name in (r.source, r.target))
-    return ends | frozenset(part.program.reads) | frozenset(root.target for root in part.roots)
-
-
-def _part_row(plan: Plan, part: Part) -> dict:
-    about, nodes, relations = plan.sizes, plan.sizes.schema.nodes, part.program.relations
-    boundary = sum(nodes[target] for target in plan.tree.targets)
-    return {
-        "part": part.number,
-        "hosts": " ".join(map(str, part.hosts)),
-        "sub_metatrees": len(part.roots),
-        "relations": len(relations),
-        "nodes": sum(nodes[name] for name in _touched(part)),
-        "halo_nodes": 0,
-        "edges": sum(about.edges[r] for r in relations),
-        "topology_bytes": sum(topology_bytes(about, r, nodes[r.target], about.edges[r]) for r in relations),
-        **_feature_bytes(plan, {name: nodes[name] for name in part.program.reads}),
-        "boundary_nodes": boundary if len(plan.parts) > 1 else 0,
-    }
-
-
-def _edge_cut(cut: EdgeCut, counts: Cut) -> Report:
-    rows = [_cut_row(cut, counts, part) for part in range(cut.parts)]
-    held = sum(cut.sizes.schema.nodes.values()), sum(cut.sizes.edges.values())
-    crossing = {str(r): int(count.sum() - count.trace()) for r, count in counts.edges.items()}
-    shares = {str(r): _share(crossing[str(r)], count) for r, count in cut.sizes.edges.items()}
-    summary = _summary(cut, rows, held, traffic.vanilla(cut, counts), traffic.VANILLA_FORMULAS)
-    return Report(
-        rows,
-        summary
-        | {
-            "cut_edges": sum(crossing.values()),
-            "cut_share": _share(sum(crossing.values()), held[1]),
-            "cut_share_of": shares,
-            "halo_nodes": sum(row["halo_nodes"] for row in rows),
-        },
-    )
-
-
-def _cut_row(cut: EdgeCut, counts: Cut, part: int) -> dict:
-    own = {name: int(count[part]) for name, count in counts.nodes.items()}
-    edges = {relation: int(count[part].sum()) for relation, count in counts.edges.items()}
-    return {
-        "part": part,
-        "hosts": str(part),
-        "relations": len(edges),
-        "nodes": sum(own.values()),
-        "halo_nodes": sum(int(count[part]) for count in counts.halo.values()),
-        "edges": sum(edges.values()),
-        "topology_bytes": sum(topology_bytes(cut.sizes, r, own[r.target], edges[r]) for r in edges),
-        **_feature_bytes(cut, own),
-        "boundary_nodes": sum(int(count[part]) for count in counts.boundary.values()),
-        "training_nodes": int(counts.train[part]),
-    }
-
-
-def _share(part: int, whole: int) -> float:
-    return round(float(part / whole), 4) if whole else 0.0
 
 
 def topology_bytes(about: Sizes, relation: Relation, targets: int, edges: int) -> int:
@@ -135,20 +33,24 @@ def topology_bytes(about: Sizes, relation: Relation, targets: int, edges: int) -
     return 8 * (targets + 1) + edges * index_dtype(about.schema.nodes[relation.source]).itemsize
 
 
-def _feature_bytes(plan: Plan | EdgeCut, rows: Mapping[str, int]) -> dict[str, int]:
-    learnable = plan.workload.feature_width * FLOAT * (1 + MOMENTS)
+def feature_bytes(partitioning: Partitioning, rows: Mapping[str, int]) -> dict[str, int]:
+    learnable = partitioning.workload.feature_width * FLOAT * (1 + MOMENTS)
     return {
-        "feature_bytes": sum(count * row_bytes(plan.sizes, name) for name, count in rows.items()),
-        "learnable_bytes": sum(count * learnable for name, count in rows.items() if name not in plan.sizes.features),
+        "feature_bytes": sum(count * row_bytes(partitioning.sizes, name) for name, count in rows.items()),
+        "learnable_bytes": sum(
+            count * learnable for name, count in rows.items() if name not in partitioning.sizes.features
+        ),
     }
 
 
-def _summary(plan, rows: list[dict], held: tuple[int, int], sent: Mapping[str, float], formulas: Mapping) -> dict:
+def summary(
+    partitioning: Partitioning, rows: list[dict], held: tuple[int, int], sent: Mapping[str, float], formulas: Mapping
+) -> dict:
     total = {name: sum(row[name] for row in rows) for name in COLUMNS}
     stored = [sum(row[name] for name in COLUMNS if name.endswith("bytes")) for row in rows]
     sent = {name: round(count) for name, count in sent.items()}
     return {
-        "method": plan.method,
+        "method": partitioning.method,
         "partitions": len(rows),
         "bytes": sum(stored),
         "replication_nodes": round((total["nodes"] + total["halo_nodes"]) / max(1, held[0]), 4),
@@ -197,29 +99,3 @@ def readable(count: float) -> str:
             return f"{count:.0f} B" if unit == "B" else f"{count:,.1f} {unit}"
         count /= 1024
     return ""
-
-
-def save(plan: Plan | EdgeCut, folder: str | os.PathLike, graph: HetGraph | None = None) -> Report:
-    """Write the new folder: `manifest.json` and what belongs to it, `report.json`, `report.csv` and `plan.png`.
-
-    Args:
-      plan: with `copied`, every partition gets a store of its own, `part_0` and so on.
-      folder: must not exist; it appears whole or not at all.
-      graph: what was partitioned; not needed for a meta-partitioning of which nothing is copied.
-
-    Raises:
-      InputError: the folder exists or cannot be written, or another graph than was partitioned.
-    """
-    from hetjax.partition.picture import draw
-
-    made = report(plan, graph)
-    with new_folder(folder) as partial:
-        manifest.write(plan, partial, graph)
-        about = made.summary | {"parts": made.rows}
-        (partial / "report.json").write_text(json.dumps(about, indent=1))
-        with open(partial / "report.csv", "w", newline="") as stream:
-            writer = csv.DictWriter(stream, list(made.rows[0]))
-            writer.writeheader()
-            writer.writerows(made.rows)
-        draw(plan, made, Path(partial) / "plan.png")
-    return made

@@ -5,33 +5,38 @@ Counts of rows are the estimates of `cost` and `measure`. Remote sampling, which
 it.
 """
 
+from typing import TYPE_CHECKING
+
 from hetjax.graph.sizes import row_bytes
 from hetjax.partition.assign import Costs
 from hetjax.partition.cost import FLOAT, ID, learnable_row, program_weights
 from hetjax.partition.measure import Cut, remote_rows
 from hetjax.partition.metatree import Metatree
-from hetjax.partition.plan import EdgeCut, Plan
 
-RAF_FORMULAS = {
+if TYPE_CHECKING:
+    from hetjax.partition.edge_cut import EdgeCut
+    from hetjax.partition.meta_partitioning import MetaPartitioning
+
+META_FORMULAS = {
     "partial_aggregations": "2 (R - 1) x batch x targets x hidden x 4 x exchanges: an all-reduce of [batch, hidden] float32 over R partitions; one exchange, or, where folds look at the target, one a layer forward and one a layer but the last backward",
     "replicated_weights": "sum over weights (R-GCN's matrices) of 2 (hosts that have it - 1) x bytes: an all-reduce of gradients",
     "shared_learnable_rows": "sum over types of (hosts that read it - 1) x sum over these of expected distinct rows x (4 + 4 width): ids and gradients",
 }
-VANILLA_FORMULAS = {
+CUT_FORMULAS = {
     "remote_features": "sum over types with static features of expected remote distinct rows x (4 + bytes a row): the id there, the features back",
     "remote_learnable_rows": "sum over learnable types of expected remote distinct rows x (4 + 4 width + 4 + 4 width): the id there, the row back, the id and its gradient there",
     "gradients": "2 (P - 1) x bytes of the model's weights (R-GCN's): an all-reduce over P partitions",
 }
 
 
-def costs(plan: Plan) -> tuple[Costs, list[int]]:
+def costs(plan: "MetaPartitioning") -> tuple[Costs, list[int]]:
     """The costs of a plan's metatree, and its partitions as `Costs` knows them."""
     masks = [sum(1 << plan.tree.roots.index(root) for root in roots) for roots in plan.owners]
     return Costs(plan.sizes, plan.tree, plan.workload, len(plan.owners), plan.data), masks
 
 
-def raf(plan: Plan) -> dict[str, float]:
-    """Of relation-aggregation-first execution, by the kinds of `RAF_FORMULAS`."""
+def of_meta(plan: "MetaPartitioning") -> dict[str, float]:
+    """Of relation-aggregation-first execution, by the kinds of `META_FORMULAS`."""
     of, masks = costs(plan)
     cost, workload = of.cost(masks), plan.workload
     exchanges = 1 if plan.tree.exchange == "last" else 2 * plan.tree.hops - 1
@@ -43,8 +48,8 @@ def raf(plan: Plan) -> dict[str, float]:
     }
 
 
-def vanilla(cut: EdgeCut, counts: Cut) -> dict[str, float]:
-    """Of data-parallel execution over an edge-cut, with remote features fetched, by the kinds of `VANILLA_FORMULAS`."""
+def of_cut(cut: "EdgeCut", counts: Cut) -> dict[str, float]:
+    """Of data-parallel execution over an edge-cut, with remote features fetched, by the kinds of `CUT_FORMULAS`."""
     about, target, fetched = cut.sizes, cut.sizes.schema.target, ID + cut.workload.feature_width * FLOAT
     model = Metatree(about.schema, (target,), cut.hops, self_term=cut.own)
     remote = remote_rows(cut, counts, (target,))

@@ -1,6 +1,6 @@
-"""A batch as arrays of static shape, and the plan of capacities that keeps the shapes few.
+"""A batch as arrays of static shape, and the capacities that keep the shapes few.
 
-XLA compiles one program per combination of shapes. All arrays of a batch therefore share one plan that only grows: each
+XLA compiles one program per combination of shapes. All arrays of a batch therefore share capacities that only grow: each
 is padded to its capacity, and a capacity is raised, in steps of an eighth of a power of two, when a batch exceeds it.
 
 What padding holds is never read: padded edges lie beyond the last pointer, padded node ids are out of range (reading one
@@ -96,17 +96,17 @@ def round_up(size: int) -> int:
     return -(-size // step) * step
 
 
-class Plan:
+class Capacities:
     """The capacity of every array of a batch, by name; it only grows."""
 
-    def __init__(self, capacities: Mapping[str, int] | None = None):
-        self.capacities = dict(capacities or {})
+    def __init__(self, by_name: Mapping[str, int] | None = None):
+        self.by_name = dict(by_name or {})
 
     def fit(self, name: str, size: int, most: int) -> int:
         """The capacity of `name`, raised if `size` exceeds it; the rounding alone never raises it over `most`."""
-        if size > self.capacities.get(name, -1):
-            self.capacities[name] = max(size, min(round_up(size), most))
-        return self.capacities[name]
+        if size > self.by_name.get(name, -1):
+            self.by_name[name] = max(size, min(round_up(size), most))
+        return self.by_name[name]
 
 
 def pad(array: np.ndarray, length: int, value) -> np.ndarray:
@@ -133,7 +133,7 @@ def measure(use: str, sample: Sample, graph: HetGraph) -> Iterator[tuple[str, in
     """`(name of a capacity, what the sample needs of it, the most that any sample can need)` for every capacity.
 
     Args:
-      use: what the plan is used for; training and evaluation share no capacities.
+      use: what the capacities are for; training and evaluation share no capacities.
     """
     for depth, (block, rows) in enumerate(zip(sample.blocks, sample.rows)):
         for node_type, size in rows.items():
@@ -143,8 +143,8 @@ def measure(use: str, sample: Sample, graph: HetGraph) -> Iterator[tuple[str, in
             yield edges_of(use, depth, relation), size, graph.relations[relation].edges
 
 
-def pad_sample(plan: Plan, use: str, sample: Sample, seeds: Mapping[str, int], graph: HetGraph):
-    """Pad a sample to the plan's capacities, which it raises where they do not suffice.
+def pad_sample(capacities: Capacities, use: str, sample: Sample, seeds: Mapping[str, int], graph: HetGraph):
+    """Pad a sample to capacities, which it raises where they do not suffice.
 
     Args:
       seeds: the capacity of the seeds, per node type.
@@ -153,12 +153,12 @@ def pad_sample(plan: Plan, use: str, sample: Sample, seeds: Mapping[str, int], g
       `(blocks, inputs)` as in `Batch`.
     """
     for name, size, most in measure(use, sample, graph):
-        plan.fit(name, size, most)
+        capacities.fit(name, size, most)
     padded, targets = [], dict(seeds)
     for depth in reversed(range(len(sample.blocks))):
         block = sample.blocks[depth]
-        sources = {node_type: plan.capacities[rows_of(use, depth, node_type)] for node_type in sample.rows[depth]}
-        edges = {r: plan.capacities[edges_of(use, depth, r)] for r in relations_of(block, graph)}
+        sources = {node_type: capacities.by_name[rows_of(use, depth, node_type)] for node_type in sample.rows[depth]}
+        edges = {r: capacities.by_name[edges_of(use, depth, r)] for r in relations_of(block, graph)}
         padded.insert(0, pad_block(block, targets, sources, edges))
         targets = sources
     return tuple(padded), {node_type: pad(ids, targets[node_type], NO_NODE) for node_type, ids in sample.inputs.items()}

@@ -10,7 +10,7 @@ import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.sampling import draw
-from hetjax.sampling.blocks import Plan
+from hetjax.sampling.blocks import Capacities
 from hetjax.sampling.regime import Regime
 
 AHEAD = 2  # batches that wait while one is used
@@ -24,7 +24,7 @@ class Drawn(NamedTuple):
     Attributes:
       batch: on the device, or devices.
       nodes: number of its seeds.
-      capacities: the plan's when this batch was padded; a resumed run starts from them, because results depend on shapes
+      capacities: those when this batch was padded; a resumed run starts from them, because results depend on shapes
         in their last bits.
       seconds: time to sample, pad and send it.
     """
@@ -51,7 +51,7 @@ class Batches:
     def __init__(self, graph: HetGraph, regime: Regime, seed: int, use: str):
         self.graph, self.regime, self.seed, self.use = graph, regime, seed, use
         self.train = graph.splits["train"]
-        self.plan: Plan | None = None
+        self.capacities: Capacities | None = None
         self.only: Drawn | None = None
 
     def prepare(self, capacities: Mapping[str, int] | None = None) -> None:
@@ -59,8 +59,10 @@ class Batches:
 
         The first epoch does so if nobody did before.
         """
-        self.plan = Plan({name: size for name, size in (capacities or {}).items() if name.startswith(f"{self.use}/")})
-        if not self.plan.capacities and not self.regime.whole:
+        self.capacities = Capacities(
+            {name: size for name, size in (capacities or {}).items() if name.startswith(f"{self.use}/")}
+        )
+        if not self.capacities.by_name and not self.regime.whole:
             self._estimate()
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> Any:
@@ -76,7 +78,7 @@ class Batches:
         raise NotImplementedError
 
     def send(self, seeds: np.ndarray, sample: Any) -> Any:
-        """Pad a sample to the plan, which suffices, and put it on the devices."""
+        """Pad a sample to the capacities, which suffice, and put it on the devices."""
         raise NotImplementedError
 
     def agree(self, needs: Needs) -> Needs:
@@ -84,9 +86,9 @@ class Batches:
         return needs
 
     def fit(self, needs: Needs) -> None:
-        """Raise the plan to the largest of each need."""
+        """Raise the capacities to the largest of each need."""
         for name, (sizes, most) in needs.items():
-            self.plan.fit(name, max(sizes), most)
+            self.capacities.fit(name, max(sizes), most)
 
     def steps(self) -> int:
         """Steps in an epoch."""
@@ -94,7 +96,7 @@ class Batches:
 
     def epoch(self, epoch: int, first: int = 0) -> Iterator[Drawn]:
         """The batches of an epoch from step `first` on, each drawn in a thread while the ones before are used."""
-        if self.plan is None:
+        if self.capacities is None:
             self.prepare()
         if self.regime.whole:
             if not first:
@@ -133,10 +135,10 @@ class Batches:
         needs = {name: need for name, need in self._needs([sample]).items() if max(need[0]) > self._has(name)}
         self.fit(self.agree(needs))
         batch = self.send(seeds, sample)
-        return Drawn(batch, len(seeds), dict(self.plan.capacities), time.perf_counter() - started)
+        return Drawn(batch, len(seeds), dict(self.capacities.by_name), time.perf_counter() - started)
 
     def _has(self, name: str) -> int:
-        return self.plan.capacities.get(name, -1)
+        return self.capacities.by_name.get(name, -1)
 
     def _needs(self, samples: Iterable) -> Needs:
         found: Needs = {}
@@ -146,7 +148,7 @@ class Batches:
         return found
 
     def _estimate(self) -> None:
-        """Raise the plan to what a few whole batches need, and what others are likely to."""
+        """Raise the capacities to what a few whole batches need, and what others are likely to."""
         whole = max(1, min(len(self.train) // self.regime.batch_size, self.steps()))
         trials = [divmod(trial, whole) for trial in range(TRIAL_BATCHES)]
         orders = [self._order(epoch) for epoch in range(trials[-1][0] + 1)]

@@ -20,7 +20,7 @@ from hetjax.config import Config, Data
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
-from hetjax.partition import EdgeCut, Plan, Workload
+from hetjax.partition import Partitioning, Workload
 from hetjax.processes.peers import Alone
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime, mini_batch_regime, whole_graph_regime
@@ -183,7 +183,7 @@ class Strategy:
         """What a process must open of the graph: all of it, unless the strategy divides that before it is opened."""
         return load(data)
 
-    def partition(self, setup: Setup, saved: Path | None = None) -> Plan | EdgeCut | None:
+    def partition(self, setup: Setup, saved: Path | None = None) -> Partitioning | None:
         """Who has what; None where nothing is divided. All processes call this together.
 
         Args:
@@ -198,7 +198,7 @@ class Strategy:
         """What the partitioning is called in the run's folder; a run that moves to another mesh keeps both."""
         return f"partition_{self.name}_{config.mesh.relation}x{config.mesh.data}"
 
-    def engine(self, setup: Setup, partitioning: Plan | EdgeCut | None) -> Engine:
+    def engine(self, setup: Setup, partitioning: Partitioning | None) -> Engine:
         """What trains.
 
         Raises:

@@ -56,7 +56,7 @@ class RafBatches(Batches):
 
     The seeds of a batch, their order and every neighbour are those of one device; replica `d` has the `d`-th share
     of the seeds, and every partition the same shares. A process draws those of its own partitions and replicas. All
-    processes have the same plan of capacities, which they agree on in the thread that draws.
+    processes have the same capacities, which they agree on in the thread that draws.
 
     Args:
       site: this process's place.
@@ -136,16 +136,16 @@ class RafBatches(Batches):
         return MeshBatch(parts, *put(self.site.mesh, P(DATA), about), asked)
 
     def _ask(self, name: str, ids: np.ndarray) -> Asked:
-        rows, owners = self.plan.capacities[f"{self.use}/taken/{name}"], self.features.owners(name)
-        each = rows if owners == 1 else self.plan.capacities[f"{self.use}/taken by {owners}/{name}"]
+        rows, owners = self.capacities.by_name[f"{self.use}/taken/{name}"], self.features.owners(name)
+        each = rows if owners == 1 else self.capacities.by_name[f"{self.use}/taken by {owners}/{name}"]
         return ask(ids, owners, rows, each)
 
     def fit(self, needs: Needs) -> None:
         super().fit(needs)
         for name, parts in self.shared.items():
             names = [rows_of(self._use(part), 0, name) for part in parts]
-            most = max(self.plan.capacities.get(one, 0) for one in names)
-            self.plan.capacities |= dict.fromkeys(names, most)  # the partitions exchange their ids and gradients
+            most = max(self.capacities.by_name.get(one, 0) for one in names)
+            self.capacities.by_name |= dict.fromkeys(names, most)  # the partitions exchange their ids and gradients
 
     def _local(self, part: int, replicas: list[LocalSample], taken: Mapping[str, np.ndarray]) -> Local:
         graph, seeds, padded = self.samplers[part].graph, {self.graph.schema.target: self._size()}, []
@@ -154,7 +154,7 @@ class RafBatches(Batches):
                 t: np.searchsorted(taken[t], ids).astype(np.int32) for t, ids in replica.inputs.items() if t in taken
             }
             replica = replica._replace(inputs=replica.inputs | placed)
-            local = pad_local(self.plan, self._use(part), replica, seeds, graph)
+            local = pad_local(self.capacities, self._use(part), replica, seeds, graph)
             rows = self.features.rows(part, place, local.inputs) if self.features else {}
             ids = {t: found for t, found in local.inputs.items() if t not in rows}
             padded.append(local._replace(inputs=ids, rows=rows))

@@ -12,7 +12,7 @@ import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.partition.metatree import Program
-from hetjax.sampling.blocks import NO_NODE, Block, Plan, edges_of, pad, pad_block, relations_of, rows_of
+from hetjax.sampling.blocks import NO_NODE, Block, Capacities, edges_of, pad, pad_block, relations_of, rows_of
 from hetjax.sampling.sampler import Role, Sampler, group
 from hetjax.sampling.whole import whole_relation
 
@@ -130,7 +130,9 @@ def measure_local(use: str, sample: LocalSample, graph: HetGraph) -> Iterator[tu
                 yield edges_of(f"{use}/{role}", depth, relation), size, graph.relations[relation].edges
 
 
-def pad_local(plan: Plan, use: str, sample: LocalSample, seeds: Mapping[str, int], graph: HetGraph) -> Local:
+def pad_local(
+    capacities: Capacities, use: str, sample: LocalSample, seeds: Mapping[str, int], graph: HetGraph
+) -> Local:
     """Pad a sample to the plan's capacities, which must hold it.
 
     Args:
@@ -138,10 +140,10 @@ def pad_local(plan: Plan, use: str, sample: LocalSample, seeds: Mapping[str, int
     """
     blocks, inner = [], {}
     for depth in reversed(range(len(sample.blocks))):
-        sources = {t: plan.capacities[rows_of(use, depth, t)] for t in sample.rows[depth]}
+        sources = {t: capacities.by_name[rows_of(use, depth, t)] for t in sample.rows[depth]}
         roles = []
         for role, block, targets in zip(Roles._fields, sample.blocks[depth], (seeds, inner)):
-            edges = {r: plan.capacities[edges_of(f"{use}/{role}", depth, r)] for r in relations_of(block, graph)}
+            edges = {r: capacities.by_name[edges_of(f"{use}/{role}", depth, r)] for r in relations_of(block, graph)}
             roles.append(pad_block(block, targets, sources, edges))
         blocks.insert(0, Roles(*roles))
         inner = sources

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from jax.sharding import Mesh
 
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.partition.plan import Plan
+from hetjax.partition import MetaPartitioning
 from hetjax.processes.peers import Alone
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.raf.sample import Share
@@ -22,7 +22,7 @@ class Site(NamedTuple):
       peers: the processes.
     """
 
-    plan: Plan
+    plan: MetaPartitioning
     mesh: Mesh
     graphs: Mapping[int, HetGraph]
     peers: Alone
@@ -44,7 +44,7 @@ class Site(NamedTuple):
         return 0 in self.places(part) if part in self.graphs else False
 
 
-def shares(plan: Plan) -> list[Share]:
+def shares(plan: MetaPartitioning) -> list[Share]:
     """What each partition of a plan computes."""
     tree = plan.tree
     return [Share(part.program, tree.targets[0], tree.exchange == "every", tree.own) for part in plan.parts]

@@ -9,7 +9,7 @@ from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import check_digest, hollow, sizes
 from hetjax.load import load_part, outline
-from hetjax.partition import EdgeCut, Plan, partition, read
+from hetjax.partition import MetaPartitioning, partition, read
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.raf.batches import RafBatches
 from hetjax.sharding.raf.engine import RafEngine
@@ -38,7 +38,7 @@ class Raf(Strategy):
     def open(self, data: Data) -> HetGraph:
         return outline(data)  # a process opens no more than its own partitions
 
-    def partition(self, setup: Setup, saved: Path | None = None) -> Plan:
+    def partition(self, setup: Setup, saved: Path | None = None) -> MetaPartitioning:
         config, graph, layers = setup.config, setup.graph, setup.trainer.model.layers
         self_term, reads_target = any(layer.selves for layer in layers), any(layer.looks_at_target for layer in layers)
         roots = sum(relation.target == graph.schema.target for relation in graph.schema.relations) + self_term
@@ -60,7 +60,7 @@ class Raf(Strategy):
         folder = self.options(config).plan
         return given_plan(folder, made) if folder else made
 
-    def engine(self, setup: Setup, partitioning: Plan) -> RafEngine:
+    def engine(self, setup: Setup, partitioning: MetaPartitioning) -> RafEngine:
         config, graph, trainer, plan = setup.config, setup.graph, setup.trainer, partitioning
         mesh = meshes.make(config.mesh.relation, config.mesh.data)
         graphs = {part: load_part(config.data, graph, plan, part) for part in meshes.rows_here(mesh)}
@@ -84,15 +84,15 @@ def make_batches(setup: Setup, site: Site, features: MeshFeatures) -> RafBatches
     return RafBatches(site, in_place, learnable, *about, features, setup.trainer.model.drops)
 
 
-def given_plan(folder: str, made: Plan) -> Plan:
+def given_plan(folder: str, made: MetaPartitioning) -> MetaPartitioning:
     """The plan in a folder, in place of the one that was made.
 
     Raises:
       InputError: it is for another graph, mesh or model.
     """
     plan = read(folder)
-    if isinstance(plan, EdgeCut):
-        raise InputError(f"raf.plan {folder}: an edge-cut, and a division of the relations is needed")
+    if not isinstance(plan, MetaPartitioning):
+        raise InputError(f"raf.plan {folder}: made by method {plan.method}, and a division of the relations is needed")
     check_digest(made.sizes, plan.sizes, f"raf.plan {folder}")
     for name, value, wanted in [
         ("mesh", plan.mesh, made.mesh),

@@ -41,7 +41,7 @@ class SingleBatches(Batches):
     def send(self, seeds: np.ndarray, sample: Sample) -> Batch:
         size, rows, blocks, inputs = self.regime.batch_size, seeds, sample.blocks, {}
         if not self.regime.whole:  # in which nothing is padded, and every node is the row of its id
-            blocks, inputs = pad_sample(self.plan, self.use, sample, {self.graph.schema.target: size}, self.graph)
+            blocks, inputs = pad_sample(self.capacities, self.use, sample, {self.graph.schema.target: size}, self.graph)
             rows = np.arange(size, dtype=np.int32)
         weights = pad(np.ones(len(seeds), np.float32), size, 0)
         return self.to_device(Batch(blocks, inputs, rows, pad(self.graph.labels[seeds], size, 0), weights))

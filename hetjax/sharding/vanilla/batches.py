@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jax.sharding import Mesh
 
-from hetjax.partition.plan import EdgeCut
+from hetjax.partition import EdgeCut
 from hetjax.sampling.blocks import Batch, Sample, measure, pad, pad_sample, rows_of
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime
@@ -31,7 +31,7 @@ class Portion(NamedTuple):
 
 
 class VanillaBatches(Batches):
-    """Batches for a mesh of one device per partition; all partitions share one plan of capacities.
+    """Batches for a mesh of one device per partition; all partitions share capacities.
 
     Args:
       sampler: of the whole graph.
@@ -77,13 +77,13 @@ class VanillaBatches(Batches):
 
     def send(self, seeds: np.ndarray, sample: list[Portion]) -> SpmdBatch:
         for need in self.measure(sample):
-            self.plan.fit(*need)
+            self.capacities.fit(*need)
         return spread(self.mesh, [self._pad(sample[part], part, len(seeds)) for part in places_here(self.mesh)])
 
     def _pad(self, portion: Portion, part: int, count: int) -> SpmdBatch:
-        has, seeds = self.plan.capacities, portion.seeds
+        has, seeds = self.capacities.by_name, portion.seeds
         size = has[self._name("seeds")]
-        blocks, _ = pad_sample(self.plan, self.use, portion.sample, {self.graph.schema.target: size}, self.graph)
+        blocks, _ = pad_sample(self.capacities, self.use, portion.sample, {self.graph.schema.target: size}, self.graph)
         wanted = {}
         for name, ids in portion.sample.inputs.items():
             room = Room(has[rows_of(self.use, 0, name)], has[self._name("remote", name)], has[self._name("own", name)])

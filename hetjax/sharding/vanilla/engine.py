@@ -15,7 +15,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from hetjax.partition.plan import EdgeCut
+from hetjax.partition import EdgeCut
 from hetjax.sharding.mesh import DATA, places_here, spread
 from hetjax.sharding.spmd import SpmdBatch, SpmdEngine, replicate, to_host
 from hetjax.sharding.strategy import Setup

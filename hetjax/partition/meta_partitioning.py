@@ -1,29 +1,24 @@
-"""Plans: which relations, at which layers, and which node types each partition has; or which nodes, of an edge-cut."""
+"""Meta-partitionings: which relations, at which layers, and which node types each partition has."""
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import MappingProxyType
-from typing import NamedTuple
-
-import numpy as np
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from hetjax.errors import InputError
+from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, check_digest, sizes
+from hetjax.partition import meta_report
 from hetjax.partition.assign import Groups
-from hetjax.partition.checks import require_whole
+from hetjax.partition.checks import require, require_whole
 from hetjax.partition.cost import Workload, links
-from hetjax.partition.metatree import MOST_HOPS, Fold, Metatree, Program, Root
-from hetjax.partition.owned import Owned
+from hetjax.partition.metatree import Fold, Metatree, Program, Root
+from hetjax.partition.partitioning import Partitioning, Report, workload_of
 
-FORMAT, VERSION = "hetjax-partition", 1
-PART = np.dtype(np.uint8)  # of a node's partition
 MOST_HOSTS = 2**16
-MOST_PARTS = 64  # of an edge-cut, whose readers of a node are the bits of a word
-EDGE_CUTS = ("random", "metis", "metis-vol")
 
 
 class Part(NamedTuple):
@@ -43,8 +38,8 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A meta-partitioning.
+class MetaPartitioning(Partitioning):
+    """A meta-partitioning: every partition owns some sub-metatrees of the target.
 
     Attributes:
       sizes: of the graph.
@@ -57,6 +52,8 @@ class Plan:
       store: the graph's store, which every host reads its files from; None if there is none.
       copied: whether partitions have stores of their own, in `part_0` and so on beside the manifest.
     """
+
+    methods = ("exact", "lpt", "given")
 
     sizes: Sizes
     tree: Metatree
@@ -137,7 +134,7 @@ class Plan:
 
     def json(self) -> dict:
         """The manifest, as plain values."""
-        return _header(self) | {
+        return self.header() | {
             "targets": list(self.tree.targets),
             "hops": self.tree.hops,
             "metapaths": self.tree.metapaths and [[list(r) for r in path] for path in self.tree.metapaths],
@@ -165,63 +162,39 @@ class Plan:
             "reads_learnable": learned,
         }
 
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any], sizes: Sizes, folder: Path) -> "MetaPartitioning":
+        require(isinstance(given["parts"], list), "parts", given["parts"], "a list")
+        metapaths = given["metapaths"]
+        if metapaths is not None:
+            metapaths = tuple(tuple(Relation(*relation) for relation in path) for path in metapaths)
+        for key, values in (("exchange", ("last", "every")), ("self_term", (True, False)), ("method", cls.methods)):
+            require(given[key] in values, key, given[key], " or ".join(map(str, values)))
+        targets, exchange = tuple(given["targets"]), given["exchange"]
+        tree = Metatree(sizes.schema, targets, given["hops"], metapaths, given["self_term"], exchange)
+        owners = tuple(tuple(_root(root) for root in part["owns"]) for part in given["parts"])
+        copied = bool(given["parts"]) and given["parts"][0]["store"] is not None
+        made = tree, owners, given["mesh"]["data"], given["method"], workload_of(given), given["store"]
+        return cls(sizes, *made, copied)
 
-@dataclass(frozen=True)
-class EdgeCut:
-    """An edge-cut partitioning: every node lies in one partition, and every edge where its target lies.
+    def write(self, folder: Path, graph: HetGraph | None) -> None:
+        if self.copied:
+            check_digest(self.sizes, sizes(graph), "the graph")
+            for part in self.parts:
+                opened = self.local_sizes(part)
+                store.save(graph, folder / f"part_{part.number}", opened.edges, opened.features)
 
-    Attributes:
-      sizes: of the graph.
-      nodes: per node type the partition of every node, uint8 `[nodes]`.
-      parts: number of partitions.
-      method: `random`, `metis` or `metis-vol`.
-      hops: number of layers of the model that costs are expected of.
-      workload: the step that they are expected of.
-      own: whether that model reads nodes' own embeddings, as self terms do.
-      store: as in `Plan`.
-    """
+    def report(self, graph: HetGraph | None = None) -> Report:
+        return meta_report.report(self)
 
-    sizes: Sizes
-    nodes: Mapping[str, np.ndarray]
-    parts: int
-    method: str
-    hops: int = 2
-    workload: Workload = field(default_factory=Workload)
-    own: bool = True
-    store: str | None = None
+    def draw(self, report: Report, file: Path) -> None:
+        from hetjax.partition import meta_picture  # which takes matplotlib's time to start
 
-    def __post_init__(self):
-        object.__setattr__(self, "nodes", MappingProxyType(dict(self.nodes)))
-        if self.method not in EDGE_CUTS:
-            raise InputError(f"method {self.method!r}, and an edge-cut is one of {', '.join(EDGE_CUTS)}")
-        require_whole("parts", self.parts, MOST_PARTS)
-        require_whole("hops", self.hops, MOST_HOPS)
-        if list(self.nodes) != list(self.sizes.schema.nodes):
-            raise InputError(
-                f"partitions of the types {list(self.nodes)} != {list(self.sizes.schema.nodes)} of the graph"
-            )
-        for name, count in self.sizes.schema.nodes.items():
-            array = self.nodes[name]
-            if array.shape != (count,) or array.dtype != PART or (count and array.max() >= self.parts):
-                raise InputError(
-                    f"partitions of type {name!r} are {array.dtype} {array.shape}, and should be {PART} ({count},) under {self.parts}"
-                )
-
-    @cached_property
-    def owned(self) -> Owned:
-        """Where every node's rows lie."""
-        return Owned(self.nodes, self.parts)
-
-    def json(self) -> dict:
-        """The manifest, as plain values; the arrays lie beside it."""
-        arrays = {
-            name: {"file": f"nodes_{number}.npy", "sha256": hashlib.sha256(np.ascontiguousarray(array)).hexdigest()}
-            for number, (name, array) in enumerate(self.nodes.items())
-        }
-        return _header(self) | {"hops": self.hops, "own": self.own, "parts": self.parts, "nodes": arrays}
+        meta_picture.draw(self, file)
 
 
-def _header(plan: Plan | EdgeCut) -> dict:
-    workload = asdict(plan.workload) | {"fanout": list(plan.workload.fanout)}
-    about = {"method": plan.method, "graph": plan.sizes.json(), "graph_digest": plan.sizes.digest, "store": plan.store}
-    return {"format": FORMAT, "version": VERSION} | about | {"workload": workload}
+def _root(given: str | list) -> Root:
+    if isinstance(given, str):
+        return Root(given, None)
+    relation = Relation(*given)
+    return Root(relation.target, relation)

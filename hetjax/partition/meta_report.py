@@ -1,0 +1,45 @@
+"""What a meta-partitioning costs, from the sizes of the graph alone."""
+
+from typing import TYPE_CHECKING
+
+from hetjax.partition import traffic
+from hetjax.partition.partitioning import Report
+from hetjax.partition.report import feature_bytes, summary, topology_bytes
+
+if TYPE_CHECKING:
+    from hetjax.partition.meta_partitioning import MetaPartitioning, Part
+
+
+def report(plan: "MetaPartitioning") -> Report:
+    """As `Partitioning.report`."""
+    of, masks = traffic.costs(plan)
+    rows = [
+        _part_row(plan, part) | {"expected_load_bytes": round(of.of(mask)[0])} for part, mask in zip(plan.parts, masks)
+    ]
+    nodes = sum(plan.sizes.schema.nodes[name] for name in frozenset().union(*map(_touched, plan.parts)))
+    edges = sum(plan.sizes.edges[r] for r in plan.model.relations)
+    total = summary(plan, rows, (nodes, edges), traffic.of_meta(plan), traffic.META_FORMULAS)
+    return Report(rows, total | {"mesh": plan.mesh})
+
+
+def _touched(part: "Part") -> frozenset[str]:
+    """The types of which a partition has nodes."""
+    ends = frozenset(name for r in part.program.relations for name in (r.source, r.target))
+    return ends | frozenset(part.program.reads) | frozenset(root.target for root in part.roots)
+
+
+def _part_row(plan: "MetaPartitioning", part: "Part") -> dict:
+    about, nodes, relations = plan.sizes, plan.sizes.schema.nodes, part.program.relations
+    boundary = sum(nodes[target] for target in plan.tree.targets)
+    return {
+        "part": part.number,
+        "hosts": " ".join(map(str, part.hosts)),
+        "sub_metatrees": len(part.roots),
+        "relations": len(relations),
+        "nodes": sum(nodes[name] for name in _touched(part)),
+        "halo_nodes": 0,
+        "edges": sum(about.edges[r] for r in relations),
+        "topology_bytes": sum(topology_bytes(about, r, nodes[r.target], about.edges[r]) for r in relations),
+        **feature_bytes(plan, {name: nodes[name] for name in part.program.reads}),
+        "boundary_nodes": boundary if len(plan.parts) > 1 else 0,
+    }
