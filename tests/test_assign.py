@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation, Schema
 from hetjax.graph.sizes import Sizes
-from hetjax.partition import Workload, partition, report
+from hetjax.partition import Workload, partition
 from hetjax.partition.assign import Costs, longest_first, mesh, ways, weight
 from hetjax.partition.cost import work
 from hetjax.partition.metatree import Metatree
@@ -88,7 +88,7 @@ def test_costs_count_replicas_and_shared_rows():
     assert cost.rows == pytest.approx(sum(w.rows[name] for w in works for name in plan.shared) * (4 + 64 * 4))
     assert cost.load == max(w.load for w in works)
     hybrid = partition(about, 4, data=2, method="lpt")
-    assert report(hybrid).summary["step_bytes"]["replicated_weights"] > 2 * cost.weights
+    assert hybrid.report().summary["step_bytes"]["replicated_weights"] > 2 * cost.weights
     assert Costs(about, plan.tree, workload, 2, 2).cost(masks).weights == 2 * (
         2 * sum(costs.of(m)[1] for m in masks) - costs.of(15)[1]
     )
