@@ -6,6 +6,8 @@ Each runs in a child of a process that has imported everything; what is accepted
 """
 
 import argparse
+import functools
+import multiprocessing
 import os
 import resource
 import shutil
@@ -25,7 +27,7 @@ if __name__ == "__main__":
 
 import jax
 
-from hetjax import partition, predict, train
+from hetjax import partition, train
 from hetjax.command_line import run_command
 from hetjax.evaluate import Evaluator
 from tests import corpus, mutants
@@ -201,20 +203,23 @@ class Fuzzer:
         return command, found._replace(taken=taken)
 
 
+MAINS = {
+    name: import_module(f"hetjax.{module}").main
+    for name, module in (
+        ("train", "train"),
+        ("predict", "predict"),
+        ("convert", "convert"),
+        ("partition", "partition.__main__"),
+    )
+} | {"read": lambda given: partition.read(given[0])}
+
+
 def _call(command: Command, whole: bool) -> None:
     """Run a command; unless `whole`, no further than to where it is accepted, and something would be compiled."""
     module, arguments = command
     if not whole:
         train.Run.run = Evaluator.logits = _accepted
-    if module == "read":
-        main = _read
-    else:
-        main = import_module("hetjax.partition.__main__" if module == "hetjax.partition" else module).main
-    run_command(main, arguments)
-
-
-def _read(given: Sequence[str]) -> None:
-    partition.read(given[0])
+    run_command(MAINS[module.removeprefix("hetjax.")], arguments)
 
 
 def _accepted(*_, **__):
@@ -240,6 +245,7 @@ def main() -> None:
     parser.add_argument(
         "--first", type=int, default=0, help="number of the first mutant; each is a function of seed and number"
     )
+    parser.add_argument("--jobs", type=int, default=2, help="mutants that run at a time")
     parser.add_argument("--corpus", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--folder", type=Path, help="where mutants that do not pass are kept")
     given = parser.parse_args()
@@ -249,10 +255,15 @@ def main() -> None:
         command, found = fuzzer.case(name)
         rows.append(("corpus", found))
         _say(name, command, found)
-    for number in range(given.first, given.first + given.mutants):
-        kind, command, found = fuzzer.mutant(given.seed, number)
-        rows.append((kind, found))
-        _say(f"mutant {number} ({kind})", command, found)
+    with multiprocessing.get_context("fork").Pool(given.jobs) as pool:
+        numbers = range(given.first, given.first + given.mutants)
+        for number, (kind, command, found) in zip(
+            numbers, pool.imap(functools.partial(fuzzer.mutant, given.seed), numbers)
+        ):
+            rows.append((kind, found))
+            _say(f"mutant {number} ({kind})", command, found)
+            if number % 500 == 499:
+                print(f"{number + 1} mutants, {sum(bool(one.fault) for _, one in rows)} faults", flush=True)
     print(table(rows))
     sys.exit(any(found.fault for _, found in rows))
 
