@@ -77,7 +77,7 @@ class Outcome(NamedTuple):
         )
 
 
-def forked(work: Callable[[], object], folder: Path, allowed: Sequence[Path] = ()) -> Outcome:
+def forked(work: Callable[[], object], folder: Path, allowed: Sequence[Path] = (), patience: int = PATIENCE) -> Outcome:
     """What becomes of a function in a child of this process, in `folder`, where alone it may write, and in `allowed`."""
     folder.mkdir(parents=True, exist_ok=True)
     child = os.fork()
@@ -89,7 +89,7 @@ def forked(work: Callable[[], object], folder: Path, allowed: Sequence[Path] = (
         if pid:
             break
         peak = max(peak, _resident(child))
-        if peak > MEMORY or time.monotonic() - started > PATIENCE:
+        if peak > MEMORY or time.monotonic() - started > patience:
             os.kill(child, signal.SIGKILL if peak > MEMORY else signal.SIGALRM)
             _, status, used = os.wait4(child, 0)
             break
