@@ -177,6 +177,7 @@ class Fuzzer:
             lambda: _call((module, arguments), whole=True),
             self.folder / "making" / str(len(arguments)),
             [self.seeds, *self.caches],
+            600,  # on a busy machine compiling takes that
         )
         assert not done.fault and done.status == 0, done
 
