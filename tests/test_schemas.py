@@ -3,8 +3,8 @@
 import jax
 import numpy as np
 import pytest
-
 from hetjax.assembly import make_trainer
+
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.models.carriers import Attention, attended
