@@ -1,9 +1,9 @@
-# make train: set up and train the embedded default.   make test: set up and run the tests.
+# make train: set up and train the embedded default.   make test: set up and run the tests.   make docs: set up and build the site.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: train test lint clean
+.PHONY: train test lint docs clean
 
 train: $(VENV)/installed
 	$(RUN) -m hetjax.train --config examples/quickstart.yaml --workdir runs/quickstart
@@ -14,6 +14,9 @@ test: $(VENV)/installed-test
 
 lint: $(VENV)/installed-test
 	$(RUN) -m ruff check .
+
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(f"hetjax needs Python 3.11 or later, and $(PYTHON) is {sys.version.split()[0]}; try: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
@@ -27,5 +30,9 @@ $(VENV)/installed-test: $(VENV)/bin/python pyproject.toml
 	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@ $(VENV)/installed
 
+$(VENV)/installed-docs: $(VENV)/bin/python pyproject.toml
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@ $(VENV)/installed
+
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) build site *.egg-info
