@@ -33,7 +33,9 @@ def on_files(files, config):
         file.src_uri: DOCS / file.src_uri for file in files.documentation_pages()
     }
     files.append(File.generated(config, "index.md", content=pages["index.md"].read_text()))
-    linked = {file for page in pages.values() for _, link in LINK.findall(page.read_text()) if (file := _outside(page, link))}
+    linked = {
+        file for page in pages.values() for _, link in LINK.findall(page.read_text()) if (file := _outside(page, link))
+    }
     for file in sorted(linked):
         files.append(File.generated(config, _uri(file), abs_src_path=str(file)))
     return files
@@ -75,8 +77,9 @@ def _options() -> str:
             head, _, about = reference.title(section).partition(": ")
             lines += [f"### {head if command == 'hetjax.train' else f'Options of {command}'}", "", _sentence(about), ""]
             lines += ["| option | takes | default | |", "|---|---|---|---|"]
-            for name, values, default, words in reference.options(name, section):
-                lines.append(f"| `{name}` | {_code(values)} | {_code(default)} | {_cell(words)} |")
+            for option in reference.options(name, section):
+                cells = f"`{option.name}`", _code(option.values), _code(option.default), _cell(option.words)
+                lines.append(f"| {' | '.join(cells)} |")
             lines.append("")
     return "\n".join(lines)
 
