@@ -214,7 +214,7 @@ class Checkpoints:
             if checkpoint.step not in kept:
                 self.remove(checkpoint)
 
-    def attend(self, step: int) -> None:
+    def wait_for(self, step: int) -> None:
         """Take part in a `save` of process 0: Orbax waits for every process, and writes what process 0 has."""
         ocp.save(self._partial(step) / "state", {"nothing": np.zeros(1)})
 

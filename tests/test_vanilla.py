@@ -93,7 +93,7 @@ def test_rows_come_from_their_owners_and_gradients_go_back():
         return fetched, {t: give_back(gradient[t], wanted[t], asked[t], owned.rows[t], "data") for t in rows}
 
     mapped = jax.shard_map(both, mesh=mesh, in_specs=P("data"), out_specs=P("data"), check_vma=False)
-    fetched, back = jax.jit(mapped)(meshes.spread(mesh, rows), meshes.spread(mesh, wanted), gradient)
+    fetched, back = jax.jit(mapped)(meshes.from_shards(mesh, rows), meshes.from_shards(mesh, wanted), gradient)
     for t, of in ids.items():
         expected = np.zeros_like(matrices[t])
         for p, (came, gave) in enumerate(zip(np.split(np.asarray(fetched[t]), parts), np.split(gradient[t], parts))):

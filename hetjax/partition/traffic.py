@@ -57,5 +57,5 @@ def of_cut(cut: "EdgeCut", counts: Cut) -> dict[str, float]:
     return {
         "remote_features": sum(remote[name] * (ID + row_bytes(about, name)) for name in about.features),
         "remote_learnable_rows": learned * (fetched + learnable_row(cut.workload)),
-        "gradients": 2 * (cut.parts - 1) * program_weights(about, cut.workload, model.program(model.roots)),
+        "gradients": 2 * (cut.parts - 1) * program_weights(about, cut.workload, model.local_model(model.roots)),
     }

@@ -21,7 +21,7 @@ from hetjax.cache import tables
 from hetjax.models.layer import Exchange
 from hetjax.sampling.blocks import Batch
 from hetjax.sampling.loader import Batches
-from hetjax.sharding.mesh import DATA, places_here
+from hetjax.sharding.mesh import DATA, positions_here
 from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.traffic import GRADIENTS, Program, Sent, per_step, scope
 from hetjax.sharding.trainer import FIRST, TrainState, squares
@@ -160,7 +160,7 @@ def total(tree: Any) -> Any:
 def replicate(mesh: Mesh, tree: Any) -> Any:
     """A tree of arrays on every device of the mesh, from one that every process has; each device gets its own copy."""
     sharding = NamedSharding(mesh, P())
-    devices = [mesh.devices[part] for part in places_here(mesh)]
+    devices = [mesh.devices[part] for part in positions_here(mesh)]
     copies = [jax.device_put(jax.tree.map(np.array, tree), device) for device in devices]
 
     def one(*shards):
