@@ -21,8 +21,8 @@ from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.sampling.blocks import NO_NODE, round_up
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding.raf.kinds import ROWS
 from hetjax.sharding.registry import check, make_engine
-from hetjax.sharding.traffic import ROWS
 from tests import hosting
 from tests.conftest import random_graph
 from tests.hosting import config_of, prepared, same, trained

@@ -1,7 +1,7 @@
 """Bytes that all hosts together are expected to send in a training step, by kind; formulas, and nothing measured.
 
 Collectives are counted as a ring does them: an all-reduce of `n` bytes over `P` hosts sends `2 (P - 1) n` in all.
-Counts of rows are the estimates of `cost` and `measure`. Remote sampling, which vanilla execution also needs, is not in
+Counts of rows are the estimates of `cost` and `measure`. Remote sampling, which data parallelism over an edge-cut also needs, is not in
 it.
 """
 

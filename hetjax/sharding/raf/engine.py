@@ -29,6 +29,7 @@ from hetjax.sharding.mesh import DATA, RELATION, join, split
 from hetjax.sharding.raf.batches import CAPACITIES, MeshBatch, RafBatches
 from hetjax.sharding.raf.evaluate import RafEvaluator
 from hetjax.sharding.raf.features import TAKEN, UNITED, MeshFeatureStore, RowRequest, SharedTable
+from hetjax.sharding.raf.kinds import SAMPLING, WEIGHTS
 from hetjax.sharding.raf.layout import Layout
 from hetjax.sharding.raf.programs import (
     SEEDS,
@@ -42,7 +43,7 @@ from hetjax.sharding.raf.programs import (
 from hetjax.sharding.raf.replicas import Group, Rows, Sums, groups, owners, pack, paths, select, unpack, within
 from hetjax.sharding.raf.site import Site, partition_models
 from hetjax.sharding.strategy import Engine, Setup
-from hetjax.sharding.traffic import MESSAGE, PROCESSES, SAMPLING, WEIGHTS, Program, Sent, per_step
+from hetjax.sharding.traffic import MESSAGE, PROCESSES, Program, Sent, per_step
 from hetjax.sharding.trainer import FIRST, TrainState, squares
 
 ROWS = "rows"  # ("rows", type) stands beside the paths of weights

@@ -22,10 +22,11 @@ from hetjax.cache.tables import Shape, Table
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import BOTH
+from hetjax.sharding.raf.kinds import ROWS
 from hetjax.sharding.raf.replicas import Group, within
 from hetjax.sharding.raf.sample import LocalSample
 from hetjax.sharding.raf.site import Site, partition_models
-from hetjax.sharding.traffic import ROWS, Program
+from hetjax.sharding.traffic import Program
 
 TAKEN, UNITED = "rows that a process takes", "rows that all take"  # tags of what processes tell each other
 

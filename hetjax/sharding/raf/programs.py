@@ -19,8 +19,9 @@ from hetjax.models.hgnn import Stack
 from hetjax.sampling.blocks import NO_NODE, Block
 from hetjax.sharding.mesh import BOTH, DATA, RELATION
 from hetjax.sharding.raf.combine import combine
+from hetjax.sharding.raf.kinds import PARTIAL, WEIGHTS
 from hetjax.sharding.raf.sample import Local, PartitionModel, Roles
-from hetjax.sharding.traffic import PARTIAL, WEIGHTS, Program, scope
+from hetjax.sharding.traffic import Program, scope
 from hetjax.sharding.trainer import Trainer, cross_entropy, smallest_adjacency
 
 SEEDS = P(RELATION, DATA)  # of arrays [partitions, seeds, ...]; a partition's own are [1, seeds, ...]
