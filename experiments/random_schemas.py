@@ -5,7 +5,7 @@
 Prints a line per case and way, and writes experiments/results/random_schemas.csv: relative errors of the loss, of the worst
 gradient (weights and learnable rows), and of the worst weight or table after four steps of Adam. Five cases in a row have the
 five models; tests/schemas.py says what is drawn. No numbers: the mesh has more partitions or replicas than there is work. All
-cases take hours on two cores; a case that the file has is not run again.
+cases take hours on two cores, the smaller come first, and a case that the file has is not run again.
 """
 
 import csv
@@ -42,10 +42,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after so long")
     options, started, wrong = parser.parse_args(), time.perf_counter(), 0
     rows = read()
-    for number in sorted(set(range(options.cases)) - {int(row[0]) for row in rows}):
+    cases = {number: random_case(number) for number in set(range(options.cases)) - {int(row[0]) for row in rows}}
+    for number, case in sorted(cases.items(), key=cost):
         if time.perf_counter() - started > options.seconds:
             break
-        case = random_case(number)
         try:
             for way, errors in found(case):
                 over = errors and not max(errors) <= BOUND
@@ -58,6 +58,12 @@ def main() -> None:
             rows, wrong = [row for row in rows if row[0] != str(number)], wrong + 1
         jax.clear_caches()
     sys.exit(f"{wrong} failed" if wrong else 0)
+
+
+def cost(numbered: tuple[int, Case]) -> tuple[int, int]:
+    """What orders cases: how much there is to compile, then their numbers."""
+    number, case = numbered
+    return len(case.graph.schema.relations) * case.model["layers"], number
 
 
 def about(number: int, case: Case) -> tuple[str, ...]:

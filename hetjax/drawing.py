@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hetjax.errors import reason
 
-NAME = 60  # characters of a name that are drawn
+NAME = 40  # characters of a name that are drawn
 
 
 def picture(draw: Callable) -> Callable:
@@ -24,7 +24,7 @@ def picture(draw: Callable) -> Callable:
         file = next(one for one in reversed([*args, *kwargs.values()]) if isinstance(one, Path))
         try:
             with matplotlib.rc_context({"text.parse_math": False}), warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Glyph .* missing from")
+                warnings.simplefilter("ignore", UserWarning)  # a glyph that is missing, no room for a label
                 draw(*args, **kwargs)
         except Exception as error:
             if file.is_file():

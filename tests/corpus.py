@@ -32,14 +32,14 @@ class Case(NamedTuple):
         return self.module, self.make(seeds, folder)
 
 
-def _options(module: str, *given: str, refused: bool = True) -> Case:
+def _options(module: str, *given: str, refused: bool = True, whole: bool = False) -> Case:
     about = {
         "train": lambda seeds: [*train_on(seeds), "--workdir=out", "--start_seconds=1"],
         "convert": lambda seeds: ["--data.scale=0.0001", "--out=out"],
         "partition": lambda seeds: [f"--graph={seeds / 'store'}", "--out=out"],
         "predict": lambda seeds: [f"--workdir={seeds / 'run'}", "--out=out.npy"],
     }
-    return Case(lambda seeds, folder: [*about[module](seeds), *given], f"hetjax.{module}", refused)
+    return Case(lambda seeds, folder: [*about[module](seeds), *given], f"hetjax.{module}", refused, whole)
 
 
 def _yaml(text: str) -> Case:
@@ -214,7 +214,7 @@ CASES = {
     "port superscript": _options("train", "--coordinator=localhost:²", "--num_processes=2", "--process_id=0"),
     "host no name": _options("train", f"--coordinator={LONG}.y:70", "--num_processes=2", "--process_id=1"),
     "workdir long": _options("train", f"--workdir={LONG}"),
-    "predict out long": _options("predict", f"--out={LONG}.npy"),
+    "predict out long": _options("predict", f"--out={LONG}.npy", whole=True),
     "convert out long": _options("convert", f"--out={LONG}"),
     "partition out long": _options("partition", f"--out={LONG}"),
     "mesh of 17": _options("train", "--mesh.strategy=vanilla", "--mesh.data=17", refused=False),

@@ -162,7 +162,7 @@ def alone(graph, mode: str, model: dict, steps: int = 10, wide: bool = False, **
     state, found, losses, nodes = initial(engine.trainer, wide), None, [], graph.schema.nodes
     for batch in first(engine.batches, steps):
         if found is None:
-            _, (weights, rows) = jax.jit(engine.trainer.gradients)(state, engine.static, batch, 0)
+            _, (weights, rows) = jax.jit(engine.trainer.gradients)(state, engine.static, batch, engine.seed)
             found = {t: laid(leaf, batch.inputs.get(t), nodes[t]) for t, leaf in rows.items()} | flat(weights)
         state, loss = engine.step(state, batch)
         losses.append(float(loss))

@@ -6,6 +6,8 @@ Each runs in a child of a process that has imported everything; what is accepted
 """
 
 import argparse
+import functools
+import multiprocessing
 import os
 import resource
 import shutil
@@ -75,7 +77,7 @@ class Outcome(NamedTuple):
         )
 
 
-def forked(work: Callable[[], object], folder: Path, allowed: Sequence[Path] = ()) -> Outcome:
+def forked(work: Callable[[], object], folder: Path, allowed: Sequence[Path] = (), patience: int = PATIENCE) -> Outcome:
     """What becomes of a function in a child of this process, in `folder`, where alone it may write, and in `allowed`."""
     folder.mkdir(parents=True, exist_ok=True)
     child = os.fork()
@@ -87,7 +89,7 @@ def forked(work: Callable[[], object], folder: Path, allowed: Sequence[Path] = (
         if pid:
             break
         peak = max(peak, _resident(child))
-        if peak > MEMORY or time.monotonic() - started > PATIENCE:
+        if peak > MEMORY or time.monotonic() - started > patience:
             os.kill(child, signal.SIGKILL if peak > MEMORY else signal.SIGALRM)
             _, status, used = os.wait4(child, 0)
             break
@@ -175,6 +177,7 @@ class Fuzzer:
             lambda: _call((module, arguments), whole=True),
             self.folder / "making" / str(len(arguments)),
             [self.seeds, *self.caches],
+            600,  # on a busy machine compiling takes that
         )
         assert not done.fault and done.status == 0, done
 
@@ -201,20 +204,23 @@ class Fuzzer:
         return command, found._replace(taken=taken)
 
 
+MAINS = {
+    name: import_module(f"hetjax.{module}").main
+    for name, module in (
+        ("train", "train"),
+        ("predict", "predict"),
+        ("convert", "convert"),
+        ("partition", "partition.__main__"),
+    )
+} | {"read": lambda given: partition.read(given[0])}
+
+
 def _call(command: Command, whole: bool) -> None:
     """Run a command; unless `whole`, no further than to where it is accepted, and something would be compiled."""
     module, arguments = command
     if not whole:
         train.Run.run = Evaluator.logits = _accepted
-    if module == "read":
-        main = _read
-    else:
-        main = import_module("hetjax.partition.__main__" if module == "hetjax.partition" else module).main
-    run_command(main, arguments)
-
-
-def _read(given: Sequence[str]) -> None:
-    partition.read(given[0])
+    run_command(MAINS[module.removeprefix("hetjax.")], arguments)
 
 
 def _accepted(*_, **__):
@@ -240,6 +246,7 @@ def main() -> None:
     parser.add_argument(
         "--first", type=int, default=0, help="number of the first mutant; each is a function of seed and number"
     )
+    parser.add_argument("--jobs", type=int, default=2, help="mutants that run at a time")
     parser.add_argument("--corpus", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--folder", type=Path, help="where mutants that do not pass are kept")
     given = parser.parse_args()
@@ -249,10 +256,15 @@ def main() -> None:
         command, found = fuzzer.case(name)
         rows.append(("corpus", found))
         _say(name, command, found)
-    for number in range(given.first, given.first + given.mutants):
-        kind, command, found = fuzzer.mutant(given.seed, number)
-        rows.append((kind, found))
-        _say(f"mutant {number} ({kind})", command, found)
+    with multiprocessing.get_context("fork").Pool(given.jobs) as pool:
+        numbers = range(given.first, given.first + given.mutants)
+        for number, (kind, command, found) in zip(
+            numbers, pool.imap(functools.partial(fuzzer.mutant, given.seed), numbers)
+        ):
+            rows.append((kind, found))
+            _say(f"mutant {number} ({kind})", command, found)
+            if number % 500 == 499:
+                print(f"{number + 1} mutants, {sum(bool(one.fault) for _, one in rows)} faults", flush=True)
     print(table(rows))
     sys.exit(any(found.fault for _, found in rows))
 

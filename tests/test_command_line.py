@@ -1,6 +1,8 @@
 """`python -m hetjax.train` and `python -m hetjax.convert` as a person runs them."""
 
+import contextlib
 import dataclasses
+import io
 import json
 import os
 import re
@@ -11,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from unittest import mock
 
+import jax
 import numpy as np
 import pytest
 import yaml
@@ -57,8 +60,35 @@ def call(module: str, *arguments, **environment):
     )
 
 
+def here(module: str, *arguments, **environment) -> subprocess.CompletedProcess:
+    """As `call`, in this process: without the seconds that a start takes, and with the programs that it compiled before."""
+    main, status, out, err = import_module(module).main, 0, io.StringIO(), io.StringIO()
+    before = jax.config.read("jax_disable_most_optimizations")
+    with contextlib.ExitStack() as process:  # which holds what a process holds until it ends
+
+        def held(*about):
+            return process.enter_context(open(*about))
+
+        for context in (
+            mock.patch.dict(os.environ),
+            *(mock.patch(f"hetjax.{name}.open", held, create=True) for name in ("workdir", "metrics")),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            process.enter_context(context)
+        process.callback(jax.config.update, "jax_disable_most_optimizations", before)
+        jax.config.update("jax_disable_most_optimizations", True)
+        os.environ.pop("HETJAX_DATA", None)
+        os.environ.update(environment)
+        try:
+            run_command(main, list(map(str, arguments)))
+        except SystemExit as stopped:
+            status = stopped.code
+    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
+
+
 def refused(capfd, module: str, *arguments) -> subprocess.CompletedProcess:
-    """As `call`, in this process: for what ends before anything is trained, without the seconds that a start takes."""
+    """As `here`, for what ends before anything is trained, with what libraries write to the terminal by themselves."""
     main = import_module(module).main
     capfd.readouterr()
     with mock.patch.dict(os.environ), pytest.raises(SystemExit) as stopped:
@@ -68,6 +98,11 @@ def refused(capfd, module: str, *arguments) -> subprocess.CompletedProcess:
 
 
 def train(workdir, *arguments, **environment):
+    return here("hetjax.train", "--workdir", workdir, *arguments, **environment)
+
+
+def train_anew(workdir, *arguments, **environment):
+    """In a process of its own, as a user trains."""
     return call("hetjax.train", "--workdir", workdir, *arguments, **environment)
 
 
@@ -90,7 +125,7 @@ def test_a_second_start_compiles_nothing(graph_store, tmp_path, monkeypatch):
     quick = {"XDG_CACHE_HOME": str(tmp_path), "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     found = []
     for number in range(2):
-        done = train(tmp_path / f"run_{number}", *on(graph_store), **quick)
+        done = train_anew(tmp_path / f"run_{number}", *on(graph_store), **quick)
         assert done.returncode == 0, done.stderr
         found.append(json.loads((tmp_path / f"run_{number}" / "summary.json").read_text()))
     first, second = found
@@ -118,7 +153,7 @@ def test_a_process_is_started_anew_to_keep_its_buffers_unless_told_otherwise(mon
 def test_a_run_writes_all_that_it_promises(graph_store, tmp_path, mode):
     """On a graph with an empty relation, a type that is only a source and one without nodes."""
     as_users = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "0"}
-    done = train(tmp_path / "run", *on(graph_store, "--sampling.mode", mode), **as_users)
+    done = train_anew(tmp_path / "run", *on(graph_store, "--sampling.mode", mode), **as_users)
     assert done.returncode == 0, done.stderr
     files = {file.name for file in (tmp_path / "run").iterdir()}
     assert files == {".lock", "config.yaml", "metrics.jsonl", "summary.json", "curves.png", "checkpoints"}
@@ -348,6 +383,7 @@ BAD_OPTIONS = {
         "start_seconds is 10000000000, and must be in 1..604800",
     ),
     "too many": (one_of_two(num_processes=10**30), None, f"num_processes is 1{'0' * 30}, and must be in 1..65536"),
+    "nobody there": (one_of_two("localhost:1"), None, "coordinator localhost:1 does not answer within 1 s: "),
     "no port": (one_of_two("localhost"), None, "coordinator 'localhost', and should be HOST:PORT"),
     "no digit": (one_of_two("localhost:²"), None, "coordinator 'localhost:²', and should be HOST:PORT"),
     "no port that there is": (one_of_two("localhost:65536"), None, "coordinator 'localhost:65536', and should be"),
@@ -442,7 +478,7 @@ def test_options_override_the_file(graph_store, tmp_path):
 def test_help_is_complete():
     from dataclasses import fields
 
-    text = " ".join(call("hetjax.train", "--help").stdout.split())
+    text = " ".join(here("hetjax.train", "--help").stdout.split())
     for name, section in {"data": Data, "model": Model, "sampling": Sampling, "train": Train}.items():
         for key in fields(section):
             words = re.search(rf"--{name}\.{key.name} (.{{12,}}?)\(type", text)
@@ -608,7 +644,7 @@ def test_a_killed_run_continues_as_if_nothing_had_happened(tmp_path):
         "--kills",
         "1",
         "--epochs",
-        "4",
+        "2",
         "--out",
         tmp_path / "out.csv",
     ]
@@ -667,7 +703,7 @@ def test_convert_writes_a_store_that_trains_alike(tmp_path):
     data = rdf_data(tmp_path / "g")
     done = call("hetjax.convert", "--data.format", "rdf", "--data.path", data, "--out", tmp_path / "store")
     assert done.returncode == 0 and "8 nodes" in done.stdout, done.stderr
-    again = call("hetjax.convert", "--data.format", "rdf", "--data.path", data, "--out", tmp_path / "store")
+    again = here("hetjax.convert", "--data.format", "rdf", "--data.path", data, "--out", tmp_path / "store")
     assert again.returncode == 2 and "exists already" in again.stderr
     losses = []
     for name, where in (("a", source("rdf", data)), ("b", source("store", tmp_path / "store"))):

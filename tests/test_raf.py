@@ -226,13 +226,13 @@ def losses(run) -> list[float]:
     ]
 
 
-def continued(finished, folder, *mesh: str):
+def continued(finished, folder, *mesh: str, start=train):
     """The run as it was when it had just written its first checkpoint of two, continued."""
     run, options = finished
     shutil.copytree(run, folder)
     (folder / "summary.json").unlink()
     shutil.rmtree(max((folder / "checkpoints").iterdir()))
-    done = train(folder, *options, *mesh)
+    done = start(folder, *options, *mesh)
     assert done.returncode == 0 and "continuing from" in done.stderr, done.stderr
     return losses(folder)
 

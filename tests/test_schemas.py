@@ -1,12 +1,15 @@
 """Types without rows, features that are no floats, and random schemas: every way to train equals one device."""
 
+import jax
 import numpy as np
 import pytest
+from hetjax.assembly import make_trainer
 
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.models.carriers import Attention, attended
-from tests.equivalence import alone, compare
+from tests.equivalence import alone, compare, setting
+from tests.schemas import BOUND, found, random_case
 
 RGAT, HGT = {"name": "rgat", "heads": 2}, {"name": "hgt", "heads": 2, "softmax": "relation"}
 
@@ -31,6 +34,27 @@ def test_no_rows_attend_to_nothing():
 def test_a_type_without_rows_at_an_inner_layer(nodes, mode, model):
     made = alone(small(nodes), mode, model, steps=1)
     assert np.isfinite(made.losses).all() and any(np.any(leaf) for leaf in made.gradients.values())
+
+
+def test_l2_pulls_at_the_rows_that_a_batch_reads_and_with_the_whole_graph_at_all():
+    """Both have all neighbours: they differ by the penalty of the rows of b that no training node reaches, and by nothing else."""
+    graph, model, l2 = small(), {"one_hot": True}, 0.1
+    whole, mini = (alone(graph, mode, model, steps=1, l2=l2) for mode in ("full", "minibatch"))
+    trainer = make_trainer(graph, setting(graph, "full", (1, 1), model, {}))
+    unread = np.asarray(jax.jit(trainer.init)(0).tables["b"].rows)[1:]
+    np.testing.assert_allclose(whole.losses - mini.losses, l2 * np.sum(unread**2), rtol=1e-4)
+    np.testing.assert_allclose(whole.gradients["b"][1:], 2 * l2 * unread, rtol=1e-6)
+    assert not mini.gradients["b"][1:].any()
+    read = np.arange(3)[:, None] == 0
+    for name, leaf in (whole.gradients | {"b": whole.gradients["b"] * read}).items():
+        np.testing.assert_allclose(mini.gradients[name], leaf, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("number", [106, 155, 157])
+def test_random_schemas(number):
+    """Some of those of `python experiments/random_schemas.py`."""
+    ways = dict(found(random_case(number)))
+    assert all(errors is None or max(errors) <= BOUND for errors in ways.values()), ways
 
 
 @pytest.mark.parametrize("dtype", [np.int8, bool])

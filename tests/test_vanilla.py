@@ -23,7 +23,7 @@ from hetjax.sharding.vanilla.strategy import Vanilla
 from hetjax.train import main
 from tests.conftest import random_graph
 from tests.equivalence import MODELS, compare, few, setting, several_labels
-from tests.test_command_line import SMALL, train
+from tests.test_command_line import SMALL, train_anew
 from tests.test_raf import continued, losses
 
 VANILLA = ("--mesh.strategy", "vanilla", "--mesh.data", "2")
@@ -158,7 +158,7 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("vanilla")
     store.save(few("cites", "writes"), folder / "graph")
     options = ["--data.format", "store", "--data.path", folder / "graph", *SMALL]
-    done = train(folder / "run", *options, *VANILLA)
+    done = train_anew(folder / "run", *options, *VANILLA)
     assert done.returncode == 0, done.stderr
     assert "sent in a step" in done.stdout
     return folder / "run", list(map(str, options))
@@ -178,7 +178,7 @@ def test_a_run_says_how_nodes_are_divided_and_what_it_sent(finished):
 
 
 def test_a_resumed_run_equals_an_undisturbed_one_and_continues_with_raf(finished, tmp_path):
-    assert continued(finished, tmp_path / "same", *VANILLA) == losses(finished[0])
+    assert continued(finished, tmp_path / "same", *VANILLA, start=train_anew) == losses(finished[0])
     np.testing.assert_allclose(
         continued(finished, tmp_path / "raf", "--mesh.data", "2"), losses(finished[0]), rtol=1e-4
     )

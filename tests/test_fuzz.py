@@ -1,0 +1,32 @@
+"""The fuzzer's cases and some hundred of its mutants; `python tests/fuzz.py --mutants 5000` runs more."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+FUZZER = Path(__file__).parent / "fuzz.py"
+
+
+def test_no_mutant_ends_in_a_traceback(tmp_path):
+    command = [sys.executable, FUZZER, "--mutants", "200", "--folder", tmp_path / "fuzz"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process has imported is read in /proc")
+@pytest.mark.parametrize("module", ["train", "partition"])
+def test_an_interrupt_while_modules_are_imported_is_one_line(module, tmp_path):
+    """Sent as soon as numpy is there: jax, or networkx, is imported then."""
+    command = [sys.executable, "-m", f"hetjax.{module}"]
+    environment = os.environ | {"GLIBC_TUNABLES": "", "PYTHONPATH": str(FUZZER.parent.parent)}
+    started = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    while started.poll() is None and "_multiarray_umath" not in Path(f"/proc/{started.pid}/maps").read_text():
+        time.sleep(0.001)
+    started.send_signal(signal.SIGINT)
+    error = started.communicate(timeout=60)[1]
+    assert (started.returncode, error) == (130, "hetjax: stopped\n")
