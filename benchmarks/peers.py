@@ -4,7 +4,7 @@
 rounds, one process after the other: hetjax, DGL, PyG, and again. `DIR` holds `dgl_step.py` and `pyg_step.py`, which run
 in environments of their own, take the arguments of `step.py` and print a line as it does. Whoever is not given is left out. A graph is
 a file as `graph_file.py` says, and several may be given; without one synthetic ogbn-mags are written, of each size in `--scale`.
-Peers stop after one pass over the training nodes, so on a small graph fewer steps than `--steps` are timed.
+ConnectedGroup stop after one pass over the training nodes, so on a small graph fewer steps than `--steps` are timed.
 
 Prints a table, and writes `benchmarks/results/peers.{json,md,png}`: milliseconds of a step, sampling and update included, the median of every
 round's median; how many times as long peers take, the median of the rounds and their spread; the parts of a step; peak

@@ -118,18 +118,18 @@ class Edges(NamedTuple):
     padded: np.ndarray
 
 
-def make_edges(rng: np.random.Generator, sizes: argparse.Namespace, sources: int, in_place: bool) -> Edges:
+def make_edges(rng: np.random.Generator, sizes: argparse.Namespace, sources: int, read_by_id: bool) -> Edges:
     slots = np.sort(rng.choice(sizes.targets * sizes.fanout, sizes.edges, replace=False))
     target = (slots // sizes.fanout).astype(np.int32)
     indptr = np.searchsorted(target, np.arange(sizes.targets + 1)).astype(np.int32)
     ids = rng.integers(0, sources, sizes.edges, dtype=np.int32)
-    if not in_place:  # numbered as the sampler does
+    if not read_by_id:  # numbered as the sampler does
         _, first, position = np.unique(ids, return_index=True, return_inverse=True)
         ids = np.argsort(np.argsort(first))[position].astype(np.int32)
     padded = np.full((sizes.targets, sizes.fanout), NO_NODE, np.int32)
     padded[target, np.arange(sizes.edges) - indptr[target]] = ids
     shuffled = np.stack([target, ids])[:, rng.permutation(sizes.edges)]
-    return jax.device_put(Edges(group(indptr, ids, None if in_place else sources), shuffled, padded))
+    return jax.device_put(Edges(group(indptr, ids, None if read_by_id else sources), shuffled, padded))
 
 
 def program(function: Callable, *given, plainly: bool = False, donate: tuple[int, ...] = ()) -> Callable:
@@ -409,22 +409,22 @@ def groups(sizes: argparse.Namespace) -> dict[str, Callable[[], Iterator[Operati
         return normal(rng, sizes.sources, sizes.width)
 
     @functools.cache
-    def in_place() -> tuple:
-        return "in place", make_edges(rng, sizes, sizes.sources, in_place=True), matrix()
+    def read_by_id() -> tuple:
+        return "in place", make_edges(rng, sizes, sizes.sources, read_by_id=True), matrix()
 
     @functools.cache
     def reached() -> tuple:
         return (
             "reached",
-            make_edges(rng, sizes, sizes.reached, in_place=False),
+            make_edges(rng, sizes, sizes.reached, read_by_id=False),
             normal(rng, sizes.reached, sizes.hidden),
         )
 
     return {
         "bandwidth": lambda: copies(rng, sizes),
-        "sums in place": lambda: sums(rng, sizes, *in_place()),
+        "sums in place": lambda: sums(rng, sizes, *read_by_id()),
         "sums reached": lambda: sums(rng, sizes, *reached()),
-        "attention in place": lambda: attention(rng, sizes, *in_place()),
+        "attention in place": lambda: attention(rng, sizes, *read_by_id()),
         "attention reached": lambda: attention(rng, sizes, *reached()),
         "rows": lambda: rows_moved(rng, sizes, matrix()),
         "scatter": lambda: scatters(rng, sizes),

@@ -26,5 +26,5 @@ model = hetjax.HGNN(
     relations=None,  # all of the graph's
     relation_aggregation=lambda relation, features: GIN(features),
     cross_relation_aggregation="mean",
-    looks_at_target=False,  # GIN reads the sources alone
+    reads_target=False,  # GIN reads the sources alone
 )

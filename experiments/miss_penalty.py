@@ -24,11 +24,11 @@ from matplotlib import pyplot
 from runs import write_rows
 from tqdm import tqdm
 
-from hetjax.cache.host import Hosted, HostedTable
+from hetjax.cache.host import HostMatrix, HostTable
 from hetjax.cache.penalty import measure
 
 WIDTHS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
-KINDS = {"static": (Hosted, False), "learnable": (HostedTable, True)}
+KINDS = {"static": (HostMatrix, False), "learnable": (HostTable, True)}
 
 
 def cost(kind: str, width: int, nodes: int) -> tuple[int, float]:

@@ -61,10 +61,10 @@ class Chunks:
             device, where they are read in place, by node id.
           selves: whether blocks say where the nodes' own rows are among the sources.
         """
-        self.sampler.in_place = frozenset(t for t, matrix in x.items() if isinstance(matrix, jax.Array))
+        self.sampler.read_by_id = frozenset(t for t, matrix in x.items() if isinstance(matrix, jax.Array))
         capacities, ranges = self._divided(node_type, nodes, relations, selves and self.sampler.own)
         read = {relation.source for relation in relations} | ({node_type} if selves else set())
-        here = {source: x[source] for source in read & self.sampler.in_place}
+        here = {source: x[source] for source in read & self.sampler.read_by_id}
         size = max((stop - start for start, stop in ranges), default=0)
         for start, stop in ranges:
             role = Role({node_type: nodes[start:stop]}, relations, selves)

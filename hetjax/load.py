@@ -9,7 +9,7 @@ from hetjax.datasets import hgb, rdf, synthetic
 from hetjax.errors import InputError, reading
 from hetjax.graph import checksums, store
 from hetjax.graph.hetgraph import HetGraph, check, check_labels
-from hetjax.graph.sizes import hollow
+from hetjax.graph.sizes import abstract_graph
 from hetjax.partition import MetaPartitioning
 
 
@@ -42,7 +42,7 @@ def outline(data: Data) -> HetGraph:
         return load(data)
     path = _path(data)
     opened = store.open(path, (), ())
-    graph = hollow(store.describe(path), opened.labels, opened.splits)
+    graph = abstract_graph(store.describe(path), opened.labels, opened.splits)
     check_labels(graph, str(path))
     return _without(graph, data)
 

@@ -21,7 +21,7 @@ if __name__ == "__main__":
 import jax
 import numpy as np
 
-from hetjax import alike, durable, models
+from hetjax import digests, durable, models
 from hetjax.checkpoint import Checkpoints, Damaged
 from hetjax.command_line import given_value, parse, run_command
 from hetjax.config import SECTIONS, Config, Data
@@ -128,7 +128,7 @@ def _predict(workdir: Path, other: str) -> Predictions:
     if other:
         graph = _graph(config, replace(config.data, format="store", path=os.path.abspath(other)))
         _same_shape(other, graph, trained, setup(config, graph).trainer, trainer)
-    state, chosen = _state(workdir, trainer, config.train.seed, alike.of_graph(config.data, trained))
+    state, chosen = _state(workdir, trainer, config.train.seed, digests.of_graph(config.data, trained))
     learned = {t: np.asarray(table.rows) for t, table in state.tables.items()}
     features = {t: learned.get(t, graph.features.get(t)) for t in trainer.widths}
     everyone = np.arange(graph.schema.nodes[graph.schema.target], dtype=np.int32)

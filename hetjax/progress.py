@@ -11,7 +11,7 @@ from typing import Any
 from hetjax.checkpoint import Checkpoint, Checkpoints
 from hetjax.config import Train
 from hetjax.errors import InputError
-from hetjax.processes.peers import Alone
+from hetjax.processes.group import ProcessGroup
 
 COUNTS, SUMS = ("epoch", "step", "nodes", "metrics_bytes"), ("loss_sum", "seconds")
 KEYS = (*COUNTS, *SUMS, "best", "graph", "capacities")
@@ -75,14 +75,14 @@ def _known(quality: dict) -> dict | None:
 
 
 def newest(
-    checkpoints: Checkpoints, processes: Alone, say: Callable[[str], None]
+    checkpoints: Checkpoints, processes: ProcessGroup, say: Callable[[str], None]
 ) -> tuple[Checkpoint | None, Progress]:
     """The checkpoint to continue from, and its progress; process 0 decides."""
     found = None
     if processes.first:
         found = checkpoints.newest_whole(say, check_progress)
         found = found and [found[0].step, found[1]]
-    step, progress = processes.first_says("resume", found) or (None, {})
+    step, progress = processes.broadcast_object("resume", found) or (None, {})
     return None if step is None else checkpoints.at(step), Progress(**progress)
 
 

@@ -23,16 +23,16 @@ if __name__ == "__main__":
 import jax
 from tqdm import tqdm
 
-from hetjax import alike, metrics, models, progress, summary
+from hetjax import digests, metrics, models, progress, summary
 from hetjax.checkpoint import Checkpoint, Checkpoints
 from hetjax.command_line import given_value, parse, run_command
 from hetjax.config import SECTIONS, Config, Processes, as_dict, data_path, flat
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.sizes import hollow, sizes
+from hetjax.graph.sizes import abstract_graph, sizes
 from hetjax.partition import Partitioning, read, save
-from hetjax.processes.launch import joined
-from hetjax.processes.peers import Alone
+from hetjax.processes.group import ProcessGroup
+from hetjax.processes.launch import process_group
 from hetjax.progress import Progress
 from hetjax.records import Records, check_records
 from hetjax.sampling.loader import Drawn
@@ -55,19 +55,19 @@ def main(arguments: Sequence[str]) -> None:
     processes = given.pop("")
     config = registry.config_of(given)
     alike_in_all = flat(as_dict(config)) | {"workdir": paths["workdir"], "hetjax": __version__}
-    alike_in_all |= {"jax": jax.__version__, "code": alike.of_code(config.model.name, config.mesh.strategy)}
-    with joined(processes, alike_in_all) as peers:
+    alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
+    with process_group(processes, alike_in_all) as peers:
         train(config, Path(paths["workdir"]), peers)
 
 
-def train(config: Config, path: Path, processes: Alone) -> None:
+def train(config: Config, path: Path, processes: ProcessGroup) -> None:
     """Train, or see that it is done, and print the results."""
     strategy = registry.check(config)
     provided = meshes.share_of(config.mesh.relation, config.mesh.data, processes.count)
     if config.mesh.devices > 1:
         meshes.provide(provided)
     workdir = Workdir(path, as_dict(config), processes.first)
-    results = processes.first_says("summary", workdir.summary())
+    results = processes.broadcast_object("summary", workdir.summary())
     if results is None:
         run = prepare(config, strategy, workdir, processes)
         loop(run)
@@ -101,7 +101,7 @@ class Run:
 
     config: Config
     workdir: Workdir
-    processes: Alone
+    processes: ProcessGroup
     graph: HetGraph
     engine: Engine
     checkpoints: Checkpoints
@@ -126,17 +126,17 @@ class Run:
             bar.write(words)
 
 
-def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Alone) -> Run:
+def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: ProcessGroup) -> Run:
     """Open the graph, divide it, make what trains, and find where the run resumes."""
     programs, started = metrics.ProgramCounter(), time.perf_counter()
     graph = open_graph(config, strategy)
-    digest = alike.of_graph(config.data, graph)
-    alike.require("graph", digest, processes)
+    digest = digests.of_graph(config.data, graph)
+    digests.require("graph", digest, processes)
     given = setup(config, graph, processes, workdir.path)
     kept = workdir.file(strategy.partition_name(config))
     partitioning = strategy.partition(given, kept)
     if partitioning is not None:
-        alike.require("plan", partitioning.digest, processes)
+        digests.require("plan", partitioning.digest, processes)
     engine = strategy.engine(given, partitioning)
     checkpoints = Checkpoints(workdir.file("checkpoints"))
     checkpoint, done = progress.newest(checkpoints, processes, tell)
@@ -154,7 +154,7 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Alo
             keep_partitioning(partitioning, kept, graph)
     state = initial_state(engine, checkpoint, processes)
     engine.fill_cache(penalties(config, workdir, processes))
-    outline = hollow(sizes(graph), graph.labels, graph.splits)  # the engine has what it needs
+    outline = abstract_graph(sizes(graph), graph.labels, graph.splits)  # the engine has what it needs
     about = programs, records, started, done.seconds
     return Run(config, workdir, processes, outline, engine, checkpoints, done, state, *about, reported=done.epoch)
 
@@ -174,7 +174,7 @@ def open_graph(config: Config, strategy: Strategy) -> HetGraph:
 
 
 def begin(
-    config: Config, workdir: Workdir, processes: Alone, graph: HetGraph, checkpoints: Checkpoints, done: Progress
+    config: Config, workdir: Workdir, processes: ProcessGroup, graph: HetGraph, checkpoints: Checkpoints, done: Progress
 ) -> Records:
     """Write and print what process 0 does at the start; nothing was written before."""
     check_records(workdir.file("metrics.jsonl"), done.metrics_bytes)
@@ -198,7 +198,7 @@ def keep_partitioning(partitioning: Partitioning, folder: Path, graph: HetGraph)
     save(partitioning, folder, graph)
 
 
-def initial_state(engine: Engine, checkpoint: Checkpoint | None, processes: Alone) -> Any:
+def initial_state(engine: Engine, checkpoint: Checkpoint | None, processes: ProcessGroup) -> Any:
     """The run's own newest checkpoint that is whole, or else a state from scratch; as the engine has it."""
     if not checkpoint:
         return engine.init(int(engine.seed))
@@ -214,7 +214,7 @@ def restored(engine: Engine, checkpoint: Checkpoint) -> Any:
     return engine.shard(checkpoint.state(jax.eval_shape(engine.trainer.init, engine.seed)))
 
 
-def penalties(config: Config, workdir: Workdir, processes: Alone) -> Path:
+def penalties(config: Config, workdir: Workdir, processes: ProcessGroup) -> Path:
     """Where the measured costs of missed rows are kept: beside the store, if the graph is of one that can be written."""
     data = config.data
     stored = data.format == "store" and os.access(data_path(data.path), os.W_OK)
@@ -298,7 +298,7 @@ def evaluate(run: Run, split: str) -> dict[str, float]:
     ids = run.graph.splits[split]
     logits = run.engine.logits(run.state, ids)
     found = None if logits is None else metrics.quality(logits, run.graph.labels[ids])
-    found = run.processes.first_says("quality", found)
+    found = run.processes.broadcast_object("quality", found)
     if found["loss"] is not None and not math.isfinite(found["loss"]):
         raise FloatingPointError(f"the {split} loss is {found['loss']}; a lower train.learning_rate may help")
     return found
@@ -312,7 +312,7 @@ def save_checkpoint(run: Run) -> None:
         run.checkpoints.save(int(state.step), state, asdict(done))
     else:
         run.checkpoints.attend(done.epoch * run.engine.batches.steps() + done.step)
-    run.processes.meet("saved")
+    run.processes.barrier("saved")
 
 
 def finish(run: Run) -> dict:
@@ -325,14 +325,14 @@ def finish(run: Run) -> dict:
         run.state = None  # its tables make room for those of the checkpoint
         run.state = restored(run.engine, chosen)
     test = evaluate(run, "test")
-    sent = summary.together(run.processes.share("sent", [list(one) for one in traffic(run.engine)]))
+    sent = summary.together(run.processes.all_gather("sent", [list(one) for one in traffic(run.engine)]))
     run.engine.close()
     return summary.summarise(run, test, sent, cache, tell) if run.processes.first else {}
 
 
 def cached(run: Run) -> list[dict]:
     """What the caches of all processes did."""
-    shares = run.processes.share("cache", run.engine.cache_report())
+    shares = run.processes.all_gather("cache", run.engine.cache_report())
     several = run.processes.count > 1
     return [one | ({"process": n} if several else {}) for n, share in enumerate(shares) for one in share]
 

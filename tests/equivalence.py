@@ -18,7 +18,7 @@ from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.datasets import synthetic
 from hetjax.models.dropout import dropped
 from hetjax.models.segment import neighbour_sum
-from hetjax.processes.peers import Alone
+from hetjax.processes.group import ProcessGroup
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import registry
 from hetjax.sharding.raf.engine import RafEngine
@@ -52,9 +52,9 @@ def across(aggregation: str, **more) -> hetjax.HGNN:
     return hetjax.HGNN(None, lambda relation, features: Bounded(features), aggregation, **more)
 
 
-own_mean, own_blind, own_max = across("mean"), across("mean", looks_at_target=False), across("max")
+own_mean, own_blind, own_max = across("mean"), across("mean", reads_target=False), across("max")
 own_drops = hetjax.HGNN(None, lambda relation, features: Dropping(features), "mean", drops=True)
-own_alone = across("sum", looks_at_target=False, self_term=False)
+own_alone = across("sum", reads_target=False, self_term=False)
 MODELS = {
     "R-GCN": {},
     "R-GCN, bases": {"bases": 2, "head": False},
@@ -183,7 +183,7 @@ def on_mesh(reference, graph, mesh, mode: str, model: dict, wide: bool = False, 
     Raises:
       AssertionError: a replica has not exactly what the others have, or rows were updated another number of times.
     """
-    config, peers = setting(graph, mode, mesh, model, train), peers or Alone()
+    config, peers = setting(graph, mode, mesh, model, train), peers or ProcessGroup()
     strategy, given = registry.named(config.mesh.strategy), setup(config, graph, peers)
     engine = strategy.engine(given, plan or strategy.partition(given))
     states, error = engine.shard(initial(engine.trainer, wide)), None
@@ -214,7 +214,7 @@ def equal_replicas(states, peers) -> None:
             for copy in [leaf] if isinstance(leaf, np.ndarray) else [shard.data for shard in leaf.addressable_shards]:
                 made = hashlib.sha256(np.asarray(copy).tobytes()).hexdigest()
                 assert found.setdefault(json.dumps(path), made) == made, f"{path} differs between devices"
-    for other in peers.share("replicas", found):
+    for other in peers.all_gather("replicas", found):
         for path in found.keys() & other.keys():
             assert found[path] == other[path], f"{path} differs between processes"
 
@@ -266,7 +266,7 @@ def gradients(expected: dict, graph, engine, states, batch, peers) -> float:
         mine |= flat(part.weights)
         seen |= set(mine)
         errors += differ(mine, {name: expected[name] for name in mine}, norm(expected.values())).values()
-    assert set().union(*peers.share("seen", sorted(seen))) == set(expected)
+    assert set().union(*peers.all_gather("seen", sorted(seen))) == set(expected)
     return max(errors)
 
 

@@ -39,7 +39,7 @@ ERROR = "hetjax: error:"
 SAID = "hetjax: ", "continuing from "
 
 
-class Outcome(NamedTuple):
+class PassOutput(NamedTuple):
     """How a command ended.
 
     Attributes:
@@ -77,7 +77,9 @@ class Outcome(NamedTuple):
         )
 
 
-def forked(work: Callable[[], object], folder: Path, allowed: Sequence[Path] = (), patience: int = PATIENCE) -> Outcome:
+def forked(
+    work: Callable[[], object], folder: Path, allowed: Sequence[Path] = (), patience: int = PATIENCE
+) -> PassOutput:
     """What becomes of a function in a child of this process, in `folder`, where alone it may write, and in `allowed`."""
     folder.mkdir(parents=True, exist_ok=True)
     child = os.fork()
@@ -96,7 +98,7 @@ def forked(work: Callable[[], object], folder: Path, allowed: Sequence[Path] = (
         time.sleep(0.01)
     error, outside = folder / ".stderr", folder / ".outside"
     peak = max(peak, used.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
-    return Outcome(
+    return PassOutput(
         os.waitstatus_to_exitcode(status),
         error.read_text(errors="replace"),
         peak,
@@ -181,10 +183,10 @@ class Fuzzer:
         )
         assert not done.fault and done.status == 0, done
 
-    def run(self, command: Command, folder: Path, whole: bool = False) -> Outcome:
+    def run(self, command: Command, folder: Path, whole: bool = False) -> PassOutput:
         return forked(lambda: _call(command, whole), folder, self.caches)
 
-    def mutant(self, seed: int, number: int) -> tuple[str, Command, Outcome]:
+    def mutant(self, seed: int, number: int) -> tuple[str, Command, PassOutput]:
         """Make and run one mutant."""
         folder = self.folder / f"mutant_{number}"
         kind, command = mutants.mutant(seed, number, self.seeds, folder)
@@ -193,7 +195,7 @@ class Fuzzer:
             shutil.rmtree(folder)
         return kind, command, found
 
-    def case(self, name: str) -> tuple[Command, Outcome]:
+    def case(self, name: str) -> tuple[Command, PassOutput]:
         """Make and run one case of the corpus."""
         folder = self.folder / name.replace(" ", "_")
         folder.mkdir()
@@ -219,7 +221,7 @@ def _call(command: Command, whole: bool) -> None:
     """Run a command; unless `whole`, no further than to where it is accepted, and something would be compiled."""
     module, arguments = command
     if not whole:
-        train.Run.run = Evaluator.logits = _accepted
+        train.loop = Evaluator.logits = _accepted
     run_command(MAINS[module.removeprefix("hetjax.")], arguments)
 
 
@@ -227,7 +229,7 @@ def _accepted(*_, **__):
     raise SystemExit(0)
 
 
-def table(rows: Sequence[tuple[str, Outcome]]) -> str:
+def table(rows: Sequence[tuple[str, PassOutput]]) -> str:
     """Counts by kind: refused in one line, accepted, and faults."""
     counts = {kind: Counter() for kind, _ in rows}
     for kind, found in rows:
@@ -269,7 +271,7 @@ def main() -> None:
     sys.exit(any(found.fault for _, found in rows))
 
 
-def _say(name: str, command: Command, found: Outcome) -> None:
+def _say(name: str, command: Command, found: PassOutput) -> None:
     if found.fault:
         shown = " ".join(one[:120] for one in command[1]).encode("ascii", "backslashreplace").decode()
         print(f"{name}: {found.fault.strip()}\n    {command[0]} {shown}", flush=True)

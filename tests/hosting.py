@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from hetjax.cache.features import Hosting
+from hetjax.cache.features import FeatureStore
 from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.raf.engine import RafEngine
@@ -34,7 +34,7 @@ class Trained(NamedTuple):
 
     losses: list[float]
     state: list[np.ndarray]
-    features: Hosting | None
+    features: FeatureStore | None
 
 
 def config_of(model: str | Model, mode: str = "minibatch", mesh=(1, 1), **cache) -> Config:

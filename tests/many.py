@@ -17,7 +17,7 @@ from typing import NamedTuple
 import jax
 
 from hetjax.config import Processes
-from hetjax.processes.launch import joined
+from hetjax.processes.launch import process_group
 from hetjax.sharding import mesh as meshes
 from tests.equivalence import GRAPHS, MODELS, Errors, alone, on_mesh, read_reference, write_reference
 
@@ -106,7 +106,7 @@ def main(coordinator: str, count: str, number: str, file: str, out: str) -> None
     os.sched_setaffinity(0, {cores[int(coordinator.rsplit(":", 1)[1]) % len(cores)]})
     jax.config.update("jax_numpy_rank_promotion", "raise")
     about = json.loads(Path(file).read_text())
-    with joined(Processes(coordinator, int(count), int(number), start_seconds=60), {}) as peers:
+    with process_group(Processes(coordinator, int(count), int(number), start_seconds=60), {}) as peers:
         meshes.provide(about["devices"])
         found = [held(case, peers) for case in about["cases"]]
         if peers.first:
@@ -120,7 +120,7 @@ def held(about: dict, peers) -> list[float]:
         reference, graph = read_reference(about["reference"]), GRAPHS[case.graph]()
         given = tuple(case.mesh), case.mode, MODELS[case.model], case.wide, peers
         errors = on_mesh(reference, graph, *given, **case.train)
-    worst = max(peers.share("errors", errors.gradient))
+    worst = max(peers.all_gather("errors", errors.gradient))
     return [float(errors.loss), worst, float(errors.state)]
 
 

@@ -18,10 +18,10 @@ from hetjax import native
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.schema import Relation
-from hetjax.models import carriers, hgnn, hgt, rgat
+from hetjax.models import hgnn, hgt, partials, rgat
 from hetjax.models.attention import attend
-from hetjax.models.carriers import Attention
 from hetjax.models.hgt import HGTLayer
+from hetjax.models.partials import Attention
 from hetjax.models.rgat import RGATLayer
 from hetjax.models.segment import neighbour_sum
 from hetjax.sampling.blocks import Adjacency, pad_adjacency
@@ -123,7 +123,7 @@ def test_layer_equals_the_papers_equations(monkeypatch, case, first):
     graph, (layer_class, options) = random_graph(1, papers=20), case
     layer, block, params, x = setting(graph, layer_class, **options)
     found = jax.jit(layer.apply)(params, block, x)
-    assert set(found) == set(block.itself)
+    assert set(found) == set(block.self_rows)
     p, plain = jax.tree.map(np.asarray, params["params"]), jax.tree.map(np.asarray, x)
     for node_type, h in found.items():
         mode = options.get("softmax", "joint")
@@ -143,7 +143,7 @@ def test_gradients_equal_finite_differences(monkeypatch, case, first):
     graph, (layer_class, options) = random_graph(2, papers=20), case
     layer, block, params, x = setting(graph, layer_class, **options)
     rng = np.random.default_rng(2)
-    towards = {name: rng.standard_normal((graph.schema.nodes[name], WIDTH)) for name in block.itself}
+    towards = {name: rng.standard_normal((graph.schema.nodes[name], WIDTH)) for name in block.self_rows}
 
     @jax.jit
     def loss(params, x):
@@ -177,26 +177,28 @@ def test_partial_attention_merges_to_the_whole(graph):
     own = layer.own(block, x)
 
     def folded(part):
-        return jax.jit(lambda *given: part.apply(*given, layer.targets, method="carriers"))(params, block, x, own)
+        return jax.jit(lambda *given: part.apply(*given, layer.targets, method="partial aggregates"))(
+            params, block, x, own
+        )
 
     whole = folded(layer)
     for cut in (1, 3):
         here = layer.clone(relations=layer.relations[cut:])
         there = layer.clone(relations=layer.relations[:cut])
         one, other = map(folded, (here, there))
-        for node_type, carrier in whole.items():
+        for node_type, partial in whole.items():
             parts = [part[node_type] for part in (one, other) if node_type in part]
-            total = parts[0] if len(parts) == 1 else carriers.merge(*parts)
-            np.testing.assert_allclose(carriers.attended(total), carriers.attended(carrier), rtol=1e-12, atol=1e-12)
+            total = parts[0] if len(parts) == 1 else partials.merge(*parts)
+            np.testing.assert_allclose(partials.attended(total), partials.attended(partial), rtol=1e-12, atol=1e-12)
 
 
 def test_merging_nothing_changes_nothing():
     rng = np.random.default_rng(0)
     some = Attention(*(jnp.asarray(rng.random(shape) + 1) for shape in ((3, 2), (3, 2), (3, 2, 4))))
     none = Attention(jnp.full((3, 2), -jnp.inf), jnp.zeros((3, 2)), jnp.zeros((3, 2, 4)))
-    for found, expected in zip(carriers.merge(some, none), some):
+    for found, expected in zip(partials.merge(some, none), some):
         np.testing.assert_array_equal(found, expected)
-    assert not carriers.attended(carriers.merge(none, none)).any()
+    assert not partials.attended(partials.merge(none, none)).any()
 
 
 @pytest.mark.parametrize("value", [2**31 - 1, -1, -(2**31), 3])
@@ -214,7 +216,7 @@ def test_attention_does_not_read_padding(way, value):
         spoiled[name][edges:] = value
 
     def loss(adjacency, *arrays):
-        return jnp.sum(jnp.sin(carriers.attended(attend(adjacency, *arrays, slope=0.2).carrier())))
+        return jnp.sum(jnp.sin(partials.attended(attend(adjacency, *arrays, slope=0.2).partial())))
 
     run = jax.jit(jax.value_and_grad(loss, argnums=(1, 2, 3, 4)))
     given = queries, offsets, keys, values

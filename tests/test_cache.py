@@ -13,7 +13,7 @@ import pytest
 import hetjax
 from hetjax import native, runtime
 from hetjax.cache import mapped, penalty
-from hetjax.cache.host import Hosted, HostedTable, pack, send
+from hetjax.cache.host import HostMatrix, HostTable, pack, send
 from hetjax.cache.tables import Table
 from hetjax.checkpoint import Checkpoints
 from hetjax.config import Cache, Config, Mesh, Sampling
@@ -124,14 +124,14 @@ def test_what_types_on_the_device_leave_of_the_bound_is_the_cache(tmp_path):
     assert [one["kept"] for one in found[2_000]] == [(2_000 - taken) // 76]
 
 
-def hosted() -> Hosted:
-    return Hosted(np.arange(27, dtype=np.float32).reshape(9, 3), jax.devices()[0])
+def hosted() -> HostMatrix:
+    return HostMatrix(np.arange(27, dtype=np.float32).reshape(9, 3), jax.devices()[0])
 
 
 @pytest.mark.parametrize("kept", [[], [1, 4]])
 def test_a_row_that_a_step_is_about_to_change_is_not_read_too_early(kept):
     rows = jnp.arange(27, dtype=jnp.float32).reshape(9, 3)
-    one, end = HostedTable(np.array(pack(Table(rows, -rows, rows + 0.5, jnp.arange(9)))), jax.devices()[0]), NO_NODE
+    one, end = HostTable(np.array(pack(Table(rows, -rows, rows + 0.5, jnp.arange(9)))), jax.devices()[0]), NO_NODE
     one.keep(np.array(kept, np.int32))
     now = one.begin(np.array([4, 2, 7, end], np.int32))
     rows = one.end(now)
@@ -152,7 +152,7 @@ def test_a_row_that_a_step_is_about_to_change_is_not_read_too_early(kept):
 
 
 def test_a_row_is_sent_once_however_early_the_others_are_read():
-    one = HostedTable(np.zeros((1000, 7), np.int32), jax.devices()[0])
+    one = HostTable(np.zeros((1000, 7), np.int32), jax.devices()[0])
     now = one.begin(np.arange(800, dtype=np.int32))
     one.change(now, True)
     following = one.begin(np.arange(400, 1000, dtype=np.int32))

@@ -89,7 +89,7 @@ def linear_layers(schema, tree, rng):
 @settings(max_examples=60, deadline=None)
 @given(schemas(), st.integers(1, 3), st.sampled_from(["last", "every"]), st.booleans(), st.randoms())
 def test_partitions_programs_sum_to_the_model(schema, hops, exchange, self_term, random):
-    """The ownership rule, in numbers: carriers of the seeds, added over the partitions, are those of the whole model."""
+    """The ownership rule, in numbers: partial aggregates of the seeds, added over the partitions, are those of the whole model."""
     tree = Metatree(schema, ("t0",), hops, None, self_term, exchange)
     x, dense, w = linear_layers(schema, tree, np.random.default_rng(random.randrange(2**32)))
     looks = exchange == "every"
@@ -117,13 +117,13 @@ def test_partitions_programs_sum_to_the_model(schema, hops, exchange, self_term,
     inner = [{t: x[t] for t in program.reads} for program in programs]
     seeds = x["t0"]
     for layer in range(hops):
-        carriers = 0
+        partials = 0
         for number, program in enumerate(programs):
             (relations, selves), folds = program.layers[layer].seeds, program.layers[layer].inner
             own = seeds if looks else inner[number].get("t0", 0 * seeds)
-            carriers = carriers + fold(layer, relations, selves, "t0", inner[number], own)
+            partials = partials + fold(layer, relations, selves, "t0", inner[number], own)
             inner[number] = made(layer, folds, inner[number], program.types[layer + 1])
-        seeds = finish(carriers, seeds) if looks or layer == hops - 1 else seeds
+        seeds = finish(partials, seeds) if looks or layer == hops - 1 else seeds
     np.testing.assert_allclose(seeds, whole["t0"], rtol=1e-9)
 
 

@@ -9,38 +9,39 @@ import time
 import numpy as np
 import pytest
 
-from hetjax import alike
+from hetjax import digests
 from hetjax.config import Data, Processes
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.partition import partition
-from hetjax.processes import channel, launch, peers
+from hetjax.processes import channel, launch
+from hetjax.processes import group as peers
 from hetjax.processes.channel import Connection
-from hetjax.processes.peers import Peer, Peers
+from hetjax.processes.group import ConnectedGroup, Peer
 from tests.conftest import random_graph
 
 OPEN: list[socket.socket] = []
 
 
-class Alone(peers.Alone):
+class ProcessGroup(peers.ProcessGroup):
     """A process that is told of another which has something else."""
 
     def __init__(self, other):
         self.other = other
 
-    def share(self, tag, value):
+    def all_gather(self, tag, value):
         return [value, self.other]
 
 
 @pytest.fixture
 def ends(monkeypatch):
     """The lines that processes would end with; they have little patience, and part when the test is over."""
-    found, made, begin = [], [], Peers.__init__
+    found, made, begin = [], [], ConnectedGroup.__init__
     monkeypatch.setattr(channel, "SILENCE", 2)
     monkeypatch.setattr(peers, "SILENCE", 2)
     monkeypatch.setattr(peers, "BEAT", 0.1)
     monkeypatch.setattr(peers, "_end", lambda line, status: found.append(line))
-    monkeypatch.setattr(Peers, "__init__", lambda self, *about: made.append(self) or begin(self, *about))
+    monkeypatch.setattr(ConnectedGroup, "__init__", lambda self, *about: made.append(self) or begin(self, *about))
     yield found
     for one in made:
         one.leaving.set()
@@ -75,32 +76,32 @@ def linked(rate: float) -> tuple[Connection, Connection]:
     return Connection(near), Connection(far)
 
 
-def group(count: int, rate: float) -> list[Peers]:
+def group(count: int, rate: float) -> list[ConnectedGroup]:
     """So many processes; the link between the first two is slow."""
     every = [Peer(number, "here", number) for number in range(count)]
     made, links = [], {}
     for number in range(1, count):
         there, here = linked(rate if number == 1 else float("inf"))
-        made.append(Peers(number, every, {0: there}))
+        made.append(ConnectedGroup(number, every, {0: there}))
         links[number] = here
-    return [Peers(0, every, links), *made]
+    return [ConnectedGroup(0, every, links), *made]
 
 
 def test_what_takes_longer_than_silence_arrives(ends):
     zero, one, two = group(3, rate=1e6)
     rows = np.arange(750_000, dtype=np.float32)  # 3 s of a link on which 2 s of silence are the end
-    sender = threading.Thread(target=one.collect, args=("state", {"rows": rows}), daemon=True)
+    sender = threading.Thread(target=one.gather, args=("state", {"rows": rows}), daemon=True)
     sender.start()
-    threading.Thread(target=two.collect, args=("state", {}), daemon=True).start()
-    np.testing.assert_array_equal(zero.collect("state", {})["rows"], rows)
+    threading.Thread(target=two.gather, args=("state", {}), daemon=True).start()
+    np.testing.assert_array_equal(zero.gather("state", {})["rows"], rows)
     sender.join(60)
     assert not sender.is_alive() and not ends
 
 
 def test_an_end_that_takes_nothing_is_gone(ends):
     near, _ = pair()
-    peer = Peers(1, [Peer(0, "here", 7), Peer(1, "here", 8)], {0: Connection(near)})
-    threading.Thread(target=peer.collect, args=("state", {"rows": np.zeros(2**24, np.uint8)}), daemon=True).start()
+    peer = ConnectedGroup(1, [Peer(0, "here", 7), Peer(1, "here", 8)], {0: Connection(near)})
+    threading.Thread(target=peer.gather, args=("state", {"rows": np.zeros(2**24, np.uint8)}), daemon=True).start()
     deadline = time.monotonic() + 60
     while not ends and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -119,26 +120,26 @@ def test_another_plan_code_or_graph_has_another_digest(tmp_path, monkeypatch):
     stores = {"same": graph, "edge": edge, "feature": feature}
     for name, one in stores.items():
         store.save(one, tmp_path / name)
-    read = {name: alike.of_graph(Data(format="synthetic"), one) for name, one in stores.items()}
+    read = {name: digests.of_graph(Data(format="synthetic"), one) for name, one in stores.items()}
     told = {
-        name: alike.of_graph(Data(format="store", path=str(tmp_path / name)), store.open(tmp_path / name, (), ()))
+        name: digests.of_graph(Data(format="store", path=str(tmp_path / name)), store.open(tmp_path / name, (), ()))
         for name in stores
     }
     for found in read, told:
         assert found["same"] != found["edge"] != found["feature"] != found["same"]
-    assert alike.of_graph(Data(format="synthetic"), random_graph()) == read["same"]
+    assert digests.of_graph(Data(format="synthetic"), random_graph()) == read["same"]
 
     plan = partition(graph, 2)
     swapped = dataclasses.replace(plan, owners=plan.owners[::-1])
-    assert alike.of_plan(plan) == alike.of_plan(dataclasses.replace(plan, store="elsewhere")) != alike.of_plan(swapped)
+    assert plan.digest == dataclasses.replace(plan, store="elsewhere").digest != swapped.digest
 
     monkeypatch.syspath_prepend(tmp_path)
     for words in "one = 1", "one = 2":
         (tmp_path / "mine.py").write_text(words)
-        read[words] = alike.of_code("mine:one")
-    assert len({read["one = 1"], read["one = 2"], alike.of_code("rgcn"), alike.of_code("nowhere:one")}) == 3
+        read[words] = digests.of_code("mine:one")
+    assert len({read["one = 1"], read["one = 2"], digests.of_code("rgcn"), digests.of_code("nowhere:one")}) == 3
     with pytest.raises(InputError, match="process 1 has another plan, digest b != a of process 0"):
-        alike.require("plan", "a", Alone("b"))
+        digests.require("plan", "a", ProcessGroup("b"))
 
 
 SLURM = {

@@ -16,9 +16,9 @@ from hetjax.command_line import run_command
 from hetjax.config import Sampling
 from hetjax.errors import InputError
 from hetjax.graph import store
-from hetjax.models import carriers, hgnn
-from hetjax.models.carriers import Attention, Monoid
+from hetjax.models import hgnn, partials
 from hetjax.models.hgnn import HGNN
+from hetjax.models.partials import Attention, Monoid
 from hetjax.partition.metatree import Fold
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding import mesh as meshes
@@ -144,9 +144,9 @@ def test_a_relation_held_for_hop_two_is_not_applied_at_the_root(monkeypatch):
 
 
 def partial(monoid: Monoid, rng, some: bool):
-    """A carrier of four partitions, `[4, nodes, ...]`."""
+    """A partial aggregate of four partitions, `[4, nodes, ...]`."""
     value = rng.standard_normal((4, 6, 3)).astype(np.float32)
-    if monoid is not carriers.SOFTMAX:
+    if monoid is not partials.SOFTMAX:
         return jax.vmap(monoid.lift)(value)
     largest = np.where(some, value[..., :2] * 50, -np.inf).astype(np.float32)
     weights = np.where(np.isfinite(largest), rng.uniform(1, 3, (4, 6, 2)), 0).astype(np.float32)
@@ -156,17 +156,17 @@ def partial(monoid: Monoid, rng, some: bool):
 OWN = Monoid(lambda x: (x, x**2), lambda a, b: (a[0] + b[0], a[1] + b[1] + a[0] * b[0]), lambda c: c[0] + c[1])
 
 
-@pytest.mark.parametrize("monoid", [*carriers.NAMED.values(), OWN], ids=[*carriers.NAMED, "own"])
+@pytest.mark.parametrize("monoid", [*partials.NAMED.values(), OWN], ids=[*partials.NAMED, "own"])
 def test_combining_over_an_axis_is_the_fold_and_so_is_its_gradient(monoid):
     rng = np.random.default_rng(0)
     given = partial(monoid, rng, rng.uniform(size=(4, 6, 2)) < 0.6)
     weights = rng.standard_normal(6).astype(np.float32)[:, None]
 
-    def loss(carrier):
-        return jnp.sum(jnp.sin(monoid.total(carrier)) * weights)
+    def loss(partial):
+        return jnp.sum(jnp.sin(monoid.total(partial)) * weights)
 
-    def one(carrier):
-        first = jax.tree.map(lambda leaf: leaf[0], carrier)
+    def one(partial):
+        first = jax.tree.map(lambda leaf: leaf[0], partial)
         value, gradient = jax.value_and_grad(lambda c: loss(combine.combine(monoid, c, "relation")))(first)
         return value[None], jax.tree.map(lambda leaf: leaf[None], gradient)
 
@@ -191,7 +191,7 @@ def test_a_fold_that_looks_at_no_target_is_given_none(looks):
             seen.append(targets)
             return jnp.zeros((len(adjacency.indptr) - 1, self.features))
 
-    model = HGNN(None, lambda relation, features: Zeros(features), looks_at_target=looks)
+    model = HGNN(None, lambda relation, features: Zeros(features), reads_target=looks)
     graph = random_graph()
     widths = {name: matrix.shape[1] for name, matrix in graph.features.items()}
     stack = hgnn.build(model, graph.schema, widths, 4, 1)
@@ -241,8 +241,8 @@ def test_a_run_on_two_partitions(finished):
     run, _ = finished
     summary = json.loads((run / "summary.json").read_text())
     assert summary["mesh"].items() >= {"relation": 2, "data": 1}.items() and 0 <= summary["test_accuracy"] <= 1
-    carriers_sent = {one["bytes"] for one in summary["sent_per_step"] if one["kind"] == "partial_aggregations"}
-    assert carriers_sent == {2 * 8 * (8 + 1) * 4}  # an all-reduce of the means of 8 seeds: 8 numbers and a count
+    partials_sent = {one["bytes"] for one in summary["sent_per_step"] if one["kind"] == "partial_aggregations"}
+    assert partials_sent == {2 * 8 * (8 + 1) * 4}  # an all-reduce of the means of 8 seeds: 8 numbers and a count
     manifest = json.loads((run / "partition_raf_2x1" / "manifest.json").read_text())
     assert manifest["mesh"].items() <= summary["mesh"].items() and manifest["exchange"] == "last"
 

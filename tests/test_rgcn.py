@@ -94,7 +94,7 @@ def test_gradients_equal_finite_differences(bases):
     x = {name: jnp.asarray(matrix) for name, matrix in features(graph).items()}
     layer, block, params = make_layer(graph, x, bases)
     rng = np.random.default_rng(2)
-    towards = {name: rng.standard_normal((graph.schema.nodes[name], 4)) for name in block.itself}
+    towards = {name: rng.standard_normal((graph.schema.nodes[name], 4)) for name in block.self_rows}
 
     @jax.jit
     def loss(params, x):
@@ -215,7 +215,7 @@ def test_weights_do_not_depend_on_the_other_relations(graph):
     relations = graph.schema.into("paper")
 
     def init(relations, selves=("paper",)):
-        block = Block({relation.key: whole.adjacency[relation.key] for relation in relations}, whole.itself)
+        block = Block({relation.key: whole.adjacency[relation.key] for relation in relations}, whole.self_rows)
         return RGCNLayer(tuple(relations), selves, ("paper",), widths, 4).init(jax.random.key(3), block, x)["params"]
 
     everything, some = init(relations), init(relations[1:3], selves=())
@@ -224,13 +224,15 @@ def test_weights_do_not_depend_on_the_other_relations(graph):
 
 
 def test_partial_folds_combine_to_the_whole(graph):
-    """Relations and self terms may be folded in two places: their carriers add up, and none is counted twice."""
+    """Relations and self terms may be folded in two places: their partial aggregates add up, and none is counted twice."""
     x = {name: jnp.asarray(matrix) for name, matrix in features(graph).items()}
     layer, block, params = make_layer(graph, x)
     here = layer.clone(relations=layer.relations[::2], selves=("paper", "topic"))
     there = layer.clone(relations=layer.relations[1::2], selves=("author", "venue"))
     own = {t: x[t] for t in layer.targets}
-    whole, *parts = (part.apply(params, block, x, own, part.selves, method="carriers") for part in (layer, here, there))
+    whole, *parts = (
+        part.apply(params, block, x, own, part.selves, method="partial aggregates") for part in (layer, here, there)
+    )
     for node_type, expected in whole.items():
         given = [part[node_type] for part in parts if node_type in part]
         total = given[0] if len(given) == 1 else layer.monoid.combine(*given)
@@ -249,7 +251,7 @@ def test_slices_of_a_row_are_the_matrices_of_one_hot_features(graph, bases, shar
     assert widths["author"] == width * ((bases or 2) + (not share)) and widths["topic"] == width * (bases or 1)
     rows = {t: jnp.asarray(rng.standard_normal((graph.schema.nodes[t], widths[t]))) for t in learned}
     layer = RGCNLayer(widths=widths, **place, **options)
-    block = whole_graph(graph, 1)[0]._replace(itself=dict.fromkeys(types))
+    block = whole_graph(graph, 1)[0]._replace(self_rows=dict.fromkeys(types))
     block = block._replace(adjacency=whole_graph(graph, 2)[0].adjacency)
     params = layer.init(jax.random.key(0), block, rows)
     found = jax.jit(layer.apply)(params, block, rows)

@@ -95,19 +95,19 @@ def expected_sums(graph: HetGraph, fanouts, seeds, stream):
     return frontier
 
 
-@pytest.mark.parametrize("in_place", [frozenset(), frozenset({"paper"}), frozenset({"paper", "author"})])
+@pytest.mark.parametrize("read_by_id", [frozenset(), frozenset({"paper"}), frozenset({"paper", "author"})])
 @pytest.mark.parametrize("fanouts", [(3, 2), (ALL, ALL), (1,), (2, 2, 2)])
-def test_blocks_hold_the_paths_that_were_drawn(graph, in_place, fanouts):
+def test_blocks_hold_the_paths_that_were_drawn(graph, read_by_id, fanouts):
     seeds = np.array([3, 17, 30, 5], np.int32)
     stream = (7, 1, 2)
-    sample = Sampler(graph, in_place).sample({"paper": seeds}, fanouts, stream)
+    sample = Sampler(graph, read_by_id).sample({"paper": seeds}, fanouts, stream)
     expected = expected_sums(graph, fanouts, seeds, stream)
     for column, seed in enumerate(seeds):
         values = {"paper": np.eye(len(seeds))[:, column]}
         # Walk down: a node's number of paths to the seed, spread to its own row below and to its neighbours.
         for block, rows in zip(reversed(sample.blocks), reversed(sample.rows)):
             below = {t: np.zeros(rows.get(t, graph.schema.nodes[t])) for t in graph.schema.nodes}
-            for node_type, itself in block.itself.items():
+            for node_type, itself in block.self_rows.items():
                 np.add.at(below[node_type], itself, values[node_type])
             for relation in graph.schema.relations:
                 if relation.key in block.adjacency:
@@ -198,8 +198,8 @@ def test_an_epoch_can_be_entered_at_any_step():
 
 def test_the_whole_graph_holds_what_each_layer_needs(graph):
     first, last = whole_graph(graph, 2)
-    assert set(last.itself) == {"paper"} and set(first.itself) == {"paper", "author", "venue", "topic"}
-    assert all(rows is None for rows in [*first.itself.values(), *last.itself.values()])
+    assert set(last.self_rows) == {"paper"} and set(first.self_rows) == {"paper", "author", "venue", "topic"}
+    assert all(rows is None for rows in [*first.self_rows.values(), *last.self_rows.values()])
     assert set(last.adjacency) == {relation.key for relation in graph.schema.into("paper")}
 
 

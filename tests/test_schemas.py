@@ -7,7 +7,7 @@ from hetjax.assembly import make_trainer
 
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
-from hetjax.models.carriers import Attention, attended
+from hetjax.models.partials import Attention, attended
 from tests.equivalence import alone, compare, setting
 from tests.schemas import BOUND, found, random_case
 
@@ -25,8 +25,8 @@ def small(b: int = 3, dtype=np.float32, into_b=((), ())):
 
 
 def test_no_rows_attend_to_nothing():
-    carrier = Attention(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros((0, 2, 3)))
-    assert attended(carrier).shape == (0, 6)
+    partial = Attention(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros((0, 2, 3)))
+    assert attended(partial).shape == (0, 6)
 
 
 @pytest.mark.parametrize("model", [RGAT, HGT], ids=["R-GAT", "HGT"])

@@ -13,12 +13,12 @@ from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.partition import EdgeCut, edge_cut, save
 from hetjax.partition.edge_cut import PART
-from hetjax.processes.peers import Alone
+from hetjax.processes.group import ProcessGroup
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
-from hetjax.sharding.vanilla.exchange import Room, fetch, give_back, want
+from hetjax.sharding.vanilla.exchange import RowCapacities, fetch, give_back, want
 from hetjax.sharding.vanilla.strategy import Vanilla
 from hetjax.train import main
 from tests.conftest import random_graph
@@ -39,7 +39,7 @@ def lopsided(graph, parts: int) -> EdgeCut:
     return EdgeCut(about.sizes, nodes, parts, "random")
 
 
-class Second(Alone):
+class Second(ProcessGroup):
     """A process that is not the first, which hands out what is given here."""
 
     first = False
@@ -47,7 +47,7 @@ class Second(Alone):
     def __init__(self, given):
         self.given = given
 
-    def hand_out(self, tag, arrays):
+    def broadcast(self, tag, arrays):
         return self.given
 
 
@@ -82,7 +82,7 @@ def test_rows_come_from_their_owners_and_gradients_go_back():
     mesh = meshes.row(meshes.make(1, parts), 0)
     ids = {"author": [25, 6, 0, 11], "topic": [3, 0, 11, 5], "ghost": [0] * 4}
     ids = {t: [rng.permutation(graph.schema.nodes[t])[:n].astype(np.int32) for n in sizes] for t, sizes in ids.items()}
-    room = {t: Room(27, 13, 14) if graph.schema.nodes[t] else Room(0, 0, 0) for t in ids}
+    room = {t: RowCapacities(27, 13, 14) if graph.schema.nodes[t] else RowCapacities(0, 0, 0) for t in ids}
     matrices = {t: rng.standard_normal((graph.schema.nodes[t], 3)).astype(np.float32) for t in ids}
     gradient = {t: rng.standard_normal((room[t].rows * parts, 3)).astype(np.float32) for t in ids}
     wanted = [{t: want(owned, t, ids[t][p], p, room[t], True) for t in ids} for p in range(parts)]

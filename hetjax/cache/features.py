@@ -9,7 +9,7 @@ import numpy as np
 
 from hetjax.cache import tables
 from hetjax.cache.allocate import Kind, Place, Policy, allocate, next_tenth
-from hetjax.cache.host import Hosted, HostedTable, views
+from hetjax.cache.host import HostMatrix, HostTable, views
 from hetjax.cache.mapped import mapped, release
 from hetjax.cache.tables import Shape, Table
 from hetjax.errors import InputError
@@ -20,7 +20,7 @@ COPY = 2**24  # bytes copied at a time
 Key = tuple[str, int]  # of a cache: the node type, and which of the caches of that type
 
 
-class Hosting:
+class FeatureStore:
     """The features that live on the host, and the caches of them on its devices.
 
     Args:
@@ -34,7 +34,7 @@ class Hosting:
         self.kinds: Mapping[Key, Kind] = {}
 
     @property
-    def hosted(self) -> dict[Key, Hosted]:
+    def hosted(self) -> dict[Key, HostMatrix]:
         """Every matrix that rows are cached of, with its cache."""
         raise NotImplementedError
 
@@ -43,7 +43,7 @@ class Hosting:
         raise NotImplementedError
 
     def records(self, name: str, parts: Iterable[Table]) -> np.ndarray:
-        """A table as `HostedTable` holds it, from the parts that it is made in."""
+        """A table as `HostTable` holds it, from the parts that it is made in."""
         records, start = self._empty(name), 0
         for part in parts:
             size = len(part.count)
@@ -71,12 +71,12 @@ class Hosting:
 
     def report(self) -> list[dict]:
         """Of every type with features on the host: how many rows are kept on the devices, and what reading the others cost."""
-        types: dict[str, dict[Key, Hosted]] = {}
+        types: dict[str, dict[Key, HostMatrix]] = {}
         for key, one in self.hosted.items():
             types.setdefault(key[0], {})[key] = one
         return [self._about(name, caches) for name, caches in types.items()]
 
-    def _about(self, name: str, caches: Mapping[Key, Hosted]) -> dict:
+    def _about(self, name: str, caches: Mapping[Key, HostMatrix]) -> dict:
         moved = [one.moved for one in caches.values()]
         hits, misses = sum(one.hits for one in moved), sum(one.misses for one in moved)
         known = [(self.kinds[key], len(one.cached)) for key, one in caches.items() if key in self.kinds]
@@ -105,7 +105,7 @@ class Hosting:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class Features(Hosting):
+class Features(FeatureStore):
     """The features that one device trains with.
 
     Static features that do not live on the device stay in the graph's arrays.
@@ -113,7 +113,7 @@ class Features(Hosting):
     Args:
       graph: with the static features.
       widths: of the features of every input type.
-      learnable, folder: as in `Hosting`.
+      learnable, folder: as in `FeatureStore`.
       places: of every input type; of those that are not named, the device. Static features are on disk if the graph was
         opened from a store, and in memory otherwise.
       device: that trains.
@@ -135,11 +135,11 @@ class Features(Hosting):
             if name not in learnable and self.places[name] == "device":
                 self.static[name] = jax.device_put(graph.features[name], self.device)
             elif name not in learnable:
-                self.away[name] = Hosted(graph.features[name], self.device)
-        self.changed: dict[str, HostedTable] = {}
+                self.away[name] = HostMatrix(graph.features[name], self.device)
+        self.changed: dict[str, HostTable] = {}
 
     @property
-    def hosted(self) -> dict[Key, Hosted]:
+    def hosted(self) -> dict[Key, HostMatrix]:
         return {(name, 0): one for name, one in (self.away | self.changed).items()}
 
     def resident(self, device: jax.Device, given: Iterable[str]) -> int:
@@ -147,23 +147,23 @@ class Features(Hosting):
         tables = (one for t, one in self.learnable.items() if self.places[t] == "device" and t not in given)
         return static + sum(one.nodes * one.row_bytes for one in tables)
 
-    def new(self, key: jax.Array) -> dict[str, Table | HostedTable]:
+    def new(self, key: jax.Array) -> dict[str, Table | HostTable]:
         """Tables of before the first step, each where it lives."""
         return {name: self._settle(name, tables.in_parts(key, name, one)) for name, one in self.learnable.items()}
 
-    def settle(self, given: Mapping[str, Table]) -> dict[str, Table | HostedTable]:
+    def settle(self, given: Mapping[str, Table]) -> dict[str, Table | HostTable]:
         """Tables, each where it lives; those given are not changed."""
         return {name: self._settle(name, parts(table)) for name, table in given.items()}
 
-    def _settle(self, name: str, made: Iterable[Table]) -> Table | HostedTable:
+    def _settle(self, name: str, made: Iterable[Table]) -> Table | HostTable:
         self.changed.pop(name, None)
         if self.places[name] == "device":
             leaves = zip(*(jax.device_put(part, self.device) for part in made))
             return Table(*(jax.numpy.concatenate(leaf) if len(leaf) > 1 else leaf[0] for leaf in leaves))
-        self.changed[name] = HostedTable(self.records(name, made), self.device)
+        self.changed[name] = HostTable(self.records(name, made), self.device)
         return self.changed[name]
 
-    def whole(self, held: Mapping[str, Table | HostedTable]) -> dict[str, Table]:
+    def whole(self, held: Mapping[str, Table | HostTable]) -> dict[str, Table]:
         """The inverse of `settle`, without copying; host arrays go on changing when training does."""
         return {name: one if isinstance(one, Table) else one.table() for name, one in held.items()}
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hetjax.cache import table_files
 from hetjax.cache.features import Features
-from hetjax.cache.host import Hosted
+from hetjax.cache.host import HostMatrix
 from hetjax.cache.tables import Table
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
@@ -37,14 +37,14 @@ def fetch_features(store: Source, node_type: str, ids: np.ndarray | slice) -> np
     if node_type not in held:
         raise InputError(f"no features of {node_type!r}; there are those of {sorted(held)}")
     found = held[node_type]
-    nodes = found.nodes if isinstance(found, Hosted) else len(found.rows if isinstance(found, Table) else found)
+    nodes = found.nodes if isinstance(found, HostMatrix) else len(found.rows if isinstance(found, Table) else found)
     if not isinstance(ids, slice):
         ids = np.asarray(ids, None if np.size(ids) else np.int32)
         if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
             raise InputError(f"ids of {node_type!r} are {ids.dtype} {ids.shape}, and must be a list of integers")
         if len(ids) and not (ids.min() >= 0 and ids.max() < nodes):
             raise InputError(f"ids {ids.min()} to {ids.max()} of {node_type!r}, which has {nodes} nodes")
-    if isinstance(found, Hosted):
+    if isinstance(found, HostMatrix):
         return found.rows(np.arange(nodes)[ids] if isinstance(ids, slice) else ids)
     return (found.rows if isinstance(found, Table) else found)[ids]
 

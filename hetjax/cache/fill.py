@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from hetjax.cache.allocate import Kind
-from hetjax.cache.features import Hosting
+from hetjax.cache.features import FeatureStore
 from hetjax.cache.hotness import hotness
 from hetjax.cache.penalty import kept
 from hetjax.config import Config
 from hetjax.sampling.loader import Batches
 
 
-def fill(features: Hosting, batches: Batches, config: Config, file: Path, quiet: bool = False) -> None:
+def fill(features: FeatureStore, batches: Batches, config: Config, file: Path, quiet: bool = False) -> None:
     """Keep the hottest rows of features that live on the host on the devices, if there is a budget for that.
 
     The budget of a device is what types that live on it, and were not told to, leave of the bound.

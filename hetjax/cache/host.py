@@ -16,7 +16,7 @@ from hetjax.sampling.blocks import NO_NODE, Capacities, pad
 
 
 @dataclass
-class Moved:
+class Transfers:
     """What fetching and storing cost.
 
     Attributes:
@@ -64,7 +64,7 @@ def _assemble(cache, slots, *given):
 _read, _keep = jax.jit(tables.rows_at), jax.jit(tables.write, donate_argnums=0)
 
 
-class Hosted:
+class HostMatrix:
     """A matrix with a row per node in host memory, of which a batch's rows are sent to the device.
 
     Moving rows computes nothing, so training is the same to the last bit wherever they are.
@@ -88,7 +88,7 @@ class Hosted:
         self.slots[self.cached] = np.arange(len(self.cached), dtype=np.int32)
         self.cache = send(gather(self.matrix, self.cached), self.device)
         self.capacities = Capacities()  # of rows that are sent or returned at a time
-        self.moved = Moved()
+        self.moved = Transfers()
 
     def begin(self, ids: np.ndarray) -> Fetched:
         """Read the rows that are not on the device and send them, but for those that a step under way is about to change.
@@ -139,7 +139,7 @@ class Hosted:
         return send(rows, self.device)
 
 
-class HostedTable(Hosted):
+class HostTable(HostMatrix):
     """A learnable table: a row with its moments and count is one record, which is read, sent and written at one place.
 
     Records are int32 `[nodes, 3 * width + 1]`: as a float a count might be flushed to zero on the way.

@@ -51,7 +51,7 @@ def _update_rows(start, last, ids, gradient, numbers, correct_first, correct_sec
     same. `correct_first` and `correct_second`: `tables.corrections` of the two.
     """
     learning_rate, weight_decay, epsilon = numbers[0], numbers[1], numbers[2]
-    decay_first, rest_first, decay_second, rest_second = numbers[3], numbers[4], numbers[5], numbers[6]
+    b1, rest_first, b2, rest_second = numbers[3], numbers[4], numbers[5], numbers[6]
     width = rows.shape[1]
     for i in range(start, last):
         if len(ids) and i + AHEAD < last and 0 <= ids[i + AHEAD] < len(rows):
@@ -67,8 +67,8 @@ def _update_rows(start, last, ids, gradient, numbers, correct_first, correct_sec
             to_square = correct_second[min(done, len(correct_second) - 1)]
             for k in range(width):
                 g = gradient[i, k]
-                mean = decay_first * first[row, k] + rest_first * g
-                square = decay_second * second[row, k] + rest_second * (g * g)
+                mean = b1 * first[row, k] + rest_first * g
+                square = b2 * second[row, k] + rest_second * (g * g)
                 first[row, k], second[row, k] = mean, square
                 change = (mean * to_mean) / (math.sqrt(square * to_square) + epsilon)
                 rows[row, k] -= learning_rate * (change + weight_decay * rows[row, k])

@@ -12,14 +12,14 @@ import jax
 import numpy as np
 
 from hetjax import durable
-from hetjax.cache.host import Hosted
+from hetjax.cache.host import HostMatrix
 from hetjax.cache.mapped import mapping
 from hetjax.errors import InputError
 
 ROWS, ROUNDS = 20_000, 7
 
 
-def measure(hosted: Mapping[str, Hosted], learnable: Mapping[str, object]) -> dict[str, float]:
+def measure(hosted: Mapping[str, HostMatrix], learnable: Mapping[str, object]) -> dict[str, float]:
     """Seconds per byte of a missed row, by node type.
 
     Of static features: read on the host and sent. Of learnable ones also returned and written, with both moments and the
@@ -28,7 +28,7 @@ def measure(hosted: Mapping[str, Hosted], learnable: Mapping[str, object]) -> di
     return {name: _measure(one, name in learnable) for name, one in hosted.items()}
 
 
-def _measure(one: Hosted, changes: bool) -> float:
+def _measure(one: HostMatrix, changes: bool) -> float:
     chance, found = np.random.default_rng(0), []
     count = min(ROWS, one.nodes)
     if not count:
@@ -44,7 +44,9 @@ def _measure(one: Hosted, changes: bool) -> float:
     return float(np.median(found[1:])) / (count * one.row_bytes)
 
 
-def kept(file: Path, about: Mapping, hosted: Mapping[str, Hosted], learnable: Mapping[str, object]) -> dict[str, float]:
+def kept(
+    file: Path, about: Mapping, hosted: Mapping[str, HostMatrix], learnable: Mapping[str, object]
+) -> dict[str, float]:
     """As `measure`; or what a file holds, if that was measured on this machine for the same purpose.
 
     Args:

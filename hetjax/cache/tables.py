@@ -40,13 +40,13 @@ class RowAdam(NamedTuple):
 
     Attributes:
       learning_rate: a number, or a function of the training step as optax's schedules are.
-      decay_first, decay_second, epsilon: as the paper's; the decays at least 0 and less than 1.
+      b1, b2, epsilon: as the paper's; the decays at least 0 and less than 1.
       weight_decay: decoupled (Loshchilov and Hutter 2019), of the rows that a batch touched.
     """
 
     learning_rate: float | jax.Array | Callable[[jax.Array], jax.Array]
-    decay_first: float = 0.9
-    decay_second: float = 0.999
+    b1: float = 0.9
+    b2: float = 0.999
     epsilon: float = 1e-8
     weight_decay: float = 0.0
 
@@ -171,7 +171,7 @@ def update(table: Table, ids: jax.Array | None, gradient: jax.Array, adam: RowAd
         raise ValueError(f"a gradient {gradient.shape}, and it should be {expected}")
     if not len(gradient):
         return table
-    dtype, decays = table.rows.dtype, (adam.decay_first, adam.decay_second)
+    dtype, decays = table.rows.dtype, (adam.b1, adam.b2)
     numbers = [adam.learning_rate, adam.weight_decay, adam.epsilon]
     for decay in decays:
         numbers += [decay, 1 - decay]
@@ -207,12 +207,12 @@ def _update_natively(table, ids, gradient, *numbers):
 
 
 def _update_plainly(table, ids, gradient, numbers, correct_first, correct_second):
-    learning_rate, weight_decay, epsilon, decay_first, rest_first, decay_second, rest_second = numbers
+    learning_rate, weight_decay, epsilon, b1, rest_first, b2, rest_second = numbers
     if not len(ids):  # named as well, so that XLA fuses alike, and a row's bits do not depend on where it lives
         ids = jax.lax.optimization_barrier(jnp.arange(len(gradient), dtype=jnp.int32))
     rows, first, second, count = take(table, ids)
-    first = decay_first * first + rest_first * gradient
-    second = decay_second * second + rest_second * jnp.square(gradient)
+    first = b1 * first + rest_first * gradient
+    second = b2 * second + rest_second * jnp.square(gradient)
     mean, square = (
         moment * correct.at[count].get(mode="clip")[:, None]
         for moment, correct in ((first, correct_first), (second, correct_second))

@@ -68,7 +68,7 @@ def sizes(graph: HetGraph) -> Sizes:
     return Sizes(graph.schema, edges, features, graph.multilabel)
 
 
-def hollow(about: Sizes, labels: np.ndarray, splits: Mapping[str, np.ndarray]) -> HetGraph:
+def abstract_graph(about: Sizes, labels: np.ndarray, splits: Mapping[str, np.ndarray]) -> HetGraph:
     """A graph of these sizes with labels and splits; its edges and features are there in shape alone, and take no memory."""
 
     def empty(shape: tuple[int, ...], dtype) -> np.ndarray:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from hetjax import native
 from hetjax.cache.tables import read
 from hetjax.models import kernels
-from hetjax.models.carriers import Attention, finite
+from hetjax.models.partials import Attention, finite
 from hetjax.models.segment import Rows, by_source, by_target, real, row_of, sum_weighted
 from hetjax.native import BLOCK
 from hetjax.sampling.blocks import Adjacency
@@ -34,7 +34,7 @@ class Attended(NamedTuple):
     kept: jax.Array
     numerator: jax.Array
 
-    def carrier(self, kernel: jax.Array | None = None, bias: jax.Array | None = None) -> Attention:
+    def partial(self, kernel: jax.Array | None = None, bias: jax.Array | None = None) -> Attention:
         """As if every value had been multiplied by `kernel` `[width, heads, d]`, and `bias` `[heads, d]` added."""
         sums = self.numerator
         sums = jnp.swapaxes(sums, 0, 1) if kernel is None else jnp.einsum("htw,whd->thd", sums, kernel)
@@ -84,7 +84,7 @@ def _forward(adjacency, queries, offsets, keys, values, keep, slope):
 
 
 def _backward(residuals, gradient: Attended):
-    """Nothing comes back through `largest`, which cancels in a carrier's total."""
+    """Nothing comes back through `largest`, which cancels in a partial aggregate's total."""
     adjacency, queries, keys, values, keep, slope, logits, weights = residuals
     rest = keep, slope, logits, weights, *gradient[1:]
     given = by_target(adjacency), queries, keys, keys if values is None else values, *rest

@@ -10,10 +10,10 @@ import jax
 
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation, Schema
-from hetjax.models import carriers
-from hetjax.models.carriers import Attention, Monoid
+from hetjax.models import partials
 from hetjax.models.dropout import Masks, NodeMasks, dropped
 from hetjax.models.layer import LOCAL, Exchange, Layer, PlainLayer, glorot
+from hetjax.models.partials import Attention, Monoid
 from hetjax.sampling.blocks import Block
 
 
@@ -28,7 +28,7 @@ class HGNN:
         `softmax`: an `Attention`); another shape or dtype is an AssertionError.
       cross_relation_aggregation: `sum`, `mean`, `max`, `softmax`, or a `Monoid` of your own.
       self_term: fold every node into itself too, by a matrix per node type, as one more relation.
-      looks_at_target: whether the relation-specific aggregation reads its targets; if not, it is given None for them,
+      reads_target: whether the relation-specific aggregation reads its targets; if not, it is given None for them,
         and partitions of the relations have less to exchange.
       drops: whether the relation-specific aggregation drops something in training: it is called with the targets'
         `NodeMasks` after them, or None, for `models.dropout`'s functions. There is no random stream for `nn.Dropout`, whose
@@ -39,15 +39,15 @@ class HGNN:
     relation_aggregation: Callable[[Relation, int], nn.Module]
     cross_relation_aggregation: str | Monoid = "sum"
     self_term: bool = True
-    looks_at_target: bool = True
+    reads_target: bool = True
     drops: bool = False
 
     def __post_init__(self):
-        if self.cross_relation_aggregation not in carriers.NAMED and not isinstance(
+        if self.cross_relation_aggregation not in partials.NAMED and not isinstance(
             self.cross_relation_aggregation, Monoid
         ):
             raise InputError(
-                f"cross-relation aggregation {self.cross_relation_aggregation!r}, and should be one of {', '.join(carriers.NAMED)}, or a Monoid"
+                f"cross-relation aggregation {self.cross_relation_aggregation!r}, and should be one of {', '.join(partials.NAMED)}, or a Monoid"
             )
 
 
@@ -62,12 +62,12 @@ class Composed(PlainLayer):
     """
 
     relation_aggregation: Callable[[Relation, int], nn.Module] | None = None
-    monoid: Monoid = carriers.SUM
+    monoid: Monoid = partials.SUM
     looks: bool = True
     masked: bool = False
 
     @property
-    def looks_at_target(self) -> bool:
+    def reads_target(self) -> bool:
         return self.looks or self.residual
 
     @property
@@ -87,7 +87,7 @@ class Composed(PlainLayer):
             chex.assert_type(folded, float)
         return self.monoid.lift(folded)
 
-    def itself(self, node_type: str, targets):
+    def aggregate_self(self, node_type: str, targets):
         return self.monoid.lift(self.self_loop[node_type](targets))
 
 
@@ -118,7 +118,7 @@ class Stack(nn.Module):
     @property
     def own(self) -> bool:
         """Whether any layer reads its targets' own embeddings of the layer below."""
-        return any(layer.selves or layer.looks_at_target for layer in self.layers)
+        return any(layer.selves or layer.reads_target for layer in self.layers)
 
     @property
     def drops(self) -> bool:
@@ -173,15 +173,15 @@ class Stack(nn.Module):
         of = {t: masks.of(block.sources[t]) for t in x}
         return {t: dropped(rows, self.input_dropout, of[t], (*self.path, t)) for t, rows in x.items()}
 
-    def conclude(self, carrier: Any, own: jax.Array | None, masks: NodeMasks | None = None) -> jax.Array:
-        """Logits from the seeds' combined carriers of the last layer.
+    def conclude(self, partial: Any, own: jax.Array | None, masks: NodeMasks | None = None) -> jax.Array:
+        """Logits from the seeds' combined partial aggregates of the last layer.
 
         Args:
-          carrier: all combined.
-          own: the seeds' embeddings of the layer below; None will do unless the last layer `looks_at_target`.
+          partial: all combined.
+          own: the seeds' embeddings of the layer below; None will do unless the last layer `reads_target`.
           masks: of the seeds, in training.
         """
-        return self.classify(self.layers[-1].finish(self.target, carrier, own, masks))
+        return self.classify(self.layers[-1].finish(self.target, partial, own, masks))
 
     def classify(self, h: jax.Array) -> jax.Array:
         """Logits from the target's last embeddings."""
@@ -241,16 +241,16 @@ def build(
             f"model.feature_init is {feature_init}, and model.one_hot has rows that start in a way of their own"
         )
     if isinstance(model, HGNN):
-        monoid = carriers.NAMED.get(model.cross_relation_aggregation, model.cross_relation_aggregation)
+        monoid = partials.NAMED.get(model.cross_relation_aggregation, model.cross_relation_aggregation)
         options |= {
             "relation_aggregation": model.relation_aggregation,
             "monoid": monoid,
-            "looks": model.looks_at_target,
+            "looks": model.reads_target,
             "masked": model.drops,
         }
     self_term = self_term and model.self_term
     nowhere = {"relations": (), "selves": (), "targets": (), "widths": {}, "features": hidden}
-    own = self_term or layer(**nowhere | options).looks_at_target
+    own = self_term or layer(**nowhere | options).reads_target
     needed, stack = schema.layer_types(layers, own), []
     for depth in range(layers):
         targets = tuple(t for t in schema.nodes if t in needed[depth + 1])

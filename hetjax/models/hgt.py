@@ -8,11 +8,11 @@ import jax.numpy as jnp
 
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
-from hetjax.models import carriers
+from hetjax.models import partials
 from hetjax.models.attention import attend
-from hetjax.models.carriers import Attention, Monoid
 from hetjax.models.dropout import NodeMasks, dropped, kept_edges
 from hetjax.models.layer import Layer
+from hetjax.models.partials import Attention, Monoid
 from hetjax.models.segment import multiply_first
 
 
@@ -54,7 +54,7 @@ class MutualAttention(nn.Module):
 
     @nn.compact
     def __call__(self, adjacency, sources: jax.Array, queries: jax.Array, masks: NodeMasks | None = None) -> Attention:
-        """The carrier of the relation's edges.
+        """The partial aggregate of the relation's edges.
 
         Args:
           sources: `[S, width]`.
@@ -70,9 +70,9 @@ class MutualAttention(nn.Module):
         keep = kept_edges(adjacency, heads, self.dropout, masks, self.path, offsets.dtype)
         if multiply_first(adjacency, sources, heads * size, heads):
             keys, values = (jnp.einsum("sw,whd->shd", sources, kernel) for kernel in (key, value))
-            return attend(adjacency, queries, offsets, keys, values, keep=keep).carrier(bias=value_bias)
+            return attend(adjacency, queries, offsets, keys, values, keep=keep).partial(bias=value_bias)
         queries = jnp.einsum("htd,whd->htw", queries, key)
-        return attend(adjacency, queries, offsets, sources[:, None], keep=keep).carrier(value, value_bias)
+        return attend(adjacency, queries, offsets, sources[:, None], keep=keep).partial(value, value_bias)
 
     def _related(self, name: str, projection: Projection, width: int) -> tuple[jax.Array, jax.Array]:
         """A type's projection and after it the relation's matrices, one per head, as one map."""
@@ -124,16 +124,16 @@ class HGTLayer(Layer):
 
     @property
     def monoid(self) -> Monoid:
-        return carriers.SOFTMAX if self.softmax == "joint" else carriers.MEAN
+        return partials.SOFTMAX if self.softmax == "joint" else partials.MEAN
 
     def relation(self, relation: Relation, adjacency, sources, targets, masks):
         kernel, bias = self.query[relation.target](targets.shape[1])
         queries = jnp.einsum("tw,whd->htd", targets.astype(kernel.dtype), kernel) + bias[:, None]
-        carrier = self.attention[relation.key](adjacency, sources, queries, masks)
-        return carrier if self.softmax == "joint" else self.monoid.lift(carriers.attended(carrier))
+        partial = self.attention[relation.key](adjacency, sources, queries, masks)
+        return partial if self.softmax == "joint" else self.monoid.lift(partials.attended(partial))
 
-    def finish(self, node_type: str, carrier, targets, masks):
-        h = self.output[node_type](nn.gelu(self.total(carrier, targets), approximate=False))
+    def finish(self, node_type: str, partial, targets, masks):
+        h = self.output[node_type](nn.gelu(self.total(partial, targets), approximate=False))
         h = dropped(h, self.dropout, masks, (*self.path, node_type))
         if targets.shape == h.shape:
             gate = nn.sigmoid(self.skip[node_type])

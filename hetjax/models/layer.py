@@ -1,7 +1,7 @@
 """What a model says of one layer.
 
 A layer says three things: what one relation contributes to a node (`relation`), what the node contributes itself
-(`itself`), and how the combined total becomes an embedding (`finish`). A model file defines one layer and names it `MODEL`.
+(`self_rows`), and how the combined total becomes an embedding (`finish`). A model file defines one layer and names it `MODEL`.
 """
 
 from collections.abc import Callable, Container, Mapping
@@ -14,9 +14,9 @@ import jax.numpy as jnp
 
 from hetjax.cache.tables import read
 from hetjax.graph.schema import Relation
-from hetjax.models import carriers
-from hetjax.models.carriers import Monoid
+from hetjax.models import partials
 from hetjax.models.dropout import Masks, NodeMasks, dropped
+from hetjax.models.partials import Monoid
 from hetjax.sampling.blocks import Adjacency, Block
 
 
@@ -63,7 +63,7 @@ class Layer(nn.Module):
       features: width of the embeddings that it makes.
       learned: per node type whose source embeddings are learnable features (there are none above the first layer) the
         relations that read it, in the model as a whole.
-      monoid: how carriers combine, over relations and wherever they were folded.
+      monoid: how partial aggregates combine, over relations and wherever they were folded.
       self_term: whether nodes are folded into themselves; if not, `selves` is empty.
     """
 
@@ -73,7 +73,7 @@ class Layer(nn.Module):
     widths: Mapping[str, int]
     features: int
     learned: Mapping[str, tuple[Relation, ...]] = field(default_factory=dict)
-    monoid: ClassVar[Monoid] = carriers.SUM
+    monoid: ClassVar[Monoid] = partials.SUM
     self_term: ClassVar[bool] = True
 
     def relation(
@@ -84,14 +84,14 @@ class Layer(nn.Module):
         targets: jax.Array | None,
         masks: NodeMasks | None,
     ):
-        """The carriers that one relation's edges give its targets.
+        """The partial aggregates that one relation's edges give its targets.
 
         Args:
           relation: which.
           adjacency: `T` targets by `S` sources.
           sources: what `prepare` made of the sources' `[S, width of the source type]`.
           targets: `[T, width of the target type]`, the targets' own embeddings of the layer below; None unless the
-            layer `looks_at_target`.
+            layer `reads_target`.
           masks: of the targets, in training, if the layer `drops`.
         """
         raise NotImplementedError
@@ -100,26 +100,26 @@ class Layer(nn.Module):
         """What all relations out of a type read, from its `[S, width]`: that itself, unless they share some work."""
         return sources
 
-    def itself(self, node_type: str, targets: jax.Array) -> Any:
-        """The carriers that nodes give themselves: a relation from every node to itself."""
+    def aggregate_self(self, node_type: str, targets: jax.Array) -> Any:
+        """The partial aggregates that nodes give themselves: a relation from every node to itself."""
         raise NotImplementedError
 
-    def finish(self, node_type: str, carrier: Any, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
+    def finish(self, node_type: str, partial: Any, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
         """Embeddings `[T, features]`.
 
         Args:
           node_type: of the targets.
-          carrier: all carriers combined; None for a type that no relation leads to and that has no self term.
+          partial: all partial aggregates combined; None for a type that no relation leads to and that has no self term.
           targets: `[T, width of the type]`, their own embeddings of the layer below.
           masks: as of `relation`.
         """
         raise NotImplementedError
 
-    def total(self, carrier: Any, targets: jax.Array) -> jax.Array:
-        """What the combined carriers amount to, `[T, features]`; zeros if there are none."""
-        if carrier is None:
+    def total(self, partial: Any, targets: jax.Array) -> jax.Array:
+        """What the combined partial aggregates amount to, `[T, features]`; zeros if there are none."""
+        if partial is None:
             return jnp.zeros((len(targets), self.features), jnp.result_type(targets, jnp.float32))
-        return self.monoid.total(carrier)
+        return self.monoid.total(partial)
 
     @classmethod
     def learnable_width(cls, node_type: str, feature_width: int, **fields) -> int:
@@ -143,10 +143,10 @@ class Layer(nn.Module):
 
         A type that nothing reads them of may be absent from `x`, and has width 0 then.
         """
-        return {t: _own(x.get(t), rows) for t, rows in block.itself.items()}
+        return {t: _own(x.get(t), rows) for t, rows in block.self_rows.items()}
 
     @property
-    def looks_at_target(self) -> bool:
+    def reads_target(self) -> bool:
         """Whether `relation` or `finish` reads a target's own embedding; what a self term reads does not count.
 
         If so, whoever folds a relation must know its targets' embeddings of the layer below. If not, they are never
@@ -163,7 +163,7 @@ class Layer(nn.Module):
         """What relations read of source embeddings, per node type."""
         return {t: self.prepare(t, rows) for t, rows in x.items()}
 
-    def carriers(
+    def fold_relations(
         self,
         block: Block,
         sources: Mapping[str, Any],
@@ -180,16 +180,16 @@ class Layer(nn.Module):
           selves: the types whose targets are folded into themselves.
           masks: of the step, in training; then the block names its targets.
         """
-        given = [(t, self.itself(t, own[t])) for t in self.selves if t in selves]
+        given = [(t, self.aggregate_self(t, own[t])) for t in self.selves if t in selves]
         for relation in self.relations:
             if relation.key in block.adjacency:
                 adjacency, target = block.adjacency[relation.key], relation.target
-                seen = own[target] if self.looks_at_target else None
+                seen = own[target] if self.reads_target else None
                 drawn = masks and masks.of(block.targets[target])
                 given.append((target, self.relation(relation, adjacency, sources[relation.source], seen, drawn)))
         total: dict[str, Any] = {}
-        for target, carrier in given:
-            total[target] = self.monoid.combine(total[target], carrier) if target in total else carrier
+        for target, partial in given:
+            total[target] = self.monoid.combine(total[target], partial) if target in total else partial
         return total
 
     def __call__(
@@ -198,7 +198,7 @@ class Layer(nn.Module):
         """Embeddings `[targets, features]` per target type of the block, from source embeddings `x`."""
         x, sources = exchange.before(x, self.prepared)
         own = self.own(block, x)
-        totals = exchange.after(self.carriers(block, sources, own, own, masks))
+        totals = exchange.after(self.fold_relations(block, sources, own, own, masks))
         of = {t: masks and masks.of(block.targets[t]) for t in own}
         return {t: self.finish(t, totals.get(t), rows, of[t]) for t, rows in own.items()}
 
@@ -223,8 +223,8 @@ class PlainLayer(Layer):
         options = (self.norm, self.dropout, self.residual, self.bias, self.logits)
         self.finishing = {t: Finish(type(self).activation, *options) for t in self.targets}
 
-    def finish(self, node_type: str, carrier: Any, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
-        return self.finishing[node_type](self.total(carrier, targets), targets, masks)
+    def finish(self, node_type: str, partial: Any, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
+        return self.finishing[node_type](self.total(partial, targets), targets, masks)
 
 
 class Finish(nn.Module):

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models.attention import attend
-from hetjax.models.carriers import attended
 from hetjax.models.dropout import NodeMasks, kept_edges
 from hetjax.models.layer import PlainLayer
+from hetjax.models.partials import attended
 from hetjax.models.segment import multiply_first
 
 SLOPE = 0.2  # of the leaky ReLU below zero (section 2.1 of the GAT paper)
@@ -41,9 +41,9 @@ class RelationAttention(nn.Module):
         keep = kept_edges(adjacency, self.heads, self.dropout, masks, self.path, offsets.dtype)
         if multiply_first(adjacency, sources, self.features, self.heads):
             projected = jnp.einsum("sw,whd->shd", sources, kernel)
-            return attended(attend(adjacency, towards[:, None], offsets, projected, slope=SLOPE, keep=keep).carrier())
+            return attended(attend(adjacency, towards[:, None], offsets, projected, slope=SLOPE, keep=keep).partial())
         queries = jnp.einsum("whd,hd->hw", kernel, towards)[:, None]
-        return attended(attend(adjacency, queries, offsets, sources[:, None], slope=SLOPE, keep=keep).carrier(kernel))
+        return attended(attend(adjacency, queries, offsets, sources[:, None], slope=SLOPE, keep=keep).partial(kernel))
 
     def _side(self, side: str, width: int) -> tuple[jax.Array, jax.Array]:
         """A side's matrix `[width, heads, features / heads]` and its part of the attention vector, `[heads, features / heads]`."""
@@ -78,7 +78,7 @@ class RGATLayer(PlainLayer):
     def relation(self, relation: Relation, adjacency, sources, targets, masks):
         return self.attention[relation.key](adjacency, sources, targets, masks)
 
-    def itself(self, node_type: str, targets):
+    def aggregate_self(self, node_type: str, targets):
         return self.self_loop[node_type](targets)
 
 

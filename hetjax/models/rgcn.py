@@ -137,7 +137,7 @@ class RGCNLayer(PlainLayer):
         return nn.Dense(self.features, use_bias=False)
 
     @property
-    def looks_at_target(self) -> bool:
+    def reads_target(self) -> bool:
         return self.residual
 
     def prepare(self, node_type: str, sources: jax.Array):
@@ -157,7 +157,7 @@ class RGCNLayer(PlainLayer):
             return neighbour_mean(adjacency, sources[relation.key])
         return self.mean[relation.key](adjacency, sources)
 
-    def itself(self, node_type: str, targets):
+    def aggregate_self(self, node_type: str, targets):
         if not self._one_hot(node_type):
             return self.self_loop[node_type](targets)
         parts = self._parts(targets)

@@ -100,7 +100,7 @@ class Metatree:
       metapaths: each a chain of relations, the one into the target first; layer `layers - h` then folds the relations
         that stand at place `h` of any, and no other. None: all relations.
       self_term: whether the model folds nodes into themselves (R-GCN and R-GAT do, HGT does not).
-      exchange: `last`: seeds' carriers are combined after the last layer alone, so what the self term needs is computed
+      exchange: `last`: seeds' partial aggregates are combined after the last layer alone, so what the self term needs is computed
         by its owner, as for any relation. `every`: after every layer, as folds that look at the target need (R-GAT,
         HGT, skips); then seeds' embeddings are known to all, and nothing hangs from the self term.
     """

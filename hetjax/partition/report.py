@@ -8,7 +8,7 @@
 | `topology_bytes` | pointers (8 bytes a target, and 8) and source ids of its relations | the same of its rows |
 | `feature_bytes` | static features of the types it reads | of its nodes |
 | `learnable_bytes` | float32 rows and two Adam moments of the types it reads | of its nodes |
-| `boundary_nodes` | the target nodes, whose carriers partitions combine, if there are several | own nodes with a cut edge |
+| `boundary_nodes` | the target nodes, whose partial aggregates partitions combine, if there are several | own nodes with a cut edge |
 
 The replication factor is the sum over partitions of nodes and halo (of edges) by the number of nodes (edges) that any
 has; the balance of a column is its largest value by its mean. Hybrid replicas of a partition are counted once, except

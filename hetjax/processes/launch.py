@@ -3,7 +3,7 @@
 jax has a coordination service, in process 0, that ends every process with a C++ trace when it cannot be reached, at the
 start or later. So the processes first meet by themselves, at the address that the user gave, and where something is
 wrong one line says so. jax's service gets another port, and its clients reach it through a relay that stays up: whose
-end is whose fault is for `Peers` to say.
+end is whose fault is for `ConnectedGroup` to say.
 """
 
 import contextlib
@@ -22,13 +22,13 @@ import jax
 
 from hetjax.config import Processes
 from hetjax.errors import InputError, reading
+from hetjax.processes.group import ConnectedGroup, ProcessGroup
 from hetjax.processes.meeting import PATIENCE, connect, find, gather
-from hetjax.processes.peers import Alone, Peers
 from hetjax.processes.secret import read_secret
 
 
 @contextlib.contextmanager
-def joined(options: Processes, about: dict[str, Any]) -> Iterator[Alone]:
+def process_group(options: Processes, about: dict[str, Any]) -> Iterator[ProcessGroup]:
     """The peers of this process, while the run lasts; jax knows them, and has not started its devices yet.
 
     An error that ends this process ends its peers, each with one line.
@@ -41,7 +41,7 @@ def joined(options: Processes, about: dict[str, Any]) -> Iterator[Alone]:
       InputError: the processes do not come together, in the time that the options give them, or differ.
     """
     if not options.several:
-        yield Alone()
+        yield ProcessGroup()
         return
     peers = _join(*_place(options), about, options)
     try:
@@ -98,7 +98,9 @@ def _detect(*given):
     return found, [" ".join(str(warning.message).split()) for warning in said]
 
 
-def _join(address: str, count: int, number: int, devices: list[int] | None, about: dict, options: Processes) -> Peers:
+def _join(
+    address: str, count: int, number: int, devices: list[int] | None, about: dict, options: Processes
+) -> ConnectedGroup:
     seconds, secret = options.start_seconds, read_secret(options.secret_file)
     hello = {"number": number, "count": count, "host": socket.gethostname(), "pid": os.getpid(), "about": about}
     with reading(f"coordinator {address:.200}"):
@@ -109,7 +111,7 @@ def _join(address: str, count: int, number: int, devices: list[int] | None, abou
             connections, service = {0: connection}, relay(host, service)
         else:
             connections, every, service = gather(port, *how)
-    peers = Peers(number, every, connections)
+    peers = ConnectedGroup(number, every, connections)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.config.update("jax_enable_preemption_service", False)  # it would keep a process from ending when told to
     jax.distributed.initialize(

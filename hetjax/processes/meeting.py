@@ -15,7 +15,7 @@ from hetjax.config import MOST_PROCESSES
 from hetjax.errors import InputError, reading, reason
 from hetjax.processes import secret as secrets
 from hetjax.processes.channel import Connection
-from hetjax.processes.peers import Peer
+from hetjax.processes.group import Peer
 
 PATIENCE = 10  # seconds that a newcomer has to introduce itself, and that a far end has to answer
 MOST_HELLO = 2**20  # bytes in which it does

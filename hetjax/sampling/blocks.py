@@ -42,7 +42,7 @@ class Block(NamedTuple):
 
     Attributes:
       adjacency: per relation key.
-      itself: per target type the row of each target node among the source embeddings of its own type, int32 `[targets]`;
+      self_rows: per target type the row of each target node among the source embeddings of its own type, int32 `[targets]`;
         None where every source row is a target, in order; all of them `NO_NODE` in a model that does not read them.
       targets: per target type the ids of the nodes, int32 `[targets]`; None where row `i` is node `i`. There are none where
         nothing is drawn by them, as dropout is.
@@ -50,7 +50,7 @@ class Block(NamedTuple):
     """
 
     adjacency: Mapping[str, Adjacency]
-    itself: Mapping[str, np.ndarray | None]
+    self_rows: Mapping[str, np.ndarray | None]
     targets: Mapping[str, np.ndarray | None] = {}
     sources: Mapping[str, np.ndarray | None] = {}
 
@@ -177,7 +177,7 @@ def pad_block(
         return {t: None if ids is None else pad(ids, rows[t], NO_NODE) for t, ids in found.items()}
 
     named = padded(block.targets, targets), padded(block.sources, sources)
-    return Block(adjacency, padded(block.itself, targets), *named)
+    return Block(adjacency, padded(block.self_rows, targets), *named)
 
 
 def relations_of(block: Block, graph: HetGraph) -> list[Relation]:

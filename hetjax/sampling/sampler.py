@@ -34,7 +34,7 @@ class Sampler:
     """Draws blocks from one graph. It keeps scratch memory, so one sampler serves one thread.
 
     Attributes:
-      in_place: node types whose features the first layer reads from the whole matrix, by node id. Of all other types the
+      read_by_id: node types whose features the first layer reads from the whole matrix, by node id. Of all other types the
         nodes reached are numbered `0..n - 1` in the order in which they were first met, targets first.
       learnable: node types whose feature rows get a gradient.
       own: whether layers read their targets' own embeddings. If not, targets are not among their sources, and blocks say
@@ -45,12 +45,12 @@ class Sampler:
     def __init__(
         self,
         graph: HetGraph,
-        in_place: frozenset[str] = frozenset(),
+        read_by_id: frozenset[str] = frozenset(),
         learnable: frozenset[str] = frozenset(),
         own: bool = True,
         named: bool = False,
     ):
-        self.graph, self.in_place, self.learnable = graph, in_place, learnable
+        self.graph, self.read_by_id, self.learnable = graph, read_by_id, learnable
         self.own, self.named = own, named
         self._row: dict[str, np.ndarray] = {}  # of every node, its row among those reached, or -1
 
@@ -95,21 +95,21 @@ class Sampler:
         Returns:
           `(a block per role, the source ids per node type)`; of types that are read in place there are no ids.
         """
-        in_place = self.in_place if outermost else frozenset()
+        read_by_id = self.read_by_id if outermost else frozenset()
         reached: dict[str, list[np.ndarray]] = {}
 
         def number(node_type: str, ids: np.ndarray) -> np.ndarray:
-            if node_type in in_place:
+            if node_type in read_by_id:
                 return ids
             known = reached.setdefault(node_type, [])
             rows, fresh = self._number(node_type, ids, sum(map(len, known)))
             known.append(fresh)
             return rows
 
-        def itself(node_type: str, ids: np.ndarray) -> np.ndarray:
+        def self_rows(node_type: str, ids: np.ndarray) -> np.ndarray:
             return number(node_type, ids) if self.own else np.full(len(ids), NO_NODE)
 
-        selves = [{t: itself(t, ids) for t, ids in role.nodes.items()} if role.selves else {} for role in roles]
+        selves = [{t: self_rows(t, ids) for t, ids in role.nodes.items()} if role.selves else {} for role in roles]
         drawn: list[dict[Relation, tuple[np.ndarray, np.ndarray]]] = []
         for role in roles:
             drawn.append({})

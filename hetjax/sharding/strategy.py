@@ -14,14 +14,14 @@ import jax
 import numpy as np
 
 from hetjax.cache import fill
-from hetjax.cache.features import Hosting
+from hetjax.cache.features import FeatureStore
 from hetjax.cache.mapped import on_host
 from hetjax.config import Config, Data
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
 from hetjax.partition import Partitioning, Workload
-from hetjax.processes.peers import Alone
+from hetjax.processes.group import ProcessGroup
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime, mini_batch_regime, whole_graph_regime
 from hetjax.sharding.traffic import Sent
@@ -44,7 +44,7 @@ class Setup(NamedTuple):
     graph: HetGraph
     regime: Regime
     trainer: Trainer
-    processes: Alone
+    processes: ProcessGroup
     folder: Path | None
 
     @property
@@ -60,7 +60,7 @@ class Setup(NamedTuple):
         return self.folder and self.folder / (f"tables_{number}" if number else "tables")
 
 
-def setup(config: Config, graph: HetGraph, processes: Alone | None = None, folder: Path | None = None) -> Setup:
+def setup(config: Config, graph: HetGraph, processes: ProcessGroup | None = None, folder: Path | None = None) -> Setup:
     """What a run gives its strategy, from its configuration and its graph.
 
     Raises:
@@ -71,7 +71,7 @@ def setup(config: Config, graph: HetGraph, processes: Alone | None = None, folde
         regime = whole_graph_regime(seeds, config.model.layers)
     else:
         regime = mini_batch_regime(seeds, sampling.batch_size, sampling.fanout, config.train.steps_per_epoch)
-    return Setup(config, graph, regime, make_trainer(graph, config, regime.steps), processes or Alone(), folder)
+    return Setup(config, graph, regime, make_trainer(graph, config, regime.steps), processes or ProcessGroup(), folder)
 
 
 class Engine(ABC):
@@ -83,7 +83,7 @@ class Engine(ABC):
       features: where features live, if some may live off the devices.
     """
 
-    def __init__(self, setup: Setup, batches: Batches, features: Hosting | None = None):
+    def __init__(self, setup: Setup, batches: Batches, features: FeatureStore | None = None):
         self.setup, self.batches, self.features = setup, batches, features
         self.trainer, self.seed = setup.trainer, np.int32(setup.config.train.seed)
 

@@ -13,7 +13,7 @@ from hetjax.sampling.loader import Batches, Needs
 from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.mesh import DATA, put, spread
-from hetjax.sharding.raf.features import Asked, MeshFeatures, ask
+from hetjax.sharding.raf.features import MeshFeatureStore, RowRequest, ask
 from hetjax.sharding.raf.sample import Local, LocalSample, draw_local, measure_local, pad_local, whole_local
 from hetjax.sharding.raf.site import Site, shares
 
@@ -48,7 +48,7 @@ class MeshBatch(NamedTuple):
     seeds: jax.Array
     labels: jax.Array
     weights: jax.Array
-    asked: Mapping[str, Asked] = {}
+    asked: Mapping[str, RowRequest] = {}
 
 
 class RafBatches(Batches):
@@ -60,7 +60,7 @@ class RafBatches(Batches):
 
     Args:
       site: this process's place.
-      in_place, learnable, named: as in `Sampler`.
+      read_by_id, learnable, named: as in `Sampler`.
       regime, seed: as in `Batches`.
       features: where they live; None where all are on the devices.
     """
@@ -68,17 +68,18 @@ class RafBatches(Batches):
     def __init__(
         self,
         site: Site,
-        in_place: frozenset[str],
+        read_by_id: frozenset[str],
         learnable: frozenset[str],
         regime: Regime,
         seed: int,
-        features: MeshFeatures | None = None,
+        features: MeshFeatureStore | None = None,
         named: bool = False,
     ):
         self.features, self.site, self.shares = features, site, shares(site.plan)
         self.shared = {name: parts for name, parts in site.plan.shared.items() if name in learnable}
         self.samplers = {
-            part: Sampler(graph, in_place, learnable, self.shares[0].own, named) for part, graph in site.graphs.items()
+            part: Sampler(graph, read_by_id, learnable, self.shares[0].own, named)
+            for part, graph in site.graphs.items()
         }
         use = "mesh_{relation}x{data}".format(**site.mesh.shape)
         super().__init__(next(iter(site.graphs.values())), regime, seed, use)
@@ -122,7 +123,7 @@ class RafBatches(Batches):
 
     def agree(self, needs: Needs) -> Needs:
         found: Needs = {}
-        for needed in self.site.peers.share(CAPACITIES, needs):
+        for needed in self.site.peers.all_gather(CAPACITIES, needs):
             for name, (sizes, most) in needed.items():
                 found[name] = found.get(name, ([], most))[0] + sizes, most
         return {name: found[name] for name in sorted(found)}
@@ -135,7 +136,7 @@ class RafBatches(Batches):
         about = pad(seeds.astype(np.int32), size, NO_NODE), labels, weights
         return MeshBatch(parts, *put(self.site.mesh, P(DATA), about), asked)
 
-    def _ask(self, name: str, ids: np.ndarray) -> Asked:
+    def _ask(self, name: str, ids: np.ndarray) -> RowRequest:
         rows, owners = self.capacities.by_name[f"{self.use}/taken/{name}"], self.features.owners(name)
         each = rows if owners == 1 else self.capacities.by_name[f"{self.use}/taken by {owners}/{name}"]
         return ask(ids, owners, rows, each)

@@ -1,7 +1,7 @@
 """Carriers combined over a mesh axis, for use inside `shard_map`.
 
 Everything after the combination is computed alike on every device of the axis, so its gradient is known alike too, and
-flows back to each device's own carrier without another communication. Differentiate inside the mapped function.
+flows back to each device's own partial aggregate without another communication. Differentiate inside the mapped function.
 """
 
 import functools
@@ -11,17 +11,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from hetjax.models.carriers import Attention, Monoid, add_weighted, finite, merge
+from hetjax.models.partials import Attention, Monoid, add_weighted, finite, merge
 
 
-def combine(monoid: Monoid, carrier: Any, axis: str) -> Any:
-    """The total of the carriers of all devices of a mesh axis, alike on each.
+def combine(monoid: Monoid, partial: Any, axis: str) -> Any:
+    """The total of the partial aggregates of all devices of a mesh axis, alike on each.
 
     Sums and means are one `psum`, a softmax over edges a `pmax` and a `psum` of what is rescaled to the common maximum.
-    Any other monoid gathers the carriers and folds them; where a combination has no single gradient (a maximum that
+    Any other monoid gathers the partial aggregates and folds them; where a combination has no single gradient (a maximum that
     several attain), what each gets may depend on how the relations are divided.
     """
-    return COLLECTIVES.get(monoid.combine, functools.partial(_fold, monoid))(carrier, axis)
+    return COLLECTIVES.get(monoid.combine, functools.partial(_fold, monoid))(partial, axis)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1,))
@@ -46,14 +46,14 @@ def _own(axis: str, _, gradient):
 gathered.defvjp(lambda values, axis: (gathered(values, axis), None), _own)
 
 
-def _merge(carrier: Attention, axis: str) -> Attention:
-    largest = jax.lax.pmax(jax.lax.stop_gradient(carrier.largest), axis)
-    scale = jnp.exp(jax.lax.stop_gradient(carrier.largest) - finite(largest))
-    return Attention(largest, *total((scale * carrier.denominator, scale[..., None] * carrier.numerator), axis))
+def _merge(partial: Attention, axis: str) -> Attention:
+    largest = jax.lax.pmax(jax.lax.stop_gradient(partial.largest), axis)
+    scale = jnp.exp(jax.lax.stop_gradient(partial.largest) - finite(largest))
+    return Attention(largest, *total((scale * partial.denominator, scale[..., None] * partial.numerator), axis))
 
 
-def _fold(monoid: Monoid, carrier: Any, axis: str) -> Any:
-    every = gathered(carrier, axis)
+def _fold(monoid: Monoid, partial: Any, axis: str) -> Any:
+    every = gathered(partial, axis)
     parts = (jax.tree.map(lambda leaf: leaf[part], every) for part in range(jax.lax.axis_size(axis)))
     return functools.reduce(monoid.combine, parts)
 

@@ -1,7 +1,7 @@
 """Relation-Aggregation-First (Heta, PVLDB 18(9) 2025, section 6): fold where a relation lives, combine at the seeds.
 
 A step is a chain of passes. In each, every partition folds its relations by a program of its own, and one program on
-the whole mesh combines the seeds' carriers. The last one also finishes and takes the loss and its gradient, alike
+the whole mesh combines the seeds' partial aggregates. The last one also finishes and takes the loss and its gradient, alike
 everywhere, so no partition is special. Back again, each pulls its slice of the gradient through its own passes.
 
 Models whose layers look at no target need one pass of all layers; others one pass a layer, after which every partition
@@ -28,9 +28,17 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import DATA, RELATION, join, split
 from hetjax.sharding.raf.batches import CAPACITIES, MeshBatch, RafBatches
 from hetjax.sharding.raf.evaluate import RafEvaluator
-from hetjax.sharding.raf.features import TAKEN, UNITED, Asked, MeshFeatures, SharedTable
+from hetjax.sharding.raf.features import TAKEN, UNITED, MeshFeatureStore, RowRequest, SharedTable
 from hetjax.sharding.raf.layout import Layout
-from hetjax.sharding.raf.programs import SEEDS, LocalPrograms, MeshPrograms, Outcome, Pulled, passes, weights_of
+from hetjax.sharding.raf.programs import (
+    SEEDS,
+    LocalPrograms,
+    MeshPrograms,
+    PassGradients,
+    PassOutput,
+    passes,
+    weights_of,
+)
 from hetjax.sharding.raf.replicas import Group, Rows, Sums, groups, owners, pack, paths, select, unpack, within
 from hetjax.sharding.raf.site import Site, shares
 from hetjax.sharding.strategy import Engine, Setup
@@ -66,11 +74,11 @@ class RafEngine(Engine):
       batches, features: as in `Engine`.
     """
 
-    def __init__(self, setup: Setup, site: Site, batches: RafBatches, features: MeshFeatures):
+    def __init__(self, setup: Setup, site: Site, batches: RafBatches, features: MeshFeatureStore):
         super().__init__(setup, batches, features)
         trainer, whole = self.trainer, batches.regime.whole
         self.site, self.mesh, self.prefetch = site, site.mesh, setup.config.cache.prefetch
-        self.ahead: dict[str, tuple[Asked, list[Fetched]]] = {}
+        self.ahead: dict[str, tuple[RowRequest, list[Fetched]]] = {}
         self.shares = shares(site.plan)
         reads = [share.program.reads for share in self.shares]
         widths = [{t: trainer.widths[t] for t in types} for types in reads]
@@ -177,7 +185,7 @@ class RafEngine(Engine):
                 found[part][t] = one
         return {part: _replaced(state, found[part]) for part, state in states.items()}, fetched
 
-    def _fetched(self, node_type: str, table: SharedTable, asked: Asked) -> list[Fetched]:
+    def _fetched(self, node_type: str, table: SharedTable, asked: RowRequest) -> list[Fetched]:
         known, fetched = self.ahead.pop(node_type, (None, None))
         return fetched if known is asked else table.begin(asked)
 
@@ -209,46 +217,46 @@ class RafEngine(Engine):
 
     def _fold(self, states: Mapping[int, TrainState], batch: MeshBatch):
         """Forward and back: the loss, and per partition the gradients of weights, rows and the conclusion's weights."""
-        outcomes, tape, last = {p: Outcome(None, {}, None) for p in states}, [], len(passes(self.shares[0])) - 1
+        outcomes, tape, last = {p: PassOutput(None, {}, None) for p in states}, [], len(passes(self.shares[0])) - 1
         for number in range(last + 1):
             found = {p: self._pass(number, p, state, batch, outcomes[p]) for p, state in states.items()}
             outcomes, back = ({p: one[half] for p, one in found.items()} for half in (0, 1))
-            carriers = join(self.mesh, SEEDS, [outcome.carrier for outcome in outcomes.values()])
+            partials = join(self.mesh, SEEDS, [outcome.partial for outcome in outcomes.values()])
             tape.append((back, None))
             if number < last:
-                totals, way = self.together.combined[number](carriers)
+                totals, way = self.together.combined[number](partials)
                 tape[-1] = back, way
                 totals = self._split(SEEDS, totals)
-                outcomes = {p: outcome._replace(carrier=totals[p]) for p, outcome in outcomes.items()}
+                outcomes = {p: outcome._replace(partial=totals[p]) for p, outcome in outcomes.items()}
         head = join(self.mesh, P(), [select(state.params, self.head) for state in states.values()])
         own = join(self.mesh, P(DATA), [outcome.own for outcome in outcomes.values()])
         when = self.seed, join(self.mesh, P(), [state.step for state in states.values()])
-        loss, head, carriers, own = self.together.conclude(
-            head, carriers, own, batch.seeds, batch.labels, batch.weights, when
+        loss, head, partials, own = self.together.conclude(
+            head, partials, own, batch.seeds, batch.labels, batch.weights, when
         )
-        return loss, *self._back(tape, batch, carriers, own), self._split(P(), head)
+        return loss, *self._back(tape, batch, partials, own), self._split(P(), head)
 
     def _split(self, spec: P, tree: Any) -> dict[int, Any]:
         """A tree on the mesh by partition."""
         return dict(zip(self.site.parts, split(self.mesh, spec, tree), strict=True))
 
-    def _pass(self, number: int, part: int, state: TrainState, batch: MeshBatch, before: Outcome):
+    def _pass(self, number: int, part: int, state: TrainState, batch: MeshBatch, before: PassOutput):
         rows = {} if number else {t: table.rows for t, table in state.tables.items()}
         static = {} if number else self.static[part]
         about = state.params, rows, static, batch.parts[part]
-        return self.local[part].forward(number, *about, before.x, before.own, before.carrier, (self.seed, state.step))
+        return self.local[part].forward(number, *about, before.x, before.own, before.partial, (self.seed, state.step))
 
-    def _back(self, tape, batch: MeshBatch, carriers, own) -> tuple[dict[int, Any], dict[int, dict[str, jax.Array]]]:
+    def _back(self, tape, batch: MeshBatch, partials, own) -> tuple[dict[int, Any], dict[int, dict[str, jax.Array]]]:
         """From the gradients at the seeds those of the partitions' weights and rows."""
         own = self._split(P(DATA), own)
-        pulled = {p: Pulled(None, {}, {}, own[p], None) for p in self.site.parts}
+        pulled = {p: PassGradients(None, {}, {}, own[p], None) for p in self.site.parts}
         for back, way in reversed(tape):
             if way is not None:
                 totals = join(self.mesh, SEEDS, [one.total for one in pulled.values()])
-                carriers = self.together.spread(way, totals)
-            carrier = self._split(SEEDS, carriers)
+                partials = self.together.spread(way, totals)
+            partial = self._split(SEEDS, partials)
             for part, so_far in pulled.items():
-                gathered, outcome = frozenset(batch.parts[part].inputs), Outcome(carrier[part], so_far.x, so_far.own)
+                gathered, outcome = frozenset(batch.parts[part].inputs), PassOutput(partial[part], so_far.x, so_far.own)
                 pulled[part] = self.local[part].pull(gathered, back[part], outcome, so_far.weights)
         return {p: one.weights for p, one in pulled.items()}, {p: one.rows for p, one in pulled.items()}
 

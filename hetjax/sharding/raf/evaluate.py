@@ -2,7 +2,7 @@
 
 No process reads what another partition folds. A partition computes the embeddings of its inner nodes layer by layer, as
 `hetjax.evaluate` does on one device, in the process that has the first of its devices; of the nodes to be classified it
-computes carriers, which process 0 combines and finishes where training would exchange them.
+computes partial aggregates, which process 0 combines and finishes where training would exchange them.
 """
 
 import functools
@@ -56,7 +56,7 @@ class RafEvaluator:
                 if self.site.peers.first:
                     h = np.asarray(self.finish(next(iter(here.values())).params, total, own, depth=depth))
                 if depth < last:
-                    h = self.site.peers.hand_out("evaluation", {"h": h})["h"]
+                    h = self.site.peers.broadcast("evaluation", {"h": h})["h"]
             if depth < last:
                 x = {part: self._inner(part, state.params, x[part], depth) for part, state in here.items()}
         return h if self.site.peers.first else None
@@ -79,7 +79,7 @@ class RafEvaluator:
         return made
 
     def _seeds(self, part: int, params, x, depth: int, ids: np.ndarray, h: np.ndarray | None):
-        """`(their embeddings below, their carriers)` of the nodes `ids`, by the partition's own relations.
+        """`(their embeddings below, their partial aggregates)` of the nodes `ids`, by the partition's own relations.
 
         Args:
           h: their embeddings below, if they are known from an exchange.
@@ -93,10 +93,10 @@ class RafEvaluator:
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *found)
 
     def _combined(self, depth: int, found: Mapping[int, Any]):
-        """The seeds' embeddings below layer `depth` and their carriers, of all partitions, in process 0."""
+        """The seeds' embeddings below layer `depth` and their partial aggregates, of all partitions, in process 0."""
         leaves = {part: jax.tree.flatten(one) for part, one in found.items()}
         named = {f"{part} {n}": leaf for part, (made, _) in leaves.items() for n, leaf in enumerate(made)}
-        every = self.site.peers.collect("evaluation", named)
+        every = self.site.peers.gather("evaluation", named)
         if every is None:
             return None, None
         forms = next(iter(leaves.values()))
@@ -104,14 +104,14 @@ class RafEvaluator:
             jax.tree.unflatten(forms[1], [every[f"{part} {n}"] for n in range(len(forms[0]))])
             for part in range(len(self.shares))
         ]
-        total = functools.reduce(self.model.layers[depth].monoid.combine, [carrier for _, carrier in trees])
+        total = functools.reduce(self.model.layers[depth].monoid.combine, [partial for _, partial in trees])
         return trees[0][0], total
 
     def _embed(self, params, block, x, depth: int, node_type: str):
         return self.model.apply(params, depth, block, x, method="embed")[node_type]
 
     def _fold(self, params, block, x, own, depth: int, part: int):
-        return self.model.apply(params, self.shares[part], depth, block, x, own, method=_carriers)
+        return self.model.apply(params, self.shares[part], depth, block, x, own, method=_partials)
 
     def _finish(self, params, total, own, depth: int):
         if depth == len(self.model.layers) - 1:
@@ -124,11 +124,11 @@ def _first(leaf: jax.Array | SharedTable):
     return leaf.table() if isinstance(leaf, SharedTable) else leaf.addressable_data(0)
 
 
-def _carriers(model: Stack, share, depth: int, block, x, own):
+def _partials(model: Stack, share, depth: int, block, x, own):
     layer, x = model.layers[depth], x if depth else model.enter(x, block)
     own = layer.own(block, x).get(share.target, own)
     selves = share.program.layers[depth].seeds.selves
-    folded = layer.carriers(block, layer.prepared(x), {share.target: own}, selves)
+    folded = layer.fold_relations(block, layer.prepared(x), {share.target: own}, selves)
     return own if share.exchanged else None, folded[share.target]
 
 

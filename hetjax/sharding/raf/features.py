@@ -16,8 +16,8 @@ from jax.sharding import PartitionSpec as P
 
 from hetjax.cache import tables
 from hetjax.cache.allocate import Place
-from hetjax.cache.features import Hosting, Key, parts
-from hetjax.cache.host import Fetched, Hosted, HostedTable, views
+from hetjax.cache.features import FeatureStore, Key, parts
+from hetjax.cache.host import Fetched, HostMatrix, HostTable, views
 from hetjax.cache.tables import Shape, Table
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
@@ -32,7 +32,7 @@ TAKEN, UNITED = "rows that a process takes", "rows that all take"  # tags of wha
 _take = jax.jit(tables.take)
 
 
-class Asked(NamedTuple):
+class RowRequest(NamedTuple):
     """The rows of a learnable type that a step takes; `NO_NODE` is padding.
 
     Attributes:
@@ -46,7 +46,7 @@ class Asked(NamedTuple):
     order: np.ndarray
 
 
-def ask(ids: np.ndarray, owners: int, rows: int, each: int) -> Asked:
+def ask(ids: np.ndarray, owners: int, rows: int, each: int) -> RowRequest:
     """What owners are asked for the rows `ids`, int32 and distinct.
 
     Args:
@@ -58,14 +58,14 @@ def ask(ids: np.ndarray, owners: int, rows: int, each: int) -> Asked:
         found = np.flatnonzero(ids % owners == owner)
         numbers[owner, : len(found)], places[owner, : len(found)] = ids[found] // owners, found
         order[found] = owner * each + np.arange(len(found))
-    return Asked(numbers, places, order)
+    return RowRequest(numbers, places, order)
 
 
 class SharedTable:
     """A learnable table on the host, and the caches of it on the devices of this process that read it.
 
     Args:
-      records: int32 `[nodes, 3 * width + 1]`, as of a `HostedTable`.
+      records: int32 `[nodes, 3 * width + 1]`, as of a `HostTable`.
       mesh: of the partitions that read it, in all processes.
       spread: a `spreading` program of the mesh.
     """
@@ -73,13 +73,13 @@ class SharedTable:
     def __init__(self, records: np.ndarray, mesh: jax.sharding.Mesh, spread: Program):
         self.records, self.mesh, self.spread = records, mesh, spread
         devices = list(spread.mesh.devices.flat)
-        self.owners = [HostedTable(records[n :: len(devices)], device) for n, device in enumerate(devices)]
+        self.owners = [HostTable(records[n :: len(devices)], device) for n, device in enumerate(devices)]
 
-    def begin(self, asked: Asked) -> list[Fetched]:
-        """As `HostedTable.begin`, of every owner."""
+    def begin(self, asked: RowRequest) -> list[Fetched]:
+        """As `HostTable.begin`, of every owner."""
         return [owner.begin(numbers) for owner, numbers in zip(self.owners, asked.numbers)]
 
-    def end(self, fetched: Sequence[Fetched], asked: Asked) -> Table:
+    def end(self, fetched: Sequence[Fetched], asked: RowRequest) -> Table:
         """The rows of the step in their order, as a table on every device that reads the type."""
         own = [owner.end(one) for owner, one in zip(self.owners, fetched)]
         if len(own) == 1:
@@ -92,7 +92,7 @@ class SharedTable:
         for owner, one in zip(self.owners, fetched):
             owner.change(one, about)
 
-    def store(self, fetched: Sequence[Fetched], asked: Asked, made: Iterable[Table]) -> None:
+    def store(self, fetched: Sequence[Fetched], asked: RowRequest, made: Iterable[Table]) -> None:
         """Write a step's rows to where they came from.
 
         Args:
@@ -122,12 +122,12 @@ def spreading(mesh: jax.sharding.Mesh) -> Program:
     return Program(ROWS, mapped, here)
 
 
-class MeshFeatures(Hosting):
+class MeshFeatureStore(FeatureStore):
     """The features that the devices of this process train with, where partitions fold relations.
 
     Args:
       site: this process's place, its graphs with the static features.
-      learnable, places, folder: as in `Hosting`; of all types.
+      learnable, places, folder: as in `FeatureStore`; of all types.
     """
 
     def __init__(
@@ -135,12 +135,12 @@ class MeshFeatures(Hosting):
     ):
         super().__init__(learnable, places, folder)
         self.site, self.reads = site, [share.program.reads for share in shares(site.plan)]
-        self.away: dict[Key, Hosted] = {}
+        self.away: dict[Key, HostMatrix] = {}
         self.at: dict[Key, tuple[int, int]] = {}  # of each of these the partition, and which of its replicas
         for t in sorted(t for t, place in places.items() if place != "device" and t not in learnable):
             here = ((part, place) for part in within(self.readers(t), site.parts) for place in site.places(part))
             for number, (part, place) in enumerate(here):
-                self.away[t, number] = Hosted(site.graphs[part].features[t], site.row(part).devices.flat[place])
+                self.away[t, number] = HostMatrix(site.graphs[part].features[t], site.row(part).devices.flat[place])
                 self.at[t, number] = part, place
         found = {t: self.readers(t) for t in sorted(learnable) if places[t] != "device"}
         self.shared = {t: group for t, group in found.items() if within(group, site.parts)}
@@ -162,7 +162,7 @@ class MeshFeatures(Hosting):
         return {t: features[t] for t in self.reads[part] if t in features and self.places[t] == "device"}
 
     @property
-    def hosted(self) -> dict[Key, Hosted]:
+    def hosted(self) -> dict[Key, HostMatrix]:
         return self.away | {(t, n): one for t, table in self.held.items() for n, one in enumerate(table.owners)}
 
     def resident(self, device: jax.Device, given: Iterable[str]) -> int:
@@ -218,13 +218,13 @@ class MeshFeatures(Hosting):
         if not self.across:
             return found
         peers = self.site.peers
-        every = peers.collect(TAKEN, {f"{peers.number} {t}": found[t] for t in self.across & found.keys()})
+        every = peers.gather(TAKEN, {f"{peers.number} {t}": found[t] for t in self.across & found.keys()})
         united = (
             {}
             if every is None
             else {t: _united(ids for name, ids in every.items() if name.split(" ", 1)[1] == t) for t in self.across}
         )
-        united = peers.hand_out(UNITED, united)
+        united = peers.broadcast(UNITED, united)
         return found | {t: united[t] for t in self.across & found.keys()}
 
 

@@ -1,7 +1,7 @@
 """The programs of a RAF step: local ones, of a partition on its row of the mesh, and those of all partitions together.
 
-A local program returns the carriers of the seeds and the way back (a `jax.vjp`, which is a pytree). The programs of the
-mesh combine carriers; the last also finishes, takes the loss and its gradient.
+A local program returns the partial aggregates of the seeds and the way back (a `jax.vjp`, which is a pytree). The programs of the
+mesh combine partial aggregates; the last also finishes, takes the loss and its gradient.
 """
 
 import functools
@@ -27,21 +27,21 @@ SEEDS = P(RELATION, DATA)  # of arrays [partitions, seeds, ...]; a partition's o
 SHARE = P(None, DATA)
 
 
-class Outcome(NamedTuple):
+class PassOutput(NamedTuple):
     """What a pass leaves.
 
     Attributes:
-      carrier: of the seeds, partial.
+      partial: of the seeds, partial.
       x: embeddings of the inner nodes, per node type.
       own: the seeds' embeddings that the pass folded with; None where nothing looks at them.
     """
 
-    carrier: Any
+    partial: Any
     x: Mapping[str, jax.Array]
     own: jax.Array | None
 
 
-class Pulled(NamedTuple):
+class PassGradients(NamedTuple):
     """Gradients that a pass leaves, summed over replicas of what they share.
 
     Attributes:
@@ -58,7 +58,7 @@ class Pulled(NamedTuple):
 
 
 def passes(share: Share) -> list[tuple[int, ...]]:
-    """The layers of each pass: all in one, or one in each where carriers are exchanged after every layer."""
+    """The layers of each pass: all in one, or one in each where partial aggregates are exchanged after every layer."""
     depths = range(len(share.program.layers))
     return [(depth,) for depth in depths] if share.exchanged else [tuple(depths)]
 
@@ -72,7 +72,7 @@ def run(
     own,
     total,
     masks: Masks | None = None,
-) -> Outcome:
+) -> PassOutput:
     """One pass of a partition; a method of the model, to be given to `model.apply`.
 
     Args:
@@ -91,8 +91,8 @@ def run(
         x = model.layers[depth](blocks[depth].inner, x, masks)
     layer, folds, top = model.layers[depths[-1]], share.program.layers[depths[-1]].seeds, blocks[depths[-1]]
     own = layer.own(top.seeds, x).get(share.target, own)
-    carrier = layer.carriers(top.seeds, layer.prepared(x), {share.target: own}, folds.selves, masks)[share.target]
-    return Outcome(carrier, layer(top.inner, x, masks), own if share.exchanged else None)
+    partial = layer.fold_relations(top.seeds, layer.prepared(x), {share.target: own}, folds.selves, masks)[share.target]
+    return PassOutput(partial, layer(top.inner, x, masks), own if share.exchanged else None)
 
 
 class LocalPrograms:
@@ -104,7 +104,7 @@ class LocalPrograms:
         self.pull = Program(WEIGHTS, self._pull, mesh, static=1)
 
     def _forward(self, number: int, params, rows, static, local: Local, x, own, total, when):
-        """Pass `number`; returns its outcome, with carriers `[1, seeds, ...]`, and the way back.
+        """Pass `number`; returns its outcome, with partial aggregates `[1, seeds, ...]`, and the way back.
 
         Args:
           rows: per learnable type the rows of the whole table; of one on the host those that the step takes.
@@ -123,13 +123,13 @@ class LocalPrograms:
             total = jax.tree.map(lambda leaf: leaf[0], total)
             given = self.share, depths, local.blocks, x, own, total, self.trainer.masks(*when)
             made = self.trainer.model.apply(params, *given, method=run)
-            return made._replace(carrier=jax.tree.map(lambda leaf: leaf[None], made.carrier))
+            return made._replace(partial=jax.tree.map(lambda leaf: leaf[None], made.partial))
 
         specs = (P(), kinds, P(DATA), P(DATA), SHARE, P(), P(DATA), P())
-        mapped = self._map(one, specs, Outcome(SHARE, P(DATA), P(DATA)))
+        mapped = self._map(one, specs, PassOutput(SHARE, P(DATA), P(DATA)))
         return jax.vjp(lambda *wanted: mapped(*wanted, static, local, when), params, learned, x, own, total)
 
-    def _pull(self, gathered: frozenset[str], back, outcome: Outcome, so_far) -> Pulled:
+    def _pull(self, gathered: frozenset[str], back, outcome: PassOutput, so_far) -> PassGradients:
         """Gradients through a pass.
 
         Args:
@@ -143,7 +143,7 @@ class LocalPrograms:
         kinds = {t: P(DATA) if t in gathered else P() for t in learned}
         learned = {t: self._keep(leaf, kinds[t]) for t, leaf in learned.items()}
         x, own = self._keep(x, P(DATA)), self._keep(own, P(DATA))
-        return Pulled(self._keep(weights, P()), learned, x, own, self._keep(total, SHARE))
+        return PassGradients(self._keep(weights, P()), learned, x, own, self._keep(total, SHARE))
 
     def _keep(self, tree, spec: P):
         """Gradients sharded as what they are of; XLA would choose for those that are zero."""
@@ -169,18 +169,18 @@ class MeshPrograms:
     def _map(self, function, given, made):
         return jax.shard_map(function, mesh=self.mesh, in_specs=given, out_specs=made, check_vma=False)
 
-    def _combine(self, monoid, carriers):
-        """The totals of carriers, both `[partitions, seeds, ...]`, and the way back."""
+    def _combine(self, monoid, partials):
+        """The totals of partial aggregates, both `[partitions, seeds, ...]`, and the way back."""
 
-        def one(carrier):
+        def one(partial):
             return jax.tree.map(
-                lambda leaf: leaf[None], jax.vjp(lambda c: combine(monoid, c, RELATION), _only(carrier))
+                lambda leaf: leaf[None], jax.vjp(lambda c: combine(monoid, c, RELATION), _only(partial))
             )
 
-        return self._map(one, (SEEDS,), (SEEDS, P(BOTH)))(carriers)
+        return self._map(one, (SEEDS,), (SEEDS, P(BOTH)))(partials)
 
     def _spread(self, back, totals):
-        """The gradient of carriers from that of totals, to which every partition adds what it made of them."""
+        """The gradient of partial aggregates from that of totals, to which every partition adds what it made of them."""
 
         def one(back, total):
             gradient = jax.lax.psum(_only(total), RELATION)
@@ -188,39 +188,39 @@ class MeshPrograms:
 
         return self._map(one, (P(BOTH), SEEDS), SEEDS)(back, totals)
 
-    def _conclude(self, params, carriers, own, seeds, labels, weights, when):
+    def _conclude(self, params, partials, own, seeds, labels, weights, when):
         """The loss, and its gradients.
 
         Args:
           params: the weights that this reads, alike everywhere.
-          carriers: `[partitions, seeds, ...]` of the last layer.
+          partials: `[partitions, seeds, ...]` of the last layer.
           own: `[seeds, width]`, the embeddings below it, alike in all partitions; or None.
           seeds, labels, weights: ids, labels and weights of all seeds, sharded over `data`.
           when: as in `LocalPrograms`.
 
         Returns:
-          `(loss, gradient of params, gradient of carriers, gradient of own)`; the first two summed over replicas and
+          `(loss, gradient of params, gradient of partial aggregates, gradient of own)`; the first two summed over replicas and
           alike everywhere; of the last each partition has an equal share, as it is summed over them later.
         """
         last, smoothing = self.trainer.model.layers[-1], self.trainer.label_smoothing
 
-        def share(params, carrier, own, seeds, labels, weights, when):
-            total, masks = combine(last.monoid, carrier, RELATION), self.trainer.masks(*when)
+        def share(params, partial, own, seeds, labels, weights, when):
+            total, masks = combine(last.monoid, partial, RELATION), self.trainer.masks(*when)
             logits = self.trainer.model.apply(params, total, own, masks and masks.of(seeds), method="conclude")
             losses = jnp.where(weights > 0, cross_entropy(logits, labels, smoothing), 0)
             return jnp.sum(losses) / jax.lax.psum(jnp.sum(weights), DATA)
 
-        def one(params, carriers, own, *others):
-            given = params, _only(carriers), own, *others
-            loss, (head, carrier, own) = jax.value_and_grad(share, (0, 1, 2))(*given)
+        def one(params, partials, own, *others):
+            given = params, _only(partials), own, *others
+            loss, (head, partial, own) = jax.value_and_grad(share, (0, 1, 2))(*given)
             with scope(WEIGHTS):
                 loss, head = jax.lax.psum((loss, head), DATA)
             own = jax.tree.map(lambda leaf: leaf / self.mesh.shape[RELATION], own)
-            return loss, head, jax.tree.map(lambda leaf: leaf[None], carrier), own
+            return loss, head, jax.tree.map(lambda leaf: leaf[None], partial), own
 
         given = (P(), SEEDS, P(DATA), P(DATA), P(DATA), P(DATA), P())
         made = self._map(one, given, (P(), P(), SEEDS, P(DATA)))
-        return made(params, carriers, own, seeds, labels, weights, when)
+        return made(params, partials, own, seeds, labels, weights, when)
 
 
 def _only(tree):
@@ -235,14 +235,14 @@ def weights_of(model: Stack, share: Share, features: Mapping[str, int]) -> tuple
     """
 
     def everything(model):
-        outcome = Outcome(None, {t: jnp.zeros((1, width)) for t, width in features.items()}, None)
+        outcome = PassOutput(None, {t: jnp.zeros((1, width)) for t, width in features.items()}, None)
         for depths in passes(share):
-            outcome = run(model, share, depths, blocks, outcome.x, outcome.own, outcome.carrier)
+            outcome = run(model, share, depths, blocks, outcome.x, outcome.own, outcome.partial)
         return outcome
 
     blocks, key = _smallest_blocks(share), jax.random.key(0)
     outcome, local = jax.eval_shape(lambda: model.init_with_output(key, method=everything))
-    return local, jax.eval_shape(lambda c, o: model.init(key, c, o, method="conclude"), outcome.carrier, outcome.own)
+    return local, jax.eval_shape(lambda c, o: model.init(key, c, o, method="conclude"), outcome.partial, outcome.own)
 
 
 def _smallest_blocks(share: Share) -> list[Roles]:

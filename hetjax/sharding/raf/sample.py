@@ -1,7 +1,7 @@
 """What one partition samples: for the seeds the relations that it owns, for the nodes below them all that they need.
 
 Seeds and inner nodes are different roles, with a block each in every layer. An inner node has all of its relations in
-the partition, so its embeddings are complete; a seed has only those that the partition owns, so its carriers are
+the partition, so its embeddings are complete; a seed has only those that the partition owns, so its partial aggregates are
 partial. A node that is both keeps both: the draw is a function of the node, so both draw the same neighbours.
 """
 
@@ -21,7 +21,7 @@ class Roles(NamedTuple):
     """What one layer of a partition folds; both read the same source rows.
 
     Attributes:
-      seeds: into the seeds; `itself` says where their own rows are, and is empty where the partition's sources do not
+      seeds: into the seeds; `self_rows` says where their own rows are, and is empty where the partition's sources do not
         have them: then they are known from the exchange, or nothing looks at them.
       inner: into all other nodes; the first layer's says which nodes the sources of both are.
     """
@@ -58,7 +58,7 @@ class Share(NamedTuple):
     Attributes:
       program: what is folded, from the plan.
       target: the seeds' type.
-      exchanged: whether the seeds' carriers are combined after every layer, rather than after the last alone.
+      exchanged: whether the seeds' partial aggregates are combined after every layer, rather than after the last alone.
       own: whether layers read their targets' own embeddings.
     """
 
@@ -111,9 +111,9 @@ def whole_local(sampler: Sampler, share: Share, seeds: np.ndarray) -> LocalSampl
         edges = {r: sampler.everyone(r, seeds) for r in layer.seeds.relations}
         folded = {r.key: group(*found, graph.schema.nodes[r.source]) for r, found in edges.items()}
         own = {share.target: seeds.astype(np.int32)} if share.reads_seeds(depth) else {}
-        itself = {t: None if share.own else np.full(graph.schema.nodes[t], NO_NODE) for t in program.types[depth + 1]}
+        self_rows = {t: None if share.own else np.full(graph.schema.nodes[t], NO_NODE) for t in program.types[depth + 1]}
         named = dict.fromkeys(program.types[depth + 1]), dict.fromkeys(graph.schema.nodes)
-        inner = Block({r.key: adjacency[r] for r in layer.inner.relations}, itself, *named)
+        inner = Block({r.key: adjacency[r] for r in layer.inner.relations}, self_rows, *named)
         blocks.append(Roles(Block(folded, own, {share.target: seeds.astype(np.int32)}), inner))
         rows.append({t: graph.schema.nodes[t] for t in (program.types[depth] if depth else program.reads)})
     return LocalSample(tuple(blocks), {}, tuple(rows))

@@ -7,7 +7,7 @@ from jax.sharding import Mesh
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.partition import MetaPartitioning
-from hetjax.processes.peers import Alone
+from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.raf.sample import Share
 
@@ -25,7 +25,7 @@ class Site(NamedTuple):
     plan: MetaPartitioning
     mesh: Mesh
     graphs: Mapping[int, HetGraph]
-    peers: Alone
+    peers: ProcessGroup
 
     @property
     def parts(self) -> tuple[int, ...]:

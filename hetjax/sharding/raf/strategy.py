@@ -7,13 +7,13 @@ from hetjax.cache import placement
 from hetjax.config import Data
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.sizes import check_digest, hollow, sizes
+from hetjax.graph.sizes import abstract_graph, check_digest, sizes
 from hetjax.load import load_part, outline
 from hetjax.partition import MetaPartitioning, partition, read
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.raf.batches import RafBatches
 from hetjax.sharding.raf.engine import RafEngine
-from hetjax.sharding.raf.features import MeshFeatures
+from hetjax.sharding.raf.features import MeshFeatureStore
 from hetjax.sharding.raf.site import Site, shares
 from hetjax.sharding.single.strategy import read_in_place
 from hetjax.sharding.strategy import Setup, Strategy
@@ -40,7 +40,7 @@ class Raf(Strategy):
 
     def partition(self, setup: Setup, saved: Path | None = None) -> MetaPartitioning:
         config, graph, layers = setup.config, setup.graph, setup.trainer.model.layers
-        self_term, reads_target = any(layer.selves for layer in layers), any(layer.looks_at_target for layer in layers)
+        self_term, reads_target = any(layer.selves for layer in layers), any(layer.reads_target for layer in layers)
         roots = sum(relation.target == graph.schema.target for relation in graph.schema.relations) + self_term
         for name, count, most, what in (
             ("relation", config.mesh.relation, roots, "relations into the target type, its self term included"),
@@ -70,18 +70,20 @@ class Raf(Strategy):
         places = placement.choose(
             config.cache, graph, trainer.widths, trainer.learnable, graphs.values(), together, mine
         )
-        features = MeshFeatures(site, trainer.learnable, places, setup.tables)
-        setup = setup._replace(graph=hollow(sizes(graph), graph.labels, graph.splits))  # the site has what is needed
+        features = MeshFeatureStore(site, trainer.learnable, places, setup.tables)
+        setup = setup._replace(
+            graph=abstract_graph(sizes(graph), graph.labels, graph.splits)
+        )  # the site has what is needed
         return RafEngine(setup, site, make_batches(setup, site, features), features)
 
 
-def make_batches(setup: Setup, site: Site, features: MeshFeatures) -> RafBatches:
+def make_batches(setup: Setup, site: Site, features: MeshFeatureStore) -> RafBatches:
     """The batches of a mesh; on the whole graph every row is on the devices, and is read in its place."""
     about = setup.regime, setup.config.train.seed
     if setup.regime.whole:
         return RafBatches(site, frozenset(), frozenset(), *about)
-    in_place, learnable = read_in_place(setup, features), frozenset(setup.trainer.learnable)
-    return RafBatches(site, in_place, learnable, *about, features, setup.trainer.model.drops)
+    read_by_id, learnable = read_in_place(setup, features), frozenset(setup.trainer.learnable)
+    return RafBatches(site, read_by_id, learnable, *about, features, setup.trainer.model.drops)
 
 
 def given_plan(folder: str, made: MetaPartitioning) -> MetaPartitioning:

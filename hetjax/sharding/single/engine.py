@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 from hetjax.cache.features import Features
-from hetjax.cache.host import Fetched, HostedTable
+from hetjax.cache.host import Fetched, HostTable
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.strategy import Engine, Setup
@@ -17,7 +17,7 @@ class SingleEngine(Engine):
 
     A step reads rows, trains on them, and updates them where they are. The program that trains sees nothing else of a table, so
     its results are the same to the last bit whatever the places, the cache and its budget. A state is a `TrainState`; of
-    tables that live on the host it has a `HostedTable`.
+    tables that live on the host it has a `HostTable`.
 
     Args:
       setup, batches: as in `Engine`.
@@ -53,7 +53,7 @@ class SingleEngine(Engine):
         return super().given_features() | self.static
 
     def step(self, state: TrainState, batch: Batch, upcoming: Batch | None = None) -> tuple[TrainState, jax.Array]:
-        away = {t: table for t, table in state.tables.items() if isinstance(table, HostedTable)}
+        away = {t: table for t, table in state.tables.items() if isinstance(table, HostTable)}
         here = {t: table for t, table in state.tables.items() if t not in away}
         ids = {t: batch.inputs[t] for t in here if t in batch.inputs}  # of the others every row is read
         fetched = {t: self._fetched(t, table, batch) for t, table in away.items()}
@@ -72,6 +72,6 @@ class SingleEngine(Engine):
             away[t].change(one, False)
         return made._replace(tables=held | away), loss
 
-    def _fetched(self, node_type: str, table: HostedTable, batch: Batch) -> Fetched:
+    def _fetched(self, node_type: str, table: HostTable, batch: Batch) -> Fetched:
         ids, ahead = batch.inputs[node_type], self.ahead.pop(node_type, None)
         return ahead if ahead is not None and ahead.ids is ids else table.begin(ids)

@@ -19,7 +19,7 @@ from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.mesh import places_here, spread
 from hetjax.sharding.spmd import SpmdBatch
-from hetjax.sharding.vanilla.exchange import Room, want
+from hetjax.sharding.vanilla.exchange import RowCapacities, want
 
 
 class Portion(NamedTuple):
@@ -86,7 +86,9 @@ class VanillaBatches(Batches):
         blocks, _ = pad_sample(self.capacities, self.use, portion.sample, {self.graph.schema.target: size}, self.graph)
         wanted = {}
         for name, ids in portion.sample.inputs.items():
-            room = Room(has[rows_of(self.use, 0, name)], has[self._name("remote", name)], has[self._name("own", name)])
+            room = RowCapacities(
+                has[rows_of(self.use, 0, name)], has[self._name("remote", name)], has[self._name("own", name)]
+            )
             wanted[name] = want(self.owned, name, ids, part, room, name in self.learnable)
         labels, weights = pad(self.graph.labels[seeds], size, 0), pad(np.ones(len(seeds), np.float32), size, 0)
         local = Batch(blocks, {}, np.arange(size, dtype=np.int32), labels, weights)

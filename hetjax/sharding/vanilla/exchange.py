@@ -21,7 +21,7 @@ from hetjax.sampling.blocks import NO_NODE
 Rows = Mapping[str, jax.Array]  # per node type
 
 
-class Wanted(NamedTuple):
+class RowExchange(NamedTuple):
     """The rows of one node type that a partition reads in a step; `NO_NODE` is padding.
 
     Attributes:
@@ -38,20 +38,20 @@ class Wanted(NamedTuple):
     back: np.ndarray | None
 
 
-class Room(NamedTuple):
-    """Capacities of a `Wanted`: rows of the batch, of any one other owner, of the partition itself."""
+class RowCapacities(NamedTuple):
+    """Capacities of a `RowExchange`: rows of the batch, of any one other owner, of the partition itself."""
 
     rows: int
     remote: int
     own: int
 
 
-def want(owned: Owned, name: str, ids: np.ndarray, part: int, room: Room, learnable: bool) -> Wanted:
+def want(owned: Owned, name: str, ids: np.ndarray, part: int, room: RowCapacities, learnable: bool) -> RowExchange:
     """What a partition asks for to have the rows `ids`, int32, distinct; there must be room."""
     remote, own = np.full((owned.parts, room.remote), NO_NODE), np.full(room.own, NO_NODE)
     places, back = np.full(room.rows, NO_NODE), np.full(remote.size + room.own, NO_NODE)
     _want(ids, owned.owner[name], owned.local[name], part, remote, own, places, back)
-    return Wanted(remote, own, places, back if learnable else None)
+    return RowExchange(remote, own, places, back if learnable else None)
 
 
 @compiled
@@ -71,7 +71,9 @@ def _want(ids, owner, local, part, remote, own, places, back):
         back[place] = row
 
 
-def fetch(rows: Rows, wanted: Mapping[str, Wanted], axis: str) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+def fetch(
+    rows: Rows, wanted: Mapping[str, RowExchange], axis: str
+) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
     """The rows that a partition wants; inside `shard_map`.
 
     Args:
@@ -92,7 +94,7 @@ def fetch(rows: Rows, wanted: Mapping[str, Wanted], axis: str) -> tuple[dict[str
     return fetched, asked
 
 
-def give_back(gradient: jax.Array, wanted: Wanted, asked: jax.Array, rows: int, axis: str):
+def give_back(gradient: jax.Array, wanted: RowExchange, asked: jax.Array, rows: int, axis: str):
     """The gradients of a partition's own rows, summed over all partitions that read them; inside `shard_map`.
 
     Args:

@@ -52,7 +52,7 @@ class Vanilla(Strategy):
             check_digest(sizes(graph), cut.sizes, str(saved))
         elif processes.first:
             cut = edge_cut(graph, parts, method, **of_model)
-        nodes = processes.hand_out("edge-cut", dict(cut.nodes) if cut else {})
+        nodes = processes.broadcast("edge-cut", dict(cut.nodes) if cut else {})
         return EdgeCut(sizes(graph), nodes, parts, method, **of_model)
 
     def engine(self, setup: Setup, partitioning: EdgeCut) -> VanillaEngine:

@@ -16,12 +16,12 @@ BEAT = 5  # seconds between signs of life
 AGAIN = "the same commands continue from the last checkpoint, if there is one"
 
 
-class Alone:
+class ProcessGroup:
     """The one process of a run."""
 
     number, count, first = 0, 1, True
 
-    def share(self, tag: str, value: Any) -> list[Any]:
+    def all_gather(self, tag: str, value: Any) -> list[Any]:
         """A plain value of every process, in their order, known to all of them.
 
         Every process calls this as often, and of one tag in the same order; different tags may be used in different
@@ -29,25 +29,25 @@ class Alone:
         """
         return [value]
 
-    def collect(self, tag: str, arrays: Arrays) -> Arrays | None:
+    def gather(self, tag: str, arrays: Arrays) -> Arrays | None:
         """The arrays of all processes, in process 0; None in the others. Called as `share`."""
         return arrays
 
-    def hand_out(self, tag: str, arrays: Arrays) -> Arrays:
+    def broadcast(self, tag: str, arrays: Arrays) -> Arrays:
         """The arrays of process 0, in all processes; those that the others give are not looked at. Called as `share`."""
         return arrays
 
-    def first_says(self, tag: str, value: Any) -> Any:
+    def broadcast_object(self, tag: str, value: Any) -> Any:
         """The plain value that process 0 gives."""
-        return self.share(tag, value if self.first else None)[0]
+        return self.all_gather(tag, value if self.first else None)[0]
 
     def sent(self, *tags: str) -> float:
         """Bytes that this process sends to others in a call of each tag, on average."""
         return 0.0
 
-    def meet(self, tag: str) -> None:
+    def barrier(self, tag: str) -> None:
         """Wait until all processes are here."""
-        self.share(tag, None)
+        self.all_gather(tag, None)
 
 
 class Peer(NamedTuple):
@@ -67,7 +67,7 @@ class Peer(NamedTuple):
         return f"process {self.number} (pid {self.pid} on {self.host})"
 
 
-class Peers(Alone):
+class ConnectedGroup(ProcessGroup):
     """The processes of a run; process 0 has a connection to each, the others one to it.
 
     If one of them ends or says nothing for `SILENCE` seconds, every other prints one line that names it and ends too,
@@ -88,7 +88,7 @@ class Peers(Alone):
             threading.Thread(target=self._listen, args=(other,), name=f"peer {other}", daemon=True).start()
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
 
-    def share(self, tag: str, value: Any) -> list[Any]:
+    def all_gather(self, tag: str, value: Any) -> list[Any]:
         self.calls[tag] += 1
         if not self.first:
             self._send(0, ["value", tag, value])
@@ -98,7 +98,7 @@ class Peers(Alone):
             self._send(other, ["value", tag, values])
         return values
 
-    def collect(self, tag: str, arrays: Arrays) -> Arrays | None:
+    def gather(self, tag: str, arrays: Arrays) -> Arrays | None:
         self.calls[tag] += 1
         if not self.first:
             self._send(0, ["value", tag, None], arrays)
@@ -107,7 +107,7 @@ class Peers(Alone):
             name: array for other in self.connections for name, array in self.arrived[other, tag].get()[1].items()
         }
 
-    def hand_out(self, tag: str, arrays: Arrays) -> Arrays:
+    def broadcast(self, tag: str, arrays: Arrays) -> Arrays:
         self.calls[tag] += 1
         if not self.first:
             return self.arrived[0, tag].get()[1]
@@ -120,7 +120,7 @@ class Peers(Alone):
 
     def leave(self) -> None:
         """Part in peace, when all have come to the end."""
-        self.meet("end")
+        self.barrier("end")
         self.leaving.set()
         for other in self.connections:
             self._send(other, ["bye"])

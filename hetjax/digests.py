@@ -11,7 +11,7 @@ from hetjax.config import Data, data_path
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.processes.peers import Alone
+from hetjax.processes.group import ProcessGroup
 
 
 def of_code(*own: str) -> str:
@@ -46,9 +46,9 @@ def of_graph(data: Data, graph: HetGraph) -> str:
     return _digest(repr((shape, told)).encode(), *labels)
 
 
-def require(what: str, own: str, peers: Alone) -> None:
+def require(what: str, own: str, peers: ProcessGroup) -> None:
     """Raise an InputError where processes have different ones of `what`."""
-    for number, other in enumerate(peers.share(what, own)):
+    for number, other in enumerate(peers.all_gather(what, own)):
         if other != own:
             raise InputError(f"process {number} has another {what}, digest {other} != {own} of process {peers.number}")
 

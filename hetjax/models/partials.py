@@ -1,6 +1,6 @@
 """Partial aggregations: elements of a commutative monoid.
 
-What a relation contributes to a node is a carrier. Carriers combine in any order, over relations, partitions, devices and
+What a relation contributes to a node is a partial aggregate. Carriers combine in any order, over relations, partitions, devices and
 hosts, and only their total is finished into an embedding; so where a relation is folded is free to choose.
 """
 
@@ -13,12 +13,12 @@ import jax.numpy as jnp
 
 
 class Monoid(NamedTuple):
-    """A cross-relation aggregation: how the carriers of one node combine, and what their total is.
+    """A cross-relation aggregation: how the partial aggregates of one node combine, and what their total is.
 
     Attributes:
-      lift: from what a relation gives, `[nodes, features]`, to a carrier, a pytree of arrays `[nodes, ...]`.
-      combine: a commutative and associative function of two carriers.
-      total: from the combined carrier to `[nodes, features]`.
+      lift: from what a relation gives, `[nodes, features]`, to a partial aggregate, a pytree of arrays `[nodes, ...]`.
+      combine: a commutative and associative function of two partial aggregates.
+      total: from the combined partial aggregate to `[nodes, features]`.
     """
 
     lift: Callable[[jax.Array], Any]
@@ -27,7 +27,7 @@ class Monoid(NamedTuple):
 
 
 class Weighted(NamedTuple):
-    """The carrier of a mean: `value / weight` once it is total.
+    """The partial aggregate of a mean: `value / weight` once it is total.
 
     Attributes:
       value: `[nodes, features]`, the sum.
@@ -39,7 +39,7 @@ class Weighted(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """The carrier of a softmax over edges, `numerator / denominator` once it is total.
+    """The partial aggregate of a softmax over edges, `numerator / denominator` once it is total.
 
     Both hold the factor `exp(-largest)`, so logits of any size overflow nowhere. `largest` is a shift that cancels in the
     quotient: no gradient flows through it.
@@ -70,10 +70,10 @@ def merge(one: Attention, other: Attention) -> Attention:
     return Attention(largest, denominator, numerator)
 
 
-def attended(carrier: Attention) -> jax.Array:
+def attended(partial: Attention) -> jax.Array:
     """The weighted means, `[nodes, heads * width]`: zeros for a node without edges."""
-    some = carrier.denominator > 0
-    mean = carrier.numerator / jnp.where(some, carrier.denominator, 1)[..., None]
+    some = partial.denominator > 0
+    mean = partial.numerator / jnp.where(some, partial.denominator, 1)[..., None]
     return jax.lax.collapse(jnp.where(some[..., None], mean, 0), 1)
 
 
