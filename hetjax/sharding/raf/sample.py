@@ -111,7 +111,9 @@ def whole_local(sampler: Sampler, share: Share, seeds: np.ndarray) -> LocalSampl
         edges = {r: sampler.everyone(r, seeds) for r in layer.seeds.relations}
         folded = {r.key: group(*found, graph.schema.nodes[r.source]) for r, found in edges.items()}
         own = {share.target: seeds.astype(np.int32)} if share.reads_seeds(depth) else {}
-        self_rows = {t: None if share.own else np.full(graph.schema.nodes[t], NO_NODE) for t in program.types[depth + 1]}
+        self_rows = {
+            t: None if share.own else np.full(graph.schema.nodes[t], NO_NODE) for t in program.types[depth + 1]
+        }
         named = dict.fromkeys(program.types[depth + 1]), dict.fromkeys(graph.schema.nodes)
         inner = Block({r.key: adjacency[r] for r in layer.inner.relations}, self_rows, *named)
         blocks.append(Roles(Block(folded, own, {share.target: seeds.astype(np.int32)}), inner))
