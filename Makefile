@@ -1,19 +1,24 @@
-# make train: set up and train the embedded default.   make test: set up and run the tests.
+# make train: set up and train the embedded default.   make test: set up, lint and run the tests.
+# make lint: look for faults, and at the formatting.      make build: make the wheel and the source archive, in dist.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: train test lint clean
+.PHONY: train test lint build clean
 
 train: $(VENV)/installed
 	$(RUN) -m hetjax.train --config examples/quickstart.yaml --workdir runs/quickstart
 
-test: $(VENV)/installed-test
-	$(RUN) -m ruff check .
+test: lint
 	$(RUN) -m pytest -n 2
 
 lint: $(VENV)/installed-test
 	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+
+build: $(VENV)/installed-test
+	rm -rf build dist
+	$(RUN) -m build
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(f"hetjax needs Python 3.11 or later, and $(PYTHON) is {sys.version.split()[0]}; try: make PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
@@ -28,4 +33,4 @@ $(VENV)/installed-test: $(VENV)/bin/python pyproject.toml
 	@touch $@ $(VENV)/installed
 
 clean:
-	rm -rf $(VENV) build *.egg-info
+	rm -rf $(VENV) build dist *.egg-info

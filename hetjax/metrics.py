@@ -10,6 +10,7 @@ from importlib.metadata import version
 import jax
 import numpy as np
 
+from hetjax import __version__
 from hetjax.internals import COMPILED, READ_FROM_CACHE
 
 STEEP, LOUD = 20.0, 1.0  # a loss over `LOUD`, and so many times that of two steps before, is said
@@ -87,8 +88,9 @@ def peak_memory() -> int:
 
 def versions() -> dict[str, str]:
     """Of Python and of the libraries that results depend on."""
-    names = ("hetjax", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "numba")
-    return {"python": platform.python_version()} | {name: version(name) for name in names}
+    names = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "numba")
+    here = {"python": platform.python_version(), "hetjax": __version__}
+    return here | {name: version(name) for name in names}
 
 
 class Rises:

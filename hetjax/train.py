@@ -12,11 +12,10 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from hetjax import runtime
+from hetjax import __version__, runtime
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -55,7 +54,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     processes = given.pop("")
     config = registry.config_of(given)
-    alike_in_all = flat(as_dict(config)) | {"workdir": paths["workdir"], "hetjax": version("hetjax")}
+    alike_in_all = flat(as_dict(config)) | {"workdir": paths["workdir"], "hetjax": __version__}
     alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
     with process_group(processes, alike_in_all) as peers:
         train(config, Path(paths["workdir"]), peers)

@@ -1,7 +1,7 @@
 """What a model says of one layer.
 
 A layer says three things: what one relation contributes to a node (`relation`), what the node contributes itself
-(`self_rows`), and how the combined total becomes an embedding (`finish`). A model file defines one layer and names it `MODEL`.
+(`aggregate_self`), and how the combined total becomes an embedding (`finish`). A model file defines one layer and names it `MODEL`.
 """
 
 from collections.abc import Callable, Container, Mapping

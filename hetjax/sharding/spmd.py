@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -128,6 +129,9 @@ class SpmdEngine(Engine):
         with scope(GRADIENTS):
             loss, weights = total((loss, weights))
         found = Found(weights, *self.give_back(state, rows, batch, kept))
+        for node_type, ids in found.ids.items():
+            chex.assert_shape(found.rows[node_type], (*ids.shape, state.tables[node_type].rows.shape[1]))
+            chex.assert_type(ids, np.int32)
         return self._penalise(state, loss, found) if self.trainer.l2 else (loss, found)
 
     def _penalise(self, state: TrainState, loss, found: Found) -> tuple[jax.Array, Found]:
