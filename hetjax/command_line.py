@@ -9,16 +9,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
 
-from jsonargparse import ArgumentParser, set_parsing_settings
+from jsonargparse import ArgumentParser
 from jsonargparse.typing import register_type
 
-from hetjax import runtime, yaml_file
+from hetjax import reference, runtime, yaml_file
 from hetjax.config import Bytes, check_numbers, flat
 from hetjax.errors import InputError, reading, reason, short
 
 LONGEST_LINE = 2000  # characters of an error
 
-set_parsing_settings(docstring_parse_attribute_docstrings=True)
 register_type(Bytes, serializer=int)
 
 KINDS = {
@@ -29,7 +28,12 @@ KINDS = {
 
 
 class Parser(ArgumentParser):
-    """A command line whose errors are one line that names the nearest known option."""
+    """A command line whose errors are one line that names the nearest known option, and whose help is `reference`'s."""
+
+    help: Callable[[], str]
+
+    def format_help(self) -> str:
+        return self.help()
 
     def error(self, message: str, ex: Exception | None = None) -> None:
         text = " ".join(str(message).split())
@@ -73,15 +77,11 @@ def parse(
     Raises:
       InputError: an unknown or malformed option, in the file or on the command line.
     """
-    wanted = " ".join(f"--{name} {name.upper()}" for name in paths)
-    option = "--key" if "" in sections else "--section.key"
-    usage = f"{prog} [--config FILE.yaml] {wanted} [{option} VALUE ...]"
-    parser = Parser(prog=prog, usage=usage, description=description, allow_abbrev=False)
-    parser.add_argument(
-        "--config", action="config", help="a YAML file of sections and keys; options override it, wherever it stands"
-    )
-    for name, text in paths.items():
-        parser.add_argument(f"--{name}", required=True, help=text)
+    parser = Parser(prog=prog, allow_abbrev=False)
+    parser.help = lambda: reference.help_text(sections, paths, prog, description)
+    parser.add_argument("--config", action="config")
+    for name in paths:
+        parser.add_argument(f"--{name}", required=True)
     for name, section in sections.items():
         if name:
             parser.add_argument(f"--{name}", type=section, default=section())
@@ -89,7 +89,7 @@ def parse(
             parser.add_class_arguments(section)
     alone = [key.name for key in fields(sections[""])] if "" in sections else []
     known = [f"{name}.{key.name}".lstrip(".") for name, section in sections.items() for key in fields(section)]
-    _check_options(arguments, [*paths, "config", "help", "print_config", *filter(None, sections), *known])
+    _check_options(arguments, [*paths, "config", "help", "print_config", *known])
     files, options = _split_config(arguments)
     source = f"--config {', '.join(files)}" if files else "the command line"
     filed = {name: section for name, section in sections.items() if name} or sections

@@ -36,33 +36,33 @@ class Data:
     """Data: where the graph comes from."""
 
     format: Literal["rdf", "hgb", "store", "synthetic"] = "synthetic"
-    """what is read: N-Triples with split files, the Heterogeneous Graph Benchmark's text form, a store, or nothing: a graph is generated"""
+    """rdf: N-Triples with split files; hgb: the text form of the Heterogeneous Graph Benchmark; store: hetjax's own form; synthetic: a generated graph, nothing is read"""
     path: str = ""
-    """the folder (hgb: or zip) to read; a relative one lies in the folder that the environment variable HETJAX_DATA names, or else here"""
+    """the folder to read (hgb: or a zip file); a relative path starts in the folder that the environment variable HETJAX_DATA names; if HETJAX_DATA is not set, in the current folder"""
     validation_fraction: float = 0.2
-    """rdf, hgb: share of the training nodes that is held out for validation; 0 holds out none, and the last epoch is kept"""
+    """rdf, hgb: share of the training nodes that is held out for validation; with 0 the last epoch is kept"""
     split_seed: int = 0
-    """rdf, hgb: decides which nodes are held out"""
+    """rdf, hgb: the seed that chooses the nodes to hold out"""
     reverse: bool = True
     """rdf: add the reverse of every relation"""
     literals: Literal["nodes", "drop"] = "nodes"
     """rdf: make literals nodes, or drop their triples"""
     exclude: tuple[str, ...] = ()
-    """rdf: predicates to leave out, by IRI or local name, such as one that gives the label away"""
+    """rdf: predicates to leave out, by IRI or local name; for example, a predicate that gives the label away"""
     node_types: Literal["one", "class"] = "one"
     """rdf: one node type for all resources, or one per rdf:type"""
     without_features: tuple[str, ...] = ()
-    """node types whose features are left out, so that learnable ones take their place"""
+    """node types whose features are ignored; learnable features take their place"""
     schema: str = "ogbn-mag"
-    """synthetic: the graph's shape: ogbn-mag, freebase, donor, igb-het or mag240m"""
+    """synthetic: the published graph to imitate: ogbn-mag, freebase, donor, igb-het or mag240m"""
     scale: float = 0.02
     """synthetic: size relative to the published graph"""
     classes: int = 32
-    """synthetic: number of classes; 0: as published"""
+    """synthetic: number of classes; 0: as many as the published graph has"""
     seed: int = 0
-    """synthetic: the same graph for the same seed"""
+    """synthetic: the seed of the graph"""
     check: bool = True
-    """read the whole graph before training, a store's checksums included, and name what is wrong with it; unset it for a store that is known to be good"""
+    """read the whole graph before training, verify a store's checksums, and name what is wrong; false: trust the graph"""
 
     def __post_init__(self):
         _require(0 <= self.validation_fraction < 1, "data.validation_fraction", self.validation_fraction, "in [0, 1)")
@@ -76,46 +76,46 @@ class Data:
 
 @dataclass(frozen=True)
 class Model:
-    """Model: the fold, and its size."""
+    """Model: which model, and how large."""
 
     name: str = "rgcn"
-    """which model: rgcn, rgat, hgt, or one of your own as MODULE:NAME, an importable module's `hetjax.HGNN` or layer"""
+    """rgcn, rgat, hgt, or MODULE:NAME: a `hetjax.HGNN` or a layer class in a module of your own"""
     hidden: int = 64
-    """width of every layer's embeddings"""
+    """width of the embeddings of every layer"""
     layers: int = 2
-    """number of layers, and so of hops"""
+    """number of layers, which is the number of hops"""
     feature_width: int = 64
-    """width of the learnable features of node types that have none"""
+    """width of the learnable features, which node types without features get"""
     feature_init: Literal["unit", "glorot"] = "unit"
-    """learnable features start as rows of unit norm, or as the rows of a Glorot matrix per type, so that small types have longer ones"""
+    """how learnable features start; unit: every row has norm 1; glorot: as a Glorot matrix per node type, so small types have longer rows"""
     head: bool = True
-    """make logits by a linear head on the last layer's embeddings; false: by the last layer itself, as the R-GCN paper does"""
+    """a linear head makes the logits; false: the last layer makes the logits, as in the R-GCN paper"""
     bases: int = 0
-    """rgcn: basis matrices that the relations of one source width share; 0: a matrix per relation"""
+    """rgcn: number of basis matrices, which relations with sources of the same width share; 0: one matrix per relation"""
     share_self: bool = False
-    """rgcn: the matrix for a node's own embedding is a combination of the bases too, as in the R-GCN paper's code"""
+    """rgcn: the self term's matrix is a combination of the bases too, as in the code of the R-GCN paper"""
     self_term: bool = True
-    """rgcn, rgat: fold every node into itself too, by a matrix per node type, as one more relation; false: not, as in Heta's metatrees"""
+    """rgcn, rgat: add a self term, one matrix per node type; false: none, as in Heta's metatrees"""
     bias: bool = True
     """rgcn, rgat: add a bias to every embedding; false: none, as in the R-GCN paper"""
     one_hot: bool = False
-    """rgcn: features of featureless types are one-hot, so that the first layer's matrices have a row per node, as in the R-GCN paper"""
+    """rgcn: node types without features get one-hot features, so the first layer has one weight row per node, as in the R-GCN paper"""
     heads: int = 4
-    """rgat, hgt: attention heads, which share model.hidden"""
+    """rgat, hgt: number of attention heads, which divide model.hidden among them"""
     softmax: Literal["joint", "relation"] = "joint"
-    """hgt: softmax over all in-edges of all relations, as the paper, or within each relation, as DGL and GraphStorm"""
+    """hgt: joint: one softmax over the in-edges of all relations, as in the paper; relation: one softmax per relation, as in DGL and GraphStorm"""
     norm: Literal["none", "layer"] = "none"
-    """normalisation of every layer's embeddings, per node type"""
+    """layer: layer normalisation of every layer's embeddings, with a scale and a bias per node type"""
     residual: bool = False
-    """rgcn, rgat: add a node's embedding of the layer below, where that has the same width"""
+    """rgcn, rgat: add the embedding of the layer below, where it has the same width"""
     dropout: float = 0.0
-    """share of every layer's embeddings that is dropped in training"""
+    """dropout rate of every layer's embeddings"""
     input_dropout: float = 0.0
-    """share of the features, or of their projections, that is dropped in training"""
+    """dropout rate of the features, or of their projections"""
     input_projection: bool = False
-    """map every type's features linearly to model.hidden before the first layer, so that residuals and skips reach all layers"""
+    """map the features of every node type linearly to width model.hidden before the first layer; residuals and skips then reach all layers"""
     attention_dropout: float = 0.0
-    """rgat, hgt: share of the attention weights that is dropped in training"""
+    """rgat, hgt: dropout rate of the attention weights"""
 
     def __post_init__(self):
         for name, most in (("hidden", MOST_WIDTH), ("layers", 64), ("feature_width", MOST_WIDTH)):
@@ -134,13 +134,13 @@ class Sampling:
     """Sampling: what one step sees."""
 
     mode: Literal["minibatch", "full"] = "minibatch"
-    """mini-batches with sampled neighbours, or the whole graph at every step"""
+    """minibatch: seed nodes with sampled neighbours; full: the whole graph at every step, one step an epoch"""
     fanout: tuple[int, ...] = (25, 20)
-    """minibatch: neighbours drawn per node and relation, one number per layer, the seeds' own hop first; -1: all"""
+    """minibatch: neighbours to draw per node and relation, without replacement; one number per layer, the hop next to the seeds first; -1: all neighbours"""
     batch_size: int = 1024
     """minibatch: seed nodes per step"""
     evaluation_edges: int = 500_000
-    """edges that evaluation holds in memory at a time"""
+    """number of edges that evaluation holds in memory at a time"""
 
     def __post_init__(self):
         for fanout in self.fanout:
@@ -161,33 +161,33 @@ class Train:
     epochs: int = 5
     """passes over the training nodes"""
     learning_rate: float = 0.01
-    """of Adam, for the weights"""
+    """learning rate of Adam, for the weights"""
     feature_learning_rate: float | None = None
-    """of row-wise Adam, for learnable features; unset: as for the weights"""
+    """learning rate of row-wise Adam, for learnable features; unset: train.learning_rate"""
     seed: int = 0
-    """of weights, order, neighbours and dropout"""
+    """the seed of the weights, the order of the nodes, the neighbours drawn and dropout"""
     l2: float = 0.0
-    """the squares of the first layer's weights and of the learnable features that a batch reads, times this, join the loss"""
+    """factor of an L2 penalty, on the first layer's weights and on the learnable features that a batch reads"""
     weight_decay: float = 0.0
-    """decoupled, as in AdamW: of all weights, and of the learnable features that a batch reads"""
+    """weight decay, decoupled as in AdamW, of all weights and of the learnable features that a batch reads"""
     label_smoothing: float = 0.0
-    """share of every label that is spread evenly over all classes"""
+    """share of every label that is spread evenly over the classes"""
     gradient_clip: float = 0.0
-    """largest norm of all gradients together, before the update; 0: any"""
+    """largest global norm of the gradients; larger ones are scaled down to it; 0: no bound"""
     schedule: Literal["constant", "cosine", "step"] = "constant"
-    """of both learning rates: as they are, to zero along half a cosine over all epochs, or lowered every schedule_epochs"""
+    """schedule of both learning rates; cosine: to zero over all epochs; step: lowered every train.schedule_epochs"""
     schedule_epochs: int = 10
-    """step: epochs between two lowerings"""
+    """step: epochs between two reductions of the learning rates"""
     schedule_factor: float = 0.5
-    """step: what a lowering multiplies the learning rates with"""
+    """step: factor of each reduction"""
     patience: int = 0
-    """epochs without a better validation after which training stops; 0: never"""
+    """stop after so many epochs without a better validation result; 0: never"""
     steps_per_epoch: int = 0
-    """minibatch: most steps of an epoch; 0: as many as it takes to see every training node"""
+    """minibatch: largest number of steps in an epoch; 0: as many as it takes to see every training node"""
     evaluate_every: int = 1
-    """epochs between evaluations on the validation nodes, each of which writes a checkpoint; the last epoch always has one"""
+    """evaluate and write a checkpoint after every so many epochs, and after the last"""
     checkpoint_steps: int = 0
-    """steps between checkpoints within an epoch, for epochs that take long; 0: none"""
+    """write a checkpoint every so many steps within an epoch, for long epochs; 0: no"""
 
     def __post_init__(self):
         for name in ("epochs", "evaluate_every"):
@@ -205,14 +205,14 @@ class Train:
 
 @dataclass(frozen=True)
 class Mesh:
-    """Mesh: the devices that share a run; 1 x 1 is one device."""
+    """Mesh: the devices that share a run, relation x data of them."""
 
     relation: int = 1
-    """devices along the axis relation: partitions of the relations"""
+    """size of the mesh axis relation: partitions of the relations"""
     data: int = 1
-    """devices along the axis data: replicas of each partition, which share the seeds of every step, or partitions of the nodes"""
+    """size of the mesh axis data; raf: replicas of each partition, which share the seeds of a step; vanilla: partitions of the nodes"""
     strategy: str = "raf"
-    """how devices share the work, where there are several: raf divides the relations, vanilla the nodes; or one of your own as MODULE:NAME"""
+    """how several devices share the work; raf: divide the relations; vanilla: divide the nodes; MODULE:NAME: a strategy of your own"""
 
     def __post_init__(self):
         for name in ("relation", "data"):
@@ -225,20 +225,20 @@ class Mesh:
 
 @dataclass(frozen=True)
 class Cache:
-    """Cache: where features live, and which rows of those that live on the host the device keeps."""
+    """Cache: where features live, and which rows a device caches."""
 
     bytes_per_device: Bytes = -1
-    """bytes of the device that features may take, such as 2GB, the hottest rows first; -1: no bound, and all features live on the device"""
+    """bytes of each device for features, such as 2GB; the rows that are read most often come first; -1: no bound, all features live on the device"""
     host_bytes: Bytes = -1
-    """bytes of host memory that learnable features off the device may take; the largest beyond live on disk; -1: no bound"""
+    """bytes of host memory for learnable features that left the device; the largest tables beyond that live on disk; -1: no bound"""
     places: tuple[str, ...] = ()
-    """where the features of single node types live, and count towards no bound: TYPE=device, TYPE=host or TYPE=disk"""
+    """where the features of single node types live: TYPE=device, TYPE=host or TYPE=disk; these types count towards no bound"""
     policy: Policy = "optimal"
-    """how types share the device: nothing is kept there; by how often they are read; by that times what a miss costs; or row by row"""
+    """how node types share the cache; none: no cache; hotness: by how often they are read; miss_penalty: by reads times the cost of a miss; optimal: row by row"""
     presample_epochs: int = 1
-    """minibatch: epochs that are sampled before training, to count how often each row is read"""
+    """minibatch: epochs to sample before training, to count how often each row is read"""
     prefetch: bool = True
-    """read the rows of the next batch while this one is trained on"""
+    """read the rows of the next batch during the step of this one"""
 
     def __post_init__(self):
         for name in ("bytes_per_device", "host_bytes"):
@@ -267,20 +267,20 @@ class Cache:
 
 @dataclass(frozen=True)
 class Processes:
-    """Processes: who trains together; no part of a run's configuration, as a run may continue in others."""
+    """Processes: which processes train together; a run may continue in other processes."""
 
     coordinator: str = ""
-    """HOST:PORT where process 0 runs, a free port of it: the others find it there; unset: one process, or as cluster says"""
+    """HOST:PORT: the host of process 0 and a free port there; unset: one process, or as --cluster says"""
     num_processes: int = 0
-    """how many processes train together"""
+    """number of processes"""
     process_id: int | None = None
-    """which of them this is, from 0"""
+    """the number of this process, from 0"""
     cluster: Literal["none", "auto", "slurm", "ompi", "mpi4py"] = "none"
-    """what says so instead, by jax's detection: SLURM, Open MPI, mpi4py, or auto, whichever is found, Kubernetes too"""
+    """find coordinator, number of processes and process id as jax does on SLURM, Open MPI or mpi4py; auto: whichever jax finds, Kubernetes too"""
     start_seconds: int = 120
-    """how long processes wait for each other at the start"""
+    """seconds that processes wait for each other at the start"""
     secret_file: str = ""
-    """a file that all processes can read, with a secret of 16 bytes or more: nobody joins them who does not have it; unset: whoever reaches the coordinator may"""
+    """a file with a secret of 16 bytes or more, which a process must have to join; unset: whoever reaches the coordinator may join"""
 
     def __post_init__(self):
         if self.cluster == "none":

@@ -15,12 +15,12 @@ from hetjax.load import load
 
 @dataclass(frozen=True)
 class Options:
-    """Stores."""
+    """Store: write one, or check one."""
 
     out: str = ""
     """the folder to write, which must not exist"""
     check: str = ""
-    """a store to read whole, in place of writing one: whether its checksums and all its values are right"""
+    """a store to read whole and check: its checksums and all its values; nothing is written"""
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -39,14 +39,14 @@ SUFFIXES = ".npy", ".csv"
 
 @dataclass(frozen=True)
 class Options:
-    """Predictions."""
+    """Predictions: what is written, and of which graph."""
 
     logits: bool = False
-    """write the logits, float32 [nodes, classes], and not the classes"""
+    """write logits, float32 [nodes, classes]; false: write classes"""
     graph: str = ""
-    """a store to predict in place of the run's own graph, of the same types, relations and features"""
+    """another graph to predict, a store with the same node types, relations and features; unset: the graph of the run"""
     overwrite: bool = False
-    """replace the file that --out names, if there is one"""
+    """replace the file --out if it exists"""
 
 
 def main(arguments: Sequence[str]) -> None:

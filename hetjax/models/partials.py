@@ -1,6 +1,6 @@
 """Partial aggregations: elements of a commutative monoid.
 
-What a relation contributes to a node is a partial aggregate. Carriers combine in any order, over relations, partitions, devices and
+What a relation contributes to a node is a partial aggregate. Partial aggregates combine in any order, over relations, partitions, devices and
 hosts, and only their total is finished into an embedding; so where a relation is folded is free to choose.
 """
 

@@ -27,40 +27,40 @@ partitioning divide the nodes."""
 
 @dataclass(frozen=True)
 class Options:
-    """Partitioning."""
+    """Partitioning: the method, and the training step that its costs are for."""
 
     parts: int = 2
-    """partitions in all; beyond the number of sub-metatrees a product relation x data, of which data replicate the others"""
+    """number of partitions; with more than there are sub-metatrees, a product relation x data, where data counts replicas"""
     hops: int = 0
-    """layers of the model; 0: as many as the longest metapath has relations, or 2"""
+    """number of layers of the model; 0: the length of the longest metapath, or 2"""
     method: Literal["meta", "random", "metis", "metis-vol"] = "meta"
-    """meta: by relation; random, metis (fewest cut edges), metis-vol (least communication volume): by node"""
+    """meta: divide the relations; random, metis (few cut edges), metis-vol (little communication): divide the nodes"""
     assign: Literal["auto", "exact", "lpt"] = "auto"
-    """meta: longest processing time first, as the paper, or the exact search of least expected cost; auto: exact where that is quick"""
+    """meta: lpt: the heaviest sub-metatree goes to the lightest partition, as in the paper; exact: search for the least expected cost; auto: exact where that is quick"""
     metapaths: str = ""
-    """meta: a YAML file, a list of metapaths, each a list of [source type, name, target type], the relation into the target first; by default all relations"""
+    """meta: a YAML file with a list of metapaths, each a list of [source type, name, target type], the relation into the target type first; unset: all relations"""
     targets: tuple[str, ...] = ()
-    """meta: types whose nodes are seeds, such as [paper,author]; by default the store's target"""
+    """meta: node types of the seeds, such as [paper,author]; unset: the target type of the store"""
     data: int = 0
-    """meta: replicas of each partition; 0: as few as give the number of parts"""
+    """meta: replicas of each partition; 0: as few as possible"""
     self_term: bool = True
-    """the model folds nodes into themselves; meta: false for HGT"""
+    """the model has self terms; false for HGT"""
     exchange: Literal["last", "every"] = "last"
-    """meta: seeds are exchanged after the last layer (R-GCN), or after every one, for folds that look at the target (R-GAT, HGT, residual)"""
+    """meta: last: partial aggregates are exchanged after the last layer (R-GCN); every: after every layer, for models that read their targets (R-GAT, HGT, residual)"""
     copy: bool = False
-    """meta: give each partition a store of its own, with the files that it needs; without it all read the one store"""
+    """meta: write a store for each partition, with the files that it needs; false: all read the one store"""
     seed: int = 0
-    """random, metis: another seed, another partitioning"""
+    """random, metis: the seed of the partitioning"""
     batch_size: int = Workload.batch_size
-    """costs and traffic are expected for: seed nodes per step"""
+    """seed nodes per step"""
     fanout: tuple[int, ...] = Workload.fanout
-    """neighbours drawn per node and relation, the seeds' own hop first; -1: all; the last serves all deeper hops"""
+    """neighbours drawn per node and relation, the hop next to the seeds first; -1: all neighbours; the last number serves all deeper hops"""
     hidden: int = Workload.hidden
-    """width of every layer's embeddings"""
+    """width of the embeddings of every layer"""
     feature_width: int = Workload.feature_width
-    """width of the learnable features of node types that have none"""
+    """width of the learnable features, which node types without features get"""
     network: float = Workload.network
-    """cost of sending a byte, in bytes read from memory"""
+    """cost of sending a byte, in units of reading a byte from memory"""
 
     def __post_init__(self):
         for name in ("hops", "data", "seed"):

@@ -23,10 +23,10 @@ PLANNED = ("targets", "hops", "metapaths", "self_term", "exchange")  # what a pl
 
 @dataclass(frozen=True)
 class Options:
-    """RAF: partitions of the relations, mesh.relation of them, with mesh.data replicas each."""
+    """RAF: the relations are divided into mesh.relation partitions, each with mesh.data replicas."""
 
     plan: str = ""
-    """the folder of a plan that `python -m hetjax.partition` wrote for this graph, mesh and model; unset: one is made"""
+    """the folder of a partitioning that `python -m hetjax.partition` wrote for this graph, mesh and model; unset: a new one is made"""
 
 
 class Raf(Strategy):

@@ -19,10 +19,10 @@ from hetjax.sharding.vanilla.engine import VanillaEngine
 
 @dataclass(frozen=True)
 class Options:
-    """Vanilla: the nodes divided among mesh.data devices, which fetch the features of others' nodes."""
+    """Vanilla: the nodes are divided among mesh.data devices, which fetch features from each other."""
 
     partitioning: Literal["random", "metis", "metis-vol"] = "random"
-    """how nodes are divided: random needs nothing; metis (fewest cut edges) and metis-vol (least volume) send less"""
+    """how nodes are divided; random; metis: few cut edges; metis-vol: little communication (both need pymetis)"""
 
 
 class Vanilla(Strategy):

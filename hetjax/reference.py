@@ -1,0 +1,90 @@
+"""Every option with its values, its default and its help: what `--help` prints, and the documentation's reference."""
+
+import argparse
+from collections.abc import Mapping
+from dataclasses import fields
+from types import NoneType
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from docstring_parser import parse_from_object
+
+NAMES = {int: "INTEGER", float: "NUMBER", str: "TEXT", bool: "{true,false}"}
+
+
+class Option(NamedTuple):
+    """One key of a section.
+
+    Attributes:
+      name: `section.key`, or `key` where the section has no name.
+      values: what it takes, as `--help` says that.
+      default: as it is written on the command line; empty if there is none.
+      words: its help.
+    """
+
+    name: str
+    values: str
+    default: str
+    words: str
+
+
+def options(name: str, section: type) -> list[Option]:
+    """The options of a section of the configuration, a dataclass with a docstring per field."""
+    words = {param.arg_name: param.description for param in parse_from_object(section).params}
+    types = get_type_hints(section)
+    return [
+        Option(f"{name}.{key.name}".lstrip("."), values(types[key.name]), written(key.default), words[key.name] or "")
+        for key in fields(section)
+    ]
+
+
+def values(kind: Any) -> str:
+    """What an option of a type takes."""
+    if get_origin(kind) is Literal:
+        return f"{{{','.join(get_args(kind))}}}"
+    if get_origin(kind) is tuple:
+        return f"[{values(get_args(kind)[0])},...]"
+    if NoneType in get_args(kind):  # such an option may be left unset
+        return values(next(one for one in get_args(kind) if one is not NoneType))
+    return NAMES.get(kind, kind.__name__.upper())
+
+
+def written(default: Any) -> str:
+    """A default, as one writes it."""
+    if isinstance(default, tuple):
+        return f"[{','.join(map(str, default))}]"
+    return "" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def title(section: type) -> str:
+    """The first line of a section's docstring."""
+    return (section.__doc__ or "").splitlines()[0].rstrip(".")
+
+
+def help_text(sections: Mapping[str, type], paths: Mapping[str, str], prog: str, description: str) -> str:
+    """What `--help` prints: every option once, under its section.
+
+    Args:
+      sections: a dataclass per section, as in `command_line.parse`.
+      paths: further options that must be given, with their help.
+    """
+    usage = " ".join([prog, "[--config FILE.yaml]", *(f"--{name} PATH" for name in paths), "[--OPTION VALUE ...]"])
+    parser = argparse.ArgumentParser(usage=usage, description=description, add_help=False, allow_abbrev=False)
+    general = parser.add_argument_group("General")
+    general.add_argument("-h", "--help", action="store_true", help="print this text and exit")
+    general.add_argument(
+        "--config", metavar="FILE.yaml", help="a file of the options below; the command line overrides it"
+    )
+    general.add_argument("--print_config", action="store_true", help="print the value of every option and exit")
+    for name, words in paths.items():
+        general.add_argument(f"--{name}", metavar="PATH", help=_plain(f"{words} (required)"))
+    for name, section in sections.items():
+        group = parser.add_argument_group(_plain(title(section)))
+        for option in options(name, section):
+            default = f" (default: {option.default})" if option.default else ""
+            group.add_argument(f"--{option.name}", metavar=option.values, help=_plain(option.words + default))
+    return parser.format_help()
+
+
+def _plain(words: str) -> str:
+    """Text in which argparse replaces nothing."""
+    return words.replace("%", "%%")
