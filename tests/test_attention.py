@@ -177,9 +177,7 @@ def test_partial_attention_merges_to_the_whole(graph):
     own = layer.own(block, x)
 
     def folded(part):
-        return jax.jit(lambda *given: part.apply(*given, layer.targets, method="partial aggregates"))(
-            params, block, x, own
-        )
+        return jax.jit(lambda *given: part.apply(*given, layer.targets, method="fold_relations"))(params, block, x, own)
 
     whole = folded(layer)
     for cut in (1, 3):
