@@ -1,19 +1,24 @@
-# make train: set up and train the embedded default.   make test: set up and run the tests.   make docs: set up and build the site.
+# make train: set up and train the embedded default.   make test: set up, lint and run the tests.   make docs: build the site.
+# make lint: look for faults, and at the formatting.      make build: make the wheel and the source archive, in dist.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: train test lint docs clean
+.PHONY: train test lint docs build clean
 
 train: $(VENV)/installed
 	$(RUN) -m hetjax.train --config examples/quickstart.yaml --workdir runs/quickstart
 
-test: $(VENV)/installed-test
-	$(RUN) -m ruff check .
+test: lint
 	$(RUN) -m pytest -n 2
 
 lint: $(VENV)/installed-test
 	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check .
+
+build: $(VENV)/installed-test
+	rm -rf build dist
+	$(RUN) -m build
 
 docs: $(VENV)/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build
@@ -35,4 +40,4 @@ $(VENV)/installed-docs: $(VENV)/bin/python pyproject.toml
 	@touch $@ $(VENV)/installed
 
 clean:
-	rm -rf $(VENV) build site *.egg-info
+	rm -rf $(VENV) build dist site *.egg-info

@@ -62,7 +62,9 @@ def steps_of(graph: Path, steps: int, batch: int) -> int:
         (key,) = (key for key in arrays.files if key.startswith("train|"))
         full = len(arrays[key]) // batch
     if full <= FIRST:
-        sys.exit(f"{graph}: {full} batches of {batch} training nodes, and {FIRST + 1} are needed; try a smaller --batch")
+        sys.exit(
+            f"{graph}: {full} batches of {batch} training nodes, and {FIRST + 1} are needed; try a smaller --batch"
+        )
     return min(steps, full - FIRST)
 
 

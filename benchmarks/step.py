@@ -29,7 +29,7 @@ from hetjax.config import Config, Model, Sampling, Train
 from hetjax.metrics import ProgramCounter, peak_memory
 from hetjax.models import hgt, rgat, rgcn, segment
 from hetjax.sharding.registry import make_engine
-from hetjax.train import ahead
+from hetjax.train import with_upcoming
 
 MODELS = {"rgcn": {}, "rgat": {"heads": 4}, "hgt": {"heads": 4}}
 
@@ -78,7 +78,7 @@ def main() -> None:
     last = time.perf_counter()
     epochs = (drawn for number in itertools.count() for drawn in batches.epoch(number))
     recent = collections.deque(maxlen=3)
-    for drawn, following in ahead(epochs):
+    for drawn, following in with_upcoming(epochs):
         recent.append(drawn.batch)
         waited, before = time.perf_counter(), programs.count
         state, loss = engine.step(state, drawn.batch, following and following.batch)

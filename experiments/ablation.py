@@ -37,7 +37,9 @@ def at_random(plan: MetaPartitioning, chance: random.Random) -> MetaPartitioning
         of = [chance.randrange(parts) for _ in plan.tree.roots]
         if len(set(of)) == parts:
             owners = tuple(tuple(r for r, o in zip(plan.tree.roots, of) if o == part) for part in range(parts))
-            return MetaPartitioning(plan.sizes, plan.tree, owners, method="given", workload=plan.workload, store=plan.store)
+            return MetaPartitioning(
+                plan.sizes, plan.tree, owners, method="given", workload=plan.workload, store=plan.store
+            )
 
 
 def draw(rows: list[dict], file: Path) -> None:

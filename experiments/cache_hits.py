@@ -22,7 +22,7 @@ from matplotlib import pyplot
 from runs import write_rows
 from tqdm import tqdm
 
-from hetjax.cache.allocate import Kind, allocate
+from hetjax.cache.allocate import RowWorth, allocate
 from hetjax.cache.hotness import Counts, reads
 from hetjax.cache.penalty import measure
 from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
@@ -63,7 +63,7 @@ def penalties(graph: HetGraph, folder: Path) -> tuple[dict[str, float], dict[str
     """Seconds of a missed byte, and bytes of a row, of every type that the model reads."""
     config = setting(Mesh(), 0)
     engine = make_engine(config, graph, folder=folder)
-    engine.features.new(jax.random.key(0))
+    engine.features.init(jax.random.key(0))
     hosted = {name: one for (name, _), one in engine.features.hosted.items()}
     return measure(hosted, engine.trainer.learnable), {t: one.row_bytes for t, one in hosted.items()}
 
@@ -85,7 +85,7 @@ def measured(schema: str, scale: float, steps: int, folder: Path) -> list[dict]:
             for policy in POLICIES:
                 found, total, cost, each = dict.fromkeys(nodes, 0), dict.fromkeys(nodes, 0), 0.0, []
                 for before, after in zip(seen, read):
-                    kinds = {t: Kind(before[t], row_bytes[t], penalty[t]) for t in nodes if after[t].any()}
+                    kinds = {t: RowWorth(before[t], row_bytes[t], penalty[t]) for t in nodes if after[t].any()}
                     hit, asked = hits(allocate(kinds, int(share * everything), policy), after)
                     for t in kinds:
                         found[t], total[t] = found[t] + hit[t], total[t] + asked[t]
@@ -141,7 +141,7 @@ def main() -> None:
     out = Path(__file__).parent / "results"
     parser.add_argument("--out", type=Path, default=out, help="where the table is written")
     options, rows = parser.parse_args(), []
-    meshes.provide(2)
+    meshes.provide_cpu_devices(2)
     for schema in options.schemas:
         rows += measured(schema, SCALES[schema] * options.scale, options.steps, options.out / "nothing")
         write_rows(options.out / "cache_hits.csv", rows)

@@ -6,7 +6,8 @@ from itertools import pairwise
 
 from hetjax import runtime
 
-__all__ = ["HGNN", "fetch_features", "partition"]
+__all__ = ["HGNN", "__version__", "fetch_features", "partition"]
+__version__ = "0.1.0"
 
 if any(one == "-m" and module.startswith("hetjax.") for one, module in pairwise(sys.orig_argv)):
     runtime.hush()  # a command, whose modules are imported now

@@ -7,7 +7,6 @@ under another name and renamed when complete, so a killed run leaves no half.
 
 import hashlib
 import json
-import logging
 import os
 import shutil
 import sys
@@ -21,7 +20,7 @@ import jax
 import numpy as np
 from orbax.checkpoint import v1 as ocp
 
-from hetjax import durable
+from hetjax import durable, internals
 from hetjax.cache import table_files
 from hetjax.errors import InputError, reading, reason
 from hetjax.graph.store import map_array
@@ -94,7 +93,7 @@ class Checkpoint(NamedTuple):
             raise InputError(f"{self.folder}: an older hetjax wrote this checkpoint; give another --workdir")
         wanted = _named(like)
         found = {name: np.empty(leaf.shape, leaf.dtype) for name, leaf in wanted.items() if not _table(name)}
-        with reading(self.folder / "state"), _alone():
+        with reading(self.folder / "state"), internals.orbax_alone():
             found |= ocp.load(self.folder / "state", {name: leaf for name, leaf in found.items() if leaf.size})
         for name, leaf in wanted.items():
             if _table(name):
@@ -215,7 +214,7 @@ class Checkpoints:
             if checkpoint.step not in kept:
                 self.remove(checkpoint)
 
-    def attend(self, step: int) -> None:
+    def wait_for(self, step: int) -> None:
         """Take part in a `save` of process 0: Orbax waits for every process, and writes what process 0 has."""
         ocp.save(self._partial(step) / "state", {"nothing": np.zeros(1)})
 
@@ -261,7 +260,7 @@ def _reserve(file: Path, size: int) -> None:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """What goes wrong is raised, and not also printed, thread by thread: Orbax logs it, and tensorstore calls the hook."""
-    logger, hook = logging.getLogger("absl"), sys.unraisablehook
+    logger, hook = internals.orbax_logger(), sys.unraisablehook
     before, logger.disabled, sys.unraisablehook = logger.disabled, True, lambda *_: None
     try:
         yield
@@ -270,14 +269,6 @@ def _quiet() -> Iterator[None]:
         raise
     finally:
         logger.disabled, sys.unraisablehook = before, hook
-
-
-def _alone() -> ocp.Context:
-    """Orbax, reading in this process, which waits for no other."""
-    context, me = ocp.Context(), jax.process_index()
-    context.multiprocessing.primary_host, context.multiprocessing.active_processes = me, {me}
-    context.multiprocessing.barrier_sync_key_prefix = f"process_{me}_"
-    return context
 
 
 def _named(tree: Any) -> dict[str, Any]:

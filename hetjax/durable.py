@@ -1,7 +1,6 @@
 """Files and folders that appear whole or not at all, also when the power goes."""
 
 import os
-import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from hetjax.errors import InputError
+from hetjax.internals import tensorstore_errno
 
 
 @contextmanager
@@ -37,8 +37,8 @@ def _refusal(error: Exception) -> str | None:
     """What the system said, if it is the system that refused; tensorstore, deep in Orbax, says it by its number."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
-    code = re.search(r"os_error_code='(\d+)'", str(error))
-    return os.strerror(int(code[1])) if code else None
+    number = tensorstore_errno(error)
+    return None if number is None else os.strerror(number)
 
 
 def check_new(path: str | os.PathLike) -> None:

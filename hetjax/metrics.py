@@ -10,8 +10,10 @@ from importlib.metadata import version
 import jax
 import numpy as np
 
+from hetjax import __version__
+from hetjax.internals import COMPILED, READ_FROM_CACHE
+
 STEEP, LOUD = 20.0, 1.0  # a loss over `LOUD`, and so many times that of two steps before, is said
-_MADE, _READ = "/jax/core/compile/backend_compile_duration", "/jax/compilation_cache/cache_hits"
 
 
 def quality(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
@@ -72,10 +74,10 @@ class ProgramCounter:
         jax.monitoring.register_event_listener(self._read)
 
     def _made(self, event: str, _: float, **__) -> None:
-        self.count += event == _MADE
+        self.count += event == COMPILED
 
     def _read(self, event: str, **__) -> None:
-        self.kept += event == _READ
+        self.kept += event == READ_FROM_CACHE
 
 
 def peak_memory() -> int:
@@ -86,8 +88,9 @@ def peak_memory() -> int:
 
 def versions() -> dict[str, str]:
     """Of Python and of the libraries that results depend on."""
-    names = ("hetjax", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "numba")
-    return {"python": platform.python_version()} | {name: version(name) for name in names}
+    names = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "numba")
+    here = {"python": platform.python_version(), "hetjax": __version__}
+    return here | {name: version(name) for name in names}
 
 
 class Rises:

@@ -1,18 +1,15 @@
 """Functions that numba compiles, as operations of XLA's programs on a CPU, which share its threads.
 
 XLA calls a foreign function with one pointer: to a frame that says where its arguments and results lie. How a frame is laid
-out is part of jaxlib (`xla/ffi/api/c_api.h` in the folder `jax.ffi.include_dir()`). What is read of it here is the same in
-all `VERSIONS`; of any other `usable` says no, and callers keep to what XLA has itself.
+out is part of jaxlib, and stands in `internals`; where its version is not known there `usable` says no, and callers keep to
+what XLA has itself.
 """
 
 import ctypes
 import functools
-import re
-import sys
 import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -24,22 +21,29 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np.arrayobj import populate_array
 
 from hetjax import runtime
 from hetjax.compiled import compiled, named
+from hetjax.internals import (
+    API,
+    ARGUMENTS,
+    ASKS_METADATA,
+    CONTEXT,
+    DATA,
+    DOUBLE,
+    DTYPE,
+    EXTENSION,
+    KIND,
+    METADATA,
+    RESULTS,
+    SCHEDULE,
+    SIZES,
+    VERSION,
+    ffi_version,
+    numba_parts,
+)
 
-VERSIONS = ((0, 3), (0, 4), (0, 5))  # of the interface that are known, of jax 0.10, 0.11 and 0.12
-
-# Positions, in words of eight bytes.
-EXTENSION, API, CONTEXT, ARGUMENTS, RESULTS = 1, 2, 3, 9, 14  # in a frame; the last two of lists of buffers
-SCHEDULE = 17  # in the API: the function that gives a task to XLA's threads
-DTYPE, DATA, SIZES = 2, 3, 5  # in a buffer
-KIND, METADATA = 1, 3  # in an extension of a frame, by which XLA asks a function which version it was made for
-VERSION = 3  # in the metadata: the major and the minor one, int32 each
-ASKS_METADATA, DOUBLE = 1, 12  # an extension's kind, and a dtype
 NEXT, DONE, HOLDERS, PARTS, ROWS, RUN, FRAME, REQUEST, WORDS = 0, 1, 2, 3, 4, 5, 6, 7, 12  # in a call's state
 
 MAJOR, MINOR, THREADS, HELP, OPERATIONS = 0, 1, 2, 3, 4  # in `_shared`, at the end keys and addresses of operations
@@ -47,6 +51,7 @@ MAJOR, MINOR, THREADS, HELP, OPERATIONS = 0, 1, 2, 3, 4  # in `_shared`, at the 
 NAME, MOST = "hetjax", 64  # of the one function that XLA knows, and how many operations it can know
 SHARED = "hetjax_shared"  # what machine code calls `_shared`
 BLOCK, PARTS_EACH = 64, 8  # rows that one thread fills, and the most parts of several blocks per thread
+cgutils, populate_array = numba_parts()
 _WORD, _INT32 = ir.IntType(64), ir.IntType(32)
 
 _shared = np.full(OPERATIONS + 2 * MOST, -1, np.int64)  # read by the handler
@@ -54,23 +59,9 @@ _registered, _lock = {}, threading.Lock()
 _compiled = compiled(error_model="numpy")
 
 
-@functools.cache
-def version() -> tuple[int, int] | None:
-    """The interface's version in this jaxlib, if it is known; None but on Linux."""
-    if sys.platform != "linux":
-        return None
-    try:
-        header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h").read_text()
-    except OSError:
-        return None
-    found = [re.search(rf"^#define XLA_FFI_API_{part} (\d+)", header, re.MULTILINE) for part in ("MAJOR", "MINOR")]
-    number = tuple(int(match[1]) for match in found if match)
-    return number if number in VERSIONS else None
-
-
 def usable() -> bool:
     """Whether programs on a CPU can call what numba compiles."""
-    return version() is not None
+    return ffi_version() is not None
 
 
 def fits(*arrays) -> bool:
@@ -175,7 +166,7 @@ def _handler():
     """Make what XLA calls, and tell XLA of it."""
     llvm.add_symbol(SHARED, _shared.ctypes.data)
     helper, handler = _callback(_help, types.void(types.intp)), _callback(_handle, types.intp(types.intp))
-    _shared[:OPERATIONS] = *version(), runtime.cores(), helper.address
+    _shared[:OPERATIONS] = *ffi_version(), runtime.cores(), helper.address
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
     jax.ffi.register_ffi_target(NAME, new(handler.address, None, None), platform="cpu")

@@ -2,9 +2,11 @@
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
+from hetjax.internals import numba_parts
+
+cgutils, _ = numba_parts()
 LINE = 64  # bytes that a processor reads at a time
 _WORD, _BYTE, _FLAG = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
 

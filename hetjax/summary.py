@@ -26,7 +26,7 @@ def summarise(
 
     Args:
       test: quality on the test nodes.
-      sent: as `together` gives it.
+      sent: as `total_traffic` gives it.
       cache: as `Engine.cache_report` gives it, of all processes.
       say: is told what cannot be drawn.
     """
@@ -68,7 +68,7 @@ def title(config: Config) -> str:
     return f"{config.model.name} on {graph}"
 
 
-def together(shares: Sequence[Sequence]) -> list[dict]:
+def total_traffic(shares: Sequence[Sequence]) -> list[dict]:
     """Bytes that all devices of all processes send in a step, by kind, collective and mesh axis."""
     total: Counter = Counter()
     for *about, count in itertools.chain.from_iterable(shares):

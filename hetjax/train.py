@@ -12,11 +12,10 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from hetjax import runtime
+from hetjax import __version__, runtime
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -55,7 +54,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     processes = given.pop("")
     config = registry.config_of(given)
-    alike_in_all = flat(as_dict(config)) | {"workdir": paths["workdir"], "hetjax": version("hetjax")}
+    alike_in_all = flat(as_dict(config)) | {"workdir": paths["workdir"], "hetjax": __version__}
     alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
     with process_group(processes, alike_in_all) as peers:
         train(config, Path(paths["workdir"]), peers)
@@ -66,7 +65,7 @@ def train(config: Config, path: Path, processes: ProcessGroup) -> None:
     strategy = registry.check(config)
     provided = meshes.share_of(config.mesh.relation, config.mesh.data, processes.count)
     if config.mesh.devices > 1:
-        meshes.provide(provided)
+        meshes.provide_cpu_devices(provided)
     workdir = Workdir(path, as_dict(config), processes.first)
     results = processes.broadcast_object("summary", workdir.summary())
     if results is None:
@@ -245,7 +244,7 @@ def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:
     done, every, clock = run.progress, run.config.train.checkpoint_steps, run.clock
     batches = run.engine.batches
     clock.start()
-    for drawn, upcoming in ahead(batches.epoch(epoch, done.step)):
+    for drawn, upcoming in with_upcoming(batches.epoch(epoch, done.step)):
         clock.lap("waiting for a batch")
         run.state, loss = run.engine.step(run.state, drawn.batch, upcoming and upcoming.batch)
         loss = float(loss)
@@ -312,7 +311,7 @@ def save_checkpoint(run: Run) -> None:
     if run.processes.first:
         run.checkpoints.save(int(state.step), state, asdict(done))
     else:
-        run.checkpoints.attend(done.epoch * run.engine.batches.steps() + done.step)
+        run.checkpoints.wait_for(done.epoch * run.engine.batches.steps() + done.step)
     run.processes.barrier("saved")
 
 
@@ -326,7 +325,7 @@ def finish(run: Run) -> dict:
         run.state = None  # its tables make room for those of the checkpoint
         run.state = restored(run.engine, chosen)
     test = evaluate(run, "test")
-    sent = summary.together(run.processes.all_gather("sent", [list(one) for one in traffic(run.engine)]))
+    sent = summary.total_traffic(run.processes.all_gather("sent", [list(one) for one in traffic(run.engine)]))
     run.engine.close()
     return summary.summarise(run, test, sent, cache, tell) if run.processes.first else {}
 
@@ -352,7 +351,7 @@ def tell(words: str) -> None:
     print(f"hetjax: {words}", file=sys.stderr)
 
 
-def ahead(drawn: Iterable[Drawn]) -> Iterator[tuple[Drawn, Drawn | None]]:
+def with_upcoming(drawn: Iterable[Drawn]) -> Iterator[tuple[Drawn, Drawn | None]]:
     """Each with the one that follows it."""
     return itertools.pairwise(itertools.chain(drawn, [None]))
 

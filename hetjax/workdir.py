@@ -110,7 +110,10 @@ class Workdir:
         print("\n".join(results.lines(summary, self.path, self.config["data"]["format"] == "synthetic")))
 
     def _compare(self, file: Path) -> None:
-        before = yaml_file.read(file)
+        try:
+            before = yaml_file.read(file)
+        except InputError as error:
+            raise InputError(f"{error}; give another --workdir") from error
         there, here = flat(before), flat(self.config)
         fewer = there.get(EPOCHS)
         self._longer = isinstance(fewer, int) and fewer < here[EPOCHS] and here["train.schedule"] != "cosine"

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import yaml
-from jsonargparse import _loaders_dumpers as jsonargparse_loaders
 
 from hetjax.errors import InputError, reading, short
+from hetjax.internals import set_yaml_loader
 
 LARGEST = 2**17  # characters
 DEEPEST = 32  # lists and mappings within each other
@@ -68,7 +68,7 @@ class _Loader(yaml.SafeLoader):
 _Loader.add_implicit_resolver(FLOAT, EXPONENT, list("-+0123456789."))
 for _tag in (FLOAT, "tag:yaml.org,2002:int"):
     _Loader.add_constructor(_tag, _Loader.construct_number)
-jsonargparse_loaders.yaml_default_loader = _Loader  # private, as its public `set_loader` leaves the scalars out
+set_yaml_loader(_Loader)
 
 
 def read(file: str | os.PathLike) -> Any:

@@ -39,7 +39,7 @@ ERROR = "hetjax: error:"
 SAID = "hetjax: ", "continuing from "
 
 
-class PassOutput(NamedTuple):
+class Outcome(NamedTuple):
     """How a command ended.
 
     Attributes:
@@ -77,9 +77,7 @@ class PassOutput(NamedTuple):
         )
 
 
-def forked(
-    work: Callable[[], object], folder: Path, allowed: Sequence[Path] = (), patience: int = PATIENCE
-) -> PassOutput:
+def forked(work: Callable[[], object], folder: Path, allowed: Sequence[Path] = (), patience: int = PATIENCE) -> Outcome:
     """What becomes of a function in a child of this process, in `folder`, where alone it may write, and in `allowed`."""
     folder.mkdir(parents=True, exist_ok=True)
     child = os.fork()
@@ -98,7 +96,7 @@ def forked(
         time.sleep(0.01)
     error, outside = folder / ".stderr", folder / ".outside"
     peak = max(peak, used.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
-    return PassOutput(
+    return Outcome(
         os.waitstatus_to_exitcode(status),
         error.read_text(errors="replace"),
         peak,
@@ -149,7 +147,10 @@ def _watch(told: int, allowed: tuple[str, ...]) -> Callable:
                     continue
                 if isinstance(path, str | bytes | os.PathLike):
                     where = os.path.abspath(os.fsdecode(path))
-                    inside = f"{os.path.realpath(os.path.dirname(where))}{os.sep}".startswith(allowed)
+                    inside = any(
+                        f"{os.path.realpath(one)}{os.sep}".startswith(allowed)
+                        for one in (where, os.path.dirname(where))
+                    )
                     if not inside and where != os.devnull:
                         os.write(told, f"{event} {where}\n".encode(errors="backslashreplace"))
 
@@ -183,10 +184,10 @@ class Fuzzer:
         )
         assert not done.fault and done.status == 0, done
 
-    def run(self, command: Command, folder: Path, whole: bool = False) -> PassOutput:
+    def run(self, command: Command, folder: Path, whole: bool = False) -> Outcome:
         return forked(lambda: _call(command, whole), folder, self.caches)
 
-    def mutant(self, seed: int, number: int) -> tuple[str, Command, PassOutput]:
+    def mutant(self, seed: int, number: int) -> tuple[str, Command, Outcome]:
         """Make and run one mutant."""
         folder = self.folder / f"mutant_{number}"
         kind, command = mutants.mutant(seed, number, self.seeds, folder)
@@ -195,7 +196,7 @@ class Fuzzer:
             shutil.rmtree(folder)
         return kind, command, found
 
-    def case(self, name: str) -> tuple[Command, PassOutput]:
+    def case(self, name: str) -> tuple[Command, Outcome]:
         """Make and run one case of the corpus."""
         folder = self.folder / name.replace(" ", "_")
         folder.mkdir()
@@ -229,7 +230,7 @@ def _accepted(*_, **__):
     raise SystemExit(0)
 
 
-def table(rows: Sequence[tuple[str, PassOutput]]) -> str:
+def table(rows: Sequence[tuple[str, Outcome]]) -> str:
     """Counts by kind: refused in one line, accepted, and faults."""
     counts = {kind: Counter() for kind, _ in rows}
     for kind, found in rows:
@@ -271,7 +272,7 @@ def main() -> None:
     sys.exit(any(found.fault for _, found in rows))
 
 
-def _say(name: str, command: Command, found: PassOutput) -> None:
+def _say(name: str, command: Command, found: Outcome) -> None:
     if found.fault:
         shown = " ".join(one[:120] for one in command[1]).encode("ascii", "backslashreplace").decode()
         print(f"{name}: {found.fault.strip()}\n    {command[0]} {shown}", flush=True)

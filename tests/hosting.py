@@ -50,7 +50,7 @@ def prepared(graph, config: Config, folder):
     before = ENGINES.setdefault((config.model, config.mesh), engine)
     if isinstance(engine, RafEngine):
         site = engine.site
-        static = {part: meshes.copies(site.row(part), features.on_device(part)) for part in site.parts}
+        static = {part: meshes.replicated(site.row(part), features.on_device(part)) for part in site.parts}
         before.features, before.static, before.prefetch, before.batches = (
             features,
             static,

@@ -107,7 +107,7 @@ def main(coordinator: str, count: str, number: str, file: str, out: str) -> None
     jax.config.update("jax_numpy_rank_promotion", "raise")
     about = json.loads(Path(file).read_text())
     with process_group(Processes(coordinator, int(count), int(number), start_seconds=60), {}) as peers:
-        meshes.provide(about["devices"])
+        meshes.provide_cpu_devices(about["devices"])
         found = [held(case, peers) for case in about["cases"]]
         if peers.first:
             Path(out).write_text(json.dumps(found))

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetjax.cache.allocate import Kind, allocate, next_tenth, places
+from hetjax.cache.allocate import RowWorth, allocate, next_tenth, places
 from hetjax.errors import InputError
 
 KIND = st.builds(
-    lambda counts, row_bytes, penalty: Kind(np.array(counts, np.int64), row_bytes, penalty),
+    lambda counts, row_bytes, penalty: RowWorth(np.array(counts, np.int64), row_bytes, penalty),
     st.lists(st.integers(0, 50), max_size=30),
     st.integers(1, 40),
     st.floats(0.01, 10),
@@ -50,17 +50,17 @@ def test_optimal_is_the_bound_where_rows_are_of_one_size(kinds, rows):
 
 
 def test_shares_are_in_proportion_to_reads_times_penalty():
-    kinds = {"a": Kind(np.full(1000, 3), 8, 2.0), "b": Kind(np.full(1000, 1), 4, 1.0)}
+    kinds = {"a": RowWorth(np.full(1000, 3), 8, 2.0), "b": RowWorth(np.full(1000, 1), 4, 1.0)}
     by_penalty, by_hotness = (allocate(kinds, 700, policy) for policy in ("miss_penalty", "hotness"))
     assert (8 * len(by_penalty["a"]), 4 * len(by_penalty["b"])) == (600, 100)
     assert (8 * len(by_hotness["a"]), 4 * len(by_hotness["b"])) == (528, 172)  # the byte that rounding left buys a row
-    small = kinds | {"a": Kind(np.full(10, 300), 8, 2.0)}  # which cannot use its share
+    small = kinds | {"a": RowWorth(np.full(10, 300), 8, 2.0)}  # which cannot use its share
     kept = allocate(small, 700, "miss_penalty")
     assert (8 * len(kept["a"]), 4 * len(kept["b"])) == (80, 620)
 
 
 def test_what_another_tenth_takes():
-    kind = Kind(np.array([1, 5, 3, 1]), 100, 1.0)
+    kind = RowWorth(np.array([1, 5, 3, 1]), 100, 1.0)
     assert next_tenth(kind, 0) == 100
     assert next_tenth(kind, 2) == 100
     assert next_tenth(kind, 4) is None

@@ -177,9 +177,7 @@ def test_partial_attention_merges_to_the_whole(graph):
     own = layer.own(block, x)
 
     def folded(part):
-        return jax.jit(lambda *given: part.apply(*given, layer.targets, method="partial aggregates"))(
-            params, block, x, own
-        )
+        return jax.jit(lambda *given: part.apply(*given, layer.targets, method="fold_relations"))(params, block, x, own)
 
     whole = folded(layer)
     for cut in (1, 3):
@@ -286,6 +284,22 @@ def test_a_users_model_is_what_it_says(graph, across):
         parts.append(2 * np.array(sums) @ kernel)
     combine = {"sum": np.sum, "mean": np.mean, "max": np.max}[across]
     np.testing.assert_allclose(found, np.maximum(combine(parts, axis=0), 0), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [(lambda sums: sums[:, :1], "shape"), (lambda sums: sums[1:], "shape"), (lambda sums: sums.astype(int), "type")],
+)
+def test_what_a_users_aggregation_gives_must_have_the_width_the_rows_and_the_dtype_it_should(graph, made, words):
+    class Wrong(nn.Module):
+        def __call__(self, adjacency, sources, targets):
+            return made(neighbour_sum(adjacency, sources))
+
+    model = hetjax.HGNN(None, lambda relation, features: Wrong(), "sum", self_term=False)
+    stack = hgnn.build(model, graph.schema, dict.fromkeys(graph.schema.nodes, 3), hidden=3, layers=1)
+    x = {name: jnp.ones((count, 3)) for name, count in graph.schema.nodes.items()}
+    with pytest.raises(AssertionError, match=words):
+        jax.eval_shape(stack.init, jax.random.key(0), whole_graph(graph, 1), x)
 
 
 def test_an_unknown_cross_relation_aggregation_is_named():

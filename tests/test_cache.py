@@ -21,8 +21,8 @@ from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.sampling.blocks import NO_NODE, round_up
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding.raf.kinds import ROWS
 from hetjax.sharding.registry import check, make_engine
-from hetjax.sharding.traffic import ROWS
 from tests import hosting
 from tests.conftest import random_graph
 from tests.hosting import config_of, prepared, same, trained
@@ -147,7 +147,7 @@ def test_a_row_that_a_step_is_about_to_change_is_not_read_too_early(kept):
     np.testing.assert_array_equal(found.count, [7, 1, 4, 0, 0, 5])
     np.testing.assert_array_equal(one.rows(np.array([4, 8])), expected[[4, 8]])
     np.testing.assert_array_equal(one.table().rows, expected)
-    np.testing.assert_array_equal(one.table().second, np.arange(27).reshape(9, 3) + 0.5)
+    np.testing.assert_array_equal(one.table().nu, np.arange(27).reshape(9, 3) + 0.5)
     assert one.moved.hits == sum(2 * (node == 4) + (node == 1) for node in kept)
 
 

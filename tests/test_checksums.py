@@ -88,7 +88,7 @@ def test_a_partition_reads_its_own_files_alone(tmp_path, capsys):
     graph = random_graph()
     store.save(graph, tmp_path / "store")
     plan = partition(graph, 2, hops=1)
-    number = next(n for n, part in enumerate(plan.parts) if graph.schema.relations[0] not in part.program.relations)
+    number = next(n for n, part in enumerate(plan.parts) if graph.schema.relations[0] not in part.local_model.relations)
     save(partition(graph, 2, hops=1, copied=True), tmp_path / "plan", graph)
     damaged(tmp_path / "store", *CHANGES["edges permuted"])
     data = Data(format="store", path=str(tmp_path / "store"))

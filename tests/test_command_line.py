@@ -220,7 +220,7 @@ def source(format: str, path) -> list:
 BAD_DATA = {
     "missing": (lambda d: source("rdf", d / "none"), "none: no such file or folder; HETJAX_DATA"),
     "no path": (lambda d: ["--data.format", "hgb"], "data.path is empty"),
-    "unreadable": (lambda d: source("hgb", rdf_data(d / "g") / "g.nt"), "g.nt: File is not a zip file"),
+    "unreadable": (lambda d: source("hgb", rdf_data(d / "g") / "g.nt"), "g.nt: BadZipFile: File is not a zip file"),
     "malformed triple": (
         lambda d: source("rdf", rdf_data(d / "g", **{"g.nt": TRIPLES + "<a> <b> c\n"})),
         "g.nt: line 10: ",

@@ -138,7 +138,7 @@ def test_edge_cut_manifest(stored, tmp_path):
     assert isinstance(found, EdgeCut) and found.json() == made.json() and found.store == str(stored)
     assert all(np.array_equal(found.nodes[name], made.nodes[name]) for name in made.nodes)
     assert not np.array_equal(edge_cut(graph, 3, "random", seed=6).nodes["paper"], made.nodes["paper"])
-    with pytest.raises(InputError, match="an edge-cut, whose partitions are rows"):
+    with pytest.raises(InputError, match="made by method random, and has no partitions that are files"):
         open_part(tmp_path / "plan", 0)
     file = tmp_path / "plan" / "nodes_0.npy"
     array = np.load(file)

@@ -24,7 +24,14 @@ def test_an_interrupt_while_modules_are_imported_is_one_line(module, tmp_path):
     """Sent as soon as numpy is there: jax, or networkx, is imported then."""
     command = [sys.executable, "-m", f"hetjax.{module}"]
     environment = os.environ | {"GLIBC_TUNABLES": "", "PYTHONPATH": str(FUZZER.parent.parent)}
-    started = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    started = subprocess.Popen(
+        command,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what runs in the background ignores it
+    )
     while started.poll() is None and "_multiarray_umath" not in Path(f"/proc/{started.pid}/maps").read_text():
         time.sleep(0.001)
     started.send_signal(signal.SIGINT)

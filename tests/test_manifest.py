@@ -143,8 +143,8 @@ def test_a_partition_opens_its_files_alone(tmp_path, copied):
         written = sum(f.stat().st_size - 128 for f in (tmp_path / "plan" / f"part_{number}").glob("relation_*.npy"))
         assert written == made.rows[number]["topology_bytes"]
     else:
-        kept = {f"relation_{k}" for k, r in enumerate(graph.schema.relations) if r in part.program.relations}
-        kept |= {f"features_{k}" for k, name in enumerate(graph.schema.nodes) if name in part.program.reads}
+        kept = {f"relation_{k}" for k, r in enumerate(graph.schema.relations) if r in part.local_model.relations}
+        kept |= {f"features_{k}" for k, name in enumerate(graph.schema.nodes) if name in part.local_model.reads}
         for file in (tmp_path / "store").glob("[rf]*.npy"):
             if file.name.split(".")[0] not in kept:
                 file.unlink()
@@ -153,7 +153,7 @@ def test_a_partition_opens_its_files_alone(tmp_path, copied):
     same_graph(opened, plan.take(graph, part))
     assert (
         set(opened.relations)
-        == part.program.relations
+        == part.local_model.relations
         == {Relation("topic", "of", "paper"), Relation("paper", "about", "topic")}
     )
     assert set(opened.features) == {"paper", "topic"} and opened.schema.nodes == graph.schema.nodes

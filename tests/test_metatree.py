@@ -46,7 +46,7 @@ def test_metatree_and_programs_equal_an_enumeration(schema, hops, exchange, self
 
     owned = data.draw(st.sets(st.sampled_from(tree.roots), min_size=1))
     links = {(len(chain), *chain[-1]) for root in owned for chain in every[root]}
-    program = tree.program(owned)
+    program = tree.local_model(owned)
     for layer, (seeds, inner) in enumerate(program.layers):
         hop = hops - layer
         expected = {r for h, r, _ in links if h == hop and r is not None}
@@ -69,7 +69,7 @@ def test_all_partitions_together_are_the_model_of_one_device():
             schema = SHAPES[name].schema()
             needed = schema.layer_types(hops)
             model = Metatree(schema, (schema.target,), hops)
-            program = model.program(model.roots)
+            program = model.local_model(model.roots)
             for layer, folds in enumerate(program.layers):
                 assert folds.relations == {r for r in schema.relations if r.target in needed[layer + 1]}
                 assert folds.selves == needed[layer + 1]
@@ -113,7 +113,7 @@ def test_partitions_programs_sum_to_the_model(schema, hops, exchange, self_term,
     groups: dict[int, list] = {}
     for root in tree.roots:
         groups.setdefault(random.randrange(3), []).append(root)
-    programs = [tree.program(roots) for roots in groups.values()]
+    programs = [tree.local_model(roots) for roots in groups.values()]
     inner = [{t: x[t] for t in program.reads} for program in programs]
     seeds = x["t0"]
     for layer in range(hops):
@@ -131,15 +131,15 @@ def test_ogbn_mag_has_the_papers_three_sub_metatrees():
     schema = OGBN_MAG.schema()
     tree = Metatree(schema, ("paper",), self_term=False)
     assert [root.relation.name for root in tree.roots] == ["writes", "cites", "rev_has_topic"]
-    below = [{r.name for r in tree.program([root]).layers[0].inner.relations} for root in tree.roots]
+    below = [{r.name for r in tree.local_model([root]).layers[0].inner.relations} for root in tree.roots]
     assert below == [{"rev_writes", "rev_affiliated_with"}, {"writes", "cites", "rev_has_topic"}, {"has_topic"}]
-    assert [tree.program([root]).reads for root in tree.roots] == [
+    assert [tree.local_model([root]).reads for root in tree.roots] == [
         ("paper", "institution"),
         ("paper", "author", "field_of_study"),
         ("paper",),
     ], "so two partitions share no learnable row"
     assert [str(root) for root in Metatree(schema, ("paper",)).roots][-1] == "paper itself"
-    cites = tree.program([tree.roots[1]])
+    cites = tree.local_model([tree.roots[1]])
     assert [r.name for r in cites.layers[1].relations] == ["cites"], (
         "what is held for hop 2 is not folded into the seeds"
     )
@@ -153,7 +153,7 @@ def test_every_link_into_the_root_has_one_owner_and_all_that_it_needs(shape, exc
     owned = [(root.relation, root.target) for part in plan.parts for root in part.roots]
     assert len(owned) == len(set(owned)) == len(about.schema.into(about.schema.target)) + 1
     for part in plan.parts:
-        program = part.program
+        program = part.local_model
         assert set(program.layers[-1].seeds.relations) == {root.relation for root in part.roots} - {None}
         for layer in range(1, 3):
             for relation in program.layers[layer].relations:
@@ -174,7 +174,7 @@ def test_metapaths_decide_what_each_layer_folds():
     plan = partition(full("ogbn-mag"), 2, metapaths=[[WRITES, REV_WRITES], [CITES]], self_term=False)
     assert plan.tree.hops == 2 and plan.model.layers[1].relations == {WRITES, CITES}
     assert plan.model.layers[0].relations == {REV_WRITES}
-    by_root = {part.roots[0].relation: part.program for part in plan.parts}
+    by_root = {part.roots[0].relation: part.local_model for part in plan.parts}
     assert by_root[CITES].layers[0].relations == frozenset() and by_root[CITES].reads == ()
     assert by_root[WRITES].reads == ("paper",), "nothing reads an author's own features"
 
@@ -185,7 +185,7 @@ def test_metapaths_through_one_type_share_its_embedding():
     schema = Schema({"paper": 5, "author": 4}, (WRITES, REV_WRITES, knows), "paper", 2)
     about = Sizes(schema, dict.fromkeys(schema.relations, 9), {})
     plan = partition(about, 2, metapaths=[[WRITES, REV_WRITES], [knows]], self_term=False)
-    assert all(part.program.layers[0].relations == {REV_WRITES} for part in plan.parts)
+    assert all(part.local_model.layers[0].relations == {REV_WRITES} for part in plan.parts)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax import compiled, native
+from hetjax import compiled, internals, native
 from hetjax.cache import kernels as rows
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Table
@@ -20,7 +20,7 @@ from hetjax.sampling.blocks import NO_NODE, Adjacency
 
 
 def test_this_jaxlib_is_known():
-    assert native.version() in native.VERSIONS
+    assert internals.ffi_version() in internals.FFI_VERSIONS
     assert "@hetjax(" in jax.jit(tables.rows_at).lower(jnp.ones((3, 2)), jnp.arange(2)).as_text()
 
 
@@ -60,12 +60,12 @@ def test_an_unknown_interface_is_left_alone(monkeypatch, tmp_path, header):
     if header:
         file.write_text(header)
     monkeypatch.setattr(jax.ffi, "include_dir", lambda: str(tmp_path))
-    native.version.cache_clear()
+    internals.ffi_version.cache_clear()
     try:
         assert not native.usable()
         program = jax.jit(lambda *given: tables.rows_at(*given)).lower(jnp.ones((3, 2)), jnp.arange(2)).as_text()
     finally:
-        native.version.cache_clear()
+        internals.ffi_version.cache_clear()
     assert "@hetjax(" not in program
 
 

@@ -58,7 +58,7 @@ def test_gradients_are_clipped_together_before_the_update(clip):
     for old, now, gradient in zip(*map(jax.tree.leaves, (state.params, new.params, gradients[0]))):
         np.testing.assert_allclose(np.asarray(old) - now, scale * gradient, atol=1e-5 * scale + 1e-7)
     for name, table in new.tables.items():  # after one step Adam's first moment is a tenth of the gradient
-        np.testing.assert_allclose(table.first, 0.1 * scale * gradients[1][name], rtol=1e-4, atol=1e-9)
+        np.testing.assert_allclose(table.mu, 0.1 * scale * gradients[1][name], rtol=1e-4, atol=1e-9)
 
 
 @pytest.mark.parametrize("form", ["constant", "cosine", "step"])

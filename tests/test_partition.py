@@ -50,12 +50,12 @@ def test_report_of_a_meta_partitioning(stored):
         assert row["edges"] == sum(len(csc.indices) for csc in local.relations.values())
         assert row["topology_bytes"] == sum(csc.indptr.nbytes + csc.indices.nbytes for csc in local.relations.values())
         assert row["feature_bytes"] == sum(matrix.nbytes for matrix in local.features.values())
-        learned = [name for name in part.program.reads if name not in graph.features]
+        learned = [name for name in part.local_model.reads if name not in graph.features]
         assert row["learnable_bytes"] == sum(graph.schema.nodes[name] * 64 * 4 * 3 for name in learned)
         touched = {name for r in local.relations for name in (r.source, r.target)} | {"paper"}
         assert row["nodes"] == sum(graph.schema.nodes[name] for name in touched)
         assert row["boundary_nodes"] == 40 and row["halo_nodes"] == 0
-    reached = [r for r in graph.schema.relations if any(r in part.program.relations for part in plan.parts)]
+    reached = [r for r in graph.schema.relations if any(r in part.local_model.relations for part in plan.parts)]
     held = sum(graph.relations[r].edges for r in reached)
     assert made.summary["replication_edges"] == round(sum(row["edges"] for row in made.rows) / held, 4)
     stored_bytes = [row["topology_bytes"] + row["feature_bytes"] + row["learnable_bytes"] for row in made.rows]
@@ -78,7 +78,7 @@ def test_command_line(stored, tmp_path):
     assert done.returncode == 0, done.stderr
     plan, opened = open_part(tmp_path / "plan", 3)
     assert (plan.method, plan.tree.hops, len(plan.parts), plan.workload.fanout) == ("lpt", 3, 4, (5,))
-    assert set(opened.relations) == plan.parts[3].program.relations
+    assert set(opened.relations) == plan.parts[3].local_model.relations
     assert "replication" in done.stdout and str(tmp_path / "plan") in done.stdout
 
     paths = tmp_path / "paths.yaml"

@@ -126,20 +126,26 @@ def test_a_relation_held_for_hop_two_is_not_applied_at_the_root(monkeypatch):
     assert set().union(*applied) == into and sum(map(len, applied)) == len(into)
     held = [set(part.blocks[0].inner.adjacency) & into for part in batch.parts.values()]
     assert any(below - root for below, root in zip(held, applied)), "no partition holds a relation for hop 2 alone"
-    honest = sites.shares
+    honest = sites.models
 
     def greedy(plan):
         """Whatever a partition holds into the target is applied at the root, as in Heta's released code."""
         shares = []
         for share in honest(plan):
-            *below, top = share.program.layers
-            held = (r for r in share.program.relations if r.target == "paper" and r.source in share.program.types[-2])
+            *below, top = share.local_model.layers
+            held = (
+                r
+                for r in share.local_model.relations
+                if r.target == "paper" and r.source in share.local_model.types[-2]
+            )
             fold = Fold(tuple(sorted(held)), top.seeds.selves)
-            shares.append(share._replace(program=share.program._replace(layers=(*below, top._replace(seeds=fold)))))
+            shares.append(
+                share._replace(local_model=share.local_model._replace(layers=(*below, top._replace(seeds=fold))))
+            )
         return shares
 
     for module in (raf_batches, raf_engine):
-        monkeypatch.setattr(module, "shares", greedy)
+        monkeypatch.setattr(module, "partition_models", greedy)
     assert abs(step()[1] - loss) > 1e-3
 
 

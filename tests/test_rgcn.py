@@ -231,7 +231,7 @@ def test_partial_folds_combine_to_the_whole(graph):
     there = layer.clone(relations=layer.relations[1::2], selves=("author", "venue"))
     own = {t: x[t] for t in layer.targets}
     whole, *parts = (
-        part.apply(params, block, x, own, part.selves, method="partial aggregates") for part in (layer, here, there)
+        part.apply(params, block, x, own, part.selves, method="fold_relations") for part in (layer, here, there)
     )
     for node_type, expected in whole.items():
         given = [part[node_type] for part in parts if node_type in part]

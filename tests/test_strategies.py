@@ -3,10 +3,12 @@
 import json
 import shutil
 
+import jax
 import numpy as np
 import pytest
 
-from hetjax.config import Cache, Config, Mesh
+from examples.replicated import ReplicatedEngine
+from hetjax.config import Cache, Config, Mesh, Sampling
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.sharding import registry
@@ -81,3 +83,25 @@ def test_a_key_of_another_strategy_is_refused():
 def test_on_one_device_every_strategy_is_the_plain_path():
     for name in (*registry.BUILT_IN, REPLICATED):
         assert registry.find(Mesh(strategy=name)).name == "single"
+
+
+@pytest.mark.parametrize("wrong", ["rows", "width", "ids"])
+def test_gradients_of_another_shape_or_dtype_are_refused(wrong):
+    class Wrong(ReplicatedEngine):
+        def give_back(self, state, gradients, batch, kept):
+            rows, ids = super().give_back(state, gradients, batch, kept)
+            t = next(iter(ids))
+            if wrong == "rows":
+                rows[t] = rows[t][1:]
+            elif wrong == "width":
+                rows[t] = rows[t][:, :1]
+            else:
+                ids[t] = ids[t].astype("uint32")
+            return rows, ids
+
+    config = Config(mesh=Mesh(data=2, strategy=REPLICATED), sampling=Sampling(batch_size=4, fanout=(2, 2)))
+    engine = registry.make_engine(config, few("cites", "writes"))
+    engine.__class__ = Wrong
+    state, drawn = jax.eval_shape(engine.trainer.init, engine.seed), next(iter(engine.batches.epoch(0)))
+    with pytest.raises(AssertionError, match="type" if wrong == "ids" else "shape"):
+        engine.gradients(state, drawn.batch)

@@ -190,7 +190,7 @@ def test_neighbours_tell_more_than_features():
         ({"homophily": -0.1}, "homophily -0.1"),
         ({"homophily": float("nan")}, "homophily nan"),
         ({"signal": -1.0}, "signal -1.0"),
-        ({"shape": "mag240m", "scale": 100.0}, "node type 'paper' has 12175166600 nodes"),
+        ({"shape": "mag240m", "scale": 100.0}, "scale 100.0 takes|node type 'paper' has 12175166600 nodes"),
     ],
 )
 def test_wrong_arguments(arguments, message):

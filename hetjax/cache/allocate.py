@@ -18,7 +18,7 @@ PLACES = get_args(Place)
 Policy = Literal["none", "hotness", "miss_penalty", "optimal"]
 
 
-class Kind(NamedTuple):
+class RowWorth(NamedTuple):
     """What one node type's rows are worth.
 
     Attributes:
@@ -69,7 +69,7 @@ def places(
     return chosen
 
 
-def allocate(kinds: Mapping[Hashable, Kind], budget: int, policy: Policy) -> dict[Hashable, np.ndarray]:
+def allocate(kinds: Mapping[Hashable, RowWorth], budget: int, policy: Policy) -> dict[Hashable, np.ndarray]:
     """Ids of the rows of every type, or cache, that are kept on one device, the hottest first.
 
     Args:
@@ -84,14 +84,14 @@ def allocate(kinds: Mapping[Hashable, Kind], budget: int, policy: Policy) -> dic
     return {name: ranked[name][: rows[name]].astype(np.int32) for name in kinds}
 
 
-def next_tenth(kind: Kind, rows: int) -> int | None:
+def next_tenth(kind: RowWorth, rows: int) -> int | None:
     """Bytes that would keep, besides the `rows` hottest, what another tenth of all reads hits; None if there is no tenth."""
     hits = np.concatenate([[0], np.cumsum(np.sort(kind.counts)[::-1])])
     wanted = hits[rows] + 0.1 * hits[-1]
     return int(np.searchsorted(hits, wanted) - rows) * kind.row_bytes if 0 < wanted <= hits[-1] else None
 
 
-def _shares(kinds: Mapping[Hashable, Kind], budget: int, policy: Policy) -> dict[Hashable, int]:
+def _shares(kinds: Mapping[Hashable, RowWorth], budget: int, policy: Policy) -> dict[Hashable, int]:
     """Rows of each type; what a type cannot use goes to the others, until nothing is left or everything fits."""
     weights = {n: k.counts.sum() * (k.penalty if policy == "miss_penalty" else 1.0) for n, k in kinds.items()}
     whole = {name: len(kind.counts) * kind.row_bytes for name, kind in kinds.items()}
@@ -110,7 +110,7 @@ def _shares(kinds: Mapping[Hashable, Kind], budget: int, policy: Policy) -> dict
     return rows
 
 
-def _greedy(kinds: Mapping[Hashable, Kind], budget: int) -> dict[Hashable, int]:
+def _greedy(kinds: Mapping[Hashable, RowWorth], budget: int) -> dict[Hashable, int]:
     """Rows of each type, taken by what a byte of them saves, as long as they fit; of equals those of the dearest type."""
     found = []  # rows that are worth the same
     for name, kind in kinds.items():

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from hetjax.cache import tables
-from hetjax.cache.allocate import Kind, Place, Policy, allocate, next_tenth
+from hetjax.cache.allocate import Place, Policy, RowWorth, allocate, next_tenth
 from hetjax.cache.host import HostMatrix, HostTable, views
 from hetjax.cache.mapped import mapped, release
 from hetjax.cache.tables import Shape, Table
@@ -31,7 +31,7 @@ class FeatureStore:
 
     def __init__(self, learnable: Mapping[str, Shape], places: Mapping[str, Place], folder: Path | None):
         self.learnable, self.places, self.folder = learnable, places, folder
-        self.kinds: Mapping[Key, Kind] = {}
+        self.kinds: Mapping[Key, RowWorth] = {}
 
     @property
     def hosted(self) -> dict[Key, HostMatrix]:
@@ -61,7 +61,7 @@ class FeatureStore:
             raise InputError(f"the features of {name!r} are to be on disk, and there is no folder for them")
         return mapped(self.folder / str(list(self.learnable).index(name)), shape, np.int32)
 
-    def fill(self, kinds: Mapping[Key, Kind], budgets: Mapping[jax.Device, int], policy: Policy) -> None:
+    def fill(self, kinds: Mapping[Key, RowWorth], budgets: Mapping[jax.Device, int], policy: Policy) -> None:
         """Keep rows on the devices, as `allocate` divides the budget of each."""
         self.kinds = kinds
         for device, budget in budgets.items():
@@ -147,15 +147,15 @@ class Features(FeatureStore):
         tables = (one for t, one in self.learnable.items() if self.places[t] == "device" and t not in given)
         return static + sum(one.nodes * one.row_bytes for one in tables)
 
-    def new(self, key: jax.Array) -> dict[str, Table | HostTable]:
+    def init(self, key: jax.Array) -> dict[str, Table | HostTable]:
         """Tables of before the first step, each where it lives."""
-        return {name: self._settle(name, tables.in_parts(key, name, one)) for name, one in self.learnable.items()}
+        return {name: self._load(name, tables.in_parts(key, name, one)) for name, one in self.learnable.items()}
 
-    def settle(self, given: Mapping[str, Table]) -> dict[str, Table | HostTable]:
+    def load(self, given: Mapping[str, Table]) -> dict[str, Table | HostTable]:
         """Tables, each where it lives; those given are not changed."""
-        return {name: self._settle(name, parts(table)) for name, table in given.items()}
+        return {name: self._load(name, parts(table)) for name, table in given.items()}
 
-    def _settle(self, name: str, made: Iterable[Table]) -> Table | HostTable:
+    def _load(self, name: str, made: Iterable[Table]) -> Table | HostTable:
         self.changed.pop(name, None)
         if self.places[name] == "device":
             leaves = zip(*(jax.device_put(part, self.device) for part in made))
@@ -164,7 +164,7 @@ class Features(FeatureStore):
         return self.changed[name]
 
     def whole(self, held: Mapping[str, Table | HostTable]) -> dict[str, Table]:
-        """The inverse of `settle`, without copying; host arrays go on changing when training does."""
+        """The inverse of `load`, without copying; host arrays go on changing when training does."""
         return {name: one if isinstance(one, Table) else one.table() for name, one in held.items()}
 
     def send(self, batch: Batch) -> Batch:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hetjax.cache.allocate import Kind
+from hetjax.cache.allocate import RowWorth
 from hetjax.cache.features import FeatureStore
 from hetjax.cache.hotness import hotness
 from hetjax.cache.penalty import kept
@@ -25,7 +25,7 @@ def fill(features: FeatureStore, batches: Batches, config: Config, file: Path, q
     counts = hotness(batches, {key: one.nodes for key, one in hosted.items()}, cache.presample_epochs, quiet)
     measured_for = {"batch_size": sampling.batch_size, "fanout": list(sampling.fanout)}
     penalties = kept(file, measured_for, {t: one for (t, n), one in hosted.items() if n == 0}, features.learnable)
-    kinds = {key: Kind(counts[key], one.row_bytes, penalties[key[0]]) for key, one in hosted.items()}
+    kinds = {key: RowWorth(counts[key], one.row_bytes, penalties[key[0]]) for key, one in hosted.items()}
     devices = {one.device for one in hosted.values()}
     budgets = {device: cache.bytes_per_device - features.resident(device, cache.given) for device in devices}
     features.fill(kinds, budgets, cache.policy)

@@ -44,7 +44,7 @@ def _write_rows(first, last, matrix, ids, rows, result):
 
 
 @_compiled
-def _update_rows(start, last, ids, gradient, numbers, correct_first, correct_second, rows, first, second, count):
+def _update_rows(start, last, ids, gradient, numbers, correct_first, correct_second, rows, mu, nu, count):
     """One step of `tables.RowAdam`; the last four are a table's, to begin with.
 
     `numbers`: learning rate, weight decay, epsilon; of the first moment the decay, and what is left of 1; of the second the
@@ -56,8 +56,8 @@ def _update_rows(start, last, ids, gradient, numbers, correct_first, correct_sec
     for i in range(start, last):
         if len(ids) and i + AHEAD < last and 0 <= ids[i + AHEAD] < len(rows):
             prefetch(rows, ids[i + AHEAD])
-            prefetch(first, ids[i + AHEAD])
-            prefetch(second, ids[i + AHEAD])
+            prefetch(mu, ids[i + AHEAD])
+            prefetch(nu, ids[i + AHEAD])
             prefetch(count, ids[i + AHEAD])
         row = ids[i] if len(ids) else i
         if 0 <= row < len(rows):
@@ -67,9 +67,9 @@ def _update_rows(start, last, ids, gradient, numbers, correct_first, correct_sec
             to_square = correct_second[min(done, len(correct_second) - 1)]
             for k in range(width):
                 g = gradient[i, k]
-                mean = b1 * first[row, k] + rest_first * g
-                square = b2 * second[row, k] + rest_second * (g * g)
-                first[row, k], second[row, k] = mean, square
+                mean = b1 * mu[row, k] + rest_first * g
+                square = b2 * nu[row, k] + rest_second * (g * g)
+                mu[row, k], nu[row, k] = mean, square
                 change = (mean * to_mean) / (math.sqrt(square * to_square) + epsilon)
                 rows[row, k] -= learning_rate * (change + weight_decay * rows[row, k])
 

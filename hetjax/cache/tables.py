@@ -21,13 +21,13 @@ class Table(NamedTuple):
 
     Attributes:
       rows: float32 `[nodes, width]`.
-      first, second: float32 `[nodes, width]`, Adam's moments.
+      mu, nu: float32 `[nodes, width]`, Adam's first and second moments.
       count: int32 `[nodes]`, how often each row was updated.
     """
 
     rows: jax.Array
-    first: jax.Array
-    second: jax.Array
+    mu: jax.Array
+    nu: jax.Array
     count: jax.Array
 
 
@@ -210,15 +210,15 @@ def _update_plainly(table, ids, gradient, numbers, correct_first, correct_second
     learning_rate, weight_decay, epsilon, b1, rest_first, b2, rest_second = numbers
     if not len(ids):  # named as well, so that XLA fuses alike, and a row's bits do not depend on where it lives
         ids = jax.lax.optimization_barrier(jnp.arange(len(gradient), dtype=jnp.int32))
-    rows, first, second, count = take(table, ids)
-    first = b1 * first + rest_first * gradient
-    second = b2 * second + rest_second * jnp.square(gradient)
+    rows, mu, nu, count = take(table, ids)
+    mu = b1 * mu + rest_first * gradient
+    nu = b2 * nu + rest_second * jnp.square(gradient)
     mean, square = (
         moment * correct.at[count].get(mode="clip")[:, None]
-        for moment, correct in ((first, correct_first), (second, correct_second))
+        for moment, correct in ((mu, correct_first), (nu, correct_second))
     )
     change = mean / (jnp.sqrt(square) + epsilon) + weight_decay * rows
-    return put(table, ids, Table(rows - learning_rate * change, first, second, count + 1))
+    return put(table, ids, Table(rows - learning_rate * change, mu, nu, count + 1))
 
 
 def create_all(key: jax.Array, shapes: Mapping[str, Shape]) -> dict[str, Table]:

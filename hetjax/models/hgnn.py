@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import chex
 import flax.linen as nn
 import jax
 
@@ -12,7 +13,7 @@ from hetjax.graph.schema import Relation, Schema
 from hetjax.models import partials
 from hetjax.models.dropout import Masks, NodeMasks, dropped
 from hetjax.models.layer import LOCAL, Exchange, Layer, PlainLayer, glorot
-from hetjax.models.partials import Monoid
+from hetjax.models.partials import Attention, Monoid
 from hetjax.sampling.blocks import Block
 
 
@@ -23,8 +24,8 @@ class HGNN:
     Attributes:
       relations: the relations to fold; None: every one of the graph.
       relation_aggregation: makes the module that folds one relation, from the relation and the width of the embeddings; it
-        is called with an adjacency, the sources `[S, width]` and the targets `[T, width]`, and gives `[T, features]` (with
-        `softmax`: an `Attention`).
+        is called with an adjacency, the sources `[S, width]` and the targets `[T, width]`, and gives `[T, features]`, floats (with
+        `softmax`: an `Attention`); another shape or dtype is an AssertionError.
       cross_relation_aggregation: `sum`, `mean`, `max`, `softmax`, or a `Monoid` of your own.
       self_term: fold every node into itself too, by a matrix per node type, as one more relation.
       reads_target: whether the relation-specific aggregation reads its targets; if not, it is given None for them,
@@ -80,7 +81,11 @@ class Composed(PlainLayer):
 
     def relation(self, relation: Relation, adjacency, sources, targets, masks):
         given = adjacency, sources, targets, *([masks] if self.masked else [])
-        return self.monoid.lift(self.fold[relation.key](*given))
+        folded = self.fold[relation.key](*given)
+        if not isinstance(folded, Attention):  # a width of 1 would be spread over all features without a word
+            chex.assert_shape(folded, (len(adjacency.indptr) - 1, self.features), custom_message=relation.key)
+            chex.assert_type(folded, float)
+        return self.monoid.lift(folded)
 
     def aggregate_self(self, node_type: str, targets):
         return self.monoid.lift(self.self_loop[node_type](targets))

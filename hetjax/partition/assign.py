@@ -22,7 +22,7 @@ def weight(sizes: Sizes, tree: Metatree, root: Root) -> int:
     The paper weighs vertices by nodes and links by edges. Its released code counts a type or relation that recurs in
     the sub-metatree once, as here; it also counts the root, which every partition has.
     """
-    program = tree.program([root])
+    program = tree.local_model([root])
     types = {relation.source for relation in program.relations} | {root.source}.union(*program.types)
     return sum(sizes.edges[r] for r in program.relations) + sum(sizes.schema.nodes[name] for name in types)
 
@@ -97,7 +97,7 @@ class Costs:
         if mask not in self._known:
             roots = [root for number, root in enumerate(self.tree.roots) if mask >> number & 1]
             done = work(self.sizes, self.workload, self.tree, roots)
-            weights = program_weights(self.sizes, self.workload, self.tree.program(roots))
+            weights = program_weights(self.sizes, self.workload, self.tree.local_model(roots))
             rows = np.array([done.rows.get(name, 0.0) for name in self.learned])
             self._known[mask] = done.load, weights, rows
         return self._known[mask]

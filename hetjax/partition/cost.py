@@ -15,7 +15,7 @@ import numpy as np
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, row_bytes
 from hetjax.partition.checks import require, require_whole
-from hetjax.partition.metatree import Layer, Metatree, Program, Root
+from hetjax.partition.metatree import LayerFolds, LocalModel, Metatree, Root
 
 MOST = 2**31 - 1  # of a workload's numbers, whose products are then far from overflowing
 FLOAT = ID = 4  # bytes of a float32 and of a node id
@@ -87,20 +87,20 @@ def weight_bytes(sizes: Sizes, workload: Workload, layer: int, source: str) -> i
     return width(sizes, workload, source, layer) * workload.hidden * FLOAT
 
 
-def links(layer: Layer) -> tuple[tuple[Relation | str, str], ...]:
+def links(layer: LayerFolds) -> tuple[tuple[Relation | str, str], ...]:
     """What has weights in a layer: `(relation, its source)` and `(type, the type)`."""
     return tuple((r, r.source) for r in layer.relations) + tuple((name, name) for name in layer.selves)
 
 
-def program_weights(sizes: Sizes, workload: Workload, program: Program) -> int:
-    """Bytes of all weights of a program."""
-    every = ((k, source) for k, layer in enumerate(program.layers) for _, source in links(layer))
+def program_weights(sizes: Sizes, workload: Workload, local_model: LocalModel) -> int:
+    """Bytes of all weights of what a partition computes."""
+    every = ((k, source) for k, layer in enumerate(local_model.layers) for _, source in links(layer))
     return sum(weight_bytes(sizes, workload, layer, source) for layer, source in every)
 
 
 def work(sizes: Sizes, workload: Workload, tree: Metatree, roots: Iterable[Root]) -> Work:
     """What a step of the owner of `roots` is expected to read; each target type has `batch_size` seeds, or all."""
-    nodes, program, together = sizes.schema.nodes, tree.program(roots), tree.exchange == "every"
+    nodes, program, together = sizes.schema.nodes, tree.local_model(roots), tree.exchange == "every"
     seeds = {target: min(workload.batch_size, nodes[target]) for target in tree.targets}
     inner: dict[str, float] = {}
     load = 0.0

@@ -81,7 +81,7 @@ def _readers(mask: np.ndarray, parts: int) -> np.ndarray:
 
 
 def remote_rows(cut: "EdgeCut", counts: Cut, targets: Iterable[str]) -> dict[str, float]:
-    """Features that a step of vanilla execution is expected to fetch from other partitions: distinct rows per type.
+    """Features that a step is expected to fetch from other partitions: distinct rows per type.
 
     Every partition trains on its share of the batch, drawn from the training nodes that it has, samples all hops, and
     fetches what it does not own. An estimate as in `cost`, by partition: nodes that are reached are taken to be like

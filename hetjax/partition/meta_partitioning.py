@@ -15,7 +15,7 @@ from hetjax.partition import meta_report
 from hetjax.partition.assign import Groups
 from hetjax.partition.checks import require, require_whole
 from hetjax.partition.cost import Workload, links
-from hetjax.partition.metatree import Fold, Metatree, Program, Root
+from hetjax.partition.metatree import Fold, LocalModel, Metatree, Root
 from hetjax.partition.partitioning import Partitioning, Report, workload_of
 
 MOST_HOSTS = 2**16
@@ -28,13 +28,13 @@ class Part(NamedTuple):
       number: its place on the mesh axis `relation`.
       hosts: the hosts that run it, each on its share of the seeds: a row of the mesh.
       roots: the sub-metatrees that it owns.
-      program: what it computes.
+      local_model: what it computes.
     """
 
     number: int
     hosts: tuple[int, ...]
     roots: tuple[Root, ...]
-    program: Program
+    local_model: LocalModel
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class MetaPartitioning(Partitioning):
     def parts(self) -> tuple[Part, ...]:
         """Every partition, in the order of the mesh axis `relation`."""
         hosts = [tuple(range(k * self.data, (k + 1) * self.data)) for k in range(len(self.owners))]
-        programs = [self.tree.program(roots) for roots in self.owners]
+        programs = [self.tree.local_model(roots) for roots in self.owners]
         return tuple(Part(k, hosts[k], roots, programs[k]) for k, roots in enumerate(self.owners))
 
     @property
@@ -90,16 +90,16 @@ class MetaPartitioning(Partitioning):
         return self.parts[host // self.data]
 
     @cached_property
-    def model(self) -> Program:
+    def model(self) -> LocalModel:
         """What all partitions together compute: the model on one device."""
-        return self.tree.program(self.tree.roots)
+        return self.tree.local_model(self.tree.roots)
 
     @cached_property
     def replicated(self) -> dict[tuple[int, Relation | str], tuple[int, ...]]:
         """The weights that several partitions use, and which, per (layer, relation) or (layer, self term's type)."""
         users: dict[tuple[int, Relation | str], tuple[int, ...]] = {}
         for part in self.parts:
-            for layer, folds in enumerate(part.program.layers):
+            for layer, folds in enumerate(part.local_model.layers):
                 for link, _ in links(folds):
                     users[layer, link] = (*users.get((layer, link), ()), part.number)
         return {link: parts for link, parts in users.items() if len(parts) > 1}
@@ -108,7 +108,7 @@ class MetaPartitioning(Partitioning):
     def shared(self) -> dict[str, tuple[int, ...]]:
         """The learnable types whose rows several partitions read and update: their numbers."""
         readers = {
-            name: tuple(part.number for part in self.parts if name in part.program.reads)
+            name: tuple(part.number for part in self.parts if name in part.local_model.reads)
             for name in self.model.reads
             if name not in self.sizes.features
         }
@@ -116,8 +116,8 @@ class MetaPartitioning(Partitioning):
 
     def local_sizes(self, part: Part) -> Sizes:
         """The sizes of what a partition opens: all node types, its relations, the static features it reads."""
-        edges = {r: self.sizes.edges[r] for r in self.sizes.schema.relations if r in part.program.relations}
-        features = {name: about for name, about in self.sizes.features.items() if name in part.program.reads}
+        edges = {r: self.sizes.edges[r] for r in self.sizes.schema.relations if r in part.local_model.relations}
+        features = {name: about for name, about in self.sizes.features.items() if name in part.local_model.reads}
         return Sizes(replace(self.sizes.schema, relations=tuple(edges)), edges, features, self.sizes.multilabel)
 
     def take(self, graph: HetGraph, part: Part) -> HetGraph:
@@ -150,14 +150,14 @@ class MetaPartitioning(Partitioning):
             return {"relations": [list(r) for r in fold.relations], "selves": list(fold.selves)}
 
         static, learned = (
-            [n for n in part.program.reads if (n in self.sizes.features) == has] for has in (True, False)
+            [n for n in part.local_model.reads if (n in self.sizes.features) == has] for has in (True, False)
         )
         return {
             "part": part.number,
             "hosts": list(part.hosts),
             "store": f"part_{part.number}" if self.copied else None,
             "owns": [root.target if root.relation is None else list(root.relation) for root in part.roots],
-            "layers": [{"seeds": fold(layer.seeds), "inner": fold(layer.inner)} for layer in part.program.layers],
+            "layers": [{"seeds": fold(layer.seeds), "inner": fold(layer.inner)} for layer in part.local_model.layers],
             "reads_static": static,
             "reads_learnable": learned,
         }

@@ -38,7 +38,7 @@ def draw(plan: "MetaPartitioning", file: Path) -> None:
 
 
 def _colour_of(plan: "MetaPartitioning", relation: Relation):
-    owners = [part.number for part in plan.parts if relation in part.program.relations]
+    owners = [part.number for part in plan.parts if relation in part.local_model.relations]
     return UNUSED if not owners else SHARED if len(owners) > 1 else colour(owners[0])
 
 

@@ -24,12 +24,12 @@ def report(plan: "MetaPartitioning") -> Report:
 
 def _touched(part: "Part") -> frozenset[str]:
     """The types of which a partition has nodes."""
-    ends = frozenset(name for r in part.program.relations for name in (r.source, r.target))
-    return ends | frozenset(part.program.reads) | frozenset(root.target for root in part.roots)
+    ends = frozenset(name for r in part.local_model.relations for name in (r.source, r.target))
+    return ends | frozenset(part.local_model.reads) | frozenset(root.target for root in part.roots)
 
 
 def _part_row(plan: "MetaPartitioning", part: "Part") -> dict:
-    about, nodes, relations = plan.sizes, plan.sizes.schema.nodes, part.program.relations
+    about, nodes, relations = plan.sizes, plan.sizes.schema.nodes, part.local_model.relations
     boundary = sum(nodes[target] for target in plan.tree.targets)
     return {
         "part": part.number,
@@ -40,6 +40,6 @@ def _part_row(plan: "MetaPartitioning", part: "Part") -> dict:
         "halo_nodes": 0,
         "edges": sum(about.edges[r] for r in relations),
         "topology_bytes": sum(topology_bytes(about, r, nodes[r.target], about.edges[r]) for r in relations),
-        **feature_bytes(plan, {name: nodes[name] for name in part.program.reads}),
+        **feature_bytes(plan, {name: nodes[name] for name in part.local_model.reads}),
         "boundary_nodes": boundary if len(plan.parts) > 1 else 0,
     }

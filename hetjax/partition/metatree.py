@@ -49,7 +49,7 @@ class Fold(NamedTuple):
     selves: tuple[str, ...] = ()
 
 
-class Layer(NamedTuple):
+class LayerFolds(NamedTuple):
     """One layer of a partition's program.
 
     Attributes:
@@ -69,7 +69,7 @@ class Layer(NamedTuple):
         return frozenset(self.seeds.selves + self.inner.selves)
 
 
-class Program(NamedTuple):
+class LocalModel(NamedTuple):
     """What a partition computes.
 
     Attributes:
@@ -79,7 +79,7 @@ class Program(NamedTuple):
       reads: the node types whose features are read, in the schema's order.
     """
 
-    layers: tuple[Layer, ...]
+    layers: tuple[LayerFolds, ...]
     types: tuple[frozenset[str], ...]
     reads: tuple[str, ...]
 
@@ -145,7 +145,7 @@ class Metatree:
         into = [Root(r.target, r) for r in self.allowed[-1] if r.target in self.targets]
         return tuple(into + [Root(target, None) for target in self.targets if self.self_term])
 
-    def program(self, roots: Iterable[Root]) -> Program:
+    def local_model(self, roots: Iterable[Root]) -> LocalModel:
         """What the owner of some sub-metatrees computes: their union, hop by hop, each relation once."""
         roots = set(roots)
         own = Fold(
@@ -154,17 +154,17 @@ class Metatree:
         )
         alone = self.exchange == "every"  # what a self term reads is then known already
         types = [frozenset(), frozenset(root.source for root in roots if not (alone and root.relation is None))]
-        layers = [Layer(seeds=own)]
+        layers = [LayerFolds(seeds=own)]
         for allowed in reversed(self.allowed[:-1]):
             inner = tuple(r for r in allowed if r.target in types[-1])
             selves = tuple(name for name in self.schema.nodes if name in types[-1] and self.self_term)
             seeds = Fold(tuple(r for r in own.relations if r in allowed), own.selves) if alone else Fold()
-            layers.append(Layer(seeds, Fold(inner, selves)))
+            layers.append(LayerFolds(seeds, Fold(inner, selves)))
             sources = frozenset(r.source for r in inner)
             types.append(types[-1] | sources if self.own else sources)
         needed = types[-1] | (frozenset(self.targets) if alone else frozenset())
         reads = tuple(name for name in self.schema.nodes if name in needed)
-        return Program(tuple(layers[::-1]), tuple(types[::-1]), reads)
+        return LocalModel(tuple(layers[::-1]), tuple(types[::-1]), reads)
 
     def tree(self, depth: int | None = None, most: int = MOST_VERTICES) -> networkx.DiGraph:
         """The metatree to a depth (None: all of it), every vertex and link spelt out, edges from child to parent.

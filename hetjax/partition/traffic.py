@@ -1,7 +1,7 @@
 """Bytes that all hosts together are expected to send in a training step, by kind; formulas, and nothing measured.
 
 Collectives are counted as a ring does them: an all-reduce of `n` bytes over `P` hosts sends `2 (P - 1) n` in all.
-Counts of rows are the estimates of `cost` and `measure`. Remote sampling, which vanilla execution also needs, is not in
+Counts of rows are the estimates of `cost` and `measure`. Remote sampling, which data parallelism over an edge-cut also needs, is not in
 it.
 """
 
@@ -57,5 +57,5 @@ def of_cut(cut: "EdgeCut", counts: Cut) -> dict[str, float]:
     return {
         "remote_features": sum(remote[name] * (ID + row_bytes(about, name)) for name in about.features),
         "remote_learnable_rows": learned * (fetched + learnable_row(cut.workload)),
-        "gradients": 2 * (cut.parts - 1) * program_weights(about, cut.workload, model.program(model.roots)),
+        "gradients": 2 * (cut.parts - 1) * program_weights(about, cut.workload, model.local_model(model.roots)),
     }

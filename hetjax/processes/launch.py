@@ -7,14 +7,12 @@ end is whose fault is for `ConnectedGroup` to say.
 """
 
 import contextlib
-import logging
 import os
 import re
 import socket
 import threading
 import time
 import traceback
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,6 +20,7 @@ import jax
 
 from hetjax.config import Processes
 from hetjax.errors import InputError, reading
+from hetjax.internals import detect_cluster
 from hetjax.processes.group import ConnectedGroup, ProcessGroup
 from hetjax.processes.meeting import PATIENCE, connect, find, gather
 from hetjax.processes.secret import read_secret
@@ -69,7 +68,7 @@ def _place(options: Processes) -> tuple[str, int, int, list[int] | None]:
         return *given, None
     method = None if options.cluster == "auto" else options.cluster
     try:
-        found, said = _detect(*given, None, method, options.start_seconds)
+        found, said = detect_cluster(*given, None, method, options.start_seconds)
     except KeyError as error:
         raise InputError(
             f"cluster {options.cluster}: {error.args[0]} is not set: this process was not started by it"
@@ -82,20 +81,6 @@ def _place(options: Processes) -> tuple[str, int, int, list[int] | None]:
         why = "".join(f" ({words})" for words in said)
         raise InputError(f"cluster {options.cluster}: nothing here says {', '.join(missing)}{why}; give --{missing[0]}")
     return found
-
-
-def _detect(*given):
-    """What jax finds of a cluster, and its warnings, each on one line; it logs an error that another one follows."""
-    from jax._src.clusters import ClusterEnv  # jax has no public call that detects and does nothing else
-
-    logging.disable(logging.ERROR)
-    try:
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            found = ClusterEnv.auto_detect_unset_distributed_params(*given)
-    finally:
-        logging.disable(logging.NOTSET)
-    return found, [" ".join(str(warning.message).split()) for warning in said]
 
 
 def _join(

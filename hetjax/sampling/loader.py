@@ -55,14 +55,16 @@ class Batches:
         self.only: Drawn | None = None
 
     def prepare(self, capacities: Mapping[str, int] | None = None) -> None:
-        """Take the capacities of a run that is resumed, or estimate them from a few batches.
+        """Take the capacities of a run that is resumed, or estimate them from a few batches; of the whole graph draw it.
 
         The first epoch does so if nobody did before.
         """
         self.capacities = Capacities(
             {name: size for name, size in (capacities or {}).items() if name.startswith(f"{self.use}/")}
         )
-        if not self.capacities.by_name and not self.regime.whole:
+        if self.regime.whole:
+            self._whole()
+        elif not self.capacities.by_name:
             self._estimate()
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> Any:

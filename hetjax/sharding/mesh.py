@@ -26,7 +26,7 @@ BOTH = (RELATION, DATA)
 MOST_PER_CORE = 8  # CPU devices, for trying a mesh: each takes threads and memory
 
 
-def provide(count: int) -> None:
+def provide_cpu_devices(count: int) -> None:
     """Have as many CPU devices as a mesh needs, or can be had, if jax has not started; accelerators are what they are."""
     if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
         return  # jax refuses to be told twice
@@ -74,7 +74,7 @@ def rows_here(mesh: Mesh) -> list[int]:
     return [number for number, line in enumerate(mesh.devices) if any(map(_is_here, line))]
 
 
-def places_here(line: Mesh) -> list[int]:
+def positions_here(line: Mesh) -> list[int]:
     """Which of a row's devices are this process's."""
     return [place for place, device in enumerate(line.devices.flat) if _is_here(device)]
 
@@ -110,11 +110,11 @@ def _mesh(devices: np.ndarray, axes: tuple[str, ...]) -> Mesh:
     return Mesh(devices, axes, axis_types=(AxisType.Auto,) * len(axes))
 
 
-def spread(line: Mesh, trees: Sequence[Any]) -> Any:
+def from_shards(line: Mesh, trees: Sequence[Any]) -> Any:
     """One tree of arrays on a row from host arrays, a tree for each of its devices that is here, one after the other."""
 
     def one(*leaves):
-        devices = [line.devices.flat[place] for place in places_here(line)]
+        devices = [line.devices.flat[place] for place in positions_here(line)]
         shards = [jax.device_put(leaf, device) for leaf, device in zip(leaves, devices, strict=True)]
         shape = (line.size * leaves[0].shape[0], *leaves[0].shape[1:])
         return jax.make_array_from_single_device_arrays(shape, NamedSharding(line, P(DATA)), shards)
@@ -122,7 +122,7 @@ def spread(line: Mesh, trees: Sequence[Any]) -> Any:
     return jax.tree.map(one, *trees)
 
 
-def copies(line: Mesh, tree: Any) -> Any:
+def replicated(line: Mesh, tree: Any) -> Any:
     """Host arrays, copied to every device of a row."""
     return put(line, P(), tree)
 
@@ -163,7 +163,7 @@ def split(mesh: Mesh, spec: P, tree: Any) -> list[Any]:
 
     def one(line: Mesh, leaf: jax.Array):
         found = {shard.device: shard.data for shard in leaf.addressable_shards}
-        shards = [found[line.devices.flat[place]] for place in places_here(line)]
+        shards = [found[line.devices.flat[place]] for place in positions_here(line)]
         shape = list(shards[0].shape)
         for axis, entry in enumerate(local):
             shape[axis] *= line.size if entry else 1

@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +22,7 @@ from hetjax.cache import tables
 from hetjax.models.layer import Exchange
 from hetjax.sampling.blocks import Batch
 from hetjax.sampling.loader import Batches
-from hetjax.sharding.mesh import DATA, places_here
+from hetjax.sharding.mesh import DATA, positions_here
 from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.traffic import GRADIENTS, Program, Sent, per_step, scope
 from hetjax.sharding.trainer import FIRST, TrainState, squares
@@ -128,6 +129,9 @@ class SpmdEngine(Engine):
         with scope(GRADIENTS):
             loss, weights = total((loss, weights))
         found = Found(weights, *self.give_back(state, rows, batch, kept))
+        for node_type, ids in found.ids.items():
+            chex.assert_shape(found.rows[node_type], (*ids.shape, state.tables[node_type].rows.shape[1]))
+            chex.assert_type(ids, np.int32)
         return self._penalise(state, loss, found) if self.trainer.l2 else (loss, found)
 
     def _penalise(self, state: TrainState, loss, found: Found) -> tuple[jax.Array, Found]:
@@ -160,7 +164,7 @@ def total(tree: Any) -> Any:
 def replicate(mesh: Mesh, tree: Any) -> Any:
     """A tree of arrays on every device of the mesh, from one that every process has; each device gets its own copy."""
     sharding = NamedSharding(mesh, P())
-    devices = [mesh.devices[part] for part in places_here(mesh)]
+    devices = [mesh.devices[part] for part in positions_here(mesh)]
     copies = [jax.device_put(jax.tree.map(np.array, tree), device) for device in devices]
 
     def one(*shards):

@@ -22,8 +22,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
-PARTIAL, WEIGHTS, ROWS = "partial_aggregations", "replicated_weights", "shared_learnable_rows"  # kinds of RAF
-SAMPLING, MESSAGE, PROCESSES = "sampling", "message", "processes"  # of what processes tell each other while they sample
+MESSAGE, PROCESSES = "message", "processes"  # what processes tell each other, in the place of a collective and an axis
 GRADIENTS = "gradients"  # of weights, and what is summed with them
 MARK = "sent."  # before the kind, in the name of a scope
 

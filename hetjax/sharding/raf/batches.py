@@ -12,10 +12,10 @@ from hetjax.sampling.blocks import NO_NODE, pad, rows_of
 from hetjax.sampling.loader import Batches, Needs
 from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
-from hetjax.sharding.mesh import DATA, put, spread
+from hetjax.sharding.mesh import DATA, from_shards, put
 from hetjax.sharding.raf.features import MeshFeatureStore, RowRequest, ask
 from hetjax.sharding.raf.sample import Local, LocalSample, draw_local, measure_local, pad_local, whole_local
-from hetjax.sharding.raf.site import Site, shares
+from hetjax.sharding.raf.site import Site, partition_models
 
 CAPACITIES = "capacities"  # what processes call it when they agree on a batch's
 
@@ -75,10 +75,10 @@ class RafBatches(Batches):
         features: MeshFeatureStore | None = None,
         named: bool = False,
     ):
-        self.features, self.site, self.shares = features, site, shares(site.plan)
+        self.features, self.site, self.models = features, site, partition_models(site.plan)
         self.shared = {name: parts for name, parts in site.plan.shared.items() if name in learnable}
         self.samplers = {
-            part: Sampler(graph, read_by_id, learnable, self.shares[0].own, named)
+            part: Sampler(graph, read_by_id, learnable, self.models[0].own, named)
             for part, graph in site.graphs.items()
         }
         use = "mesh_{relation}x{data}".format(**site.mesh.shape)
@@ -100,8 +100,8 @@ class RafBatches(Batches):
 
     def _sample_local(self, part: int, seeds: np.ndarray, stream: tuple) -> LocalSample:
         if self.regime.whole:
-            return whole_local(self.samplers[part], self.shares[part], seeds)
-        return draw_local(self.samplers[part], self.shares[part], seeds, self.regime.fanouts, stream)
+            return whole_local(self.samplers[part], self.models[part], seeds)
+        return draw_local(self.samplers[part], self.models[part], seeds, self.regime.fanouts, stream)
 
     def _size(self) -> int:
         """Seeds of a replica."""
@@ -159,4 +159,4 @@ class RafBatches(Batches):
             rows = self.features.rows(part, place, local.inputs) if self.features else {}
             ids = {t: found for t, found in local.inputs.items() if t not in rows}
             padded.append(local._replace(inputs=ids, rows=rows))
-        return spread(self.site.row(part), padded)
+        return from_shards(self.site.row(part), padded)

@@ -29,6 +29,7 @@ from hetjax.sharding.mesh import DATA, RELATION, join, split
 from hetjax.sharding.raf.batches import CAPACITIES, MeshBatch, RafBatches
 from hetjax.sharding.raf.evaluate import RafEvaluator
 from hetjax.sharding.raf.features import TAKEN, UNITED, MeshFeatureStore, RowRequest, SharedTable
+from hetjax.sharding.raf.kinds import SAMPLING, WEIGHTS
 from hetjax.sharding.raf.layout import Layout
 from hetjax.sharding.raf.programs import (
     SEEDS,
@@ -40,9 +41,9 @@ from hetjax.sharding.raf.programs import (
     weights_of,
 )
 from hetjax.sharding.raf.replicas import Group, Rows, Sums, groups, owners, pack, paths, select, unpack, within
-from hetjax.sharding.raf.site import Site, shares
+from hetjax.sharding.raf.site import Site, partition_models
 from hetjax.sharding.strategy import Engine, Setup
-from hetjax.sharding.traffic import MESSAGE, PROCESSES, SAMPLING, WEIGHTS, Program, Sent, per_step
+from hetjax.sharding.traffic import MESSAGE, PROCESSES, Program, Sent, per_step
 from hetjax.sharding.trainer import FIRST, TrainState, squares
 
 ROWS = "rows"  # ("rows", type) stands beside the paths of weights
@@ -79,10 +80,10 @@ class RafEngine(Engine):
         trainer, whole = self.trainer, batches.regime.whole
         self.site, self.mesh, self.prefetch = site, site.mesh, setup.config.cache.prefetch
         self.ahead: dict[str, tuple[RowRequest, list[Fetched]]] = {}
-        self.shares = shares(site.plan)
-        reads = [share.program.reads for share in self.shares]
+        self.models = partition_models(site.plan)
+        reads = [share.local_model.reads for share in self.models]
         widths = [{t: trainer.widths[t] for t in types} for types in reads]
-        traced = [weights_of(trainer.model, share, known) for share, known in zip(self.shares, widths)]
+        traced = [weights_of(trainer.model, share, known) for share, known in zip(self.models, widths)]
         folded, self.head = [paths(local) for local, _ in traced], paths(traced[0][1])
         self.weights = owners([local | self.head for local in folded])
         self.tables = owners([frozenset(types) & frozenset(trainer.learnable) for types in reads])
@@ -92,12 +93,12 @@ class RafEngine(Engine):
         self.together, self.local, self.static = MeshPrograms(trainer, site.mesh), {}, {}
         self.packed, self.settled, self.updated = {}, {}, {}
         for part in site.parts:
-            line, share = site.row(part), self.shares[part]
-            self.static[part] = meshes.copies(line, self.features.on_device(part))
+            line, share = site.row(part), self.models[part]
+            self.static[part] = meshes.replicated(line, self.features.on_device(part))
             self.local[part] = LocalPrograms(trainer, share, line)
             alike = NamedSharding(line, P())
             self.packed[part] = Program(WEIGHTS, functools.partial(self._pack, part), line, out_shardings=alike)
-            settle = functools.partial(self._settle, part)
+            settle = functools.partial(self._finish_gradients, part)
             self.settled[part] = Program(WEIGHTS, settle, line, donate_argnums=(1, 2), out_shardings=alike)
             self.updated[part] = Program(WEIGHTS, self._update, line, donate_argnums=0, out_shardings=alike)
 
@@ -116,10 +117,10 @@ class RafEngine(Engine):
 
     def init(self, seed: int) -> dict[int, TrainState]:
         state, key = jax.jit(self.trainer.weights)(np.int32(seed)), jax.jit(self.trainer.keys)(np.int32(seed))[1]
-        return self._placed(state, tables.create_all(key, self._on_devices()), self.features.new(key))
+        return self._placed(state, tables.create_all(key, self._on_devices()), self.features.init(key))
 
     def shard(self, state: TrainState) -> dict[int, TrainState]:
-        return self._placed(state, {t: state.tables[t] for t in self._on_devices()}, self.features.settle(state.tables))
+        return self._placed(state, {t: state.tables[t] for t in self._on_devices()}, self.features.load(state.tables))
 
     def _on_devices(self) -> dict[str, Shape]:
         """The tables that live on devices of this process."""
@@ -217,7 +218,7 @@ class RafEngine(Engine):
 
     def _fold(self, states: Mapping[int, TrainState], batch: MeshBatch):
         """Forward and back: the loss, and per partition the gradients of weights, rows and the conclusion's weights."""
-        outcomes, tape, last = {p: PassOutput(None, {}, None) for p in states}, [], len(passes(self.shares[0])) - 1
+        outcomes, tape, last = {p: PassOutput(None, {}, None) for p in states}, [], len(passes(self.models[0])) - 1
         for number in range(last + 1):
             found = {p: self._pass(number, p, state, batch, outcomes[p]) for p, state in states.items()}
             outcomes, back = ({p: one[half] for p, one in found.items()} for half in (0, 1))
@@ -266,7 +267,7 @@ class RafEngine(Engine):
             group: pack([leaves[one] for one in things]) for group, things in self.replicas.items() if part in group
         }
 
-    def _settle(self, part: int, state: TrainState, weights, rows, ids, sums, head) -> Gradients:
+    def _finish_gradients(self, part: int, state: TrainState, weights, rows, ids, sums, head) -> Gradients:
         leaves, values = (
             _leaves(weights, rows),
             _leaves(state.params, {t: table.rows for t, table in state.tables.items()}),

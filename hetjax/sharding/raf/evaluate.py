@@ -17,7 +17,7 @@ from hetjax.evaluate import Chunks
 from hetjax.models.hgnn import Stack
 from hetjax.sampling.blocks import pad
 from hetjax.sharding.raf.features import SharedTable
-from hetjax.sharding.raf.site import Site, shares
+from hetjax.sharding.raf.site import Site, partition_models
 from hetjax.sharding.trainer import TrainState
 
 
@@ -31,7 +31,7 @@ class RafEvaluator:
     """
 
     def __init__(self, model: Stack, site: Site, edges: int):
-        self.model, self.site, self.shares = model, site, shares(site.plan)
+        self.model, self.site, self.models = model, site, partition_models(site.plan)
         self.chunks = {part: Chunks(graph, edges, model.own) for part, graph in site.graphs.items() if site.leads(part)}
         self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type"))
         self.fold = jax.jit(self._fold, static_argnames=("depth", "part"))
@@ -50,7 +50,7 @@ class RafEvaluator:
         x = {part: self._features(part, state) for part, state in here.items()}
         last, own, h = len(self.model.layers) - 1, None, None
         for depth in range(last + 1):
-            if depth == last or self.shares[0].exchanged:
+            if depth == last or self.models[0].exchanged:
                 found = {part: self._seeds(part, state.params, x[part], depth, ids, h) for part, state in here.items()}
                 own, total = self._combined(depth, found)
                 if self.site.peers.first:
@@ -63,12 +63,12 @@ class RafEvaluator:
 
     def _features(self, part: int, state: TrainState) -> dict[str, np.ndarray]:
         graph, learned = self.site.graphs[part], {t: on_host(table.rows) for t, table in state.tables.items()}
-        reads = self.shares[part].program.reads
+        reads = self.models[part].local_model.reads
         return {t: learned[t] if t in learned else graph.features[t] for t in reads}
 
     def _inner(self, part: int, params, x, depth: int) -> dict[str, np.ndarray]:
         """What layer `depth` makes of all inner nodes, per node type `[nodes, width]`."""
-        program, nodes = self.shares[part].program, self.site.graphs[part].schema.nodes
+        program, nodes = self.models[part].local_model, self.site.graphs[part].schema.nodes
         made = {}
         for t in sorted(program.types[depth + 1]):
             relations = [r for r in program.layers[depth].inner.relations if r.target == t]
@@ -84,8 +84,8 @@ class RafEvaluator:
         Args:
           h: their embeddings below, if they are known from an exchange.
         """
-        share, found = self.shares[part], []
-        relations = share.program.layers[depth].seeds.relations
+        share, found = self.models[part], []
+        relations = share.local_model.layers[depth].seeds.relations
         for chunk in self.chunks[part].each(share.target, ids, relations, x, share.reads_seeds(depth)):
             own = None if h is None else pad(h[chunk.start : chunk.start + chunk.count], chunk.targets, 0)
             made = self.fold(params, chunk.block, chunk.rows, own, depth=depth, part=part)
@@ -102,7 +102,7 @@ class RafEvaluator:
         forms = next(iter(leaves.values()))
         trees = [
             jax.tree.unflatten(forms[1], [every[f"{part} {n}"] for n in range(len(forms[0]))])
-            for part in range(len(self.shares))
+            for part in range(len(self.models))
         ]
         total = functools.reduce(self.model.layers[depth].monoid.combine, [partial for _, partial in trees])
         return trees[0][0], total
@@ -111,12 +111,12 @@ class RafEvaluator:
         return self.model.apply(params, depth, block, x, method="embed")[node_type]
 
     def _fold(self, params, block, x, own, depth: int, part: int):
-        return self.model.apply(params, self.shares[part], depth, block, x, own, method=_partials)
+        return self.model.apply(params, self.models[part], depth, block, x, own, method=_partials)
 
     def _finish(self, params, total, own, depth: int):
         if depth == len(self.model.layers) - 1:
             return self.model.apply(params, total, own, method="conclude")
-        return self.model.apply(params, self.shares[0].target, depth, total, own, method=_finished)
+        return self.model.apply(params, self.models[0].target, depth, total, own, method=_finished)
 
 
 def _first(leaf: jax.Array | SharedTable):
@@ -127,7 +127,7 @@ def _first(leaf: jax.Array | SharedTable):
 def _partials(model: Stack, share, depth: int, block, x, own):
     layer, x = model.layers[depth], x if depth else model.enter(x, block)
     own = layer.own(block, x).get(share.target, own)
-    selves = share.program.layers[depth].seeds.selves
+    selves = share.local_model.layers[depth].seeds.selves
     folded = layer.fold_relations(block, layer.prepared(x), {share.target: own}, selves)
     return own if share.exchanged else None, folded[share.target]
 

@@ -22,10 +22,11 @@ from hetjax.cache.tables import Shape, Table
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import BOTH
+from hetjax.sharding.raf.kinds import ROWS
 from hetjax.sharding.raf.replicas import Group, within
 from hetjax.sharding.raf.sample import LocalSample
-from hetjax.sharding.raf.site import Site, shares
-from hetjax.sharding.traffic import ROWS, Program
+from hetjax.sharding.raf.site import Site, partition_models
+from hetjax.sharding.traffic import Program
 
 TAKEN, UNITED = "rows that a process takes", "rows that all take"  # tags of what processes tell each other
 
@@ -134,7 +135,7 @@ class MeshFeatureStore(FeatureStore):
         self, site: Site, learnable: Mapping[str, Shape], places: Mapping[str, Place], folder: Path | None = None
     ):
         super().__init__(learnable, places, folder)
-        self.site, self.reads = site, [share.program.reads for share in shares(site.plan)]
+        self.site, self.reads = site, [share.local_model.reads for share in partition_models(site.plan)]
         self.away: dict[Key, HostMatrix] = {}
         self.at: dict[Key, tuple[int, int]] = {}  # of each of these the partition, and which of its replicas
         for t in sorted(t for t, place in places.items() if place != "device" and t not in learnable):
@@ -172,11 +173,11 @@ class MeshFeatureStore(FeatureStore):
         static = self.on_device(part)
         return sum(one.nodes * one.row_bytes for one in tables) + sum(static[t].nbytes for t in types if t in static)
 
-    def new(self, key: jax.Array) -> dict[str, SharedTable]:
+    def init(self, key: jax.Array) -> dict[str, SharedTable]:
         """Tables on the host, of before the first step."""
         return self._hold({t: tables.in_parts(key, t, self.learnable[t]) for t in self.shared})
 
-    def settle(self, given: Mapping[str, Table]) -> dict[str, SharedTable]:
+    def load(self, given: Mapping[str, Table]) -> dict[str, SharedTable]:
         """Those of some tables that live on the host, from whole ones, which are not changed."""
         return self._hold({t: parts(given[t]) for t in self.shared})
 

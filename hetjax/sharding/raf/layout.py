@@ -34,7 +34,7 @@ class Layout:
     def shard(self, state: TrainState) -> dict[int, TrainState]:
         """A state for each partition that is here, on its devices; it may lack tables."""
         state = jax.tree.map(np.array, state)
-        return {part: meshes.copies(self.site.row(part), self._part(state, part)) for part in self.site.parts}
+        return {part: meshes.replicated(self.site.row(part), self._part(state, part)) for part in self.site.parts}
 
     def _part(self, state: TrainState, part: int) -> TrainState:
         wanted = {path for path, parts in self.weights.items() if part in parts}

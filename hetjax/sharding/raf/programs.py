@@ -19,8 +19,9 @@ from hetjax.models.hgnn import Stack
 from hetjax.sampling.blocks import NO_NODE, Block
 from hetjax.sharding.mesh import BOTH, DATA, RELATION
 from hetjax.sharding.raf.combine import combine
-from hetjax.sharding.raf.sample import Local, Roles, Share
-from hetjax.sharding.traffic import PARTIAL, WEIGHTS, Program, scope
+from hetjax.sharding.raf.kinds import PARTIAL, WEIGHTS
+from hetjax.sharding.raf.sample import Local, PartitionModel, Roles
+from hetjax.sharding.traffic import Program, scope
 from hetjax.sharding.trainer import Trainer, cross_entropy, smallest_adjacency
 
 SEEDS = P(RELATION, DATA)  # of arrays [partitions, seeds, ...]; a partition's own are [1, seeds, ...]
@@ -57,15 +58,15 @@ class PassGradients(NamedTuple):
     total: Any
 
 
-def passes(share: Share) -> list[tuple[int, ...]]:
+def passes(share: PartitionModel) -> list[tuple[int, ...]]:
     """The layers of each pass: all in one, or one in each where partial aggregates are exchanged after every layer."""
-    depths = range(len(share.program.layers))
+    depths = range(len(share.local_model.layers))
     return [(depth,) for depth in depths] if share.exchanged else [tuple(depths)]
 
 
 def run(
     model: Stack,
-    share: Share,
+    share: PartitionModel,
     depths: tuple[int, ...],
     blocks: Sequence[Roles],
     x,
@@ -89,7 +90,7 @@ def run(
         x = model.enter(x, blocks[0].inner, masks)
     for depth in depths[:-1]:
         x = model.layers[depth](blocks[depth].inner, x, masks)
-    layer, folds, top = model.layers[depths[-1]], share.program.layers[depths[-1]].seeds, blocks[depths[-1]]
+    layer, folds, top = model.layers[depths[-1]], share.local_model.layers[depths[-1]].seeds, blocks[depths[-1]]
     own = layer.own(top.seeds, x).get(share.target, own)
     partial = layer.fold_relations(top.seeds, layer.prepared(x), {share.target: own}, folds.selves, masks)[share.target]
     return PassOutput(partial, layer(top.inner, x, masks), own if share.exchanged else None)
@@ -98,7 +99,7 @@ def run(
 class LocalPrograms:
     """The programs of one partition, on its row of the mesh; replicas run them alike on their shares of the seeds."""
 
-    def __init__(self, trainer: Trainer, share: Share, mesh: Mesh):
+    def __init__(self, trainer: Trainer, share: PartitionModel, mesh: Mesh):
         self.trainer, self.share, self.mesh = trainer, share, mesh
         self.forward = Program(WEIGHTS, self._forward, mesh, static=1)
         self.pull = Program(WEIGHTS, self._pull, mesh, static=1)
@@ -228,7 +229,7 @@ def _only(tree):
     return jax.tree.map(lambda leaf: leaf[0], tree)
 
 
-def weights_of(model: Stack, share: Share, features: Mapping[str, int]) -> tuple[Any, Any]:
+def weights_of(model: Stack, share: PartitionModel, features: Mapping[str, int]) -> tuple[Any, Any]:
     """The weights that a partition's passes read, and those that the conclusion does, each as a tree of shapes.
 
     Found by tracing both on a graph of one node per type and one edge per relation.
@@ -245,11 +246,11 @@ def weights_of(model: Stack, share: Share, features: Mapping[str, int]) -> tuple
     return local, jax.eval_shape(lambda c, o: model.init(key, c, o, method="conclude"), outcome.partial, outcome.own)
 
 
-def _smallest_blocks(share: Share) -> list[Roles]:
+def _smallest_blocks(share: PartitionModel) -> list[Roles]:
     edge = smallest_adjacency()
     blocks = []
-    for depth, layer in enumerate(share.program.layers):
+    for depth, layer in enumerate(share.local_model.layers):
         own = {share.target: None} if share.reads_seeds(depth) else {}
-        inner = {t: None if share.own else jnp.full(1, NO_NODE) for t in share.program.types[depth + 1]}
+        inner = {t: None if share.own else jnp.full(1, NO_NODE) for t in share.local_model.types[depth + 1]}
         blocks.append(Roles(*(Block({r.key: edge for r in fold.relations}, i) for fold, i in zip(layer, (own, inner)))))
     return blocks

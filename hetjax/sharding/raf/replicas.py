@@ -12,7 +12,8 @@ from jax.sharding import PartitionSpec as P
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import BOTH, RELATION
-from hetjax.sharding.traffic import ROWS, WEIGHTS, Program
+from hetjax.sharding.raf.kinds import ROWS, WEIGHTS
+from hetjax.sharding.traffic import Program
 
 Path = tuple[str, ...]  # of a weight
 Group = tuple[int, ...]  # partitions

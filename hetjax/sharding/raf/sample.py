@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.partition.metatree import Program
+from hetjax.partition.metatree import LocalModel
 from hetjax.sampling.blocks import NO_NODE, Block, Capacities, edges_of, pad, pad_block, relations_of, rows_of
 from hetjax.sampling.sampler import Role, Sampler, group
 from hetjax.sampling.whole import whole_relation
@@ -52,17 +52,17 @@ class LocalSample(NamedTuple):
     rows: tuple[Mapping[str, int], ...]
 
 
-class Share(NamedTuple):
+class PartitionModel(NamedTuple):
     """Which part of the model a partition computes.
 
     Attributes:
-      program: what is folded, from the plan.
+      local_model: what is folded, from the plan.
       target: the seeds' type.
       exchanged: whether the seeds' partial aggregates are combined after every layer, rather than after the last alone.
       own: whether layers read their targets' own embeddings.
     """
 
-    program: Program
+    local_model: LocalModel
     target: str
     exchanged: bool
     own: bool
@@ -73,10 +73,12 @@ class Share(NamedTuple):
         They are where their features are, if they look at themselves; above that they come from the exchange. Without
         an exchange only the owner of their self term reads them, in the last layer.
         """
-        return depth == 0 if self.exchanged else bool(self.program.layers[depth].seeds.selves)
+        return depth == 0 if self.exchanged else bool(self.local_model.layers[depth].seeds.selves)
 
 
-def draw_local(sampler: Sampler, share: Share, seeds: np.ndarray, fanouts: Sequence[int], stream: tuple) -> LocalSample:
+def draw_local(
+    sampler: Sampler, share: PartitionModel, seeds: np.ndarray, fanouts: Sequence[int], stream: tuple
+) -> LocalSample:
     """Sample a partition's neighbours of `seeds`: the same that one device draws, those of its relations.
 
     Args:
@@ -89,7 +91,7 @@ def draw_local(sampler: Sampler, share: Share, seeds: np.ndarray, fanouts: Seque
     rows: list[dict[str, int]] = []
     for hop, fanout in enumerate(fanouts, start=1):
         depth = len(fanouts) - hop
-        layer = share.program.layers[depth]
+        layer = share.local_model.layers[depth]
         roles = (
             Role(target, layer.seeds.relations, share.reads_seeds(depth)),
             Role(inner, layer.inner.relations),
@@ -102,16 +104,18 @@ def draw_local(sampler: Sampler, share: Share, seeds: np.ndarray, fanouts: Seque
     return LocalSample(tuple(blocks), inner, tuple(rows))
 
 
-def whole_local(sampler: Sampler, share: Share, seeds: np.ndarray) -> LocalSample:
+def whole_local(sampler: Sampler, share: PartitionModel, seeds: np.ndarray) -> LocalSample:
     """All edges that a partition folds for `seeds`; inner nodes are all of their types, each the row of its id."""
-    graph, program = sampler.graph, share.program
+    graph, program = sampler.graph, share.local_model
     adjacency = {r: whole_relation(graph, r) for layer in program.layers for r in layer.inner.relations}
     blocks, rows = [], []
     for depth, layer in enumerate(program.layers):
         edges = {r: sampler.everyone(r, seeds) for r in layer.seeds.relations}
         folded = {r.key: group(*found, graph.schema.nodes[r.source]) for r, found in edges.items()}
         own = {share.target: seeds.astype(np.int32)} if share.reads_seeds(depth) else {}
-        self_rows = {t: None if share.own else np.full(graph.schema.nodes[t], NO_NODE) for t in program.types[depth + 1]}
+        self_rows = {
+            t: None if share.own else np.full(graph.schema.nodes[t], NO_NODE) for t in program.types[depth + 1]
+        }
         named = dict.fromkeys(program.types[depth + 1]), dict.fromkeys(graph.schema.nodes)
         inner = Block({r.key: adjacency[r] for r in layer.inner.relations}, self_rows, *named)
         blocks.append(Roles(Block(folded, own, {share.target: seeds.astype(np.int32)}), inner))

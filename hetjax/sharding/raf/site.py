@@ -9,7 +9,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.partition import MetaPartitioning
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.raf.sample import Share
+from hetjax.sharding.raf.sample import PartitionModel
 
 
 class Site(NamedTuple):
@@ -37,14 +37,16 @@ class Site(NamedTuple):
 
     def places(self, part: int) -> list[int]:
         """The replicas of a partition that are here."""
-        return meshes.places_here(self.row(part))
+        return meshes.positions_here(self.row(part))
 
     def leads(self, part: int) -> bool:
         """Whether this process speaks for a partition."""
         return 0 in self.places(part) if part in self.graphs else False
 
 
-def shares(plan: MetaPartitioning) -> list[Share]:
+def partition_models(plan: MetaPartitioning) -> list[PartitionModel]:
     """What each partition of a plan computes."""
     tree = plan.tree
-    return [Share(part.program, tree.targets[0], tree.exchange == "every", tree.own) for part in plan.parts]
+    return [
+        PartitionModel(part.local_model, tree.targets[0], tree.exchange == "every", tree.own) for part in plan.parts
+    ]

@@ -14,7 +14,7 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding.raf.batches import RafBatches
 from hetjax.sharding.raf.engine import RafEngine
 from hetjax.sharding.raf.features import MeshFeatureStore
-from hetjax.sharding.raf.site import Site, shares
+from hetjax.sharding.raf.site import Site, partition_models
 from hetjax.sharding.single.strategy import read_in_place
 from hetjax.sharding.strategy import Setup, Strategy
 
@@ -65,7 +65,7 @@ class Raf(Strategy):
         mesh = meshes.make(config.mesh.relation, config.mesh.data)
         graphs = {part: load_part(config.data, graph, plan, part) for part in meshes.rows_here(mesh)}
         site = Site(plan, mesh, graphs, setup.processes)
-        together = [share.program.reads for share in shares(plan)]
+        together = [share.local_model.reads for share in partition_models(plan)]
         mine = set().union(*(together[part] for part in site.parts))
         places = placement.choose(
             config.cache, graph, trainer.widths, trainer.learnable, graphs.values(), together, mine

@@ -36,12 +36,12 @@ class SingleEngine(Engine):
     def init(self, seed: int) -> TrainState:
         self.ahead = {}
         state = jax.jit(self.trainer.weights)(np.int32(seed))
-        return state._replace(tables=self.features.new(jax.jit(self.trainer.keys)(np.int32(seed))[1]))
+        return state._replace(tables=self.features.init(jax.jit(self.trainer.keys)(np.int32(seed))[1]))
 
     def shard(self, state: TrainState) -> TrainState:
         self.ahead = {}
         placed = jax.device_put(state._replace(tables={}), self.features.device)
-        return placed._replace(tables=self.features.settle(state.tables))
+        return placed._replace(tables=self.features.load(state.tables))
 
     def gather(self, state: TrainState) -> TrainState:
         return state._replace(tables=self.features.whole(state.tables))

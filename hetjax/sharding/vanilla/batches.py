@@ -17,7 +17,7 @@ from hetjax.sampling.blocks import Batch, Sample, measure, pad, pad_sample, rows
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
-from hetjax.sharding.mesh import places_here, spread
+from hetjax.sharding.mesh import from_shards, positions_here
 from hetjax.sharding.spmd import SpmdBatch
 from hetjax.sharding.vanilla.exchange import RowCapacities, want
 
@@ -78,7 +78,7 @@ class VanillaBatches(Batches):
     def send(self, seeds: np.ndarray, sample: list[Portion]) -> SpmdBatch:
         for need in self.measure(sample):
             self.capacities.fit(*need)
-        return spread(self.mesh, [self._pad(sample[part], part, len(seeds)) for part in places_here(self.mesh)])
+        return from_shards(self.mesh, [self._pad(sample[part], part, len(seeds)) for part in positions_here(self.mesh)])
 
     def _pad(self, portion: Portion, part: int, count: int) -> SpmdBatch:
         has, seeds = self.capacities.by_name, portion.seeds

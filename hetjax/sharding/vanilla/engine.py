@@ -16,7 +16,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from hetjax.partition import EdgeCut
-from hetjax.sharding.mesh import DATA, places_here, spread
+from hetjax.sharding.mesh import DATA, from_shards, positions_here
 from hetjax.sharding.spmd import SpmdBatch, SpmdEngine, replicate, to_host
 from hetjax.sharding.strategy import Setup
 from hetjax.sharding.traffic import scope
@@ -50,7 +50,7 @@ class VanillaEngine(SpmdEngine):
         def own(part: int) -> dict[str, Any]:
             return {t: jax.tree.map(lambda leaf: self.owned.take(t, leaf, part), m) for t, m in matrices.items()}
 
-        return spread(mesh, [own(part) for part in places_here(mesh)])
+        return from_shards(mesh, [own(part) for part in positions_here(mesh)])
 
     def init(self, seed: int) -> TrainState:
         return self.shard(jax.jit(self.trainer.init)(np.int32(seed)))

@@ -1,0 +1,101 @@
+"""All that rests on what libraries keep private: what it is, in which versions it was seen, and what happens without it.
+
+| library | what is used | seen in | without it |
+|---|---|---|---|
+| jax | the names of two monitoring events | jax 0.10 to 0.12 | programs are counted as none |
+| jax | `jax._src.clusters` | jax 0.10 to 0.12 | `--cluster` ends in one line; `--coordinator` still works |
+| jaxlib | the frame of a foreign call | its interface 0.3 to 0.5 (jax 0.10 to 0.12) | XLA's own operations do the same, slower |
+| numba | `cgutils`, `populate_array` | numba 0.68 | hetjax does not start |
+| Orbax | the fields of `Context.multiprocessing`, its logger | orbax-checkpoint 0.12 | a checkpoint is not read where several processes train |
+| tensorstore | `os_error_code` in an error's words | with orbax-checkpoint 0.12 | a full disk is a traceback |
+| jsonargparse | `_loaders_dumpers.yaml_default_loader` | jsonargparse 4.53 | a value on the command line is parsed without bounds |
+"""
+
+import functools
+import logging
+import re
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+COMPILED, READ_FROM_CACHE = "/jax/core/compile/backend_compile_duration", "/jax/compilation_cache/cache_hits"
+
+# The frame of a foreign call, in words of eight bytes, as `xla/ffi/api/c_api.h` in `jax.ffi.include_dir()` lays it out.
+FFI_VERSIONS = ((0, 3), (0, 4), (0, 5))
+EXTENSION, API, CONTEXT, ARGUMENTS, RESULTS = 1, 2, 3, 9, 14  # in a frame; the last two of lists of buffers
+SCHEDULE = 17  # in the API: the function that gives a task to XLA's threads
+DTYPE, DATA, SIZES = 2, 3, 5  # in a buffer
+KIND, METADATA = 1, 3  # in an extension of a frame, by which XLA asks a function which version it was made for
+VERSION = 3  # in the metadata: the major and the minor one, int32 each
+ASKS_METADATA, DOUBLE = 1, 12  # an extension's kind, and a dtype
+
+
+@functools.cache
+def ffi_version() -> tuple[int, int] | None:
+    """The version of jaxlib's foreign-function interface, if it is known; None but on Linux."""
+    import jax
+
+    if sys.platform != "linux":
+        return None
+    try:
+        header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h").read_text()
+    except OSError:
+        return None
+    found = [re.search(rf"^#define XLA_FFI_API_{part} (\d+)", header, re.MULTILINE) for part in ("MAJOR", "MINOR")]
+    number = tuple(int(match[1]) for match in found if match)
+    return number if number in FFI_VERSIONS else None
+
+
+def numba_parts() -> tuple[Any, Any]:
+    """`(cgutils, populate_array)`, by which machine code is written."""
+    from numba.core import cgutils
+    from numba.np.arrayobj import populate_array
+
+    return cgutils, populate_array
+
+
+def detect_cluster(*given: Any) -> tuple[Any, list[str]]:
+    """What jax finds of a cluster, and its warnings, each on one line; it logs an error that another one follows.
+
+    jax has no public call that detects and does nothing else.
+    """
+    from jax._src.clusters import ClusterEnv
+
+    logging.disable(logging.ERROR)
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            found = ClusterEnv.auto_detect_unset_distributed_params(*given)
+    finally:
+        logging.disable(logging.NOTSET)
+    return found, [" ".join(str(warning.message).split()) for warning in said]
+
+
+def orbax_alone() -> Any:
+    """Orbax's context for reading in this process, which waits for no other."""
+    import jax
+    from orbax.checkpoint import v1 as ocp
+
+    context, me = ocp.Context(), jax.process_index()
+    context.multiprocessing.primary_host, context.multiprocessing.active_processes = me, {me}
+    context.multiprocessing.barrier_sync_key_prefix = f"process_{me}_"
+    return context
+
+
+def orbax_logger() -> logging.Logger:
+    """Where Orbax logs what goes wrong in its threads, which it also raises."""
+    return logging.getLogger("absl")
+
+
+def tensorstore_errno(error: Exception) -> int | None:
+    """The system's error number in what tensorstore, deep in Orbax, raised; None if there is none."""
+    code = re.search(r"os_error_code='(\d+)'", str(error))
+    return int(code[1]) if code else None
+
+
+def set_yaml_loader(loader: type) -> None:
+    """Have jsonargparse read every value with a loader of ours: its public `set_loader` leaves the scalars out."""
+    from jsonargparse import _loaders_dumpers
+
+    _loaders_dumpers.yaml_default_loader = loader

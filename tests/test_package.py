@@ -1,0 +1,37 @@
+"""What a stranger finds: the version, the licence's metadata, the first command without a clone."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import yaml
+
+import hetjax
+from hetjax.config import SECTIONS, Config, as_dict
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_quickstart_is_what_is_trained_without_options():
+    chosen = yaml.safe_load((ROOT / "examples" / "quickstart.yaml").read_text())
+    given = {name: section(**_tuples(chosen.get(name, {}))) for name, section in SECTIONS.items()}
+    assert as_dict(Config(**given)) == as_dict(Config())
+
+
+def _tuples(section):
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in section.items()}
+
+
+def test_the_version_is_known_without_jax_and_without_installing():
+    code = "import sys, hetjax; print(hetjax.__version__, 'jax' in sys.modules, 'importlib.metadata' in sys.modules)"
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert done.stdout.split() == [hetjax.__version__, "False", "False"], done.stderr
+
+
+def test_the_versions_of_citation_and_package_do_not_contradict():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert "version" not in project and "version" not in citation  # it stands in `hetjax/__init__.py` alone
+    assert citation["license"] == project["license"] == "Apache-2.0"
+    assert f"## {hetjax.__version__} - " in (ROOT / "CHANGELOG.md").read_text()
