@@ -69,28 +69,19 @@ def _uri(file: Path) -> str:
 
 
 def _options() -> str:
-    """The tables of all options, per command and section."""
+    """The lists of all options, per command and section."""
     lines = []
     for command, sections in COMMANDS.items():
         lines += [f"## python -m {command}", ""]
         for name, section in sections.items():
             head, _, about = reference.title(section).partition(": ")
             lines += [f"### {head if command == 'hetjax.train' else f'Options of {command}'}", "", _sentence(about), ""]
-            lines += ["| option | takes | default | |", "|---|---|---|---|"]
             for option in reference.options(name, section):
-                cells = f"`{option.name}`", _code(option.values), _code(option.default), _cell(option.words)
-                lines.append(f"| {' | '.join(cells)} |")
+                default = f", default `{option.default}`" if option.default else ""
+                lines.append(f"- **`{option.name}`** (`{option.values}`{default}): {option.words}")
             lines.append("")
     return "\n".join(lines)
 
 
 def _sentence(words: str) -> str:
     return f"{words[:1].upper()}{words[1:]}."
-
-
-def _code(text: str) -> str:
-    return f"`{_cell(text)}`" if text else ""
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

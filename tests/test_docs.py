@@ -15,7 +15,7 @@ from hetjax.config import SECTIONS, Processes
 from hetjax.sharding import registry
 from tests.test_command_line import ROOT, here
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted(file for file in (ROOT / "examples").rglob("*.*") if file.suffix in (".py", ".yaml", ".sh"))
 TRAIN = SECTIONS | registry.sections(None) | {"": Processes}
 SMALL = shlex.split(
@@ -32,6 +32,10 @@ NOT_RUN = {
     ". .venv/bin/activate": "of the reader's shell; the tests run in such an environment",
     "export HETJAX_DATA=FOLDER": "of the reader's shell",
     "HETJAX_DATA=FOLDER python experiments/published_accuracy.py": "trains for hours on real graphs",
+    "make lint": "the tests run after it",
+    "make build": "tests/test_package.py looks at what is packed",
+    "pytest -n 0 tests/test_sampling.py -k draw": "a part of these tests",
+    "ruff check --fix . && ruff format .": "changes the source",
     "make train": "installs packages; the same training is run here",
     "make test": "installs packages, and runs these tests",
     "for i in 0 1; do": "two processes, which tests/test_processes.py starts; the commands inside are parsed here",
@@ -205,7 +209,7 @@ def test_options_names_and_links_exist(page):
             assert name in KEYS | OTHERS or f'"--{name}"' in SCRIPTS, f"--{name} is no option of anything"
         if re.fullmatch(rf"({sections})\.(?!png$)[a-z_0-9]+", code):
             assert code in KEYS, f"{code} is no key"
-        if re.fullmatch(r"(hetjax|examples|experiments|benchmarks|tests)/[\w/.]+", code):
+        if re.fullmatch(r"(hetjax|examples|experiments|benchmarks|tests)/[\w/.]+", code) and "NAME" not in code:
             assert (ROOT / code).exists(), code
         if re.fullmatch(r"(hetjax|tests)(\.\w+)+", code):
             assert resolves(code), f"{code} cannot be imported"
