@@ -37,6 +37,8 @@ def reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     said = short(str(error))
+    if isinstance(error, InputError):
+        return said
     return f"lacks {said}" if isinstance(error, KeyError) else f"{type(error).__name__}: {said}".removesuffix(": ")
 
 

@@ -220,7 +220,7 @@ CASES = {
     "mesh of 17": _options("train", "--mesh.strategy=vanilla", "--mesh.data=17", refused=False),
     "predict to a pipe": Case(_pipe, "hetjax.predict"),
     "predict over a file": Case(_there, "hetjax.predict"),
-    "predict to csv": _options("predict", "--out=pred.csv"),
+    "predict to txt": _options("predict", "--out=pred.txt"),
     "rdf literal of 17 MiB": _files("rdf", g__nt=TRIPLES + LARGE),
     "rdf all excluded": _files("rdf", EXCLUDED),
     "rdf no training rows": _files("rdf", trainingSet__tsv=TRAINING.splitlines()[0] + "\r\n"),

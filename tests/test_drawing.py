@@ -39,4 +39,5 @@ def test_a_picture_that_fails_is_a_line(tmp_path, capsys):
     assert capsys.readouterr().err == "hetjax: no x.png: RuntimeError: no ink\n" and not (tmp_path / "x.png").exists()
     (tmp_path / "folder.png").mkdir()
     draw_cache([CACHED | {"node_type": "a"}], tmp_path / "folder.png", "a title")
-    assert "hetjax: no folder.png: Is a directory" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("hetjax: no folder.png: ") and said.endswith("folder.png: Is a directory\n")

@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 
 FUZZER = Path(__file__).parent / "fuzz.py"
+HEEDS_INTERRUPTS = """import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # which what runs in the background ignores
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 
 
 def test_no_mutant_ends_in_a_traceback(tmp_path):
@@ -22,16 +26,9 @@ def test_no_mutant_ends_in_a_traceback(tmp_path):
 @pytest.mark.parametrize("module", ["train", "partition"])
 def test_an_interrupt_while_modules_are_imported_is_one_line(module, tmp_path):
     """Sent as soon as numpy is there: jax, or networkx, is imported then."""
-    command = [sys.executable, "-m", f"hetjax.{module}"]
+    command = [sys.executable, "-c", HEEDS_INTERRUPTS, sys.executable, "-m", f"hetjax.{module}"]
     environment = os.environ | {"GLIBC_TUNABLES": "", "PYTHONPATH": str(FUZZER.parent.parent)}
-    started = subprocess.Popen(
-        command,
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what runs in the background ignores it
-    )
+    started = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     while started.poll() is None and "_multiarray_umath" not in Path(f"/proc/{started.pid}/maps").read_text():
         time.sleep(0.001)
     started.send_signal(signal.SIGINT)
