@@ -1,5 +1,6 @@
 """Every command, Python block, option, path and name in the README, the documentation and the examples' headers is run or checked."""
 
+import ast
 import re
 import shlex
 import subprocess
@@ -127,6 +128,22 @@ def test_python_blocks_run(page, folder, tmp_path, monkeypatch):
         exec(compile(block, f"{page.name}, block {number + 1}", "exec"), names)
 
 
+@pytest.mark.parametrize(("page", "example"), [("model", "gin"), ("strategy", "replicated")])
+def test_classes_that_are_shown_are_those_of_the_examples(page, example):
+    shown = classes("".join(blocks(ROOT / "docs" / "extend" / f"{page}.md", "python")))
+    there = classes((ROOT / "examples" / f"{example}.py").read_text())
+    assert there and there.items() <= shown.items()
+
+
+def classes(source: str) -> dict[str, str]:
+    """The classes of a source, without docstrings and comments."""
+    found = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)}
+    return {
+        name: "\n".join(ast.unparse(part) for part in node.body if not isinstance(part, ast.Expr))
+        for name, node in found.items()
+    }
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "yaml")], ids=lambda page: page.stem)
 def test_yaml_blocks_are_configurations(page, tmp_path):
     for block in blocks(page, "yaml"):
@@ -242,3 +259,8 @@ def test_the_site_builds(tmp_path):
     from mkdocs.config import load_config
 
     build.build(load_config(str(ROOT / "mkdocs.yml"), site_dir=str(tmp_path)))
+    for page in tmp_path.rglob("*.html"):
+        text = page.read_text()
+        assert not re.search(r'(src=|rel="(stylesheet|preconnect)" href=|@import )"?(https?:)?//', text), page
+    configuration = (tmp_path / "reference" / "configuration.html").read_text()
+    assert all(f"<code>{key}</code>" in configuration for key in KEYS)
