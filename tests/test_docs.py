@@ -72,7 +72,12 @@ def header_commands(file: Path) -> list[str]:
 
 def inline(page: Path) -> list[str]:
     """The code within a page's sentences."""
-    return re.findall(r"(?<!`)`([^`\n]+)`(?!`)", re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S))
+    return re.findall(r"(?<!`)`([^`\n]+)`(?!`)", prose(page))
+
+
+def prose(page: Path) -> str:
+    """A page without its fenced blocks."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
 
 
 COMMANDS = {command: page for page in PAGES for block in blocks(page, "sh") for command in lines(block)}
@@ -230,10 +235,9 @@ def test_options_names_and_links_exist(page):
             assert (ROOT / code).exists(), code
         if re.fullmatch(r"(hetjax|tests)(\.\w+)+", code):
             assert resolves(code), f"{code} cannot be imported"
-    text = page.read_text()
-    for name in re.findall(r"^::: (\S+)", text, re.M):
+    for name in re.findall(r"^::: (\S+)", page.read_text(), re.M):
         assert resolves(name), f"{name} cannot be imported"
-    for link, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", text):
+    for link, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose(page)):
         target = (page.parent / link) if link else page
         assert target.exists(), f"{page}: {link}"
         if anchor:
