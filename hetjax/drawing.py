@@ -1,5 +1,6 @@
 """What all pictures share: names stand in them as they are, and none that fails costs the results that it shows."""
 
+import contextlib
 import functools
 import sys
 import warnings
@@ -19,16 +20,17 @@ def picture(draw: Callable) -> Callable:
 
     @functools.wraps(draw)
     def drawn(*args, **kwargs) -> None:
-        import matplotlib
-
         file = next(one for one in reversed([*args, *kwargs.values()]) if isinstance(one, Path))
         try:
+            import matplotlib
+
             with matplotlib.rc_context({"text.parse_math": False}), warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # a glyph that is missing, no room for a label
                 draw(*args, **kwargs)
         except Exception as error:
-            if file.is_file():
-                file.unlink()
+            with contextlib.suppress(OSError):
+                if file.is_file():
+                    file.unlink()
             print(f"hetjax: no {file.name}: {reason(error)}", file=sys.stderr)
 
     return drawn

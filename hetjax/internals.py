@@ -6,9 +6,9 @@
 | jax | `jax._src.clusters` | jax 0.10 to 0.12 | `--cluster` ends in one line; `--coordinator` still works |
 | jaxlib | the frame of a foreign call | its interface 0.3 to 0.5 (jax 0.10 to 0.12) | XLA's own operations do the same, slower |
 | numba | `cgutils`, `populate_array` | numba 0.68 | hetjax does not start |
-| Orbax | the fields of `Context.multiprocessing`, its logger | orbax-checkpoint 0.12 | a checkpoint is not read where several processes train |
+| Orbax | the fields of `Context.multiprocessing`, its logger | orbax-checkpoint 0.12 | no checkpoint is read |
 | tensorstore | `os_error_code` in an error's words | with orbax-checkpoint 0.12 | a full disk is a traceback |
-| jsonargparse | `_loaders_dumpers.yaml_default_loader` | jsonargparse 4.53 | a value on the command line is parsed without bounds |
+| jsonargparse | `_loaders_dumpers.yaml_default_loader` | jsonargparse 4.53 | hetjax does not start |
 """
 
 import functools

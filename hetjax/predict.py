@@ -112,10 +112,19 @@ def run_of(workdir: str | os.PathLike) -> tuple[Config, HetGraph]:
     file = Path(workdir, "config.yaml")
     if not file.exists():
         raise InputError(f"{file}: no such file, and the folder of a run has one")
-    arguments = ["--config", str(file)]
-    sections = SECTIONS | registry.sections(given_value(arguments, "mesh.strategy"))
-    config = registry.config_of(parse(sections, arguments, "python -m hetjax.predict", "", {})[0])
+    config = config_of(file)
     return config, _graph(config, config.data)
+
+
+def config_of(file: Path) -> Config:
+    """The configuration of a run but for its mesh and what strategies own: predictions are made on one device."""
+    arguments = ["--config", str(file)]
+    try:
+        own = registry.sections(given_value(arguments, "mesh.strategy"))
+    except InputError:  # a strategy that cannot be imported here, which predicting does not need
+        own = registry.sections(None)
+    given = parse(SECTIONS | own, arguments, "python -m hetjax.predict", "", {})[0]
+    return Config(**{name: given[name] for name in SECTIONS if name != "mesh"})
 
 
 def _graph(config: Config, data: Data) -> HetGraph:

@@ -49,22 +49,26 @@ def summarise(
         "nodes": sum(schema.nodes.values()),
         "edges": run.graph.edges,
         "seed": config.train.seed,
-        "mesh": as_dict(config.mesh),
+        "mesh": as_dict(config.mesh) | {name: as_dict(keys) for name, keys in config.own.items()},
         "processes": run.processes.count,
         "sent_per_step": sent,
         "cache": cache,
         "device": jax.devices()[0].device_kind,
         "versions": metrics.versions(),
     }
-    draw_run(run.records.all(say), cache, run.workdir.path, title(config))
     run.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
+    draw_run(run.records.all(say), cache, run.workdir.path, title(config))
     return summary
 
 
 def title(config: Config) -> str:
     """The model and the graph, in words."""
     data = config.data
-    graph = f"a synthetic {data.schema}, scale {data.scale}" if data.format == "synthetic" else Path(data.path).name
+    graph = (
+        f"a synthetic {data.schema}, scale {data.scale}"
+        if data.format == "synthetic"
+        else Path(data.path).absolute().name
+    )
     return f"{config.model.name} on {graph}"
 
 

@@ -54,6 +54,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     processes = given.pop("")
     config = registry.config_of(given)
+    registry.check(config)
     alike_in_all = flat(as_dict(config)) | {"workdir": paths["workdir"], "hetjax": __version__}
     alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
     with process_group(processes, alike_in_all) as peers:
@@ -62,7 +63,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def train(config: Config, path: Path, processes: ProcessGroup) -> None:
     """Train, or see that it is done, and print the results."""
-    strategy = registry.check(config)
+    strategy = registry.find(config.mesh)
     provided = meshes.share_of(config.mesh.relation, config.mesh.data, processes.count)
     if config.mesh.devices > 1:
         meshes.provide_cpu_devices(provided)
@@ -152,11 +153,12 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
         records = begin(config, workdir, processes, graph, checkpoints, done)
         if partitioning is not None:
             keep_partitioning(partitioning, kept, graph)
+    graph = abstract_graph(sizes(graph), graph.labels, graph.splits)  # the engine has what it needs
+    del given
     state = initial_state(engine, checkpoint, processes)
     engine.fill_cache(penalties(config, workdir, processes))
-    outline = abstract_graph(sizes(graph), graph.labels, graph.splits)  # the engine has what it needs
     about = programs, records, started, done.seconds
-    return Run(config, workdir, processes, outline, engine, checkpoints, done, state, *about, reported=done.epoch)
+    return Run(config, workdir, processes, graph, engine, checkpoints, done, state, *about, reported=done.epoch)
 
 
 def open_graph(config: Config, strategy: Strategy) -> HetGraph:
@@ -165,6 +167,7 @@ def open_graph(config: Config, strategy: Strategy) -> HetGraph:
     Raises:
       InputError: it cannot be read, or there is nothing to train on.
     """
+    models.find(config.model.name)  # a wrong name is said before a large graph is read
     graph = models.folded(config.model.name, strategy.open(config.data))
     if not len(graph.splits["train"]):
         raise InputError(f"no training nodes among the {len(graph.labels)} of type {graph.schema.target!r}")
@@ -192,7 +195,7 @@ def begin(
 def keep_partitioning(partitioning: Partitioning, folder: Path, graph: HetGraph) -> None:
     """Write a partitioning beside the run, with its report and picture, unless it is there; one of before gives way."""
     if folder.exists():
-        if read(folder).digest == partitioning.digest:
+        if read(folder, type(partitioning)).digest == partitioning.digest:
             return
         shutil.rmtree(folder)
     save(partitioning, folder, graph)

@@ -3,17 +3,28 @@
 import json
 import shutil
 
+import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import PartitionSpec as P
 
 from examples.replicated import ReplicatedEngine
 from hetjax.config import Cache, Config, Mesh, Sampling
 from hetjax.errors import InputError
 from hetjax.graph import store
+from hetjax.graph.sizes import sizes
+from hetjax.models.layer import Exchange
+from hetjax.partition import Partitioning, Workload, read
+from hetjax.partition.partitioning import Report
+from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
+from hetjax.sharding.mesh import DATA
+from hetjax.sharding.registry import make_engine
+from hetjax.train import keep_partitioning
 from tests.conftest import random_graph
-from tests.equivalence import MODELS, compare, few
+from tests.equivalence import MODELS, compare, few, setting
 from tests.test_command_line import SMALL, train
 
 REPLICATED = "examples.replicated:Replicated"
@@ -24,7 +35,6 @@ REPLICATED = "examples.replicated:Replicated"
     [
         ("minibatch", "R-GCN, dropout", {"l2": 0.01, "gradient_clip": 0.05}),
         ("full", "R-GCN, residual", {}),
-        ("minibatch", "HGT, joint", {}),
     ],
 )
 def test_a_strategy_of_ones_own_equals_one_device(mode, model, more):
@@ -55,11 +65,90 @@ def losses(run) -> list[float]:
     return [value for record in records for name, value in record.items() if name.endswith("_loss")]
 
 
+class Everything(Partitioning):
+    """A kind of partitioning of one's own, in which every device has everything."""
+
+    methods = ("everything",)
+    method, store, workload = "everything", None, Workload()
+
+    def __init__(self, of):
+        self.sizes = of
+
+    def json(self):
+        return self.header()
+
+    @classmethod
+    def from_json(cls, given, sizes, folder):
+        return cls(sizes)
+
+    def write(self, folder, graph):
+        (folder / "words").write_text("nothing is divided")
+
+    def report(self, graph=None):
+        return Report([{"part": 0}], {})
+
+    def draw(self, report, file):
+        pass
+
+
+def test_a_partitioning_of_ones_own_is_kept_and_read_again(tmp_path):
+    made = Everything(sizes(random_graph()))
+    for _ in range(2):  # the second time it is there
+        keep_partitioning(made, tmp_path / "kept", random_graph())
+        assert read(tmp_path / "kept", Everything).digest == made.digest
+    with pytest.raises(InputError, match="method is 'everything', and should be exact or lpt"):
+        read(tmp_path / "kept")
+
+
+class SumPartials(Exchange):
+    """For models whose partial aggregates add."""
+
+    def after(self, totals, own, targets):
+        return jax.lax.psum(totals, DATA), own, targets
+
+
+def test_an_exchange_combines_what_devices_fold_of_different_relations():
+    """Loss and gradients, at every depth; with targets' own embeddings after it, in a residual."""
+    graph = few("cites", "writes", "of")
+    config = setting(graph, "full", (1, 1), {"self_term": False, "residual": True, "input_projection": True}, {})
+    engine = make_engine(config, graph)
+    state, (drawn,) = jax.jit(engine.trainer.init)(0), engine.batches.epoch(0)
+    learned = {t: table.rows for t, table in state.tables.items()}
+
+    def loss(params, blocks, exchanges=()):
+        batch = drawn.batch._replace(blocks=blocks)
+        return engine.trainer.summed(params, learned, engine.static, batch, None, exchanges)
+
+    def divided(params, device):
+        """Every second relation is this device's; of the others it folds no edge."""
+        blocks = tuple(
+            block._replace(
+                adjacency={
+                    key: edges._replace(
+                        indptr=jnp.where(number % 2 == device[0], edges.indptr, 0),
+                        reverse_indptr=jnp.where(number % 2 == device[0], edges.reverse_indptr, 0),
+                    )
+                    for number, (key, edges) in enumerate(sorted(block.adjacency.items()))
+                }
+            )
+            for block in drawn.batch.blocks
+        )
+        # every device finishes all seeds: each takes half of the loss
+        value, gradient = jax.value_and_grad(lambda p: loss(p, blocks, (SumPartials(),) * 2) / 2)(params)
+        return jax.lax.psum((value, gradient), DATA)
+
+    mesh = meshes.row(meshes.make(1, 2), 0)
+    program = jax.shard_map(divided, mesh=mesh, in_specs=(P(), P(DATA)), out_specs=P(), check_vma=False)
+    found = jax.jit(program)(state.params, jnp.arange(2))
+    expected = jax.jit(jax.value_and_grad(lambda p: loss(p, drawn.batch.blocks)))(state.params)
+    chex.assert_trees_all_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("strategy", "words"),
     [
         ("nothing", "mesh.strategy is 'nothing', and must be single, raf, vanilla, or MODULE:NAME"),
-        ("no_such_module:Name", "mesh.strategy is 'no_such_module:Name': No module named"),
+        ("no_such_module:Name", "mesh.strategy is 'no_such_module:Name': ModuleNotFoundError: No module named"),
         ("examples.replicated:Nothing", "has no attribute 'Nothing'"),
         ("os:path", "should be a class that inherits from hetjax.sharding.strategy.Strategy"),
         ("..a:b", "mesh.strategy is '..a:b'"),

@@ -51,5 +51,8 @@ def options(model: Model) -> dict[str, Any]:
 
 def folded(name: str, graph: HetGraph) -> HetGraph:
     """The graph with the relations that a model folds."""
-    chosen = getattr(find(name), "relations", None)  # of an `HGNN`; a layer's are those of the graph
+    from hetjax.models.hgnn import HGNN
+
+    model = find(name)
+    chosen = model.relations if isinstance(model, HGNN) else None
     return graph if chosen is None else graph.only(chosen)

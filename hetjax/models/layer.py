@@ -42,9 +42,20 @@ class Exchange:
         """
         return x, prepare(x)
 
-    def after(self, totals: dict[str, Any]) -> dict[str, Any]:
-        """The totals of the targets on this device, from the partial aggregates that were folded here, per node type."""
-        return totals
+    def after(
+        self, totals: Mapping[str, Any], own: Mapping[str, jax.Array], targets: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], Mapping[str, jax.Array], Mapping[str, Any]]:
+        """What becomes an embedding on this device, which need not be what was folded here.
+
+        Args:
+          totals: partial aggregates of the targets that were folded here, per node type.
+          own: these targets' own embeddings of the layer below, `[T, width]` per node type.
+          targets: their ids, as the block has them.
+
+        Returns:
+          The same three of the targets that this device finishes.
+        """
+        return totals, own, targets
 
 
 LOCAL = Exchange()
@@ -198,8 +209,9 @@ class Layer(nn.Module):
         """Embeddings `[targets, features]` per target type of the block, from source embeddings `x`."""
         x, sources = exchange.before(x, self.prepared)
         own = self.own(block, x)
-        totals = exchange.after(self.fold_relations(block, sources, own, own, masks))
-        of = {t: masks and masks.of(block.targets[t]) for t in own}
+        totals = self.fold_relations(block, sources, own, own, masks)
+        totals, own, targets = exchange.after(totals, own, block.targets)
+        of = {t: masks and masks.of(targets[t]) for t in own}
         return {t: self.finish(t, totals.get(t), rows, of[t]) for t, rows in own.items()}
 
 

@@ -48,8 +48,11 @@ def save(partitioning: Partitioning, folder: str | os.PathLike, graph: HetGraph 
     return made
 
 
-def read(folder: str | os.PathLike) -> Partitioning:
+def read(folder: str | os.PathLike, *own: type[Partitioning]) -> Partitioning:
     """Read a manifest back, and check all of it.
+
+    Args:
+      own: kinds of partitioning that may be there beside those of `KINDS`.
 
     Raises:
       InputError: a missing or damaged file, another version, or values that contradict each other.
@@ -64,7 +67,7 @@ def read(folder: str | os.PathLike) -> Partitioning:
                     f"graph_digest {given['graph_digest']} != {about.digest} of the graph that stands there"
                 )
             require(isinstance(given["store"], str | None), "store", given["store"], "a path or null")
-            kinds = {method: kind for kind in KINDS for method in kind.methods}
+            kinds = {method: kind for kind in (*KINDS, *own) for method in kind.methods}
             require(given["method"] in kinds, "method", given["method"], " or ".join(kinds))
             plan = kinds[given["method"]].from_json(given, about, file.parent)
             wrong = difference(given, plan.json(), "manifest")

@@ -23,7 +23,7 @@ class Report(NamedTuple):
 
 
 class Partitioning(ABC):
-    """A division of a graph among hosts. Kinds of it inherit from this, and are listed in `manifest.KINDS`.
+    """A division of a graph among hosts. Kinds of it inherit from this; `manifest.KINDS` has those of the package.
 
     Attributes:
       methods: by which one of this kind is made, as its manifest says.

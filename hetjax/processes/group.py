@@ -30,11 +30,11 @@ class ProcessGroup:
         return [value]
 
     def gather(self, tag: str, arrays: Arrays) -> Arrays | None:
-        """The arrays of all processes, in process 0; None in the others. Called as `share`."""
+        """The arrays of all processes, in process 0; None in the others. Called as `all_gather`."""
         return arrays
 
     def broadcast(self, tag: str, arrays: Arrays) -> Arrays:
-        """The arrays of process 0, in all processes; those that the others give are not looked at. Called as `share`."""
+        """The arrays of process 0, in all processes; those that the others give are not looked at. Called as `all_gather`."""
         return arrays
 
     def broadcast_object(self, tag: str, value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Mini-batches, drawn ahead of the step that uses them."""
+"""Batches: mini-batches, drawn ahead of the step that uses them, or the whole graph."""
 
 import time
 from collections import deque

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hetjax.config import SECTIONS, Config, Mesh
-from hetjax.errors import InputError
+from hetjax.errors import InputError, reading, short
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.sharding.raf.strategy import Raf
 from hetjax.sharding.single.strategy import Single
@@ -36,17 +36,17 @@ def named(name: str) -> Strategy:
     module, _, attribute = name.partition(":")
     if not attribute:
         raise InputError(
-            f"mesh.strategy is {name!r}, and must be {', '.join(BUILT_IN)}, or MODULE:NAME of one of your own"
+            f"mesh.strategy is {short(name)!r}, and must be {', '.join(BUILT_IN)}, or MODULE:NAME of one of your own"
         )
-    try:
+    with reading(f"mesh.strategy is {short(name)!r}"):
         strategy = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise InputError(f"mesh.strategy is {name!r}: {error}") from None
-    if not (isinstance(strategy, type) and issubclass(strategy, Strategy)):
-        raise InputError(
-            f"mesh.strategy is {name!r}, and should be a class that inherits from hetjax.sharding.strategy.Strategy"
-        )
-    return strategy()
+        if not (isinstance(strategy, type) and issubclass(strategy, Strategy)):
+            raise TypeError("should be a class that inherits from hetjax.sharding.strategy.Strategy")
+        if not strategy.name or strategy.name in (*SECTIONS, *BUILT_IN):
+            raise TypeError(
+                f"its name is {strategy.name!r}, and should be one of its own: it names a section of options"
+            )
+        return strategy()
 
 
 def sections(name: str | None) -> dict[str, type]:

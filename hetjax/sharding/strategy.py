@@ -17,6 +17,7 @@ from hetjax.cache import fill
 from hetjax.cache.features import FeatureStore
 from hetjax.cache.mapped import on_host
 from hetjax.config import Config, Data
+from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
@@ -163,10 +164,14 @@ class Strategy:
     Attributes:
       name: as `mesh.strategy` names it; also of its section of the configuration.
       Options: a dataclass of that section's keys; None if it has none.
+      divides_relations: whether it uses the mesh axis `relation`; if not, `mesh.relation` is 1.
+      caches: whether features may leave the devices; if not, no key of the section `cache` may be set.
     """
 
     name: ClassVar[str] = ""
     Options: ClassVar[type | None] = None
+    divides_relations: ClassVar[bool] = False
+    caches: ClassVar[bool] = False
 
     def options(self, config: Config) -> Any:
         """The strategy's own keys."""
@@ -178,9 +183,18 @@ class Strategy:
         Raises:
           InputError: naming the key.
         """
+        if config.mesh.relation != 1 and not self.divides_relations:
+            raise InputError(f"mesh.relation is {config.mesh.relation}, and must be 1 with mesh.strategy {self.name}")
+        for key, value in ({} if self.caches else defaults_but(config.cache)).items():
+            raise InputError(
+                f"cache.{key} is {value}, and mesh.strategy {self.name} keeps all features on the devices: leave out one or the other"
+            )
 
     def open(self, data: Data) -> HetGraph:
-        """What a process must open of the graph: all of it, unless the strategy divides that before it is opened."""
+        """What a process must open of the graph: all of it, unless the strategy divides that before it is opened.
+
+        Who opens less than all gives its engine a `logits` of its own.
+        """
         return load(data)
 
     def partition(self, setup: Setup, saved: Path | None = None) -> Partitioning | None:

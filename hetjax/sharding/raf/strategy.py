@@ -34,6 +34,7 @@ class Raf(Strategy):
 
     name = "raf"
     Options = Options
+    divides_relations = caches = True
 
     def open(self, data: Data) -> HetGraph:
         return outline(data)  # a process opens no more than its own partitions

@@ -7,6 +7,8 @@ import numpy as np
 
 from hetjax.cache import placement
 from hetjax.cache.features import Features
+from hetjax.config import Config
+from hetjax.errors import InputError
 from hetjax.sampling.blocks import Batch
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.single.batches import SingleBatches
@@ -18,6 +20,12 @@ class Single(Strategy):
     """Nothing is divided, nothing is sent."""
 
     name = "single"
+    caches = True
+
+    def check(self, config: Config) -> None:
+        super().check(config)
+        if config.mesh.devices > 1:
+            raise InputError(f"mesh.data is {config.mesh.data}, and must be 1 with mesh.strategy {self.name}")
 
     def engine(self, setup: Setup, partitioning: None = None) -> SingleEngine:
         config, graph, trainer = setup.config, setup.graph, setup.trainer

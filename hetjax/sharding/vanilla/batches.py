@@ -76,8 +76,6 @@ class VanillaBatches(Batches):
         return "/".join((self.use, *what))
 
     def send(self, seeds: np.ndarray, sample: list[Portion]) -> SpmdBatch:
-        for need in self.measure(sample):
-            self.capacities.fit(*need)
         return from_shards(self.mesh, [self._pad(sample[part], part, len(seeds)) for part in positions_here(self.mesh)])
 
     def _pad(self, portion: Portion, part: int, count: int) -> SpmdBatch:

@@ -12,7 +12,7 @@ from hetjax.partition import EdgeCut, edge_cut, read
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.single.strategy import flowing
-from hetjax.sharding.strategy import Setup, Strategy, defaults_but
+from hetjax.sharding.strategy import Setup, Strategy
 from hetjax.sharding.vanilla.batches import VanillaBatches
 from hetjax.sharding.vanilla.engine import VanillaEngine
 
@@ -31,14 +31,6 @@ class Vanilla(Strategy):
     name = "vanilla"
     Options = Options
 
-    def check(self, config: Config) -> None:
-        if config.mesh.relation != 1:
-            raise InputError(f"mesh.relation is {config.mesh.relation}, and must be 1 with mesh.strategy {self.name}")
-        for key, value in defaults_but(config.cache).items():
-            raise InputError(
-                f"cache.{key} is {value}, and mesh.strategy {self.name} keeps all features on the devices: leave out one or the other"
-            )
-
     def partition_name(self, config: Config) -> str:
         return f"partition_{self.name}_{self.options(config).partitioning}_{config.mesh.data}"
 
@@ -49,6 +41,8 @@ class Vanilla(Strategy):
         parts, method, cut = config.mesh.data, self.options(config).partitioning, None
         if processes.first and saved and os.path.exists(saved):
             cut = read(saved)
+            if not isinstance(cut, EdgeCut) or (cut.parts, cut.method) != (parts, method):
+                raise InputError(f"{saved}: {cut.method} there != {method} in {parts} parts; move it away")
             check_digest(sizes(graph), cut.sizes, str(saved))
         elif processes.first:
             cut = edge_cut(graph, parts, method, **of_model)
