@@ -93,7 +93,7 @@ class Checkpoint(NamedTuple):
             raise InputError(f"{self.folder}: an older hetjax wrote this checkpoint; give another --workdir")
         wanted = _named(like)
         found = {name: np.empty(leaf.shape, leaf.dtype) for name, leaf in wanted.items() if not _table(name)}
-        with reading(self.folder / "state"), internals.orbax_alone():
+        with reading(self.folder / "state"), _quiet(), internals.orbax_alone():
             found |= ocp.load(self.folder / "state", {name: leaf for name, leaf in found.items() if leaf.size})
         for name, leaf in wanted.items():
             if _table(name):

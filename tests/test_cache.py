@@ -306,4 +306,4 @@ def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(InputError, match=r"tables/0: No space left on device; [\d,]+ bytes are needed"):
-        features(places=("author=disk",)).new(jax.random.key(0))
+        features(places=("author=disk",)).init(jax.random.key(0))

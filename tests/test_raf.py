@@ -126,7 +126,7 @@ def test_a_relation_held_for_hop_two_is_not_applied_at_the_root(monkeypatch):
     assert set().union(*applied) == into and sum(map(len, applied)) == len(into)
     held = [set(part.blocks[0].inner.adjacency) & into for part in batch.parts.values()]
     assert any(below - root for below, root in zip(held, applied)), "no partition holds a relation for hop 2 alone"
-    honest = sites.models
+    honest = sites.partition_models
 
     def greedy(plan):
         """Whatever a partition holds into the target is applied at the root, as in Heta's released code."""
