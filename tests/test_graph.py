@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import shutil
+import warnings
 
 import hypothesis
 import networkx
@@ -490,3 +491,13 @@ def test_checking_a_store_names_a_wrong_id(graph, tmp_path):
         InputError, match="author -writes-> paper: source of edge 7 is node 25, but type 'author' has 25 nodes"
     ):
         check(store.open(tmp_path / "store"))
+
+
+def test_a_header_that_python_would_warn_of_is_one_line(tmp_path):
+    file = tmp_path / "a.npy"
+    np.save(file, np.arange(25))
+    file.write_bytes(file.read_bytes().replace(b"(25,)", b"(2if5,)").replace(b"  \n", b"\n", 1))
+    with warnings.catch_warnings(record=True) as said, pytest.raises(InputError, match="a.npy: "):
+        warnings.simplefilter("always")
+        store.load_array(file)
+    assert not said

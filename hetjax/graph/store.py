@@ -10,6 +10,7 @@ import math
 import os
 import reprlib
 import stat
+import warnings
 import zlib
 from collections.abc import Collection
 from dataclasses import replace
@@ -215,7 +216,9 @@ def _size(file: Path) -> int:
         raise InputError(f"{file}: {file.stat().st_size} bytes that are no .npy file")
     start.seek(0)
     version = read_magic(start)
-    shape, _, dtype = (read_array_header_1_0 if version == (1, 0) else read_array_header_2_0)(start)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # Python's, of a header that is nearly one; it would be printed
+        shape, _, dtype = (read_array_header_1_0 if version == (1, 0) else read_array_header_2_0)(start)
     if dtype.hasobject:
         raise InputError(f"{file}: pickled objects, and there should be numbers")
     return start.tell() + math.prod(shape) * dtype.itemsize
