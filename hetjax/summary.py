@@ -5,7 +5,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import jax
 
@@ -13,14 +12,12 @@ from hetjax import metrics
 from hetjax.checkpoint import parameters
 from hetjax.config import Config, as_dict
 from hetjax.pictures import draw_run
+from hetjax.run import Run
 from hetjax.sharding.traffic import Sent
-
-if TYPE_CHECKING:
-    from hetjax.train import Run
 
 
 def summarise(
-    run: "Run", test: dict[str, float], sent: list[dict], cache: list[dict], say: Callable[[str], None]
+    run: Run, test: dict[str, float], sent: list[dict], cache: list[dict], say: Callable[[str], None]
 ) -> dict:
     """Write the summary and the pictures of a run that is done.
 

@@ -11,7 +11,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from hetjax.processes.group import ProcessGroup
 from hetjax.processes.launch import process_group
 from hetjax.progress import Progress
 from hetjax.records import Records, check_records
+from hetjax.run import Run
 from hetjax.sampling.loader import Drawn
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
@@ -79,52 +80,6 @@ def train(config: Config, path: Path, processes: ProcessGroup) -> None:
         )
     if processes.first:
         workdir.report(results)
-
-
-@dataclass
-class Run:
-    """What a run is made of.
-
-    Attributes:
-      config, workdir, processes: as given.
-      graph: its shape, labels and splits.
-      engine: what trains.
-      checkpoints, progress, state: of the run; the last is as the engine has it.
-      programs: how many were compiled.
-      records: `metrics.jsonl`, in process 0.
-      started: when this process began.
-      resumed_seconds: time trained by processes before it.
-      clock: where the time of a step goes.
-      rises: whether the loss rises steeply.
-      reported: the epoch that was last printed.
-      compiling: epochs that compiled something.
-    """
-
-    config: Config
-    workdir: Workdir
-    processes: ProcessGroup
-    graph: HetGraph
-    engine: Engine
-    checkpoints: Checkpoints
-    progress: Progress
-    state: Any
-    programs: metrics.ProgramCounter
-    records: Records | None
-    started: float
-    resumed_seconds: float
-    clock: metrics.Clock = field(default_factory=metrics.Clock)
-    rises: metrics.Rises = field(default_factory=metrics.Rises)
-    reported: int = 0
-    compiling: int = 0
-
-    def seconds(self) -> float:
-        """Time of this run, over all of its processes."""
-        return self.resumed_seconds + time.perf_counter() - self.started
-
-    def say(self, words: str, bar: tqdm) -> None:
-        """Print above the progress bar, in process 0."""
-        if self.processes.first and words:
-            bar.write(words)
 
 
 def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: ProcessGroup) -> Run:

@@ -1,0 +1,63 @@
+"""What a run is made of."""
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from tqdm import tqdm
+
+from hetjax import metrics
+from hetjax.checkpoint import Checkpoints
+from hetjax.config import Config
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.processes.group import ProcessGroup
+from hetjax.progress import Progress
+from hetjax.records import Records
+from hetjax.sharding.strategy import Engine
+from hetjax.workdir import Workdir
+
+
+@dataclass
+class Run:
+    """What a run is made of.
+
+    Attributes:
+      config, workdir, processes: as given.
+      graph: its shape, labels and splits.
+      engine: what trains.
+      checkpoints, progress, state: of the run; the last is as the engine has it.
+      programs: how many were compiled.
+      records: `metrics.jsonl`, in process 0.
+      started: when this process began.
+      resumed_seconds: time trained by processes before it.
+      clock: where the time of a step goes.
+      rises: whether the loss rises steeply.
+      reported: the epoch that was last printed.
+      compiling: epochs that compiled something.
+    """
+
+    config: Config
+    workdir: Workdir
+    processes: ProcessGroup
+    graph: HetGraph
+    engine: Engine
+    checkpoints: Checkpoints
+    progress: Progress
+    state: Any
+    programs: metrics.ProgramCounter
+    records: Records | None
+    started: float
+    resumed_seconds: float
+    clock: metrics.Clock = field(default_factory=metrics.Clock)
+    rises: metrics.Rises = field(default_factory=metrics.Rises)
+    reported: int = 0
+    compiling: int = 0
+
+    def seconds(self) -> float:
+        """Time of this run, over all of its processes."""
+        return self.resumed_seconds + time.perf_counter() - self.started
+
+    def say(self, words: str, bar: tqdm) -> None:
+        """Print above the progress bar, in process 0."""
+        if self.processes.first and words:
+            bar.write(words)
