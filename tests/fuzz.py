@@ -193,6 +193,7 @@ class Fuzzer:
         kind, command = mutants.mutant(seed, number, self.seeds, folder)
         found = self.run(command, folder)
         if found.fault:  # made and run once more: what does not come again is the machine's doing
+            print(f"mutant {number}: {found.fault}; it is run once more")
             shutil.rmtree(folder)
             kind, command = mutants.mutant(seed, number, self.seeds, folder)
             found = self.run(command, folder)
