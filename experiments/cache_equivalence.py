@@ -16,13 +16,14 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import jax
+from runs import ROOT, replace_rows
 
-sys.path.insert(0, str(Path(__file__).parent.parent))
-jax.config.update("jax_num_cpu_devices", 4)
-jax.config.update("jax_disable_most_optimizations", True)  # compiles in half the time
+sys.path.insert(0, str(ROOT))
 
-from runs import replace_rows
+from tests import quick  # isort: split
+
+quick.compile_quickly()
+
 from tqdm import tqdm
 
 from tests.conftest import random_graph

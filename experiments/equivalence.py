@@ -11,23 +11,21 @@ many hours on two cores; a case that the file has is not run again.
 import contextlib
 import csv
 import itertools
-import os
 import sys
 import tempfile
 import time
 from argparse import ArgumentParser
 from pathlib import Path
 
-from runs import ROOT, environment
+from runs import ROOT
 
-KEPT = tempfile.TemporaryDirectory()
-os.environ |= environment(Path(KEPT.name))  # cases and processes have many programs in common
+sys.path.insert(0, str(ROOT))
+
+from tests import quick  # isort: split
 
 import jax
 
-sys.path.insert(0, str(ROOT))
-jax.config.update("jax_num_cpu_devices", 4)
-jax.config.update("jax_disable_most_optimizations", True)  # compiles in half the time
+quick.compile_quickly()
 
 from hetjax.errors import InputError
 from hetjax.sharding import mesh as meshes

@@ -1,6 +1,6 @@
 """Random schemas, graphs and models: every way to train equals one device, in float64.
 
-    python experiments/random_schemas.py [--cases 200] [--seconds S]
+    python experiments/random_schemas.py [--cases 200] [--seconds S] [--jobs 2]
 
 Prints a line per case and way, and writes experiments/results/random_schemas.csv: relative errors of the loss, of the worst
 gradient (weights and learnable rows), and of the worst weight or table after four steps of Adam. Five cases in a row have the
@@ -9,25 +9,23 @@ cases take hours on two cores, the smaller come first, and a case that the file 
 """
 
 import csv
-import os
 import sys
-import tempfile
 import time
 import traceback
 from argparse import ArgumentParser
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from multiprocessing import get_context
 from pathlib import Path
 
-from runs import ROOT, environment
+from runs import ROOT
 
-KEPT = tempfile.TemporaryDirectory()
-os.environ |= environment(Path(KEPT.name))  # the ways of a case have some programs in common
+sys.path.insert(0, str(ROOT))
+
+from tests import quick  # isort: split
 
 import jax
 
-sys.path.insert(0, str(ROOT))
-jax.config.update("jax_num_cpu_devices", 4)
-jax.config.update("jax_disable_most_optimizations", True)  # compiles in half the time
-jax.config.update("jax_numpy_rank_promotion", "raise")
+quick.compile_quickly()
 
 from tests.schemas import BOUND, MODELS, Case, found, random_case
 
@@ -40,29 +38,43 @@ def main() -> None:
     parser = ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after so long")
-    options, started, wrong = parser.parse_args(), time.perf_counter(), 0
-    rows = read()
+    parser.add_argument("--jobs", type=int, default=1, help="cases at a time, each in a process")
+    options, started = parser.parse_args(), time.perf_counter()
+    rows, failed = read(), 0
     cases = {number: random_case(number) for number in set(range(options.cases)) - {int(row[0]) for row in rows}}
-    for number, case in sorted(cases.items(), key=cost):
-        if time.perf_counter() - started > options.seconds:
-            break
-        try:
-            for way, errors in found(case):
-                over = errors and not max(errors) <= BOUND
-                wrong += bool(over)
-                rows.append((*about(number, case), way, *(f"{error:.1e}" for error in errors or ())))
-                print(*rows[-1], "OVER ITS BOUND" if over else "", flush=True)
+    left = sorted(cases, key=lambda number: cost(number, cases[number]))
+    with ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=10) as pool:
+        running = set()
+        while running or left:
+            while left and len(running) < options.jobs and time.perf_counter() - started < options.seconds:
+                running.add(pool.submit(trained, left.pop(0)))
+            if not running:
+                break
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for case, wrong in (one.result() for one in done):
+                rows, failed = rows + case, failed + wrong
             write(rows)
-        except Exception:
-            traceback.print_exc()
-            rows, wrong = [row for row in rows if row[0] != str(number)], wrong + 1
-        jax.clear_caches()
-    sys.exit(f"{wrong} failed" if wrong else 0)
+    sys.exit(f"{failed} failed" if failed else 0)
 
 
-def cost(numbered: tuple[int, Case]) -> tuple[int, int]:
+def trained(number: int) -> tuple[list[tuple[str, ...]], int]:
+    """The rows of a case, none if it broke, and how many ways failed."""
+    case, rows, wrong = random_case(number), [], 0
+    try:
+        for way, errors in found(case):
+            over = errors and not max(errors) <= BOUND
+            wrong += bool(over)
+            rows.append((*about(number, case), way, *(f"{error:.1e}" for error in errors or ())))
+            print(*rows[-1], "OVER ITS BOUND" if over else "", flush=True)
+    except Exception:
+        print(f"case {number}:\n{traceback.format_exc()}", flush=True)
+        rows, wrong = [], 1
+    jax.clear_caches()
+    return rows, wrong
+
+
+def cost(number: int, case: Case) -> tuple[int, int]:
     """What orders cases: how much there is to compile, then their numbers."""
-    number, case = numbered
     return len(case.graph.schema.relations) * case.model["layers"], number
 
 

@@ -1,18 +1,9 @@
 """A strict environment for every test, and what several of them share."""
 
-import atexit
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
-os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
-if (
-    "JAX_COMPILATION_CACHE_DIR" not in os.environ
-):  # programs that several tests need, here or in processes that they start
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="programs_")
-    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-    atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
+from tests import quick  # isort: split
 
 import jax
 import numpy as np
@@ -24,8 +15,6 @@ from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.models import segment
 
-jax.config.update("jax_num_cpu_devices", 4)
-
 
 @pytest.fixture(autouse=True, scope="session")
 def devices():
@@ -35,11 +24,11 @@ def devices():
 
 @pytest.fixture(autouse=True)
 def compilation(request):
-    """The same mathematics in programs that compile in half the time; as users have them where a test is marked `optimised`.
+    """The same mathematics in programs that compile sooner; with all that is fused as users have it where a test is `optimised`.
 
     So do the processes that tests start, but for one in which `hetjax.train` runs as users run it.
     """
-    jax.config.update("jax_disable_most_optimizations", request.node.get_closest_marker("optimised") is None)
+    quick.compile_quickly(request.node.get_closest_marker("optimised") is None)
 
 
 @pytest.fixture(scope="session")
