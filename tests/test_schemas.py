@@ -36,6 +36,14 @@ def test_a_type_without_rows_at_an_inner_layer(nodes, mode, model):
     assert np.isfinite(made.losses).all() and any(np.any(leaf) for leaf in made.gradients.values())
 
 
+@pytest.mark.parametrize("mode", ["minibatch", "full"])
+def test_a_type_that_nothing_leads_to_or_reads_at_an_inner_layer(mode):
+    """Without self terms, b has embeddings that are made of nothing."""
+    graph = small()
+    made = alone(graph.only([graph.schema.relations[1]]), mode, {"self_term": False}, steps=1)
+    assert np.isfinite(made.losses).all() and any(np.any(leaf) for leaf in made.gradients.values())
+
+
 def test_l2_pulls_at_the_rows_that_a_batch_reads_and_with_the_whole_graph_at_all():
     """Both have all neighbours: they differ by the penalty of the rows of b that no training node reaches, and by nothing else."""
     graph, model, l2 = small(), {"one_hot": True}, 0.1
