@@ -46,11 +46,21 @@ def cases(total: int, budgets: Mapping[str, float]):
     for place, prefetch in (("host", True), ("host", False), ("disk", True)):
         about = {"tables": place, "prefetch": prefetch}
         for bound in (-1, 10**9):
-            options = {"places": everywhere(place), "prefetch": prefetch, "policy": "none", "bytes_per_device": bound}
+            options = {
+                "placement": everywhere(place),
+                "prefetch": prefetch,
+                "policy": "none",
+                "bytes_per_device": bound,
+            }
             yield about | {"policy": "none", "budget": "nothing" if bound < 0 else "everything"}, options
         for policy, (name, budget) in itertools.product(POLICIES, budgets.items()):
             bound = int(budget * total) if budget < 1 else budget
-            options = {"places": everywhere(place), "prefetch": prefetch, "policy": policy, "bytes_per_device": bound}
+            options = {
+                "placement": everywhere(place),
+                "prefetch": prefetch,
+                "policy": policy,
+                "bytes_per_device": bound,
+            }
             yield about | {"policy": policy, "budget": name}, options
 
 
@@ -64,7 +74,7 @@ def main() -> None:
         for name, mesh in itertools.product(options.models, MESHES):
             model = dataclasses.replace(MODELS[name], layers=2)
             tried = list(cases(total, BUDGETS if name == "rgcn" else {"10 %": 0.1}))
-            plain = trained(graph, config_of(model, mesh=mesh, places=everywhere("device")), Path(place))
+            plain = trained(graph, config_of(model, mesh=mesh, placement=everywhere("device")), Path(place))
             for about, cache in tqdm(tried, f"{name} on {mesh[0]} x {mesh[1]}"):
                 found = trained(graph, config_of(model, mesh=mesh, **cache), Path(place))
                 hits = sum(one["hits"] for one in found.features.report())

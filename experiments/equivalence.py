@@ -84,7 +84,7 @@ def can_be(case: Case, count: int) -> bool:
         graph = GRAPHS[case.graph]()
         meshes.share_of(*case.mesh[:2], count)
         config = setting(graph, case.mode, case.mesh, MODELS[case.model], {})
-        registry.named(config.mesh.strategy).partition(setup(config, graph))
+        registry.by_name(config.mesh.strategy).partition(setup(config, graph))
     except InputError:
         return False
     return True

@@ -71,8 +71,8 @@ def main() -> None:
     found = {"limit_bytes": limit, "authors": authors, "table_bytes": authors * row}
     with tempfile.TemporaryDirectory() as made:
         graph = make(authors, Path(made) / "graph")
-        found["on disk, limited"] = run(graph, Path(made) / "disk", limit, "--cache.places=[author=disk]")
-        found["in memory"] = run(graph, Path(made) / "host", None, "--cache.places=[author=host]")
+        found["on disk, limited"] = run(graph, Path(made) / "disk", limit, "--cache.placement=[author=disk]")
+        found["in memory"] = run(graph, Path(made) / "host", None, "--cache.placement=[author=host]")
     found["same losses"] = found["on disk, limited"]["losses"] == found["in memory"]["losses"]
     file = ROOT / "experiments" / "results" / "larger_than_memory.json"
     file.write_text(json.dumps(found, indent=1) + "\n")

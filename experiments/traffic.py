@@ -77,7 +77,7 @@ def at_full_size(schema: str, plan, graph: HetGraph) -> float:
     nodes = {t: count * full.schema.nodes[t] / graph.schema.nodes[t] for t, count in counts.nodes.items()}
     draws = {r: count * full.edges[r] / max(1, graph.relations[r].edges) for r, count in counts.draws.items()}
     anywhere = {t: np.broadcast_to(np.zeros((), PART), (count,)) for t, count in full.schema.nodes.items()}
-    whole = EdgeCut(full, anywhere, plan.parts, plan.method, plan.hops, WORKLOAD, plan.own)
+    whole = EdgeCut(full, anywhere, plan.parts, plan.method, plan.hops, WORKLOAD, plan.reads_own)
     return sum(traffic.vanilla(whole, counts._replace(nodes=nodes, draws=draws)).values())
 
 

@@ -126,7 +126,7 @@ class Checkpoints:
         """The newest checkpoint that is whole, as is the best that it names, with its progress; what is damaged is said.
 
         If there is none, the newest that is whole, with no best: from there on another becomes that. On disk all stays as it
-        is, until `settle`.
+        is, until `wait`.
 
         Args:
           say: is told what is damaged.
@@ -161,7 +161,7 @@ class Checkpoints:
         self.chosen, self.damaged = newest and newest[0].step, damaged
         return newest
 
-    def settle(self) -> None:
+    def wait(self) -> None:
         """Delete what is newer than the checkpoint that was chosen, as the run will come by there again, and halves.
 
         What is damaged is renamed, so that nobody takes it for whole.

@@ -231,7 +231,7 @@ class Cache:
     """bytes of each device for features, such as 2GB; the rows that are read most often come first; -1: no bound, all features live on the device"""
     host_bytes: Bytes = -1
     """bytes of host memory for learnable features that left the device; the largest tables beyond that live on disk; -1: no bound"""
-    places: tuple[str, ...] = ()
+    placement: tuple[str, ...] = ()
     """where the features of single node types live: TYPE=device, TYPE=host or TYPE=disk; these types count towards no bound"""
     policy: Policy = "optimal"
     """how node types share the cache; none: no cache; hotness: by how often they are read; miss_penalty: by reads times the cost of a miss; optimal: row by row"""
@@ -249,20 +249,20 @@ class Cache:
                 f"cache.host_bytes is {self.host_bytes}, and is for what leaves the device: give cache.bytes_per_device too"
             )
         _require(self.presample_epochs >= 1, "cache.presample_epochs", self.presample_epochs, "at least 1")
-        for place in self.places:
+        for place in self.placement:
             _require(
                 place.rpartition("=")[2] in PLACES,
-                "cache.places",
-                list(self.places),
+                "cache.placement",
+                list(self.placement),
                 f"made of TYPE={'|'.join(PLACES)}",
             )
-        if len(self.given) < len(self.places):
-            raise InputError(f"cache.places is {list(self.places)}, and names a type twice")
+        if len(self.given) < len(self.placement):
+            raise InputError(f"cache.placement is {list(self.placement)}, and names a type twice")
 
     @property
     def given(self) -> dict[str, Place]:
-        """`places` by node type."""
-        return dict(place.rsplit("=", 1) for place in self.places)
+        """`placement` by node type."""
+        return dict(place.rsplit("=", 1) for place in self.placement)
 
 
 @dataclass(frozen=True)
@@ -314,7 +314,7 @@ class Config:
     train: Train = field(default_factory=Train)
     mesh: Mesh = field(default_factory=Mesh)
     cache: Cache = field(default_factory=Cache)
-    own: Mapping[str, Any] = field(default_factory=dict)
+    strategies: Mapping[str, Any] = field(default_factory=dict)
     """sections that strategies own, by their names"""
 
     def __post_init__(self):
@@ -329,7 +329,7 @@ class Config:
             )
 
 
-SECTIONS = {one.name: one.default_factory for one in fields(Config) if one.name != "own"}
+SECTIONS = {one.name: one.default_factory for one in fields(Config) if one.name != "strategies"}
 
 
 def _require(holds: bool, name: str, value: Any, what: str) -> None:
@@ -349,7 +349,7 @@ def check_numbers(name: str, section: Any) -> None:
 def as_dict(config: Any) -> dict:
     """Nested plain dictionaries and lists, as YAML holds them; of a `Config` a dictionary per section."""
     given = dict(asdict(config) if is_dataclass(config) else config)
-    given |= given.pop("own", {})
+    given |= given.pop("strategies", {})
     return {
         key: list(value) if isinstance(value, tuple) else as_dict(value) if isinstance(value, dict) else value
         for key, value in given.items()

@@ -46,11 +46,11 @@ def of_graph(data: Data, graph: HetGraph) -> str:
     return _digest(repr((shape, told)).encode(), *labels)
 
 
-def require(what: str, own: str, peers: ProcessGroup) -> None:
+def require(what: str, own: str, group: ProcessGroup) -> None:
     """Raise an InputError where processes have different ones of `what`."""
-    for number, other in enumerate(peers.all_gather(what, own)):
+    for number, other in enumerate(group.all_gather(what, own)):
         if other != own:
-            raise InputError(f"process {number} has another {what}, digest {other} != {own} of process {peers.number}")
+            raise InputError(f"process {number} has another {what}, digest {other} != {own} of process {group.number}")
 
 
 def _digest(*pieces) -> str:

@@ -43,11 +43,11 @@ class Chunks:
     Args:
       graph: whose edges are folded.
       edges: most edges of a chunk; a single node with more is a chunk of its own.
-      own: as in `Sampler`.
+      reads_own: as in `Sampler`.
     """
 
-    def __init__(self, graph: HetGraph, edges: int, own: bool = True):
-        self.graph, self.edges, self.sampler = graph, edges, Sampler(graph, own=own)
+    def __init__(self, graph: HetGraph, edges: int, reads_own: bool = True):
+        self.graph, self.edges, self.sampler = graph, edges, Sampler(graph, reads_own=reads_own)
 
     def each(
         self, node_type: str, nodes: np.ndarray, relations: Sequence[Relation], x: Mapping, selves: bool = True
@@ -62,7 +62,7 @@ class Chunks:
           selves: whether blocks say where the nodes' own rows are among the sources.
         """
         self.sampler.read_by_id = frozenset(t for t, matrix in x.items() if isinstance(matrix, jax.Array))
-        capacities, ranges = self._divided(node_type, nodes, relations, selves and self.sampler.own)
+        capacities, ranges = self._divided(node_type, nodes, relations, selves and self.sampler.reads_own)
         read = {relation.source for relation in relations} | ({node_type} if selves else set())
         here = {source: x[source] for source in read & self.sampler.read_by_id}
         size = max((stop - start for start, stop in ranges), default=0)
@@ -110,8 +110,8 @@ class Evaluator:
     """
 
     def __init__(self, model: Stack, graph: HetGraph, edges: int):
-        self.model, self.graph, self.chunks = model, graph, Chunks(graph, edges, model.own)
-        self.needed = graph.schema.layer_types(len(model.layers), model.own)
+        self.model, self.graph, self.chunks = model, graph, Chunks(graph, edges, model.reads_own)
+        self.needed = graph.schema.layer_types(len(model.layers), model.reads_own)
         self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type"))
 
     def _embed(self, params, block, x, depth: int, node_type: str):

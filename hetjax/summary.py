@@ -46,7 +46,7 @@ def summarise(
         "nodes": sum(schema.nodes.values()),
         "edges": run.graph.edges,
         "seed": config.train.seed,
-        "mesh": as_dict(config.mesh) | {name: as_dict(keys) for name, keys in config.own.items()},
+        "mesh": as_dict(config.mesh) | {name: as_dict(keys) for name, keys in config.strategies.items()},
         "processes": run.processes.count,
         "sent_per_step": sent,
         "cache": cache,

@@ -58,8 +58,8 @@ def main(arguments: Sequence[str]) -> None:
     registry.check(config)
     alike_in_all = flat(as_dict(config)) | {"workdir": paths["workdir"], "hetjax": __version__}
     alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
-    with process_group(processes, alike_in_all) as peers:
-        train(config, Path(paths["workdir"]), peers)
+    with process_group(processes, alike_in_all) as group:
+        train(config, Path(paths["workdir"]), group)
 
 
 def train(config: Config, path: Path, processes: ProcessGroup) -> None:
@@ -138,7 +138,7 @@ def begin(
     check_records(workdir.file("metrics.jsonl"), done.metrics_bytes)
     workdir.claim()
     workdir.clear_tables(processes.count)
-    checkpoints.settle()
+    checkpoints.wait()
     counts = f"{sum(graph.schema.nodes.values()):,} nodes of {len(graph.schema.nodes)} types"
     print(f"graph: {counts}, {graph.edges:,} edges of {len(graph.schema.relations)} relations; compiling")
     devices, cores = len(jax.local_devices()), runtime.cores()

@@ -26,17 +26,17 @@ class Workdir:
     Args:
       path: may exist, empty or with a run of the same configuration, which is then continued; also for more epochs.
       config: as nested plain values.
-      own: whether it is this process that writes there; another one only reads.
+      writes: whether it is this process that writes there; another one only reads.
 
     Raises:
       InputError: the folder holds a run of another configuration (but for its mesh, strategy and cache), or files of no run.
     """
 
-    def __init__(self, path: Path, config: dict, own: bool = True):
-        self.path, self.config, self.own = path, config, own
+    def __init__(self, path: Path, config: dict, writes: bool = True):
+        self.path, self.config, self.writes = path, config, writes
         self._held, self._longer = None, False
         try:
-            if own:
+            if writes:
                 self._look()
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}") from None
@@ -94,7 +94,7 @@ class Workdir:
     def summary(self) -> dict | None:
         """The summary, if the run is done; a damaged one is said, counts for nothing, and is made again from the checkpoint."""
         file = self.file("summary.json")
-        if not self.own or self._longer or not file.exists():
+        if not self.writes or self._longer or not file.exists():
             return None
         try:
             with reading(file):

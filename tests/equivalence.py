@@ -177,24 +177,24 @@ def apart(found: Reference, reference: Reference) -> Errors:
     return Errors(losses, *(max(differ(f, w, norm(w.values())).values()) for f, w in zip(trees, wanted)))
 
 
-def on_mesh(reference, graph, mesh, mode: str, model: dict, wide: bool = False, peers=None, plan=None, **train):
+def on_mesh(reference, graph, mesh, mode: str, model: dict, wide: bool = False, group=None, plan=None, **train):
     """The errors of training on a mesh, of the devices of all processes; those of gradients of partitions that are here.
 
     Raises:
       AssertionError: a replica has not exactly what the others have, or rows were updated another number of times.
     """
-    config, peers = setting(graph, mode, mesh, model, train), peers or ProcessGroup()
-    strategy, given = registry.named(config.mesh.strategy), setup(config, graph, peers)
+    config, group = setting(graph, mode, mesh, model, train), group or ProcessGroup()
+    strategy, given = registry.by_name(config.mesh.strategy), setup(config, graph, group)
     engine = strategy.engine(given, plan or strategy.partition(given))
     states, error = engine.shard(initial(engine.trainer, wide)), None
     losses = []
     for batch in first(engine.batches, len(reference.losses)):
         if error is None:
-            error = gradients(reference.gradients, graph, engine, states, batch, peers)
+            error = gradients(reference.gradients, graph, engine, states, batch, group)
         states, loss = engine.step(states, batch)
         losses.append(float(loss))
     if isinstance(engine, RafEngine):
-        equal_replicas(states, peers)
+        equal_replicas(states, group)
     state, drift = engine.gather(states), 0.0
     if state is not None:
         drift = max(differ(named(state), reference.state, norm(reference.state.values())).values())
@@ -204,7 +204,7 @@ def on_mesh(reference, graph, mesh, mode: str, model: dict, wide: bool = False, 
     return Errors(abs(losses[0] / reference.losses[0] - 1), error, drift)
 
 
-def equal_replicas(states, peers) -> None:
+def equal_replicas(states, group) -> None:
     """Every copy of a weight or a table, on any device of any process, is the same to the last bit."""
     found: dict[str, str] = {}
     for state in states.values():
@@ -214,7 +214,7 @@ def equal_replicas(states, peers) -> None:
             for copy in [leaf] if isinstance(leaf, np.ndarray) else [shard.data for shard in leaf.addressable_shards]:
                 made = hashlib.sha256(np.asarray(copy).tobytes()).hexdigest()
                 assert found.setdefault(json.dumps(path), made) == made, f"{path} differs between devices"
-    for other in peers.all_gather("replicas", found):
+    for other in group.all_gather("replicas", found):
         for path in found.keys() & other.keys():
             assert found[path] == other[path], f"{path} differs between processes"
 
@@ -225,11 +225,11 @@ def initial(trainer, wide: bool):
 
 
 def setting(graph, mode, mesh, model, train) -> Config:
-    """A configuration; of `train` the key `places` is of the cache, and `fanout` and `batch_size` are of the sampling."""
+    """A configuration; of `train` the key `placement` is of the cache, and `fanout` and `batch_size` are of the sampling."""
     train = dict(train)
     sizes = {"fanout": (3, 2), "batch_size": 9}
     return Config(
-        cache=Cache(places=tuple(train.pop("places", ()))),
+        cache=Cache(placement=tuple(train.pop("placement", ()))),
         model=Model(**{"hidden": 8, "feature_width": 6} | model),
         sampling=Sampling(mode=mode, **{name: train.pop(name, size) for name, size in sizes.items()}),
         train=Train(learning_rate=0.02, **train),
@@ -258,7 +258,7 @@ def named(state) -> dict:
     return flat(state.params) | {name: np.asarray(table.rows) for name, table in state.tables.items()}
 
 
-def gradients(expected: dict, graph, engine, states, batch, peers) -> float:
+def gradients(expected: dict, graph, engine, states, batch, group) -> float:
     """The largest error of a gradient, of every partition's copy; what any partition has is all there is."""
     nodes, seen, errors = graph.schema.nodes, set(), []
     for part in found_by(engine, states, batch):
@@ -266,14 +266,14 @@ def gradients(expected: dict, graph, engine, states, batch, peers) -> float:
         mine |= flat(part.weights)
         seen |= set(mine)
         errors += differ(mine, {name: expected[name] for name in mine}, norm(expected.values())).values()
-    assert set().union(*peers.all_gather("seen", sorted(seen))) == set(expected)
+    assert set().union(*group.all_gather("seen", sorted(seen))) == set(expected)
     return max(errors)
 
 
 def found_by(engine: Engine, states, batch) -> list:
     """The gradients of every partition that is here, of rows by the ids of their nodes."""
     if isinstance(engine, RafEngine):
-        states, _ = engine.take(states, batch)
+        states, _ = engine.fetch(states, batch)
     _, found = engine.gradients(states, batch)
     if isinstance(engine, RafEngine):
         return [_of_nodes(one, batch) for one in found.values()]
@@ -294,12 +294,12 @@ def found_by(engine: Engine, states, batch) -> list:
 def _of_nodes(found, batch):
     """Gradients by the ids of nodes, where those of tables on the host are by their places in the step."""
     ids = dict(found.ids)
-    for name in ids.keys() & batch.asked.keys():
-        asked = batch.asked[name]
-        nodes = np.full(len(asked.order) + 1, NO_NODE)
-        for owner, (numbers, places) in enumerate(zip(asked.numbers, asked.places)):
-            nodes[places[places != NO_NODE]] = numbers[places != NO_NODE] * len(asked.numbers) + owner
-        ids[name] = nodes[np.minimum(np.asarray(ids[name]), len(asked.order))]
+    for name in ids.keys() & batch.requests.keys():
+        request = batch.requests[name]
+        nodes = np.full(len(request.order) + 1, NO_NODE)
+        for owner, (numbers, places) in enumerate(zip(request.numbers, request.positions)):
+            nodes[places[places != NO_NODE]] = numbers[places != NO_NODE] * len(request.numbers) + owner
+        ids[name] = nodes[np.minimum(np.asarray(ids[name]), len(request.order))]
     return found._replace(ids=ids)
 
 

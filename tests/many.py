@@ -106,21 +106,21 @@ def main(coordinator: str, count: str, number: str, file: str, out: str) -> None
     os.sched_setaffinity(0, {cores[int(coordinator.rsplit(":", 1)[1]) % len(cores)]})
     jax.config.update("jax_numpy_rank_promotion", "raise")
     about = json.loads(Path(file).read_text())
-    with process_group(Processes(coordinator, int(count), int(number), start_seconds=60), {}) as peers:
+    with process_group(Processes(coordinator, int(count), int(number), start_seconds=60), {}) as group:
         meshes.provide_cpu_devices(about["devices"])
-        found = [held(case, peers) for case in about["cases"]]
-        if peers.first:
+        found = [held(case, group) for case in about["cases"]]
+        if group.first:
             Path(out).write_text(json.dumps(found))
 
 
-def held(about: dict, peers) -> list[float]:
+def held(about: dict, group) -> list[float]:
     """Errors of one case: of the loss, of the worst gradient in any process, and of the state."""
     case = Case(**{name: about[name] for name in Case._fields})
     with jax.enable_x64(True) if case.wide else contextlib.nullcontext():
         reference, graph = read_reference(about["reference"]), GRAPHS[case.graph]()
-        given = tuple(case.mesh), case.mode, MODELS[case.model], case.wide, peers
+        given = tuple(case.mesh), case.mode, MODELS[case.model], case.wide, group
         errors = on_mesh(reference, graph, *given, **case.train)
-    worst = max(peers.all_gather("errors", errors.gradient))
+    worst = max(group.all_gather("errors", errors.gradient))
     return [float(errors.loss), worst, float(errors.state)]
 
 

@@ -141,7 +141,7 @@ def _on(reference, case: Case, mesh: tuple) -> Errors | None:
     graph, mode, model, train = case
     try:
         config = setting(graph, mode, mesh, model, train)
-        plan = registry.named(config.mesh.strategy).partition(setup(config, graph))
+        plan = registry.by_name(config.mesh.strategy).partition(setup(config, graph))
     except InputError:
         return None
     return on_mesh(reference, graph, mesh, mode, model, True, plan=plan, **train)

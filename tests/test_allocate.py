@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hetjax.cache.allocate import RowWorth, allocate, next_tenth, places
+from hetjax.cache.allocate import RowWorth, allocate, next_tenth, place_types
 from hetjax.errors import InputError
 
 KIND = st.builds(
@@ -68,10 +68,10 @@ def test_what_another_tenth_takes():
 
 def test_places():
     sizes, learned = {"a": 100, "b": 200, "c": 300}, {"b", "c"}
-    assert places(sizes, learned, {}) == dict.fromkeys(sizes, "device")
-    assert places(sizes, learned, {}, 600) == dict.fromkeys(sizes, "device")
-    assert places(sizes, learned, {}, 599) == dict.fromkeys(sizes, "host")
-    assert places(sizes, learned, {}, 0, 499) == {"a": "host", "b": "host", "c": "disk"}
-    assert places(sizes, learned, {"c": "device"}, 0, 199) == {"a": "host", "b": "disk", "c": "device"}
+    assert place_types(sizes, learned, {}) == dict.fromkeys(sizes, "device")
+    assert place_types(sizes, learned, {}, 600) == dict.fromkeys(sizes, "device")
+    assert place_types(sizes, learned, {}, 599) == dict.fromkeys(sizes, "host")
+    assert place_types(sizes, learned, {}, 0, 499) == {"a": "host", "b": "host", "c": "disk"}
+    assert place_types(sizes, learned, {"c": "device"}, 0, 199) == {"a": "host", "b": "disk", "c": "device"}
     with pytest.raises(InputError, match="'d' is no type"):
-        places(sizes, learned, {"d": "host"})
+        place_types(sizes, learned, {"d": "host"})

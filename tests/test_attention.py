@@ -174,7 +174,7 @@ def test_large_logits_are_finite(case):
 def test_partial_attention_merges_to_the_whole(graph):
     """Softmax over all relations is the same wherever each relation was folded, and in whatever order they combine."""
     layer, block, params, x = setting(graph, HGTLayer)
-    own = layer.own(block, x)
+    own = layer.own_embeddings(block, x)
 
     def folded(part):
         return jax.jit(lambda *given: part.apply(*given, layer.targets, method="fold_relations"))(params, block, x, own)

@@ -39,7 +39,7 @@ def plain(tmp_path_factory):
     def of(graph, model: str, mesh: tuple[int, int], places: tuple[str, ...]):
         about = model, mesh, places
         if about not in made:
-            config = config_of(model, mesh=mesh, places=places)
+            config = config_of(model, mesh=mesh, placement=places)
             made[about] = trained(graph, config, tmp_path_factory.mktemp("plain"))
         return made[about]
 
@@ -48,9 +48,9 @@ def plain(tmp_path_factory):
 
 BY_ROWS = "paper=host", "topic=host"  # static features that are not read in place, where sums take another order
 CASES = [
-    {"places": TABLES},
-    {"places": TABLES, "prefetch": False},
-    {"places": ("author=disk", "venue=disk")},
+    {"placement": TABLES},
+    {"placement": TABLES, "prefetch": False},
+    {"placement": ("author=disk", "venue=disk")},
     {"bytes_per_device": 0},
     {"bytes_per_device": 0, "host_bytes": 3000},
     *({"bytes_per_device": size, "policy": policy} for size in (76, 400) for policy in ("miss_penalty", "optimal")),
@@ -117,7 +117,7 @@ def test_the_same_bits_wherever_features_live(tmp_path, plain, model, mesh, cach
 def test_what_types_on_the_device_leave_of_the_bound_is_the_cache(tmp_path):
     graph, found = random_graph(3), {}
     for bound in (1_900, 2_000):
-        config = config_of("rgcn", bytes_per_device=bound, places=("author=host",))
+        config = config_of("rgcn", bytes_per_device=bound, placement=("author=host",))
         found[bound] = trained(graph, config, tmp_path).features.report()
     taken = 6 * 76 + 11 * 10 + 40 * 28  # venue, topic and paper, which stay on the device
     assert [one["kept"] for one in found[1_900]] == [(1_900 - taken) // 76]
@@ -164,7 +164,7 @@ def test_a_row_is_sent_once_however_early_the_others_are_read():
 
 @pytest.mark.parametrize("mesh", [(1, 1), (4, 1)])
 def test_a_state_that_is_restored_is_not_trained_with_rows_read_before(tmp_path, mesh):
-    engine, _, batches = prepared(random_graph(3), config_of("rgcn", mesh=mesh, places=TABLES), tmp_path)
+    engine, _, batches = prepared(random_graph(3), config_of("rgcn", mesh=mesh, placement=TABLES), tmp_path)
     first, second = (one.batch for one in itertools.islice(batches.epoch(0), 2))
     expected = float(engine.step(engine.init(7), second)[1])
     engine.step(engine.init(3), first, second)
@@ -173,7 +173,7 @@ def test_a_state_that_is_restored_is_not_trained_with_rows_read_before(tmp_path,
 
 @pytest.mark.parametrize(
     ("plain", "cache"),
-    [({}, {"places": TABLES}), ({"places": BY_ROWS}, {"bytes_per_device": 400, "host_bytes": 900})],
+    [({}, {"placement": TABLES}), ({"placement": BY_ROWS}, {"bytes_per_device": 400, "host_bytes": 900})],
     ids=str,
 )
 def test_a_checkpoint_and_evaluation_are_the_same_wherever_features_live(tmp_path, plain, cache):
@@ -222,7 +222,7 @@ def test_mapped_rows_are_gathered_a_few_at_a_time(tmp_path, monkeypatch):
 
 def test_features_are_fetched_wherever_they_live(tmp_path):
     graph = random_graph(3)
-    config = config_of("rgcn", places=("paper=host", "author=host", "venue=disk"))
+    config = config_of("rgcn", placement=("paper=host", "author=host", "venue=disk"))
     engine = make_engine(config, graph, folder=tmp_path)
     features = engine.features
     state, ids = engine.init(3), np.array([2, 0, 5], np.int32)
@@ -252,20 +252,20 @@ def test_features_are_fetched_wherever_they_live(tmp_path):
 
 def test_penalties_are_measured_once_for_one_purpose(tmp_path, monkeypatch):
     file, one = tmp_path / "penalties.json", {"a": hosted()}
-    found = penalty.kept(file, {"batch_size": 8}, one, {})
+    found = penalty.read_or_measure(file, {"batch_size": 8}, one, {})
     assert found["a"] > 0
     monkeypatch.setattr(penalty, "measure", lambda *_: {"a": -1.0})
-    assert penalty.kept(file, {"batch_size": 8}, one, {}) == found
-    assert penalty.kept(file, {"batch_size": 9}, one, {}) == {"a": -1.0}
+    assert penalty.read_or_measure(file, {"batch_size": 8}, one, {}) == found
+    assert penalty.read_or_measure(file, {"batch_size": 9}, one, {}) == {"a": -1.0}
     file.unlink()
     monkeypatch.undo()
     one["a"].matrix = mapped.mapped(tmp_path / "a", (9, 3), np.float32)
-    on_disk = penalty.kept(file, {"batch_size": 8}, one, {})
+    on_disk = penalty.read_or_measure(file, {"batch_size": 8}, one, {})
     monkeypatch.setattr(penalty, "measure", lambda *_: {"a": -1.0})
-    assert penalty.kept(file, {"batch_size": 8}, one, {}) == on_disk
-    assert penalty.kept(file, {"batch_size": 8}, {"a": hosted()}, {}) == {"a": -1.0}
+    assert penalty.read_or_measure(file, {"batch_size": 8}, one, {}) == on_disk
+    assert penalty.read_or_measure(file, {"batch_size": 8}, {"a": hosted()}, {}) == {"a": -1.0}
     file.write_text("{")
-    assert penalty.kept(file, {"batch_size": 9}, one, {}) == {"a": -1.0}
+    assert penalty.read_or_measure(file, {"batch_size": 9}, one, {}) == {"a": -1.0}
 
 
 def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
@@ -280,11 +280,11 @@ def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
     ):
         features(bytes_per_device=10**15)
     with pytest.raises(InputError, match="names a type twice"):
-        Cache(places=("author=host", "author=device"))
-    with pytest.raises(InputError, match="cache.places: 'nobody' is no type"):
-        features(places=("nobody=host",))
+        Cache(placement=("author=host", "author=device"))
+    with pytest.raises(InputError, match="cache.placement: 'nobody' is no type"):
+        features(placement=("nobody=host",))
     with pytest.raises(InputError, match=re.escape("['author=floor'], and must be made of TYPE=device|host|disk")):
-        Cache(places=("author=floor",))
+        Cache(placement=("author=floor",))
     with pytest.raises(InputError, match="cache.bytes_per_device is 0, and mesh.strategy vanilla keeps all features"):
         check(Config(cache=Cache(bytes_per_device=0), mesh=Mesh(data=2, strategy="vanilla")))
 
@@ -293,12 +293,12 @@ def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="cache.host_bytes is 5, and is for what leaves the device"):
         Cache(host_bytes=5)
     with pytest.raises(InputError, match="the features of 'paper' are on disk only in a store"):
-        features(places=("paper=disk",))
+        features(placement=("paper=disk",))
     monkeypatch.setattr(runtime, "memory", lambda: 99)
     with pytest.raises(
         InputError, match=r"learnable features on the host take [\d,]+ bytes, and it has 99; cache.host_bytes"
     ):
-        features(places=("author=host",))
+        features(placement=("author=host",))
     monkeypatch.undo()
 
     def full(*_):
@@ -306,4 +306,4 @@ def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(InputError, match=r"tables/0: No space left on device; [\d,]+ bytes are needed"):
-        features(places=("author=disk",)).init(jax.random.key(0))
+        features(placement=("author=disk",)).init(jax.random.key(0))

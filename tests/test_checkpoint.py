@@ -62,7 +62,7 @@ def test_damaged_checkpoints_are_passed_over(tmp_path, hurt, chosen, left):
     said = []
     found = checkpoints.newest_whole(said.append)
     assert steps(checkpoints) == [30, 20, 10]  # nothing is lost until the run is sure to go on
-    checkpoints.settle()
+    checkpoints.wait()
     assert (found[0].step if found else None) == chosen
     assert steps(checkpoints) == left
     if chosen != 30:
@@ -82,7 +82,7 @@ def test_a_run_goes_on_where_only_the_best_checkpoint_is_damaged(tmp_path, hurt,
         damage(checkpoints, step)
     said = []
     found, progress = checkpoints.newest_whole(said.append)
-    checkpoints.settle()
+    checkpoints.wait()
     assert found.step == chosen and progress["best"] is None and steps(checkpoints) == list(range(chosen, 10, -10))
     assert (
         f"{checkpoints.at(10).folder} is damaged" in said[-1]
@@ -109,7 +109,7 @@ def test_what_a_killed_save_left_is_cleared(tmp_path):
     (tmp_path / ".2.partial" / "state").mkdir(parents=True)
     checkpoints = Checkpoints(tmp_path)
     checkpoint, _ = checkpoints.newest_whole(pytest.fail)
-    checkpoints.settle()
+    checkpoints.wait()
     assert checkpoint.step == 1 and not list(tmp_path.glob(".*"))
 
 

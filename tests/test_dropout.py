@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax.models.dropout import Masks, dropped, kept_edges
+from hetjax.models.dropout import Masks, dropped, edge_keep_mask
 from hetjax.sampling.sampler import group
 
 STEP, PATH = Masks(jax.random.key(3)), ("layers_0", "finishing_paper")
@@ -32,7 +32,9 @@ def test_nothing_is_dropped_outside_of_training_or_at_a_rate_of_zero():
     x = jnp.ones((3, 4))
     assert dropped(x, 0.5, None, PATH) is x and dropped(x, 0.0, STEP.of(None), PATH) is x
     edges = group(np.array([0, 2, 3], np.int32), np.array([0, 1, 1], np.int32), 2)
-    assert kept_edges(edges, 2, 0.5, None, PATH) is None and kept_edges(edges, 2, 0.0, STEP.of(None), PATH) is None
+    assert (
+        edge_keep_mask(edges, 2, 0.5, None, PATH) is None and edge_keep_mask(edges, 2, 0.0, STEP.of(None), PATH) is None
+    )
 
 
 def test_masks_belong_to_nodes():
@@ -52,7 +54,7 @@ def test_masks_of_edges_belong_to_their_targets(heads):
     degrees = rng.integers(0, 5, 60)
     degrees[3] = 0
     indptr = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int32)
-    keep = jax.jit(kept_edges, static_argnums=(1, 2, 4))
+    keep = jax.jit(edge_keep_mask, static_argnums=(1, 2, 4))
     everyone = np.asarray(keep(group(indptr, np.zeros(indptr[-1], np.int32), 1), heads, 0.5, STEP.of(None), PATH))
     assert everyone.shape == (indptr[-1], heads) and set(np.unique(everyone)) == {0, 2}
     ids = rng.permutation(60)[:25].astype(np.int32)

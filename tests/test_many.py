@@ -27,7 +27,7 @@ CASES = {
             "minibatch",
             "R-GCN, dropout",
             False,
-            {"places": ("author=host", "venue=host", "paper=host")},
+            {"placement": ("author=host", "venue=host", "paper=host")},
         ),
         ("ogbn-mag", (4, 1), "full", "R-GCN", False, {}),
         ("labels", (1, 2), "full", "HGNN, mean, no target", False, {}),
@@ -96,7 +96,7 @@ def test_a_killed_process_is_named_and_the_run_goes_on_as_if_nothing_had_happene
     done = finish(folder, start(folder, commands(folder / "whole", *options), pruned))
     assert [status for status, _ in done] == [0, 0]
     hurt = commands(
-        folder / "hurt", *options, "--cache.bytes_per_device", "700", "--cache.places", "[paper=device,topic=device]"
+        folder / "hurt", *options, "--cache.bytes_per_device", "700", "--cache.placement", "[paper=device,topic=device]"
     )
     processes = start(folder, hurt, pruned)
     while not (folder / "hurt" / "metrics.jsonl").exists() or len(records(folder / "hurt")) < 3:

@@ -164,18 +164,18 @@ def test_who_has_not_the_secret_is_no_process_0(claim):
 
 def test_processes_that_differ_are_told_so_in_few_words(port, gathered):
     every = gathered()
-    other = OTHER | {"about": {"train.seed": 4, "cache.places": ["x" * 1000]}}
+    other = OTHER | {"about": {"train.seed": 4, "cache.placement": ["x" * 1000]}}
     with pytest.raises(InputError, match="process 1 on here was started with train.seed 4 != 3 of process 0"):
         find("localhost", port, other, b"", time.monotonic() + LONG, LONG)
     with pytest.raises(InputError, match="train.seed 4 != 3"):
         every.result(LONG)
     every = gathered()
-    with pytest.raises(InputError, match="cache.places") as told:
+    with pytest.raises(InputError, match="cache.placement") as told:
         find(
             "localhost", port, OTHER | {"about": other["about"] | {"train.seed": 3}}, b"", time.monotonic() + LONG, LONG
         )
     assert len(str(told.value)) < 400
-    with pytest.raises(InputError, match="cache.places"):
+    with pytest.raises(InputError, match="cache.placement"):
         every.result(LONG)
 
 

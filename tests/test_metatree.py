@@ -22,7 +22,7 @@ def chains(tree, root):
         yield []
         if hop <= tree.hops:
             links = [(r, r.source) for r in tree.allowed[tree.hops - hop] if r.target == node_type]
-            links += [(None, node_type)] * tree.own
+            links += [(None, node_type)] * tree.reads_own
             for relation, child in links:
                 for rest in below(child, hop + 1):
                     yield [(relation, node_type), *rest]
@@ -107,7 +107,7 @@ def test_partitions_programs_sum_to_the_model(schema, hops, exchange, self_term,
         own = {t: sources.get(t, np.zeros(schema.nodes[t])) for t in types}
         return {t: finish(fold(layer, *folds, t, sources, own[t]), own[t]) for t in types}
 
-    for layer, needed in enumerate(schema.layer_types(hops, tree.own)[1:]):
+    for layer, needed in enumerate(schema.layer_types(hops, tree.reads_own)[1:]):
         whole = made(layer, (schema.relations, needed if self_term else ()), whole, needed)
 
     groups: dict[int, list] = {}

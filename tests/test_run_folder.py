@@ -215,7 +215,7 @@ def test_penalties_of_another_shape_are_measured_again(tmp_path, monkeypatch):
     monkeypatch.setattr(penalty, "measure", lambda *_: {})
     for text in ("[" * 10**5, "[]", "5"):
         file.write_text(text)
-        assert penalty.kept(file, {}, {}, {}) == {} and "about" in json.loads(file.read_text())
+        assert penalty.read_or_measure(file, {}, {}, {}) == {} and "about" in json.loads(file.read_text())
 
 
 CACHE = {"node_type": r"$\frac$", "place": "host", "hits": 0, "misses": 3, "kept": 0, "rows": 9}

@@ -163,7 +163,7 @@ def test_a_key_of_another_strategy_is_refused():
     sections = {name: section() for name, section in registry.sections(None).items()}
     shared = {"mesh": Mesh(data=2, strategy="vanilla"), "cache": Cache()}
     config = registry.config_of(shared | sections)
-    assert set(config.own) == {"vanilla"}
+    assert set(config.strategies) == {"vanilla"}
     plan = type(sections["raf"])(plan="here")
     with pytest.raises(InputError, match="raf.plan is here, and is for mesh.strategy raf; it is vanilla"):
         registry.config_of(shared | sections | {"raf": plan})

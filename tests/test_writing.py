@@ -14,7 +14,7 @@ import pytest
 from hetjax import checkpoint, durable, predict
 from hetjax.cache import table_files
 from hetjax.cache.mapped import mapped
-from hetjax.cache.penalty import kept
+from hetjax.cache.penalty import read_or_measure
 from hetjax.checkpoint import Checkpoints
 from hetjax.errors import InputError
 from hetjax.graph import store
@@ -89,7 +89,7 @@ def test_a_picture_that_cannot_be_written_is_said_and_costs_nothing(tmp_path, ca
 
 def test_penalties_that_cannot_be_kept_are_measured_again(tmp_path):
     with no_room():
-        assert kept(tmp_path / "penalties.json", {}, {}, {}) == {}
+        assert read_or_measure(tmp_path / "penalties.json", {}, {}, {}) == {}
     assert not list(tmp_path.iterdir())
 
 

@@ -32,7 +32,7 @@ class RowWorth(NamedTuple):
     penalty: float
 
 
-def places(
+def place_types(
     sizes: Mapping[str, int],
     learnable: Collection[str],
     given: Mapping[str, Place],
@@ -56,7 +56,7 @@ def places(
     for name in given:
         if name not in sizes:
             raise InputError(
-                f"cache.places: {name!r} is no type whose features the model reads; these are {sorted(sizes)}"
+                f"cache.placement: {name!r} is no type whose features the model reads; these are {sorted(sizes)}"
             )
     free = {name: size for name, size in sizes.items() if name not in given}
     most = max(sum(free.get(name, 0) for name in types) for types in together or [sizes])

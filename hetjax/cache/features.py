@@ -25,12 +25,12 @@ class FeatureStore:
 
     Args:
       learnable: what tables are created from.
-      places: of every input type.
+      placement: of every input type.
       folder: for mapped tables; made when there are any, and any that is there already is replaced.
     """
 
-    def __init__(self, learnable: Mapping[str, Shape], places: Mapping[str, Place], folder: Path | None):
-        self.learnable, self.places, self.folder = learnable, places, folder
+    def __init__(self, learnable: Mapping[str, Shape], placement: Mapping[str, Place], folder: Path | None):
+        self.learnable, self.placement, self.folder = learnable, placement, folder
         self.kinds: Mapping[Key, RowWorth] = {}
 
     @property
@@ -55,7 +55,7 @@ class FeatureStore:
 
     def _empty(self, name: str) -> np.ndarray:
         shape = self.learnable[name].nodes, 3 * self.learnable[name].width + 1
-        if self.places[name] == "host":
+        if self.placement[name] == "host":
             return np.empty(shape, np.int32)
         if self.folder is None:
             raise InputError(f"the features of {name!r} are to be on disk, and there is no folder for them")
@@ -83,7 +83,7 @@ class FeatureStore:
         tenths = [next_tenth(kind, kept) for kind, kept in known]
         return {
             "node_type": name,
-            "place": self.places[name],
+            "place": self.placement[name],
             "learnable": name in self.learnable,
             "devices": sorted({one.device.id for one in caches.values()}),
             "rows": sum(one.nodes for one in caches.values()),
@@ -114,7 +114,7 @@ class Features(FeatureStore):
       graph: with the static features.
       widths: of the features of every input type.
       learnable, folder: as in `FeatureStore`.
-      places: of every input type; of those that are not named, the device. Static features are on disk if the graph was
+      placement: of every input type; of those that are not named, the device. Static features are on disk if the graph was
         opened from a store, and in memory otherwise.
       device: that trains.
     """
@@ -124,15 +124,15 @@ class Features(FeatureStore):
         graph: HetGraph,
         widths: Mapping[str, int],
         learnable: Mapping[str, Shape],
-        places: Mapping[str, Place] | None = None,
+        placement: Mapping[str, Place] | None = None,
         folder: Path | None = None,
         device: jax.Device | None = None,
     ):
-        super().__init__(learnable, dict.fromkeys(widths, "device") | dict(places or {}), folder)
+        super().__init__(learnable, dict.fromkeys(widths, "device") | dict(placement or {}), folder)
         self.device = device or jax.local_devices()[0]
         self.static, self.away = {}, {}
         for name in widths:
-            if name not in learnable and self.places[name] == "device":
+            if name not in learnable and self.placement[name] == "device":
                 self.static[name] = jax.device_put(graph.features[name], self.device)
             elif name not in learnable:
                 self.away[name] = HostMatrix(graph.features[name], self.device)
@@ -144,7 +144,7 @@ class Features(FeatureStore):
 
     def resident(self, device: jax.Device, given: Iterable[str]) -> int:
         static = sum(matrix.nbytes for name, matrix in self.static.items() if name not in given)
-        tables = (one for t, one in self.learnable.items() if self.places[t] == "device" and t not in given)
+        tables = (one for t, one in self.learnable.items() if self.placement[t] == "device" and t not in given)
         return static + sum(one.nodes * one.row_bytes for one in tables)
 
     def init(self, key: jax.Array) -> dict[str, Table | HostTable]:
@@ -157,7 +157,7 @@ class Features(FeatureStore):
 
     def _load(self, name: str, made: Iterable[Table]) -> Table | HostTable:
         self.changed.pop(name, None)
-        if self.places[name] == "device":
+        if self.placement[name] == "device":
             leaves = zip(*(jax.device_put(part, self.device) for part in made))
             return Table(*(jax.numpy.concatenate(leaf) if len(leaf) > 1 else leaf[0] for leaf in leaves))
         self.changed[name] = HostTable(self.records(name, made), self.device)
@@ -174,7 +174,7 @@ class Features(FeatureStore):
         """
         inputs = dict(batch.inputs)
         rows = {name: one.end(one.begin(inputs.pop(name))) for name, one in self.away.items()}
-        ids = {name: inputs.pop(name) for name in list(inputs) if self.places[name] != "device"}
+        ids = {name: inputs.pop(name) for name in list(inputs) if self.placement[name] != "device"}
         sent = jax.device_put(batch._replace(inputs=inputs), self.device)
         return sent._replace(inputs=sent.inputs | ids, rows=rows)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from hetjax.cache.allocate import RowWorth
 from hetjax.cache.features import FeatureStore
 from hetjax.cache.hotness import hotness
-from hetjax.cache.penalty import kept
+from hetjax.cache.penalty import read_or_measure
 from hetjax.config import Config
 from hetjax.sampling.loader import Batches
 
@@ -20,11 +20,13 @@ def fill(features: FeatureStore, batches: Batches, config: Config, file: Path, q
       quiet: show no progress.
     """
     cache, sampling, hosted = config.cache, config.sampling, features.hosted
-    if cache.bytes_per_device < 1 or cache.policy == "none" or set(features.places.values()) == {"device"}:
+    if cache.bytes_per_device < 1 or cache.policy == "none" or set(features.placement.values()) == {"device"}:
         return
     counts = hotness(batches, {key: one.nodes for key, one in hosted.items()}, cache.presample_epochs, quiet)
     measured_for = {"batch_size": sampling.batch_size, "fanout": list(sampling.fanout)}
-    penalties = kept(file, measured_for, {t: one for (t, n), one in hosted.items() if n == 0}, features.learnable)
+    penalties = read_or_measure(
+        file, measured_for, {t: one for (t, n), one in hosted.items() if n == 0}, features.learnable
+    )
     kinds = {key: RowWorth(counts[key], one.row_bytes, penalties[key[0]]) for key, one in hosted.items()}
     devices = {one.device for one in hosted.values()}
     budgets = {device: cache.bytes_per_device - features.resident(device, cache.given) for device in devices}

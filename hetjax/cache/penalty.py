@@ -44,7 +44,7 @@ def _measure(one: HostMatrix, changes: bool) -> float:
     return float(np.median(found[1:])) / (count * one.row_bytes)
 
 
-def kept(
+def read_or_measure(
     file: Path, about: Mapping, hosted: Mapping[str, HostMatrix], learnable: Mapping[str, object]
 ) -> dict[str, float]:
     """As `measure`; or what a file holds, if that was measured on this machine for the same purpose.

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 import jax
 
 from hetjax import runtime
-from hetjax.cache.allocate import Place, places
+from hetjax.cache.allocate import Place, place_types
 from hetjax.cache.mapped import mapping
 from hetjax.cache.tables import Shape
 from hetjax.config import Cache
@@ -13,7 +13,7 @@ from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 
 
-def choose(
+def choose_placement(
     cache: Cache,
     graph: HetGraph,
     widths: Collection[str],
@@ -44,12 +44,12 @@ def choose(
     size = {
         t: learnable[t].nodes * learnable[t].row_bytes if t in learnable else graph.features[t].nbytes for t in widths
     }
-    chosen = places(size, learnable, cache.given, cache.bytes_per_device, cache.host_bytes, together or [size])
+    chosen = place_types(size, learnable, cache.given, cache.bytes_per_device, cache.host_bytes, together or [size])
     for name, place in cache.given.items():
         found = [one.features[name] for one in graphs if name in one.features]
         if place == "disk" and name not in learnable and any(mapping(matrix) is None for matrix in found):
             raise InputError(
-                f"cache.places: the features of {name!r} are on disk only in a store; `python -m hetjax.convert` makes one"
+                f"cache.placement: the features of {name!r} are on disk only in a store; `python -m hetjax.convert` makes one"
             )
     here = learnable.keys() & (size.keys() if mine is None else mine)
     on_host, memory = sum(size[t] for t in here if chosen[t] == "host"), runtime.memory()

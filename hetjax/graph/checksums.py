@@ -67,7 +67,7 @@ def _checksum(array: np.ndarray, bar: tqdm) -> int:
 
 def held(path: str | os.PathLike) -> tuple[list[Relation], list[str]]:
     """The relations, and the types with features, whose arrays a store has: of a partition's own store not all."""
-    about, there = store.describe(path), store.kept(path)
+    about, there = store.describe(path), store.array_names(path)
     schema = about.schema
     relations = [r for n, r in enumerate(schema.relations) if there is None or f"relation_{n}.indptr" in there]
     types = [t for n, t in enumerate(schema.nodes) if there is None or f"features_{n}" in there]

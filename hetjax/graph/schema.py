@@ -98,11 +98,11 @@ class Schema:
             graph.add_edge(source, target, key=name)
         return graph
 
-    def layer_types(self, layers: int, own: bool = True) -> tuple[frozenset[str], ...]:
+    def layer_types(self, layers: int, reads_own: bool = True) -> tuple[frozenset[str], ...]:
         """The node types whose embeddings a model of `layers` layers needs, by depth.
 
         Args:
-          own: whether layers read their targets' own embeddings of the layer below; then a type stays needed there.
+          reads_own: whether layers read their targets' own embeddings of the layer below; then a type stays needed there.
 
         Returns:
           `layers + 1` sets: entry `k` holds the types needed after layer `k`; entry 0 is the input, the last is `{target}`.
@@ -110,7 +110,7 @@ class Schema:
         needed = [frozenset([self.target])]
         for _ in range(layers):
             below = frozenset(relation.source for relation in self.relations if relation.target in needed[0])
-            needed.insert(0, below | needed[0] if own else below)
+            needed.insert(0, below | needed[0] if reads_own else below)
         return tuple(needed)
 
 

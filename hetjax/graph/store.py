@@ -109,7 +109,7 @@ def contents(path: str | os.PathLike) -> dict[str, int] | None:
     return told
 
 
-def kept(path: str | os.PathLike) -> Collection[str] | None:
+def array_names(path: str | os.PathLike) -> Collection[str] | None:
     """The names of the arrays that are there, of a store of one partition; None: all.
 
     Raises:
@@ -142,7 +142,7 @@ def open(
       InputError: a missing or unreadable file, another format or version, or a file of another shape than it says.
     """
     path = Path(path)
-    about, has = describe(path), kept(path)
+    about, has = describe(path), array_names(path)
     schema, csc, matrices = about.schema, {}, {}
 
     def require(name: str, what: str) -> None:

@@ -41,7 +41,7 @@ class NodeMasks(NamedTuple):
     key: jax.Array
     ids: jax.Array | None
 
-    def kept(self, rate: float, path: tuple[str, ...], first: jax.Array, second: jax.Array) -> jax.Array:
+    def keep_mask(self, rate: float, path: tuple[str, ...], first: jax.Array, second: jax.Array) -> jax.Array:
         """Which of some entries are kept, by a counter-based generator (Threefry-2x32; Salmon et al., SC 2011).
 
         Args:
@@ -68,11 +68,11 @@ def dropped(x: jax.Array, rate: float, masks: NodeMasks | None, path: tuple[str,
         return x
     ids = jnp.arange(len(x)) if masks.ids is None else masks.ids
     width = x.shape[1]
-    kept = masks.kept(rate, path, ids[:, None], jnp.arange(-(-width // 2))[None])[:, :width]
-    return jnp.where(kept, x / (1 - rate), 0)
+    keep = masks.keep_mask(rate, path, ids[:, None], jnp.arange(-(-width // 2))[None])[:, :width]
+    return jnp.where(keep, x / (1 - rate), 0)
 
 
-def kept_edges(
+def edge_keep_mask(
     adjacency: Adjacency, heads: int, rate: float, masks: NodeMasks | None, path: tuple[str, ...], dtype=jnp.float32
 ) -> jax.Array | None:
     """What multiplies the weight of every edge, `[edges, heads]` of the dtype; None: nothing is dropped.
@@ -89,5 +89,5 @@ def kept_edges(
     ids = target if masks.ids is None else read(masks.ids, target)
     pairs = -(-heads // 2)
     place = (jnp.arange(len(target)) - read(adjacency.indptr, target)) * pairs
-    kept = masks.kept(rate, path, ids[:, None], place[:, None] + jnp.arange(pairs)[None])[:, :heads]
-    return kept.astype(dtype) / (1 - rate)
+    keep = masks.keep_mask(rate, path, ids[:, None], place[:, None] + jnp.arange(pairs)[None])[:, :heads]
+    return keep.astype(dtype) / (1 - rate)

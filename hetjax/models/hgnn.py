@@ -116,7 +116,7 @@ class Stack(nn.Module):
     feature_init: str = "unit"
 
     @property
-    def own(self) -> bool:
+    def reads_own(self) -> bool:
         """Whether any layer reads its targets' own embeddings of the layer below."""
         return any(layer.selves or layer.reads_target for layer in self.layers)
 
@@ -250,8 +250,8 @@ def build(
         }
     self_term = self_term and model.self_term
     nowhere = {"relations": (), "selves": (), "targets": (), "widths": {}, "features": hidden}
-    own = self_term or layer(**nowhere | options).reads_target
-    needed, stack = schema.layer_types(layers, own), []
+    reads_own = self_term or layer(**nowhere | options).reads_target
+    needed, stack = schema.layer_types(layers, reads_own), []
     for depth in range(layers):
         targets = tuple(t for t in schema.nodes if t in needed[depth + 1])
         relations = tuple(relation for relation in schema.relations if relation.target in targets)

@@ -10,7 +10,7 @@ from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models import partials
 from hetjax.models.attention import attend
-from hetjax.models.dropout import NodeMasks, dropped, kept_edges
+from hetjax.models.dropout import NodeMasks, dropped, edge_keep_mask
 from hetjax.models.layer import Layer
 from hetjax.models.partials import Attention, Monoid
 from hetjax.models.segment import multiply_first
@@ -67,7 +67,7 @@ class MutualAttention(nn.Module):
         value, value_bias = self._related("message", self.value, sources.shape[1])
         sources = sources.astype(key.dtype)
         offsets = jnp.einsum("htd,hd->th", queries, key_bias)
-        keep = kept_edges(adjacency, heads, self.dropout, masks, self.path, offsets.dtype)
+        keep = edge_keep_mask(adjacency, heads, self.dropout, masks, self.path, offsets.dtype)
         if multiply_first(adjacency, sources, heads * size, heads):
             keys, values = (jnp.einsum("sw,whd->shd", sources, kernel) for kernel in (key, value))
             return attend(adjacency, queries, offsets, keys, values, keep=keep).partial(bias=value_bias)

@@ -149,7 +149,7 @@ class Layer(nn.Module):
         """
         return None
 
-    def own(self, block: Block, x: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    def own_embeddings(self, block: Block, x: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         """The targets' own embeddings of the layer below, `[T, width]` per target type of the block; floats, whatever the features are.
 
         A type that nothing reads them of may be absent from `x`, and has width 0 then.
@@ -208,7 +208,7 @@ class Layer(nn.Module):
     ) -> dict[str, jax.Array]:
         """Embeddings `[targets, features]` per target type of the block, from source embeddings `x`."""
         x, sources = exchange.before(x, self.prepared)
-        own = self.own(block, x)
+        own = self.own_embeddings(block, x)
         totals = self.fold_relations(block, sources, own, own, masks)
         totals, own, targets = exchange.after(totals, own, block.targets)
         of = {t: masks and masks.of(targets[t]) for t in own}

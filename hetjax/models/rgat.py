@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models.attention import attend
-from hetjax.models.dropout import NodeMasks, kept_edges
+from hetjax.models.dropout import NodeMasks, edge_keep_mask
 from hetjax.models.layer import PlainLayer
 from hetjax.models.partials import attended
 from hetjax.models.segment import multiply_first
@@ -38,7 +38,7 @@ class RelationAttention(nn.Module):
         kernel, towards = self._side("source", sources.shape[1])
         sources, targets = (x.astype(kernel.dtype) for x in (sources, targets))
         offsets = targets @ jnp.einsum("whd,hd->wh", *self._side("target", targets.shape[1]))
-        keep = kept_edges(adjacency, self.heads, self.dropout, masks, self.path, offsets.dtype)
+        keep = edge_keep_mask(adjacency, self.heads, self.dropout, masks, self.path, offsets.dtype)
         if multiply_first(adjacency, sources, self.features, self.heads):
             projected = jnp.einsum("sw,whd->shd", sources, kernel)
             return attended(attend(adjacency, towards[:, None], offsets, projected, slope=SLOPE, keep=keep).partial())

@@ -105,7 +105,7 @@ def work(sizes: Sizes, workload: Workload, tree: Metatree, roots: Iterable[Root]
     inner: dict[str, float] = {}
     load = 0.0
     for layer in reversed(range(tree.hops)):
-        folds, draws, below = program.layers[layer], {}, dict(inner) if tree.own else {}
+        folds, draws, below = program.layers[layer], {}, dict(inner) if tree.reads_own else {}
         fanout = workload.fanout_at(tree.hops - layer)
         for fold, count in ((folds.seeds, seeds), (folds.inner, inner)):
             for relation in fold.relations:

@@ -51,7 +51,7 @@ class EdgeCut(Partitioning):
       method: `random`, `metis` or `metis-vol`.
       hops: number of layers of the model that costs are expected of.
       workload: the step that they are expected of.
-      own: whether that model reads nodes' own embeddings, as self terms do.
+      reads_own: whether that model reads nodes' own embeddings, as self terms do.
       store: as in `Partitioning`.
     """
 
@@ -63,7 +63,7 @@ class EdgeCut(Partitioning):
     method: str
     hops: int = 2
     workload: Workload = field(default_factory=Workload)
-    own: bool = True
+    reads_own: bool = True
     store: str | None = None
 
     def __post_init__(self):
@@ -94,7 +94,7 @@ class EdgeCut(Partitioning):
             name: {"file": f"nodes_{number}.npy", "sha256": hashlib.sha256(np.ascontiguousarray(array)).hexdigest()}
             for number, (name, array) in enumerate(self.nodes.items())
         }
-        return self.header() | {"hops": self.hops, "own": self.own, "parts": self.parts, "nodes": arrays}
+        return self.header() | {"hops": self.hops, "reads_own": self.reads_own, "parts": self.parts, "nodes": arrays}
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any], sizes: Sizes, folder: Path) -> "EdgeCut":
@@ -103,8 +103,8 @@ class EdgeCut(Partitioning):
             name: store.map_array(folder / f"nodes_{number}.npy", PART, (counts[name],), f"partitions of {name!r}")
             for number, name in enumerate(counts)
         }
-        require(isinstance(given["own"], bool), "own", given["own"], "true or false")
-        model = given["hops"], workload_of(given), given["own"]
+        require(isinstance(given["reads_own"], bool), "reads_own", given["reads_own"], "true or false")
+        model = given["hops"], workload_of(given), given["reads_own"]
         return cls(sizes, nodes, given["parts"], given["method"], *model, given["store"])
 
     def write(self, folder: Path, graph: HetGraph | None) -> None:
@@ -130,7 +130,7 @@ def edge_cut(
     seed: int = 0,
     hops: int = 2,
     workload: Workload | None = None,
-    own: bool = True,
+    reads_own: bool = True,
     store: str | None = None,
 ) -> EdgeCut:
     """Put every node into one of `parts` partitions.
@@ -140,7 +140,7 @@ def edge_cut(
       parts: number of partitions.
       method: `random`, `metis` or `metis-vol`.
       seed: of the random choice, and of METIS.
-      hops, workload, own, store: as in `EdgeCut`.
+      hops, workload, reads_own, store: as in `EdgeCut`.
 
     Raises:
       InputError: another method, more partitions than nodes or than `MOST_PARTS`, more hops than a metatree may have,
@@ -155,7 +155,7 @@ def edge_cut(
     whole = _random(count, parts, seed) if method == "random" else _metis(graph, parts, method, seed)
     ends = np.cumsum(list(graph.schema.nodes.values()))[:-1]
     nodes = dict(zip(graph.schema.nodes, np.split(whole, ends)))
-    return EdgeCut(sizes(graph), nodes, parts, method, hops, workload or Workload(), own, store)
+    return EdgeCut(sizes(graph), nodes, parts, method, hops, workload or Workload(), reads_own, store)
 
 
 def _random(count: int, parts: int, seed: int) -> np.ndarray:

@@ -98,7 +98,7 @@ def remote_rows(cut: "EdgeCut", counts: Cut, targets: Iterable[str]) -> dict[str
             for relation, draws in counts.draws.items():
                 each = have[relation.target] / np.maximum(counts.nodes[relation.target], 1)
                 drawn[relation.source] += each @ draws[hop]
-            below = have if cut.own else dict.fromkeys(types, 0.0)
+            below = have if cut.reads_own else dict.fromkeys(types, 0.0)
             have = {name: distinct(counts.nodes[name], below[name], drawn[name]) for name in types}
         for name in types:
             reads[name] += float(have[name].sum() - have[name][part])

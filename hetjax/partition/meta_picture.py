@@ -116,7 +116,7 @@ def _leaves(tree: Metatree, depth: int) -> int:
         else:
             counts[root.source] = counts.get(root.source, 0) + 1
     for hop in range(2, depth + 1):
-        deeper = dict(counts) if tree.own else {}
+        deeper = dict(counts) if tree.reads_own else {}
         for relation in tree.allowed[-hop]:
             if relation.target in counts:
                 deeper[relation.source] = deeper.get(relation.source, 0) + counts[relation.target]

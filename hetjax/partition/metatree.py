@@ -127,7 +127,7 @@ class Metatree:
             self._check_seed_relations()
 
     @property
-    def own(self) -> bool:
+    def reads_own(self) -> bool:
         """Whether layers read their targets' own embeddings of the layer below."""
         return self.self_term or self.exchange == "every"
 
@@ -161,7 +161,7 @@ class Metatree:
             seeds = Fold(tuple(r for r in own.relations if r in allowed), own.selves) if alone else Fold()
             layers.append(LayerFolds(seeds, Fold(inner, selves)))
             sources = frozenset(r.source for r in inner)
-            types.append(types[-1] | sources if self.own else sources)
+            types.append(types[-1] | sources if self.reads_own else sources)
         needed = types[-1] | (frozenset(self.targets) if alone else frozenset())
         reads = tuple(name for name in self.schema.nodes if name in needed)
         return LocalModel(tuple(layers[::-1]), tuple(types[::-1]), reads)
@@ -186,7 +186,7 @@ class Metatree:
                 about = tree.nodes[parent]
                 if self.exchange == "every" and about["root"].relation is None:
                     continue
-                itself = (None,) if self.own else ()
+                itself = (None,) if self.reads_own else ()
                 for relation in (*(r for r in self.allowed[-hop] if r.target == about["type"]), *itself):
                     child = about["type"] if relation is None else relation.source
                     layer.append(self._grow(tree, parent, child, hop, about["root"], relation))

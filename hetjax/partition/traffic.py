@@ -51,7 +51,7 @@ def of_meta(plan: "MetaPartitioning") -> dict[str, float]:
 def of_cut(cut: "EdgeCut", counts: Cut) -> dict[str, float]:
     """Of data-parallel execution over an edge-cut, with remote features fetched, by the kinds of `CUT_FORMULAS`."""
     about, target, fetched = cut.sizes, cut.sizes.schema.target, ID + cut.workload.feature_width * FLOAT
-    model = Metatree(about.schema, (target,), cut.hops, self_term=cut.own)
+    model = Metatree(about.schema, (target,), cut.hops, self_term=cut.reads_own)
     remote = remote_rows(cut, counts, (target,))
     learned = sum(rows for name, rows in remote.items() if name not in about.features)
     return {

@@ -28,9 +28,9 @@ from hetjax.processes.secret import read_secret
 
 @contextlib.contextmanager
 def process_group(options: Processes, about: dict[str, Any]) -> Iterator[ProcessGroup]:
-    """The peers of this process, while the run lasts; jax knows them, and has not started its devices yet.
+    """The group of this process, while the run lasts; jax knows them, and has not started its devices yet.
 
-    An error that ends this process ends its peers, each with one line.
+    An error that ends this process ends the others, each with one line.
 
     Args:
       options: how many there are and where they meet.
@@ -42,19 +42,21 @@ def process_group(options: Processes, about: dict[str, Any]) -> Iterator[Process
     if not options.several:
         yield ProcessGroup()
         return
-    peers = _join(*_place(options), about, options)
+    group = _join(*_place(options), about, options)
     try:
-        yield peers
-        peers.leave()
+        yield group
+        group.leave()
         jax.distributed.shutdown()
     except (InputError, FloatingPointError) as error:
-        peers.fail(f"{error}", 2 if isinstance(error, InputError) else 1)
+        group.fail(f"{error}", 2 if isinstance(error, InputError) else 1)
     except KeyboardInterrupt:
-        peers.fail("stopped from the keyboard", 130)
+        group.fail("stopped from the keyboard", 130)
     except Exception as error:
-        time.sleep(PATIENCE)  # a collective fails where a peer is gone, and then `peers` says so and ends this process
+        time.sleep(
+            PATIENCE
+        )  # a collective fails where a peer is gone, and then the group says so and ends this process
         traceback.print_exc()
-        peers.fail(f"failed: {type(error).__name__}", 1)
+        group.fail(f"failed: {type(error).__name__}", 1)
 
 
 def _place(options: Processes) -> tuple[str, int, int, list[int] | None]:
@@ -96,13 +98,13 @@ def _join(
             connections, service = {0: connection}, relay(host, service)
         else:
             connections, every, service = gather(port, *how)
-    peers = ConnectedGroup(number, every, connections)
+    group = ConnectedGroup(number, every, connections)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.config.update("jax_enable_preemption_service", False)  # it would keep a process from ending when told to
     jax.distributed.initialize(
         f"127.0.0.1:{service}", count, number, devices, "deactivate", initialization_timeout=seconds
     )
-    return peers
+    return group
 
 
 def _address(given: str) -> tuple[str, int]:

@@ -37,7 +37,7 @@ class Sampler:
       read_by_id: node types whose features the first layer reads from the whole matrix, by node id. Of all other types the
         nodes reached are numbered `0..n - 1` in the order in which they were first met, targets first.
       learnable: node types whose feature rows get a gradient.
-      own: whether layers read their targets' own embeddings. If not, targets are not among their sources, and blocks say
+      reads_own: whether layers read their targets' own embeddings. If not, targets are not among their sources, and blocks say
         that they have no row there.
       named: whether blocks say which nodes their rows are.
     """
@@ -47,11 +47,11 @@ class Sampler:
         graph: HetGraph,
         read_by_id: frozenset[str] = frozenset(),
         learnable: frozenset[str] = frozenset(),
-        own: bool = True,
+        reads_own: bool = True,
         named: bool = False,
     ):
         self.graph, self.read_by_id, self.learnable = graph, read_by_id, learnable
-        self.own, self.named = own, named
+        self.reads_own, self.named = reads_own, named
         self._row: dict[str, np.ndarray] = {}  # of every node, its row among those reached, or -1
 
     def sample(
@@ -107,7 +107,7 @@ class Sampler:
             return rows
 
         def self_rows(node_type: str, ids: np.ndarray) -> np.ndarray:
-            return number(node_type, ids) if self.own else np.full(len(ids), NO_NODE)
+            return number(node_type, ids) if self.reads_own else np.full(len(ids), NO_NODE)
 
         selves = [{t: self_rows(t, ids) for t, ids in role.nodes.items()} if role.selves else {} for role in roles]
         drawn: list[dict[Relation, tuple[np.ndarray, np.ndarray]]] = []

@@ -9,22 +9,22 @@ from hetjax.sampling.blocks import MOST_EDGES, NO_NODE, Adjacency, Block
 from hetjax.sampling.sampler import group
 
 
-def whole_graph(graph: HetGraph, layers: int, own: bool = True) -> tuple[Block, ...]:
+def whole_graph(graph: HetGraph, layers: int, reads_own: bool = True) -> tuple[Block, ...]:
     """One block per layer, each with the relations that the layer needs for its part in the target's embedding.
 
     Args:
-      own: whether layers read their targets' own embeddings.
+      reads_own: whether layers read their targets' own embeddings.
 
     Raises:
       InputError: a pointer or id that is out of range (a store on disk is not trusted), or more edges than int32 counts.
     """
     schema = graph.schema
-    needed = schema.layer_types(layers, own)
+    needed = schema.layer_types(layers, reads_own)
     adjacency = {r: whole_relation(graph, r) for r in schema.relations if r.target in needed[1]}
     return tuple(
         Block(
             {relation.key: edges for relation, edges in adjacency.items() if relation.target in types},
-            {t: None if own else np.full(schema.nodes[t], NO_NODE) for t in sorted(types)},
+            {t: None if reads_own else np.full(schema.nodes[t], NO_NODE) for t in sorted(types)},
             dict.fromkeys(sorted(types)),
             dict.fromkeys(schema.nodes),
         )

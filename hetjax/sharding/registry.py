@@ -21,11 +21,11 @@ def find(mesh: Mesh) -> Strategy:
     Raises:
       InputError: there is none of that name.
     """
-    chosen = named(mesh.strategy)
+    chosen = by_name(mesh.strategy)
     return chosen if mesh.devices > 1 else Single()
 
 
-def named(name: str) -> Strategy:
+def by_name(name: str) -> Strategy:
     """The strategy of a name.
 
     Raises:
@@ -51,7 +51,7 @@ def named(name: str) -> Strategy:
 
 def sections(name: str | None) -> dict[str, type]:
     """The sections of the configuration that strategies own: of all built-in ones, and of one of a user's own."""
-    found = [*BUILT_IN.values(), *([type(named(name))] if name and name not in BUILT_IN else [])]
+    found = [*BUILT_IN.values(), *([type(by_name(name))] if name and name not in BUILT_IN else [])]
     return {strategy.name: strategy.Options for strategy in found if strategy.Options}
 
 
@@ -62,12 +62,12 @@ def config_of(given: Mapping[str, Any]) -> Config:
       InputError: a key of another strategy is set.
     """
     shared, own = ({name: one for name, one in given.items() if (name in SECTIONS) == has} for has in (True, False))
-    chosen = named(shared["mesh"].strategy).name
+    chosen = by_name(shared["mesh"].strategy).name
     for name, section in own.items():
         for key, value in defaults_but(section).items():
             if name != chosen:
                 raise InputError(f"{name}.{key} is {value}, and is for mesh.strategy {name}; it is {chosen}")
-    return Config(**shared, own={name: section for name, section in own.items() if name == chosen})
+    return Config(**shared, strategies={name: section for name, section in own.items() if name == chosen})
 
 
 def check(config: Config) -> Strategy:
@@ -76,7 +76,7 @@ def check(config: Config) -> Strategy:
     Raises:
       InputError: it cannot.
     """
-    named(config.mesh.strategy).check(config)
+    by_name(config.mesh.strategy).check(config)
     return find(config.mesh)
 
 

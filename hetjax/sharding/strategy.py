@@ -175,7 +175,7 @@ class Strategy:
 
     def options(self, config: Config) -> Any:
         """The strategy's own keys."""
-        return config.own.get(self.name) or (self.Options and self.Options())
+        return config.strategies.get(self.name) or (self.Options and self.Options())
 
     def check(self, config: Config) -> None:
         """Refuse what this strategy cannot run.

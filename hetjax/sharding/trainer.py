@@ -205,7 +205,9 @@ def smallest_adjacency() -> Adjacency:
 def _smallest_input(model: Stack, widths: Mapping[str, int]):
     """Blocks and features with one node per type and one edge per relation: enough to shape every weight."""
     blocks = tuple(
-        Block({r.key: smallest_adjacency() for r in layer.relations}, {t: jnp.zeros(1, jnp.int32) for t in layer.targets})
+        Block(
+            {r.key: smallest_adjacency() for r in layer.relations}, {t: jnp.zeros(1, jnp.int32) for t in layer.targets}
+        )
         for layer in model.layers
     )
     return blocks, {name: jnp.zeros((1, width)) for name, width in widths.items()}

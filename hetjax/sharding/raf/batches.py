@@ -13,7 +13,7 @@ from hetjax.sampling.loader import Batches, Needs
 from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.mesh import DATA, from_shards, put
-from hetjax.sharding.raf.features import MeshFeatureStore, RowRequest, ask
+from hetjax.sharding.raf.features import MeshFeatureStore, RowRequest, request_rows
 from hetjax.sharding.raf.sample import Local, LocalSample, draw_local, measure_local, pad_local, whole_local
 from hetjax.sharding.raf.site import Site, partition_models
 
@@ -25,11 +25,11 @@ class Samples(NamedTuple):
 
     Attributes:
       parts: of each partition that is here, of each of its replicas that is.
-      taken: of every learnable type on the host the nodes that any device reads, int32, ascending.
+      hosted: of every learnable type on the host the nodes that any device reads, int32, ascending.
     """
 
     parts: dict[int, list[LocalSample]]
-    taken: dict[str, np.ndarray]
+    hosted: dict[str, np.ndarray]
 
 
 class MeshBatch(NamedTuple):
@@ -41,14 +41,14 @@ class MeshBatch(NamedTuple):
       seeds: int32 ids, the replicas' shares one after the other, `[data * seeds]` sharded over `data`.
       labels: as in `Batch`, the replicas' shares one after the other, `[data * seeds, ...]` sharded over `data`.
       weights: float32 `[data * seeds]`, 1 for a seed and 0 for padding.
-      asked: of every learnable type on the host the rows that the step takes; the ids in `parts` are then places of these.
+      requests: of every learnable type on the host the rows that the step reads; the ids in `parts` are then positions among these.
     """
 
     parts: dict[int, Local]
     seeds: jax.Array
     labels: jax.Array
     weights: jax.Array
-    asked: Mapping[str, RowRequest] = {}
+    requests: Mapping[str, RowRequest] = {}
 
 
 class RafBatches(Batches):
@@ -78,7 +78,7 @@ class RafBatches(Batches):
         self.features, self.site, self.models = features, site, partition_models(site.plan)
         self.shared = {name: parts for name, parts in site.plan.shared.items() if name in learnable}
         self.samplers = {
-            part: Sampler(graph, read_by_id, learnable, self.models[0].own, named)
+            part: Sampler(graph, read_by_id, learnable, self.models[0].reads_own, named)
             for part, graph in site.graphs.items()
         }
         use = "mesh_{relation}x{data}".format(**site.mesh.shape)
@@ -89,11 +89,11 @@ class RafBatches(Batches):
         parts = {
             part: [
                 self._sample_local(part, seeds[place * size : (place + 1) * size], stream)
-                for place in self.site.places(part)
+                for place in self.site.replicas(part)
             ]
             for part in self.site.parts
         }
-        return Samples(parts, self.features.taken(parts) if self.features else {})
+        return Samples(parts, self.features.hosted_nodes(parts) if self.features else {})
 
     def reads(self, sample: Samples) -> dict[Key, np.ndarray]:
         return self.features.read(*sample)
@@ -114,32 +114,32 @@ class RafBatches(Batches):
         for part, replicas in sample.parts.items():
             for replica in replicas:
                 yield from measure_local(self._use(part), replica, self.samplers[part].graph)
-        for name, ids in sample.taken.items():
+        for name, ids in sample.hosted.items():
             nodes, owners = self.graph.schema.nodes[name], self.features.owners(name)
-            yield f"{self.use}/taken/{name}", len(ids), nodes
+            yield f"{self.use}/hosted/{name}", len(ids), nodes
             if owners > 1:
                 most = np.bincount(ids % owners, minlength=1).max()
-                yield f"{self.use}/taken by {owners}/{name}", most, -(-nodes // owners)
+                yield f"{self.use}/hosted by {owners}/{name}", most, -(-nodes // owners)
 
     def agree(self, needs: Needs) -> Needs:
         found: Needs = {}
-        for needed in self.site.peers.all_gather(CAPACITIES, needs):
+        for needed in self.site.group.all_gather(CAPACITIES, needs):
             for name, (sizes, most) in needed.items():
                 found[name] = found.get(name, ([], most))[0] + sizes, most
         return {name: found[name] for name in sorted(found)}
 
     def send(self, seeds: np.ndarray, sample: Samples) -> MeshBatch:
-        parts = {part: self._local(part, replicas, sample.taken) for part, replicas in sample.parts.items()}
+        parts = {part: self._local(part, replicas, sample.hosted) for part, replicas in sample.parts.items()}
         size = self._size() * self.site.mesh.shape[DATA]
         labels, weights = pad(self.graph.labels[seeds], size, 0), pad(np.ones(len(seeds), np.float32), size, 0)
-        asked = {name: self._ask(name, ids) for name, ids in sample.taken.items()}
+        requests = {name: self._request(name, ids) for name, ids in sample.hosted.items()}
         about = pad(seeds.astype(np.int32), size, NO_NODE), labels, weights
-        return MeshBatch(parts, *put(self.site.mesh, P(DATA), about), asked)
+        return MeshBatch(parts, *put(self.site.mesh, P(DATA), about), requests)
 
-    def _ask(self, name: str, ids: np.ndarray) -> RowRequest:
-        rows, owners = self.capacities.by_name[f"{self.use}/taken/{name}"], self.features.owners(name)
-        each = rows if owners == 1 else self.capacities.by_name[f"{self.use}/taken by {owners}/{name}"]
-        return ask(ids, owners, rows, each)
+    def _request(self, name: str, ids: np.ndarray) -> RowRequest:
+        rows, owners = self.capacities.by_name[f"{self.use}/hosted/{name}"], self.features.owners(name)
+        each = rows if owners == 1 else self.capacities.by_name[f"{self.use}/hosted by {owners}/{name}"]
+        return request_rows(ids, owners, rows, each)
 
     def fit(self, needs: Needs) -> None:
         super().fit(needs)
@@ -148,11 +148,11 @@ class RafBatches(Batches):
             most = max(self.capacities.by_name.get(one, 0) for one in names)
             self.capacities.by_name |= dict.fromkeys(names, most)  # the partitions exchange their ids and gradients
 
-    def _local(self, part: int, replicas: list[LocalSample], taken: Mapping[str, np.ndarray]) -> Local:
+    def _local(self, part: int, replicas: list[LocalSample], hosted: Mapping[str, np.ndarray]) -> Local:
         graph, seeds, padded = self.samplers[part].graph, {self.graph.schema.target: self._size()}, []
-        for place, replica in zip(self.site.places(part), replicas, strict=True):
+        for place, replica in zip(self.site.replicas(part), replicas, strict=True):
             placed = {
-                t: np.searchsorted(taken[t], ids).astype(np.int32) for t, ids in replica.inputs.items() if t in taken
+                t: np.searchsorted(hosted[t], ids).astype(np.int32) for t, ids in replica.inputs.items() if t in hosted
             }
             replica = replica._replace(inputs=replica.inputs | placed)
             local = pad_local(self.capacities, self._use(part), replica, seeds, graph)

@@ -28,7 +28,7 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import DATA, RELATION, join, split
 from hetjax.sharding.raf.batches import CAPACITIES, MeshBatch, RafBatches
 from hetjax.sharding.raf.evaluate import RafEvaluator
-from hetjax.sharding.raf.features import TAKEN, UNITED, MeshFeatureStore, RowRequest, SharedTable
+from hetjax.sharding.raf.features import HOSTED, UNITED, MeshFeatureStore, RowRequest, SharedTable
 from hetjax.sharding.raf.kinds import SAMPLING, WEIGHTS
 from hetjax.sharding.raf.layout import Layout
 from hetjax.sharding.raf.programs import (
@@ -126,7 +126,9 @@ class RafEngine(Engine):
         """The tables that live on devices of this process."""
         here = {t for t, parts in self.tables.items() if within(parts, self.site.parts)}
         return {
-            t: shape for t, shape in self.trainer.learnable.items() if t in here and self.features.places[t] == "device"
+            t: shape
+            for t, shape in self.trainer.learnable.items()
+            if t in here and self.features.placement[t] == "device"
         }
 
     def _placed(self, state: TrainState, on_devices: Mapping[str, Table], hosted: Mapping[str, SharedTable]):
@@ -153,7 +155,7 @@ class RafEngine(Engine):
         updates = list(self.updated.values())
         programs += [*self.packed.values(), *self.settled.values(), *updates]
         programs += self.features.spread.values()
-        told = self.site.peers.sent(CAPACITIES, TAKEN, UNITED)
+        told = self.site.group.sent(CAPACITIES, HOSTED, UNITED)
         said = [Sent(SAMPLING, MESSAGE, PROCESSES, told)] if told else []
         return [*per_step(programs, max(1, updates[0].calls.total())), *said]
 
@@ -161,34 +163,34 @@ class RafEngine(Engine):
         self, states: Mapping[int, TrainState], batch: MeshBatch, upcoming: MeshBatch | None = None
     ) -> tuple[dict[int, TrainState], np.ndarray]:
         hosted = _hosted(states)
-        taken, fetched = self.take(states, batch)
+        read, fetched = self.fetch(states, batch)
         for t, one in fetched.items():
             hosted[t].change(one, True)
-        loss, found = self.gradients(taken, batch)
+        loss, found = self.gradients(read, batch)
         if upcoming is not None and self.prefetch:
-            self.ahead = {t: (upcoming.asked[t], table.begin(upcoming.asked[t])) for t, table in hosted.items()}
-        made, loss = self._updated(taken, loss, found)
+            self.ahead = {t: (upcoming.requests[t], table.begin(upcoming.requests[t])) for t, table in hosted.items()}
+        made, loss = self._updated(read, loss, found)
         for t, one in fetched.items():
-            hosted[t].store(one, batch.asked[t], [state.tables[t] for state in made.values() if t in state.tables])
+            hosted[t].store(one, batch.requests[t], [state.tables[t] for state in made.values() if t in state.tables])
             hosted[t].change(one, False)
         # collectives of two steps never wait for each other
         return {part: _replaced(jax.block_until_ready(state), hosted) for part, state in made.items()}, loss
 
-    def take(
+    def fetch(
         self, states: Mapping[int, TrainState], batch: MeshBatch
     ) -> tuple[dict[int, TrainState], dict[str, list[Fetched]]]:
         """States as the programs see them, whose tables on the host are the rows that the batch asks for; and where from."""
         hosted, found = _hosted(states), {part: {} for part in states}
-        fetched = {t: self._fetched(t, table, batch.asked[t]) for t, table in hosted.items()}
+        fetched = {t: self._fetched(t, table, batch.requests[t]) for t, table in hosted.items()}
         for t, table in hosted.items():
             mesh, parts = meshes.rows(self.mesh, self.tables[t]), within(self.tables[t], states)
-            for part, one in zip(parts, split(mesh, P(), table.end(fetched[t], batch.asked[t])), strict=True):
+            for part, one in zip(parts, split(mesh, P(), table.end(fetched[t], batch.requests[t])), strict=True):
                 found[part][t] = one
         return {part: _replaced(state, found[part]) for part, state in states.items()}, fetched
 
-    def _fetched(self, node_type: str, table: SharedTable, asked: RowRequest) -> list[Fetched]:
+    def _fetched(self, node_type: str, table: SharedTable, request: RowRequest) -> list[Fetched]:
         known, fetched = self.ahead.pop(node_type, (None, None))
-        return fetched if known is asked else table.begin(asked)
+        return fetched if known is request else table.begin(request)
 
     def _updated(
         self, states: Mapping[int, TrainState], loss: jax.Array, found: dict[int, Gradients]

@@ -32,7 +32,9 @@ class RafEvaluator:
 
     def __init__(self, model: Stack, site: Site, edges: int):
         self.model, self.site, self.models = model, site, partition_models(site.plan)
-        self.chunks = {part: Chunks(graph, edges, model.own) for part, graph in site.graphs.items() if site.leads(part)}
+        self.chunks = {
+            part: Chunks(graph, edges, model.reads_own) for part, graph in site.graphs.items() if site.leads(part)
+        }
         self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type"))
         self.fold = jax.jit(self._fold, static_argnames=("depth", "part"))
         self.finish = jax.jit(self._finish, static_argnames="depth")
@@ -45,7 +47,7 @@ class RafEvaluator:
           ids: distinct.
         """
         if not len(ids):
-            return np.empty((0, self.model.classes), np.float32) if self.site.peers.first else None
+            return np.empty((0, self.model.classes), np.float32) if self.site.group.first else None
         here = {part: jax.tree.map(_first, states[part]) for part in self.chunks}
         x = {part: self._features(part, state) for part, state in here.items()}
         last, own, h = len(self.model.layers) - 1, None, None
@@ -53,13 +55,13 @@ class RafEvaluator:
             if depth == last or self.models[0].exchanged:
                 found = {part: self._seeds(part, state.params, x[part], depth, ids, h) for part, state in here.items()}
                 own, total = self._combined(depth, found)
-                if self.site.peers.first:
+                if self.site.group.first:
                     h = np.asarray(self.finish(next(iter(here.values())).params, total, own, depth=depth))
                 if depth < last:
-                    h = self.site.peers.broadcast("evaluation", {"h": h})["h"]
+                    h = self.site.group.broadcast("evaluation", {"h": h})["h"]
             if depth < last:
                 x = {part: self._inner(part, state.params, x[part], depth) for part, state in here.items()}
-        return h if self.site.peers.first else None
+        return h if self.site.group.first else None
 
     def _features(self, part: int, state: TrainState) -> dict[str, np.ndarray]:
         graph, learned = self.site.graphs[part], {t: on_host(table.rows) for t, table in state.tables.items()}
@@ -96,7 +98,7 @@ class RafEvaluator:
         """The seeds' embeddings below layer `depth` and their partial aggregates, of all partitions, in process 0."""
         leaves = {part: jax.tree.flatten(one) for part, one in found.items()}
         named = {f"{part} {n}": leaf for part, (made, _) in leaves.items() for n, leaf in enumerate(made)}
-        every = self.site.peers.gather("evaluation", named)
+        every = self.site.group.gather("evaluation", named)
         if every is None:
             return None, None
         forms = next(iter(leaves.values()))
@@ -126,7 +128,7 @@ def _first(leaf: jax.Array | SharedTable):
 
 def _partials(model: Stack, share, depth: int, block, x, own):
     layer, x = model.layers[depth], x if depth else model.enter(x, block)
-    own = layer.own(block, x).get(share.target, own)
+    own = layer.own_embeddings(block, x).get(share.target, own)
     selves = share.local_model.layers[depth].seeds.selves
     folded = layer.fold_relations(block, layer.prepared(x), {share.target: own}, selves)
     return own if share.exchanged else None, folded[share.target]

@@ -1,7 +1,7 @@
 """Features on the host that the devices of a mesh share: every row is sent to one of them, and from there to the others.
 
 A step's distinct rows of a learnable type are taken together, and are the whole table that its programs see; they are
-put back when the step is done. So a step on a mesh is the same whatever the places of features, the caches and their
+put back when the step is done. So a step on a mesh is the same whatever the placement of features, the caches and their
 budgets, to the last bit. Of the devices in a process that read a type each owns the nodes `id mod devices` (Heta, section
 6): it keeps the hottest of them, is sent those that it does not keep, and writes both back.
 """
@@ -28,7 +28,7 @@ from hetjax.sharding.raf.sample import LocalSample
 from hetjax.sharding.raf.site import Site, partition_models
 from hetjax.sharding.traffic import Program
 
-TAKEN, UNITED = "rows that a process takes", "rows that all take"  # tags of what processes tell each other
+HOSTED, UNITED = "nodes that a process reads", "nodes that all read"  # tags of what processes tell each other
 
 _take = jax.jit(tables.take)
 
@@ -38,28 +38,28 @@ class RowRequest(NamedTuple):
 
     Attributes:
       numbers: int32 `[n]` of each owner, of the rows that it has: node ids divided by the number of owners.
-      places: int32 `[n]` of each owner, where these stand among all rows of the step.
+      positions: int32 `[n]` of each owner, where these stand among all rows of the step.
       order: int32 `[rows]`, where each row of the step stands in the owners' rows, one owner's after the other's.
     """
 
     numbers: Sequence[np.ndarray]
-    places: Sequence[np.ndarray]
+    positions: Sequence[np.ndarray]
     order: np.ndarray
 
 
-def ask(ids: np.ndarray, owners: int, rows: int, each: int) -> RowRequest:
+def request_rows(ids: np.ndarray, owners: int, rows: int, each: int) -> RowRequest:
     """What owners are asked for the rows `ids`, int32 and distinct.
 
     Args:
       rows, each: capacities, of the step's rows and of an owner's.
     """
-    numbers, places = (np.full((owners, each), NO_NODE, np.int32) for _ in range(2))
+    numbers, positions = (np.full((owners, each), NO_NODE, np.int32) for _ in range(2))
     order = np.full(rows, NO_NODE, np.int32)
     for owner in range(owners):
         found = np.flatnonzero(ids % owners == owner)
-        numbers[owner, : len(found)], places[owner, : len(found)] = ids[found] // owners, found
+        numbers[owner, : len(found)], positions[owner, : len(found)] = ids[found] // owners, found
         order[found] = owner * each + np.arange(len(found))
-    return RowRequest(numbers, places, order)
+    return RowRequest(numbers, positions, order)
 
 
 class SharedTable:
@@ -76,16 +76,16 @@ class SharedTable:
         devices = list(spread.mesh.devices.flat)
         self.owners = [HostTable(records[n :: len(devices)], device) for n, device in enumerate(devices)]
 
-    def begin(self, asked: RowRequest) -> list[Fetched]:
+    def begin(self, request: RowRequest) -> list[Fetched]:
         """As `HostTable.begin`, of every owner."""
-        return [owner.begin(numbers) for owner, numbers in zip(self.owners, asked.numbers)]
+        return [owner.begin(numbers) for owner, numbers in zip(self.owners, request.numbers)]
 
-    def end(self, fetched: Sequence[Fetched], asked: RowRequest) -> Table:
+    def end(self, fetched: Sequence[Fetched], request: RowRequest) -> Table:
         """The rows of the step in their order, as a table on every device that reads the type."""
         own = [owner.end(one) for owner, one in zip(self.owners, fetched)]
         if len(own) == 1:
             return meshes.join(self.mesh, P(), own)
-        here, order = self.spread.mesh, meshes.put(self.spread.mesh, P(), asked.order)
+        here, order = self.spread.mesh, meshes.put(self.spread.mesh, P(), request.order)
         return meshes.join(self.mesh, P(), [self.spread(meshes.join(here, P(BOTH), own), order)])
 
     def change(self, fetched: Sequence[Fetched], about: bool) -> None:
@@ -93,7 +93,7 @@ class SharedTable:
         for owner, one in zip(self.owners, fetched):
             owner.change(one, about)
 
-    def store(self, fetched: Sequence[Fetched], asked: RowRequest, made: Iterable[Table]) -> None:
+    def store(self, fetched: Sequence[Fetched], request: RowRequest, made: Iterable[Table]) -> None:
         """Write a step's rows to where they came from.
 
         Args:
@@ -101,9 +101,9 @@ class SharedTable:
         """
         shards = (zip(*(leaf.addressable_shards for leaf in table)) for table in made)
         copies = {leaves[0].device: Table(*(leaf.data for leaf in leaves)) for some in shards for leaves in some}
-        for owner, one, places in zip(self.owners, fetched, asked.places):
+        for owner, one, positions in zip(self.owners, fetched, request.positions):
             copy = copies[owner.device]
-            owner.store(one, copy if len(self.owners) == 1 else _take(copy, places))
+            owner.store(one, copy if len(self.owners) == 1 else _take(copy, positions))
 
     def table(self) -> Table:
         """All of it, after rows on the devices were written back; without copying, so it goes on changing."""
@@ -128,24 +128,24 @@ class MeshFeatureStore(FeatureStore):
 
     Args:
       site: this process's place, its graphs with the static features.
-      learnable, places, folder: as in `FeatureStore`; of all types.
+      learnable, placement, folder: as in `FeatureStore`; of all types.
     """
 
     def __init__(
-        self, site: Site, learnable: Mapping[str, Shape], places: Mapping[str, Place], folder: Path | None = None
+        self, site: Site, learnable: Mapping[str, Shape], placement: Mapping[str, Place], folder: Path | None = None
     ):
-        super().__init__(learnable, places, folder)
+        super().__init__(learnable, placement, folder)
         self.site, self.reads = site, [share.local_model.reads for share in partition_models(site.plan)]
         self.away: dict[Key, HostMatrix] = {}
         self.at: dict[Key, tuple[int, int]] = {}  # of each of these the partition, and which of its replicas
-        for t in sorted(t for t, place in places.items() if place != "device" and t not in learnable):
-            here = ((part, place) for part in within(self.readers(t), site.parts) for place in site.places(part))
+        for t in sorted(t for t, place in placement.items() if place != "device" and t not in learnable):
+            here = ((part, place) for part in within(self.readers(t), site.parts) for place in site.replicas(part))
             for number, (part, place) in enumerate(here):
                 self.away[t, number] = HostMatrix(site.graphs[part].features[t], site.row(part).devices.flat[place])
                 self.at[t, number] = part, place
-        found = {t: self.readers(t) for t in sorted(learnable) if places[t] != "device"}
+        found = {t: self.readers(t) for t in sorted(learnable) if placement[t] != "device"}
         self.shared = {t: group for t, group in found.items() if within(group, site.parts)}
-        self.spread = {t: spreading(meshes.rows(site.mesh, group)) for t, group in self.shared.items()}
+        self.spread = {t: spreading(meshes.rows(site.mesh, parts)) for t, parts in self.shared.items()}
         self.across = {t for t, group in found.items() if meshes.processes(meshes.rows(site.mesh, group)) > 1}
         self.held: dict[str, SharedTable] = {}
 
@@ -155,12 +155,12 @@ class MeshFeatureStore(FeatureStore):
 
     def owners(self, node_type: str) -> int:
         """The devices of this process that read a type."""
-        return sum(len(self.site.places(part)) for part in within(self.readers(node_type), self.site.parts))
+        return sum(len(self.site.replicas(part)) for part in within(self.readers(node_type), self.site.parts))
 
     def on_device(self, part: int) -> dict[str, np.ndarray]:
         """The static features that live on the devices of a partition."""
         features = self.site.graphs[part].features
-        return {t: features[t] for t in self.reads[part] if t in features and self.places[t] == "device"}
+        return {t: features[t] for t in self.reads[part] if t in features and self.placement[t] == "device"}
 
     @property
     def hosted(self) -> dict[Key, HostMatrix]:
@@ -168,7 +168,7 @@ class MeshFeatureStore(FeatureStore):
 
     def resident(self, device: jax.Device, given: Iterable[str]) -> int:
         part = next(part for part in self.site.parts if device in self.site.row(part).devices.flat)
-        types = [t for t in self.reads[part] if self.places[t] == "device" and t not in given]
+        types = [t for t in self.reads[part] if self.placement[t] == "device" and t not in given]
         tables = (self.learnable[t] for t in types if t in self.learnable)
         static = self.on_device(part)
         return sum(one.nodes * one.row_bytes for one in tables) + sum(static[t].nbytes for t in types if t in static)
@@ -194,38 +194,38 @@ class MeshFeatureStore(FeatureStore):
         return {t: one.end(one.begin(inputs[t])) for t, one in mine.items()}
 
     def read(
-        self, samples: Mapping[int, Sequence[LocalSample]], taken: Mapping[str, np.ndarray]
+        self, samples: Mapping[int, Sequence[LocalSample]], hosted: Mapping[str, np.ndarray]
     ) -> dict[Key, np.ndarray]:
         """The rows of every cache that a step reads.
 
         Args:
           samples: of each partition that is here, of its replicas that are.
-          taken: of every learnable type on the host the nodes that any device reads.
+          hosted: of every learnable type on the host the nodes that any device reads.
         """
         found = {}
         for key, (part, place) in self.at.items():
-            found[key] = samples[part][self.site.places(part).index(place)].inputs[key[0]]
-        for t, ids in taken.items():
+            found[key] = samples[part][self.site.replicas(part).index(place)].inputs[key[0]]
+        for t, ids in hosted.items():
             count = self.owners(t)
             found |= {(t, n): ids[ids % count == n] // count for n in range(count)}
         return found
 
-    def taken(self, samples: Mapping[int, Sequence[LocalSample]]) -> dict[str, np.ndarray]:
+    def hosted_nodes(self, samples: Mapping[int, Sequence[LocalSample]]) -> dict[str, np.ndarray]:
         """Of every learnable type on the host the nodes that any device of any process reads, int32, ascending."""
         found = {
-            t: _united(one.inputs[t] for part in within(group, samples) for one in samples[part])
-            for t, group in self.shared.items()
+            t: _united(one.inputs[t] for part in within(parts, samples) for one in samples[part])
+            for t, parts in self.shared.items()
         }
         if not self.across:
             return found
-        peers = self.site.peers
-        every = peers.gather(TAKEN, {f"{peers.number} {t}": found[t] for t in self.across & found.keys()})
+        group = self.site.group
+        every = group.gather(HOSTED, {f"{group.number} {t}": found[t] for t in self.across & found.keys()})
         united = (
             {}
             if every is None
             else {t: _united(ids for name, ids in every.items() if name.split(" ", 1)[1] == t) for t in self.across}
         )
-        united = peers.broadcast(UNITED, united)
+        united = group.broadcast(UNITED, united)
         return found | {t: united[t] for t in self.across & found.keys()}
 
 

@@ -51,7 +51,7 @@ class Layout:
         for part, state in states.items():
             if self.site.leads(part):
                 mine |= {_name(path): leaf for path, leaf in self._pieces(part, state).items()}
-        every = self.site.peers.gather("state", mine)
+        every = self.site.group.gather("state", mine)
         if every is None:
             return None
         return self._assembled(every, next(iter(states.values())))

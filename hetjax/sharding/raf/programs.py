@@ -91,7 +91,7 @@ def run(
     for depth in depths[:-1]:
         x = model.layers[depth](blocks[depth].inner, x, masks)
     layer, folds, top = model.layers[depths[-1]], share.local_model.layers[depths[-1]].seeds, blocks[depths[-1]]
-    own = layer.own(top.seeds, x).get(share.target, own)
+    own = layer.own_embeddings(top.seeds, x).get(share.target, own)
     partial = layer.fold_relations(top.seeds, layer.prepared(x), {share.target: own}, folds.selves, masks)[share.target]
     return PassOutput(partial, layer(top.inner, x, masks), own if share.exchanged else None)
 
@@ -251,6 +251,6 @@ def _smallest_blocks(share: PartitionModel) -> list[Roles]:
     blocks = []
     for depth, layer in enumerate(share.local_model.layers):
         own = {share.target: None} if share.reads_seeds(depth) else {}
-        inner = {t: None if share.own else jnp.full(1, NO_NODE) for t in share.local_model.types[depth + 1]}
+        inner = {t: None if share.reads_own else jnp.full(1, NO_NODE) for t in share.local_model.types[depth + 1]}
         blocks.append(Roles(*(Block({r.key: edge for r in fold.relations}, i) for fold, i in zip(layer, (own, inner)))))
     return blocks

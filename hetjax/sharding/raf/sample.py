@@ -59,13 +59,13 @@ class PartitionModel(NamedTuple):
       local_model: what is folded, from the plan.
       target: the seeds' type.
       exchanged: whether the seeds' partial aggregates are combined after every layer, rather than after the last alone.
-      own: whether layers read their targets' own embeddings.
+      reads_own: whether layers read their targets' own embeddings.
     """
 
     local_model: LocalModel
     target: str
     exchanged: bool
-    own: bool
+    reads_own: bool
 
     def reads_seeds(self, depth: int) -> bool:
         """Whether the seeds' own rows are among the sources of layer `depth`.
@@ -114,7 +114,7 @@ def whole_local(sampler: Sampler, share: PartitionModel, seeds: np.ndarray) -> L
         folded = {r.key: group(*found, graph.schema.nodes[r.source]) for r, found in edges.items()}
         own = {share.target: seeds.astype(np.int32)} if share.reads_seeds(depth) else {}
         self_rows = {
-            t: None if share.own else np.full(graph.schema.nodes[t], NO_NODE) for t in program.types[depth + 1]
+            t: None if share.reads_own else np.full(graph.schema.nodes[t], NO_NODE) for t in program.types[depth + 1]
         }
         named = dict.fromkeys(program.types[depth + 1]), dict.fromkeys(graph.schema.nodes)
         inner = Block({r.key: adjacency[r] for r in layer.inner.relations}, self_rows, *named)

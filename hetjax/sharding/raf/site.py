@@ -19,13 +19,13 @@ class Site(NamedTuple):
       plan: who folds what.
       mesh: `relation` x `data`, as the plan has them, of the devices of all processes.
       graphs: of each partition that has devices here, what it folds and reads; labels and splits are in every one.
-      peers: the processes.
+      group: the processes.
     """
 
     plan: MetaPartitioning
     mesh: Mesh
     graphs: Mapping[int, HetGraph]
-    peers: ProcessGroup
+    group: ProcessGroup
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -35,18 +35,19 @@ class Site(NamedTuple):
     def row(self, part: int) -> Mesh:
         return meshes.row(self.mesh, part)
 
-    def places(self, part: int) -> list[int]:
+    def replicas(self, part: int) -> list[int]:
         """The replicas of a partition that are here."""
         return meshes.positions_here(self.row(part))
 
     def leads(self, part: int) -> bool:
         """Whether this process speaks for a partition."""
-        return 0 in self.places(part) if part in self.graphs else False
+        return 0 in self.replicas(part) if part in self.graphs else False
 
 
 def partition_models(plan: MetaPartitioning) -> list[PartitionModel]:
     """What each partition of a plan computes."""
     tree = plan.tree
     return [
-        PartitionModel(part.local_model, tree.targets[0], tree.exchange == "every", tree.own) for part in plan.parts
+        PartitionModel(part.local_model, tree.targets[0], tree.exchange == "every", tree.reads_own)
+        for part in plan.parts
     ]

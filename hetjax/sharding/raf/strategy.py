@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hetjax.cache import placement
+from hetjax.cache.placement import choose_placement
 from hetjax.config import Data
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
@@ -68,10 +68,10 @@ class Raf(Strategy):
         site = Site(plan, mesh, graphs, setup.processes)
         together = [share.local_model.reads for share in partition_models(plan)]
         mine = set().union(*(together[part] for part in site.parts))
-        places = placement.choose(
+        placement = choose_placement(
             config.cache, graph, trainer.widths, trainer.learnable, graphs.values(), together, mine
         )
-        features = MeshFeatureStore(site, trainer.learnable, places, setup.tables)
+        features = MeshFeatureStore(site, trainer.learnable, placement, setup.tables)
         setup = setup._replace(
             graph=abstract_graph(sizes(graph), graph.labels, graph.splits)
         )  # the site has what is needed

@@ -29,7 +29,7 @@ class SingleBatches(Batches):
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> Sample:
         if self.regime.whole:
-            return Sample(whole_graph(self.graph, len(self.regime.fanouts), self.sampler.own), {}, ())
+            return Sample(whole_graph(self.graph, len(self.regime.fanouts), self.sampler.reads_own), {}, ())
         return self.sampler.sample({self.graph.schema.target: seeds}, self.regime.fanouts, stream)
 
     def measure(self, sample: Sample) -> Iterator[tuple[str, int, int]]:

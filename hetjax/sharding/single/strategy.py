@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from hetjax.cache import placement
 from hetjax.cache.features import Features
+from hetjax.cache.placement import choose_placement
 from hetjax.config import Config
 from hetjax.errors import InputError
 from hetjax.sampling.blocks import Batch
@@ -29,8 +29,8 @@ class Single(Strategy):
 
     def engine(self, setup: Setup, partitioning: None = None) -> SingleEngine:
         config, graph, trainer = setup.config, setup.graph, setup.trainer
-        places = placement.choose(config.cache, graph, trainer.widths, trainer.learnable, [graph])
-        features = Features(graph, trainer.widths, trainer.learnable, places, setup.tables)
+        placement = choose_placement(config.cache, graph, trainer.widths, trainer.learnable, [graph])
+        features = Features(graph, trainer.widths, trainer.learnable, placement, setup.tables)
         return SingleEngine(setup, make_batches(setup, features, features.send), features)
 
 
@@ -41,7 +41,7 @@ def make_batches(setup: Setup, features: Features, to_device: Callable[[Batch], 
       to_device: puts a batch of host arrays where it is used.
     """
     model, flows = setup.trainer.model, flowing(setup)
-    sampler = Sampler(setup.graph, read_in_place(setup, features), flows, model.own, model.drops)
+    sampler = Sampler(setup.graph, read_in_place(setup, features), flows, model.reads_own, model.drops)
     return SingleBatches(sampler, setup.regime, setup.config.train.seed, to_device)
 
 
@@ -57,4 +57,4 @@ def read_in_place(setup: Setup, features) -> frozenset[str]:
     if model.input_projection or model.input_dropout:
         return frozenset()  # what is changed before it is read is gathered first
     static = (name for name, matrix in setup.graph.features.items() if matrix.dtype == np.float32)
-    return frozenset(name for name in static if features.places.get(name, "device") == "device")
+    return frozenset(name for name in static if features.placement.get(name, "device") == "device")

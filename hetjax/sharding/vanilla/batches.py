@@ -19,7 +19,7 @@ from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.mesh import from_shards, positions_here
 from hetjax.sharding.spmd import SpmdBatch
-from hetjax.sharding.vanilla.exchange import RowCapacities, want
+from hetjax.sharding.vanilla.exchange import RowCapacities, request_rows
 
 
 class Portion(NamedTuple):
@@ -82,12 +82,12 @@ class VanillaBatches(Batches):
         has, seeds = self.capacities.by_name, portion.seeds
         size = has[self._name("seeds")]
         blocks, _ = pad_sample(self.capacities, self.use, portion.sample, {self.graph.schema.target: size}, self.graph)
-        wanted = {}
+        exchanges = {}
         for name, ids in portion.sample.inputs.items():
-            room = RowCapacities(
+            capacities = RowCapacities(
                 has[rows_of(self.use, 0, name)], has[self._name("remote", name)], has[self._name("own", name)]
             )
-            wanted[name] = want(self.owned, name, ids, part, room, name in self.learnable)
+            exchanges[name] = request_rows(self.owned, name, ids, part, capacities, name in self.learnable)
         labels, weights = pad(self.graph.labels[seeds], size, 0), pad(np.ones(len(seeds), np.float32), size, 0)
         local = Batch(blocks, {}, np.arange(size, dtype=np.int32), labels, weights)
-        return SpmdBatch(local, wanted, np.full(1, count, np.float32))
+        return SpmdBatch(local, exchanges, np.full(1, count, np.float32))

@@ -69,8 +69,8 @@ class VanillaEngine(SpmdEngine):
         with scope(FEATURES):
             features, _ = fetch(static, batch.rows, DATA)
         with scope(LEARNABLE):
-            learned, asked = fetch({t: table.rows for t, table in state.tables.items()}, batch.rows, DATA)
-        return features, learned, asked
+            learned, requested = fetch({t: table.rows for t, table in state.tables.items()}, batch.rows, DATA)
+        return features, learned, requested
 
     def give_back(self, state: TrainState, gradients, batch: SpmdBatch, kept: Any) -> tuple[dict, dict]:
         rows, ids = {}, {}

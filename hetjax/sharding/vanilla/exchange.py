@@ -1,8 +1,8 @@
 """Rows fetched from their owners, and gradients given back to them: the two sides of vanilla execution's all-to-all.
 
-Every partition sorts the rows that it wants by owner, on the host (`want`), and in the step sends each owner the row
+Every partition sorts the rows that it wants by owner, on the host (`request_rows`), and in the step sends each owner the row
 numbers and gets the rows (`fetch`). Gradients go the same way back; the owner adds up those of the same row
-(`give_back`). What a partition owns itself it reads in place: it has no part in the all-to-all, whose buckets are as
+(`give_back`). What a partition owns itself it reads in position: it has no part in the all-to-all, whose buckets are as
 large as the largest of any two partitions and would otherwise be as large as what partitions keep to themselves.
 """
 
@@ -27,14 +27,14 @@ class RowExchange(NamedTuple):
     Attributes:
       remote: int32 `[parts, capacity]`, numbers of rows at each other partition; its own line is padding.
       own: int32 `[own capacity]`, numbers of rows that it has.
-      places: int32 `[n]`, where each of the rows, in the order of the batch, stands among those that come: the lines of
+      positions: int32 `[n]`, where each of the rows, in the order of the batch, stands among those that come: the lines of
         `remote` one after the other, then `own`.
       back: int32 `[parts * capacity + own capacity]`, the inverse, for gradients; None of static features.
     """
 
     remote: np.ndarray
     own: np.ndarray
-    places: np.ndarray
+    positions: np.ndarray
     back: np.ndarray | None
 
 
@@ -46,89 +46,91 @@ class RowCapacities(NamedTuple):
     own: int
 
 
-def want(owned: Owned, name: str, ids: np.ndarray, part: int, room: RowCapacities, learnable: bool) -> RowExchange:
-    """What a partition asks for to have the rows `ids`, int32, distinct; there must be room."""
-    remote, own = np.full((owned.parts, room.remote), NO_NODE), np.full(room.own, NO_NODE)
-    places, back = np.full(room.rows, NO_NODE), np.full(remote.size + room.own, NO_NODE)
-    _want(ids, owned.owner[name], owned.local[name], part, remote, own, places, back)
-    return RowExchange(remote, own, places, back if learnable else None)
+def request_rows(
+    owned: Owned, name: str, ids: np.ndarray, part: int, capacities: RowCapacities, learnable: bool
+) -> RowExchange:
+    """What a partition asks for to have the rows `ids`, int32, distinct; there must be capacities."""
+    remote, own = np.full((owned.parts, capacities.remote), NO_NODE), np.full(capacities.own, NO_NODE)
+    positions, back = np.full(capacities.rows, NO_NODE), np.full(remote.size + capacities.own, NO_NODE)
+    _sort_by_owner(ids, owned.owner[name], owned.local[name], part, remote, own, positions, back)
+    return RowExchange(remote, own, positions, back if learnable else None)
 
 
 @compiled
-def _want(ids, owner, local, part, remote, own, places, back):
+def _sort_by_owner(ids, owner, local, part, remote, own, positions, back):
     cursor = np.zeros(remote.shape[0], np.int64)
     for row in range(len(ids)):
         of, number = owner[ids[row]], local[ids[row]]
         slot = cursor[of]
         cursor[of] += 1
         if of == part:
-            place = remote.size + slot
+            position = remote.size + slot
             own[slot] = number
         else:
-            place = of * remote.shape[1] + slot
+            position = of * remote.shape[1] + slot
             remote[of, slot] = number
-        places[row] = place
-        back[place] = row
+        positions[row] = position
+        back[position] = row
 
 
 def fetch(
-    rows: Rows, wanted: Mapping[str, RowExchange], axis: str
+    rows: Rows, exchanges: Mapping[str, RowExchange], axis: str
 ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
     """The rows that a partition wants; inside `shard_map`.
 
     Args:
       rows: what the partition owns, `[rows, width]`.
-      wanted: of at least the same types.
+      exchanges: of at least the same types.
       axis: of the mesh, with a device per partition.
 
     Returns:
-      `(rows [n, width], asked)`: zeros where there is padding, and the numbers of own rows that each partition asked for,
+      `(rows [n, width], requested)`: zeros where there is padding, and the numbers of own rows that each partition asked for,
       int32 `[parts, capacity]`; one exchange serves the numbers of all types.
     """
-    asked = _exchange_numbers({name: wanted[name].remote for name in rows}, axis)
+    requested = _exchange_numbers({name: exchanges[name].remote for name in rows}, axis)
     fetched = {}
     for name, matrix in rows.items():
-        came = _swap(tables.read(matrix, asked[name]), axis).reshape(asked[name].size, matrix.shape[1])
-        every = jnp.concatenate([came, tables.read(matrix, wanted[name].own)])
-        fetched[name] = tables.read(every, wanted[name].places)
-    return fetched, asked
+        received = _swap(tables.read(matrix, requested[name]), axis).reshape(requested[name].size, matrix.shape[1])
+        every = jnp.concatenate([received, tables.read(matrix, exchanges[name].own)])
+        fetched[name] = tables.read(every, exchanges[name].positions)
+    return fetched, requested
 
 
-def give_back(gradient: jax.Array, wanted: RowExchange, asked: jax.Array, rows: int, axis: str):
+def give_back(gradient: jax.Array, exchange: RowExchange, requested: jax.Array, rows: int, axis: str):
     """The gradients of a partition's own rows, summed over all partitions that read them; inside `shard_map`.
 
     Args:
       gradient: `[n, width]`, of the rows that it fetched.
-      asked: from `fetch`.
+      requested: from `fetch`.
       rows: how many it owns.
 
     Returns:
       `(numbers, gradients)`: int32 `[m]` of own rows, each once, the rest out of range; `[m, width]`.
     """
-    every = tables.read(gradient, wanted.back)
-    cut, width = wanted.remote.size, gradient.shape[1]
-    came = _swap(every[:cut].reshape(*wanted.remote.shape, width), axis).reshape(cut, width)
-    numbers = jnp.concatenate([asked.reshape(-1), wanted.own])
-    return merge(numbers, jnp.concatenate([came, every[cut:]]), rows)
+    every = tables.read(gradient, exchange.back)
+    cut, width = exchange.remote.size, gradient.shape[1]
+    received = _swap(every[:cut].reshape(*exchange.remote.shape, width), axis).reshape(cut, width)
+    numbers = jnp.concatenate([requested.reshape(-1), exchange.own])
+    return merge(numbers, jnp.concatenate([received, every[cut:]]), rows)
 
 
 def merge(numbers: jax.Array, gradient: jax.Array, rows: int) -> tuple[jax.Array, jax.Array]:
     """Sum the gradients of the same row; returns the numbers, each once, the rest out of range, and the sums.
 
-    The first place of a row stands for all. It is found in memory of a number per row, without sorting.
+    The first position of a row stands for all. It is found in memory of a number per row, without sorting.
     """
-    places = jnp.arange(len(numbers), dtype=jnp.int32)
-    first = jnp.full(rows, NO_NODE).at[numbers].min(places, mode="drop")
+    positions = jnp.arange(len(numbers), dtype=jnp.int32)
+    first = jnp.full(rows, NO_NODE).at[numbers].min(positions, mode="drop")
     leader = first.at[numbers].get(mode="fill", fill_value=NO_NODE)
-    return jnp.where(leader == places, numbers, NO_NODE), jax.ops.segment_sum(gradient, leader, len(numbers))
+    return jnp.where(leader == positions, numbers, NO_NODE), jax.ops.segment_sum(gradient, leader, len(numbers))
 
 
 def _exchange_numbers(remote: Rows, axis: str) -> dict[str, jax.Array]:
     if not remote:
         return {}
     ends = np.cumsum([numbers.shape[1] for numbers in remote.values()])[:-1]
-    came = _swap(jnp.concatenate(list(remote.values()), axis=1), axis)
-    return dict(zip(remote, jnp.split(came, ends, axis=1)))
+    received = _swap(jnp.concatenate(list(remote.values()), axis=1), axis)
+    return dict(zip(remote, jnp.split(received, ends, axis=1)))
 
 
 def _swap(array: jax.Array, axis: str) -> jax.Array:

@@ -37,7 +37,7 @@ class Vanilla(Strategy):
     def partition(self, setup: Setup, saved: Path | None = None) -> EdgeCut:
         config, graph, processes = setup.config, setup.graph, setup.processes
         meshes.make(config.mesh.relation, config.mesh.data)  # says what is missing before METIS takes its minutes
-        of_model = {"hops": config.model.layers, "workload": setup.workload, "own": setup.trainer.model.own}
+        of_model = {"hops": config.model.layers, "workload": setup.workload, "reads_own": setup.trainer.model.reads_own}
         parts, method, cut = config.mesh.data, self.options(config).partitioning, None
         if processes.first and saved and os.path.exists(saved):
             cut = read(saved)
@@ -53,7 +53,7 @@ class Vanilla(Strategy):
         config, graph, trainer, regime = setup.config, setup.graph, setup.trainer, setup.regime
         mesh = meshes.row(meshes.make(config.mesh.relation, config.mesh.data), 0)
         flows = frozenset(graph.schema.nodes) if regime.whole else flowing(setup)
-        sampler = Sampler(graph, frozenset(), flows, trainer.model.own, trainer.model.drops)
+        sampler = Sampler(graph, frozenset(), flows, trainer.model.reads_own, trainer.model.drops)
         learnable = frozenset(trainer.learnable)
         batches = VanillaBatches(sampler, partitioning, mesh, learnable, regime, config.train.seed)
         return VanillaEngine(setup, batches, partitioning, mesh)
