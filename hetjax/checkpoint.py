@@ -132,7 +132,9 @@ class Checkpoints:
           say: is told what is damaged.
           check: raises a ValueError for a progress that is none.
         """
-        damaged, newest, lost = [], None, None
+        damaged: list[Checkpoint] = []
+        newest: tuple[Checkpoint, dict] | None = None
+        lost: Damaged | None = None
         for checkpoint in self.newest_first():
             try:
                 progress = checkpoint.verify(check)
@@ -152,7 +154,7 @@ class Checkpoints:
             newest = checkpoint, progress
             break
         else:
-            if lost:
+            if newest:
                 say(
                     f"{lost}; it was the best: the run goes on from {newest[0].folder}, and the best from there on counts"
                 )

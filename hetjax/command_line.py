@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from argparse import HelpFormatter
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
@@ -32,10 +33,10 @@ class Parser(ArgumentParser):
 
     help: Callable[[], str]
 
-    def format_help(self) -> str:
+    def format_help(self, formatter: HelpFormatter | None = None) -> str:
         return self.help()
 
-    def error(self, message: str, ex: Exception | None = None) -> None:
+    def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         text = " ".join(str(message).split())
         found = re.fullmatch(
             r'Parser key "(?P<key>[^"]+)": (?:Expected an? (?P<kind>.+?)\. Got value|Not of type (?P<own>\w+)): ?(?P<value>.*)',

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
-from hetjax.cache.allocate import PLACES, Place, Policy
+from hetjax.cache.allocate import PLACES, Policy
 from hetjax.errors import InputError, short
 
 DATA_FOLDER = "HETJAX_DATA"
@@ -29,6 +29,9 @@ class Bytes(int):
             raise ValueError(given)
         number, unit, binary = found.groups()
         return super().__new__(cls, float(number) * (1024 if binary else 1000) ** (1 + "KMGT".index(unit)))
+
+
+UNBOUNDED = Bytes(-1)
 
 
 @dataclass(frozen=True)
@@ -227,9 +230,9 @@ class Mesh:
 class Cache:
     """Cache: where features live, and which rows a device caches."""
 
-    bytes_per_device: Bytes = -1
+    bytes_per_device: Bytes = UNBOUNDED
     """bytes of each device for features, such as 2GB; the rows that are read most often come first; -1: no bound, all features live on the device"""
-    host_bytes: Bytes = -1
+    host_bytes: Bytes = UNBOUNDED
     """bytes of host memory for learnable features that left the device; the largest tables beyond that live on disk; -1: no bound"""
     placement: tuple[str, ...] = ()
     """where the features of single node types live: TYPE=device, TYPE=host or TYPE=disk; these types count towards no bound"""
@@ -260,7 +263,7 @@ class Cache:
             raise InputError(f"cache.placement is {list(self.placement)}, and names a type twice")
 
     @property
-    def given(self) -> dict[str, Place]:
+    def given(self) -> dict[str, str]:
         """`placement` by node type."""
         return dict(place.rsplit("=", 1) for place in self.placement)
 
@@ -329,7 +332,9 @@ class Config:
             )
 
 
-SECTIONS = {one.name: one.default_factory for one in fields(Config) if one.name != "strategies"}
+SECTIONS: dict[str, type] = {
+    one.name: cast(type, one.default_factory) for one in fields(Config) if one.name != "strategies"
+}
 
 
 def _require(holds: bool, name: str, value: Any, what: str) -> None:
@@ -348,7 +353,7 @@ def check_numbers(name: str, section: Any) -> None:
 
 def as_dict(config: Any) -> dict:
     """Nested plain dictionaries and lists, as YAML holds them; of a `Config` a dictionary per section."""
-    given = dict(asdict(config) if is_dataclass(config) else config)
+    given = asdict(config) if is_dataclass(config) and not isinstance(config, type) else dict(config)
     given |= given.pop("strategies", {})
     return {
         key: list(value) if isinstance(value, tuple) else as_dict(value) if isinstance(value, dict) else value
@@ -356,7 +361,7 @@ def as_dict(config: Any) -> dict:
     }
 
 
-def flat(config) -> dict:
+def flat(config: Any) -> dict:
     """`{section.key: value}`, of whatever a file holds."""
     sections = config.items() if isinstance(config, dict) else [("config", config)]
     return {

@@ -22,7 +22,7 @@ def of_code(*own: str) -> str:
             spec = importlib.util.find_spec(module) if attribute else None
         except (ImportError, ValueError):
             spec = None  # whoever imports it says so
-        files += [Path(spec.origin)] if spec and spec.has_location else []
+        files += [Path(spec.origin)] if spec and spec.origin and spec.has_location else []
     return _digest(*(file.read_bytes() for file in files))
 
 
@@ -37,20 +37,23 @@ def of_graph(data: Data, graph: HetGraph) -> str:
         [csc.edges for csc in graph.relations.values()],
         {name: matrix.shape for name, matrix in graph.features.items()},
     ]
+    told: object
     if data.format == "store":
         told = store.contents(data_path(data.path))
     else:
         arrays = [array for csc in graph.relations.values() for array in csc] + list(graph.features.values())
-        told = [zlib.crc32(np.ascontiguousarray(array)) for array in arrays]
+        told = [zlib.crc32(np.ascontiguousarray(array).data) for array in arrays]
     labels = (np.ascontiguousarray(array) for array in (graph.labels, *graph.splits.values()))
     return _digest(repr((shape, told)).encode(), *labels)
 
 
-def require(what: str, own: str, group: ProcessGroup) -> None:
+def require(what: str, digest: str, group: ProcessGroup) -> None:
     """Raise an InputError where processes have different ones of `what`."""
-    for number, other in enumerate(group.all_gather(what, own)):
-        if other != own:
-            raise InputError(f"process {number} has another {what}, digest {other} != {own} of process {group.number}")
+    for number, other in enumerate(group.all_gather(what, digest)):
+        if other != digest:
+            raise InputError(
+                f"process {number} has another {what}, digest {other} != {digest} of process {group.number}"
+            )
 
 
 def _digest(*pieces) -> str:

@@ -13,10 +13,12 @@ import numpy as np
 from hetjax import __version__
 from hetjax.internals import COMPILED, READ_FROM_CACHE
 
+Quality = dict[str, float | None]  # by name; None of no nodes
+
 STEEP, LOUD = 20.0, 1.0  # a loss over `LOUD`, and so many times that of two steps before, is said
 
 
-def quality(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+def quality(logits: np.ndarray, labels: np.ndarray) -> Quality:
     """Mean loss, accuracy and F1 of class predictions, every node counting the same.
 
     Args:
@@ -45,7 +47,7 @@ def quality(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     return {"loss": float(losses.mean()), "accuracy": accuracy, "micro_f1": accuracy, "macro_f1": macro}
 
 
-def _multilabel_quality(logits: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+def _multilabel_quality(logits: np.ndarray, labels: np.ndarray) -> Quality:
     wide = logits.astype(np.float64)
     losses = np.logaddexp(0, np.where(labels, -wide, wide))
     predicted = logits > 0
@@ -73,10 +75,10 @@ class ProgramCounter:
         jax.monitoring.register_event_duration_secs_listener(self._made)
         jax.monitoring.register_event_listener(self._read)
 
-    def _made(self, event: str, _: float, **__) -> None:
+    def _made(self, event: str, duration_secs: float, **_: str | int) -> None:
         self.count += event == COMPILED
 
-    def _read(self, event: str, **__) -> None:
+    def _read(self, event: str, **_: str | int) -> None:
         self.kept += event == READ_FROM_CACHE
 
 

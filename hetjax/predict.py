@@ -139,7 +139,7 @@ def _predict(workdir: Path, other: str) -> Predictions:
         _same_shape(other, graph, trained, setup(config, graph).trainer, trainer)
     state, chosen = _state(workdir, trainer, config.train.seed, digests.of_graph(config.data, trained))
     learned = {t: np.asarray(table.rows) for t, table in state.tables.items()}
-    features = {t: learned.get(t, graph.features.get(t)) for t in trainer.widths}
+    features = {t: learned[t] if t in learned else graph.features[t] for t in trainer.widths}
     everyone = np.arange(graph.schema.nodes[graph.schema.target], dtype=np.int32)
     evaluator = Evaluator(trainer.model, graph, config.sampling.evaluation_edges)
     return Predictions(evaluator.logits(state.params, features, everyone), trained, sorted(learned), chosen)

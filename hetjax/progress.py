@@ -60,29 +60,29 @@ class Progress:
 
     def validated(self, quality: dict, step: int) -> None:
         """Remember the quality on the validation nodes after the epoch that ended, if it is the best so far."""
-        found, best = (one and (one["micro_f1"], -one["loss"]) for one in (_known(quality), self.best))
-        if found and (best is None or found > best):
+        if quality["micro_f1"] is not None and (self.best is None or _rank(quality) > _rank(self.best)):
             self.best = {"step": step, "epoch": self.epoch} | quality
 
     def out_of_patience(self, options: Train) -> bool:
         """Whether the validation has not become better for `train.patience` epochs; never before it was read again."""
         due = self.step == 0 and self.epoch % options.evaluate_every == 0
-        return bool(options.patience and due and self.best) and self.epoch - self.best["epoch"] >= options.patience
+        if not (options.patience and due and self.best):
+            return False
+        return self.epoch - self.best["epoch"] >= options.patience
 
 
-def _known(quality: dict) -> dict | None:
-    return None if quality["micro_f1"] is None else quality
+def _rank(quality: dict) -> tuple[float, float]:
+    return quality["micro_f1"], -quality["loss"]
 
 
 def newest(
     checkpoints: Checkpoints, processes: ProcessGroup, say: Callable[[str], None]
 ) -> tuple[Checkpoint | None, Progress]:
     """The checkpoint to continue from, and its progress; process 0 decides."""
-    found = None
-    if processes.first:
-        found = checkpoints.newest_whole(say, check_progress)
-        found = found and [found[0].step, found[1]]
-    step, progress = processes.broadcast_object("resume", found) or (None, {})
+    said = None
+    if processes.first and (newest := checkpoints.newest_whole(say, check_progress)):
+        said = [newest[0].step, newest[1]]
+    step, progress = processes.broadcast_object("resume", said) or (None, {})
     return None if step is None else checkpoints.at(step), Progress(**progress)
 
 

@@ -25,7 +25,7 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
         f"median milliseconds of a step: {parts}",
     ]
     if summary.get("sent_per_step"):
-        kinds = Counter()
+        kinds: Counter[str] = Counter()
         for one in summary["sent_per_step"]:
             kinds[one["kind"].replace("_", " ")] += one["bytes"]
         words = ", ".join(f"{kind} {readable(count)}" for kind, count in kinds.items())

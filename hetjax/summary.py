@@ -16,9 +16,7 @@ from hetjax.run import Run
 from hetjax.sharding.traffic import Sent
 
 
-def summarise(
-    run: Run, test: dict[str, float], sent: list[dict], cache: list[dict], say: Callable[[str], None]
-) -> dict:
+def summarise(run: Run, test: metrics.Quality, sent: list[dict], cache: list[dict], say: Callable[[str], None]) -> dict:
     """Write the summary and the pictures of a run that is done.
 
     Args:
@@ -29,7 +27,9 @@ def summarise(
     """
     best, config, schema = run.progress.best, run.config, run.graph.schema
     state = jax.eval_shape(run.engine.trainer.init, config.train.seed)
-    run.records.write({f"test_{name}": value for name, value in test.items()})
+    records = run.records
+    assert records is not None  # process 0 has them
+    records.write({f"test_{name}": value for name, value in test.items()})
     summary = {
         "test_accuracy": test["accuracy"],
         "validation_accuracy": best["accuracy"] if best else None,
@@ -54,7 +54,7 @@ def summarise(
         "versions": metrics.versions(),
     }
     run.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
-    draw_run(run.records.all(say), cache, run.workdir.path, title(config))
+    draw_run(records.all(say), cache, run.workdir.path, title(config))
     return summary
 
 
@@ -71,7 +71,7 @@ def title(config: Config) -> str:
 
 def total_traffic(shares: Sequence[Sequence]) -> list[dict]:
     """Bytes that all devices of all processes send in a step, by kind, collective and mesh axis."""
-    total: Counter = Counter()
-    for *about, count in itertools.chain.from_iterable(shares):
-        total[tuple(about)] += count
-    return [Sent(*about, count)._asdict() for about, count in sorted(total.items())]
+    total: Counter[tuple[str, str, str]] = Counter()
+    for kind, collective, axis, count in itertools.chain.from_iterable(shares):
+        total[kind, collective, axis] += count
+    return [Sent(*names, count)._asdict() for names, count in sorted(total.items())]

@@ -4,7 +4,6 @@ Where several processes train together each runs all of this; process 0 alone pr
 bottom: parse, prepare, loop, finish.
 """
 
-import itertools
 import math
 import os
 import shutil
@@ -187,9 +186,9 @@ def loop(run: Run) -> None:
     hidden = None if run.processes.first else True
     with tqdm(total=epochs * steps, initial=done, unit="step", disable=hidden, desc="training") as bar:
         for epoch in range(run.progress.epoch, epochs):
-            if run.progress.out_of_patience(run.config.train):
-                best = run.progress.best["epoch"]
-                run.say(f"stopped after epoch {epoch}: none was better than epoch {best}", bar)
+            best = run.progress.best
+            if best and run.progress.out_of_patience(run.config.train):
+                run.say(f"stopped after epoch {epoch}: none was better than epoch {best['epoch']}", bar)
                 break
             programs = run.programs.count
             train_epoch(run, epoch, bar)
@@ -204,8 +203,8 @@ def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:
     clock.start()
     for drawn, upcoming in with_upcoming(batches.epoch(epoch, done.step)):
         clock.lap("waiting for a batch")
-        run.state, loss = run.engine.step(run.state, drawn.batch, upcoming and upcoming.batch)
-        loss = float(loss)
+        run.state, before = run.engine.step(run.state, drawn.batch, upcoming and upcoming.batch)
+        loss = float(before)
         clock.lap("step")
         clock.note("sampling, in a thread ahead", drawn.seconds)
         if not math.isfinite(loss):
@@ -234,14 +233,14 @@ def note_compiling(run: Run, programs: int, bar: tqdm) -> None:
 def end_epoch(run: Run, epoch: int, bar: tqdm) -> None:
     """Record the epoch; evaluate and save where it is time to."""
     done, options, step = run.progress, run.config.train, (epoch + 1) * run.engine.batches.steps()
-    record = {"epoch": epoch + 1, "step": step, "train_loss": done.end_epoch()}
+    record: dict[str, Any] = {"epoch": epoch + 1, "step": step, "train_loss": done.end_epoch()}
     last = epoch + 1 == options.epochs
     due = (epoch + 1) % options.evaluate_every == 0 or last
     if due:
         found = evaluate(run, "validation")
         record |= {f"validation_{name}": value for name, value in found.items()}
         done.validated(found, step)
-    if run.processes.first:
+    if run.records:
         run.records.write(record | {"seconds": round(run.seconds(), 3)})
         done.metrics_bytes = run.records.size
     if due:
@@ -251,7 +250,7 @@ def end_epoch(run: Run, epoch: int, bar: tqdm) -> None:
             run.reported = epoch + 1
 
 
-def evaluate(run: Run, split: str) -> dict[str, float]:
+def evaluate(run: Run, split: str) -> metrics.Quality:
     """Quality on the nodes of a split, from full neighbourhoods; process 0 measures it, and tells the others."""
     ids = run.graph.splits[split]
     logits = run.engine.logits(run.state, ids)
@@ -267,6 +266,7 @@ def save_checkpoint(run: Run) -> None:
     state, done = run.engine.gather(run.state), run.progress
     done.seconds = run.seconds()
     if run.processes.first:
+        assert state is not None  # in process 0
         run.checkpoints.save(int(state.step), state, asdict(done))
     else:
         run.checkpoints.wait_for(done.epoch * run.engine.batches.steps() + done.step)
@@ -311,7 +311,12 @@ def tell(words: str) -> None:
 
 def with_upcoming(drawn: Iterable[Drawn]) -> Iterator[tuple[Drawn, Drawn | None]]:
     """Each with the one that follows it."""
-    return itertools.pairwise(itertools.chain(drawn, [None]))
+    rest = iter(drawn)
+    current = next(rest, None)
+    while current is not None:
+        upcoming = next(rest, None)
+        yield current, upcoming
+        current = upcoming
 
 
 def _line(record: dict) -> str:

@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 from pathlib import Path
+from typing import TextIO
 
 import yaml
 
@@ -34,7 +35,8 @@ class Workdir:
 
     def __init__(self, path: Path, config: dict, writes: bool = True):
         self.path, self.config, self.writes = path, config, writes
-        self._held, self._longer = None, False
+        self._held: TextIO | None = None
+        self._longer = False
         try:
             if writes:
                 self._look()

@@ -26,7 +26,7 @@ EXPONENT = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")  # a
 class _Loader(yaml.SafeLoader):
     """Plain values alone, within the bounds; a date is a string."""
 
-    yaml_implicit_resolvers: ClassVar = {
+    yaml_implicit_resolvers: ClassVar = {  # type: ignore[misc]  # of the class, whatever its stubs say
         first: [(tag, form) for tag, form in ones if not tag.endswith(":timestamp")]
         for first, ones in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }

@@ -70,8 +70,8 @@ def test_graph_has_its_shape(shape):
     counts = form.relations(scale)
     for relation, csc in graph.relations.items():
         assert csc.edges == counts[relation]
-    for relation, count in form.edges.items():
-        assert counts[relation] == round(count * scale) * (2 if relation.source == relation.target else 1)
+    for (source, name, target), count in form.edges.items():
+        assert counts[source, name, target] == round(count * scale) * (2 if source == target else 1)
     found = {name: (matrix.shape[1], matrix.dtype.name) for name, matrix in graph.features.items()}
     assert found == dict(form.features)
     assert graph.labels.min() >= 0
@@ -83,7 +83,7 @@ def test_graph_has_its_shape(shape):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_reverses_hold_the_same_edges(shape):
     graph = generate(shape, 1e-4, classes=3)
-    for relation in SHAPES[shape].edges:
+    for relation in (Relation(*names) for names in SHAPES[shape].edges):
         back = relation if relation.source == relation.target else relation.reverse
         assert np.array_equal(pairs(graph.relations[relation]), pairs(graph.relations[back], turned=True))
 

@@ -171,13 +171,13 @@ def _read_links(
     for line, cells in rows(file, (3, 4)):
         kind = integer(cells[2], file, line, "relation", len(links))
         name, *ends = links[kind]
-        pair = tuple(integer(cell, file, line, f"relation {name}: node", len(local)) for cell in cells[:2])
-        for node, end in zip(pair, ends):
+        source, target = (integer(cell, file, line, f"relation {name}: node", len(local)) for cell in cells[:2])
+        for node, end in zip((source, target), ends):
             if node_type[node] != end:
                 raise InputError(
                     f"{file}: line {line}: relation {name}: node {node} is of type {type_names[node_type[node]]!r} != {type_names[end]!r}"
                 )
-        pairs[kind].append(pair)
+        pairs[kind].append((source, target))
     edges = {}
     for (name, source, target), known in zip(links, pairs):
         ids = local[np.array(known, np.int64).reshape(-1, 2)]

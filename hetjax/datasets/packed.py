@@ -1,6 +1,6 @@
 """Packed data: how much may come out of a file, so that a small one cannot fill the memory or take hours to read."""
 
-from typing import IO
+from typing import Protocol
 
 ALWAYS, LARGEST = 2**30, 2**34  # bytes that may come out of any file, and the most that may
 RATIO = 500  # of more than `ALWAYS`; the benchmark's graphs, mostly zeros, pack to a hundredth
@@ -14,6 +14,12 @@ def check(packed: int, unpacked: int) -> None:
         raise ValueError(f"unpacks from {packed} bytes to {unpacked} or more, over {RATIO} times as many")
 
 
+class Readable(Protocol):
+    """What bytes can be read from."""
+
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
 class Checked:
     """A stream that is checked while it is read.
 
@@ -22,10 +28,10 @@ class Checked:
       packed: bytes that it comes from.
     """
 
-    def __init__(self, stream: IO[bytes], packed: int):
+    def __init__(self, stream: Readable, packed: int):
         self.stream, self.packed, self.size = stream, packed, 0
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int = -1, /) -> bytes:
         found = self.stream.read(size)
         self.size += len(found)
         check(self.packed, self.size)

@@ -7,9 +7,10 @@ for; literals are a node type of their own, one node per distinct literal. No no
 import csv
 import gzip
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import IO, cast
 
 import numpy as np
 import pyoxigraph
@@ -103,11 +104,14 @@ def _read_triples(file: Path, literals: str, exclude: Sequence[str]):
     """Distinct triples as `{predicate: [(subject, object), ...]}` over term numbers, and the number of every term."""
     number: dict = {}
     triples: dict[str, dict] = defaultdict(dict)
-    with reading(file), open(file, "rb") as stream:
+    with reading(file), open(file, "rb") as whole:
+        stream: packed.Readable = whole
         if file.suffix == ".gz":
-            stream = packed.Checked(gzip.GzipFile(fileobj=stream), file.stat().st_size)
+            stream = packed.Checked(gzip.GzipFile(fileobj=whole), file.stat().st_size)
         try:
-            for subject, predicate, value, _ in pyoxigraph.parse(stream, format=pyoxigraph.RdfFormat.N_TRIPLES):
+            for subject, predicate, value, _ in pyoxigraph.parse(
+                cast(IO[bytes], stream), format=pyoxigraph.RdfFormat.N_TRIPLES
+            ):
                 if literals == "drop" and isinstance(value, pyoxigraph.Literal):
                     continue
                 pair = (number.setdefault(_name(subject), len(number)), number.setdefault(_name(value), len(number)))
@@ -121,8 +125,7 @@ def _read_triples(file: Path, literals: str, exclude: Sequence[str]):
     for name in exclude:
         chosen = [iri for iri in triples if name in (iri, iri.replace("#", "/").rsplit("/", 1)[-1])]
         if not chosen:
-            known = [*names, *names.values()]
-            near = get_close_matches(name, known, 1)
+            near = get_close_matches(name, [*names, *names.values()], 1)
             raise InputError(
                 f"{file}: no predicate {name!r} to leave out" + (f"; the nearest is {near[0]!r}" if near else "")
             )
@@ -169,8 +172,8 @@ def _node_types(triples, number, node_types: str, labelled: set[str]) -> list[st
     if node_types == "one":
         return types
     terms = list(number)
-    members = next((pairs for iri, pairs in triples.values() if iri == RDF_TYPE), [])
-    size = Counter(value for _, value in members)
+    members: Iterable[tuple[int, int]] = next((pairs for iri, pairs in triples.values() if iri == RDF_TYPE), [])
+    size: Counter[int] = Counter(value for _, value in members)
     names = {
         iri: iri if name in (RESOURCE, LITERAL, TARGET) else name
         for iri, name in _local_names([str(terms[value]) for value in size]).items()

@@ -42,22 +42,21 @@ class Shape:
     """
 
     nodes: Mapping[str, int]
-    edges: Mapping[Relation, int]
+    edges: Mapping[tuple[str, str, str], int]
     features: Mapping[str, tuple[int, str]]
     target: str
     classes: int
     splits: Mapping[str, int]
 
     def __post_init__(self):
-        object.__setattr__(self, "edges", {Relation(*relation): count for relation, count in self.edges.items()})
         for name in ("nodes", "edges", "features", "splits"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     def relations(self, scale: float = 1.0) -> dict[Relation, int]:
         """Number of edges per relation, reverses included; each relation is followed by its reverse, if it has one."""
         counts = {}
-        for relation, count in self.edges.items():
-            count = round(count * scale)
+        for names, full in self.edges.items():
+            relation, count = Relation(*names), round(full * scale)
             if relation.source == relation.target:
                 counts[relation] = 2 * count
             else:

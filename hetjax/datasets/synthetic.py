@@ -130,7 +130,8 @@ def _relations(
     form: Shape, scale: float, members: dict[str, _Members], classes: int, homophily: float, seed: int
 ) -> dict[Relation, CSC]:
     counts, relations = form.relations(scale), {}
-    for relation in tqdm(form.edges, "relations", leave=False, disable=None):
+    for names in tqdm(form.edges, "relations", leave=False, disable=None):
+        relation = Relation(*names)
         source_type, _, target_type = relation
         ends, drawn = np.empty((2, counts[relation]), np.int32), counts[relation]
         if source_type == target_type:

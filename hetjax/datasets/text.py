@@ -1,18 +1,22 @@
 """Text in lines of cells between tabs, of which every number is held against the format, and not what Python takes for one."""
 
+import zipfile
 from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from hetjax.errors import InputError, reading
 
+Source = Path | zipfile.Path
 LONGEST_LINE = 2**24  # bytes
 LONGEST_CELL = 40  # characters of a cell that an error shows, and an integer has
 
 
-def rows(file, columns: tuple[int, ...]) -> Iterator[tuple[int, list[str]]]:
+def rows(file: Source, columns: tuple[int, ...]) -> Iterator[tuple[int, list[str]]]:
     """`(line number, cells)` of every line that is not blank."""
-    with reading(file), opened(file) as stream:
+    with reading(f"{file}"), opened(file) as stream:
         for line, row in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), start=1):
             if len(row) == LONGEST_LINE:
                 raise InputError(f"{file}: line {line}: {LONGEST_LINE} bytes or more")
@@ -26,14 +30,14 @@ def rows(file, columns: tuple[int, ...]) -> Iterator[tuple[int, list[str]]]:
             yield line, cells
 
 
-def opened(file):
+def opened(file: Source) -> IO[bytes]:
     """The bytes of a file, or of a member of a zip."""
     if not file.exists():
         raise InputError(f"{file}: No such file")
     return file.open("rb")
 
 
-def integer(cell: str, file, line: int, what: str, count: int) -> int:
+def integer(cell: str, file: Source, line: int, what: str, count: int) -> int:
     """The integer of a cell, from 0 to `count - 1`."""
     value = whole(cell)
     if value is None:
@@ -55,7 +59,7 @@ def shown(given: object) -> str:
     return text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}..."
 
 
-def numbers(cell: str, file, line: int) -> np.ndarray:
+def numbers(cell: str, file: Source, line: int) -> np.ndarray:
     """Float32 `[n]` of numbers between commas; what does not fit is infinite."""
     given = cell.split(",")
     with reading(f"{file}: line {line}"), np.errstate(over="ignore"):

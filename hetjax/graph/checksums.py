@@ -60,7 +60,7 @@ def _checksum(array: np.ndarray, bar: tqdm) -> int:
     found, step = 0, max(1, AT_ONCE // max(1, array[:1].nbytes)) if array.ndim else 1
     for start in range(0, len(array), step):
         some = np.ascontiguousarray(array[start : start + step])
-        found = zlib.crc32(some, found)
+        found = zlib.crc32(some.data, found)
         bar.update(some.nbytes)
     return found
 

@@ -1,6 +1,6 @@
 """A heterogeneous graph in memory (or mapped into it): immutable once built, checked when built."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -45,7 +45,7 @@ class HetGraph:
         for array in self.arrays():
             array.flags.writeable = False
 
-    def arrays(self):
+    def arrays(self) -> Iterator[np.ndarray]:
         """Every array of the graph."""
         for csc in self.relations.values():
             yield from csc
@@ -106,11 +106,10 @@ def build(
       InputError: for the first thing that is wrong, with its place and both values.
     """
     empty = np.empty(0, np.int32)
-    given, wanted = set(edges), set(schema.relations)
-    for name in given - wanted:
-        raise InputError(f"{where}: edges of relation {name}, which the schema does not have")
+    for relation in set(edges) - set(schema.relations):
+        raise InputError(f"{where}: edges of relation {relation}, which the schema does not have")
     for relation in schema.relations:
-        if relation not in given:
+        if relation not in edges:
             raise InputError(
                 f"{where}: relation {relation} has no edge lists; where there are no edges, give two empty arrays"
             )

@@ -91,7 +91,7 @@ class Schema:
 
     def metagraph(self) -> networkx.MultiDiGraph:
         """Node types as nodes (attribute `count`), relations as edges (keyed by the relation's name)."""
-        graph = networkx.MultiDiGraph()
+        graph: networkx.MultiDiGraph[str] = networkx.MultiDiGraph()
         for name, count in self.nodes.items():
             graph.add_node(name, count=count)
         for source, name, target in self.relations:

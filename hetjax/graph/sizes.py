@@ -6,6 +6,7 @@ import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -139,7 +140,7 @@ def check_digest(expected: Sizes, found: Sizes, where: str) -> None:
         raise InputError(f"{where}: is not the graph that was partitioned: {wrong}")
 
 
-def difference(there, here, place: str) -> str | None:
+def difference(there: Any, here: Any, place: str) -> str | None:
     """The first place where plain values differ, with both; None if they do not."""
     if isinstance(there, dict) and isinstance(here, dict):
         if there.keys() != here.keys():

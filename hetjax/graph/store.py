@@ -53,7 +53,7 @@ def save(
         files, chosen = _files(graph), names(sizes(graph), relations, features)
         for name in chosen:
             durable.write_array(folder / f"{name}.npy", files[name])
-        contents = {name: zlib.crc32(np.ascontiguousarray(array)) for name, array in files.items()}
+        contents = {name: zlib.crc32(np.ascontiguousarray(array).data) for name, array in files.items()}
         about = {"format": FORMAT, "version": VERSION} | sizes(graph).json() | {"contents": contents}
         if relations is not None or features is not None:
             about["files"] = sorted(chosen)

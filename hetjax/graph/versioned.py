@@ -30,9 +30,9 @@ def read(file: Path, kind: str, version: int, what: str, hint: str) -> dict:
         raise InputError(f"{file}: {about.st_size} bytes, and {what} has at most {LARGEST}")
     with reading(file):
         given = json.loads(file.read_text(encoding="utf-8"))
-    about = (given.get("format"), given.get("version")) if isinstance(given, dict) else (None, None)
-    if about != (kind, version):
+    header = (given.get("format"), given.get("version")) if isinstance(given, dict) else (None, None)
+    if header != (kind, version):
         raise InputError(
-            f"{file}: format {reprlib.repr(about[0])} version {reprlib.repr(about[1])}, and this hetjax reads {kind!r} version {version}"
+            f"{file}: format {reprlib.repr(header[0])} version {reprlib.repr(header[1])}, and this hetjax reads {kind!r} version {version}"
         )
     return given

@@ -34,8 +34,8 @@ def longest_first(weights: Sequence[float], parts: int) -> list[list[int]]:
       The items of each partition, rising. The heaviest partition weighs at most `4/3 - 1/(3 parts)` of the least
       possible; no partition is empty if there are as many items.
     """
-    groups = [[] for _ in range(parts)]
-    heap = [(0, 0, part) for part in range(parts)]  # weight, items, partition
+    groups: list[list[int]] = [[] for _ in range(parts)]
+    heap: list[tuple[float, int, int]] = [(0, 0, part) for part in range(parts)]  # weight, items, partition
     for item in sorted(range(len(weights)), key=lambda item: (-weights[item], item)):
         total, items, part = heapq.heappop(heap)
         groups[part].append(item)

@@ -8,9 +8,10 @@ leave `u + (n - u) (1 - (1 - 1 / n) ** m)` distinct ones.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, row_bytes
@@ -68,7 +69,7 @@ class Work(NamedTuple):
     rows: Mapping[str, float]
 
 
-def distinct(nodes, have, draws):
+def distinct(nodes: ArrayLike, have: Any, draws: Any) -> Any:
     """Expected distinct nodes after `draws` more among `nodes`, `have` being there already; numbers or arrays."""
     nodes = np.asarray(nodes, np.float64)
     missed = np.exp(draws * np.log1p(-1 / np.maximum(nodes, 1 + 1e-12)))
@@ -105,7 +106,8 @@ def work(sizes: Sizes, workload: Workload, tree: Metatree, roots: Iterable[Root]
     inner: dict[str, float] = {}
     load = 0.0
     for layer in reversed(range(tree.hops)):
-        folds, draws, below = program.layers[layer], {}, dict(inner) if tree.reads_own else {}
+        folds, below = program.layers[layer], dict(inner) if tree.reads_own else {}
+        draws: dict[str, float] = {}
         fanout = workload.fanout_at(tree.hops - layer)
         for fold, count in ((folds.seeds, seeds), (folds.inner, inner)):
             for relation in fold.relations:

@@ -21,11 +21,10 @@ def draw(cut: "EdgeCut", report: Report, file: Path) -> None:
     schema, shares = cut.sizes.schema, report.summary["cut_share_of"]
     scale = colormaps["plasma"].reversed()
     colours = {r: scale(0.1 + 0.9 * shares[str(r)]) for r in schema.relations}
-    names = {r: f"{shown(r.name)} {shares[str(r)]:.0%}" for r in schema.relations}
-    metagraph(left, schema, (schema.target,), colours, names)
+    shares_of = {r: f"{shown(r.name)} {shares[str(r)]:.0%}" for r in schema.relations}
+    metagraph(left, schema, (schema.target,), colours, shares_of)
     start = [0] * cut.parts
-    names = list(schema.nodes)
-    for number, name in enumerate(names):
+    for number, name in enumerate(schema.nodes):
         counts = [int((cut.nodes[name] == part).sum()) for part in range(cut.parts)]
         right.barh(range(cut.parts), counts, 0.7, start, color=colour(number), label=shown(name))
         start = [a + b for a, b in zip(start, counts)]

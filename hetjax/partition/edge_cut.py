@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 from tqdm import tqdm
 
 from hetjax import durable
@@ -91,7 +92,10 @@ class EdgeCut(Partitioning):
     def json(self) -> dict:
         """The manifest, as plain values; the arrays lie beside it."""
         arrays = {
-            name: {"file": f"nodes_{number}.npy", "sha256": hashlib.sha256(np.ascontiguousarray(array)).hexdigest()}
+            name: {
+                "file": f"nodes_{number}.npy",
+                "sha256": hashlib.sha256(np.ascontiguousarray(array).data).hexdigest(),
+            }
             for number, (name, array) in enumerate(self.nodes.items())
         }
         return self.header() | {"hops": self.hops, "reads_own": self.reads_own, "parts": self.parts, "nodes": arrays}
@@ -192,7 +196,7 @@ def offsets(schema: Schema) -> dict[str, int]:
     return {name: int(start) for name, start in zip(schema.nodes, starts)}
 
 
-def homogeneous(graph: HetGraph, dtype=np.int64) -> tuple[np.ndarray, np.ndarray]:
+def homogeneous(graph: HetGraph, dtype: DTypeLike = np.int64) -> tuple[np.ndarray, np.ndarray]:
     """The undirected simple graph below all relations, types' nodes numbered on in the schema's order.
 
     Returns:

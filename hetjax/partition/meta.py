@@ -51,7 +51,10 @@ def partition(
       InputError: a metapath that is no chain into a target, more partitions than can be used, or a number out of range.
     """
     path = os.path.abspath(graph) if isinstance(graph, str | os.PathLike) else None
-    about = store.describe(path) if path else graph if isinstance(graph, Sizes) else sizes(graph)
+    if isinstance(graph, str | os.PathLike):
+        about = store.describe(graph)
+    else:
+        about = graph if isinstance(graph, Sizes) else sizes(graph)
     if metapaths is not None:
         metapaths = tuple(tuple(Relation(*relation) for relation in chain) for chain in metapaths)
         if not metapaths:

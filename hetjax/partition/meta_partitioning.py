@@ -179,6 +179,7 @@ class MetaPartitioning(Partitioning):
 
     def write(self, folder: Path, graph: HetGraph | None) -> None:
         if self.copied:
+            assert graph is not None  # `save` is given it
             check_digest(self.sizes, sizes(graph), "the graph")
             for part in self.parts:
                 opened = self.local_sizes(part)

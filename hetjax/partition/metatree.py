@@ -175,7 +175,7 @@ class Metatree:
         Raises:
           InputError: more than `most` vertices.
         """
-        tree = networkx.DiGraph()
+        tree: networkx.DiGraph[int] = networkx.DiGraph()
         tree.add_node(0, type=self.targets[0] if len(self.targets) == 1 else None, hop=0, root=None, relation=None)
         for root in self.roots:
             self._grow(tree, 0, root.source, 1, root, root.relation)

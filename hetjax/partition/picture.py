@@ -3,8 +3,11 @@
 import math
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from matplotlib import colormaps
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch
@@ -16,7 +19,7 @@ MOST_PARALLEL = 4  # relations between two types that are drawn one by one
 MOST_NAMES = 10  # relations whose names stand in the metagraph
 
 
-def figure(left: float, right: float, height: float):
+def figure(left: float, right: float, height: float) -> tuple[Figure, np.ndarray]:
     figure = Figure(figsize=(left + right, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure, figure.subplots(1, 2, width_ratios=(left, right))
@@ -28,12 +31,12 @@ def finish(figure: Figure, handles: list, title: str, file: Path) -> None:
     figure.savefig(file, dpi=110)
 
 
-def colour(number: int):
-    palette = colormaps["tab10" if number < 10 else "tab20b"].colors
-    return palette[number % len(palette)]
+def colour(number: int) -> tuple[float, float, float, float]:
+    palette = colormaps["tab10" if number < 10 else "tab20b"]
+    return palette(number % palette.N)
 
 
-def metagraph(axis, schema: Schema, targets: tuple[str, ...], colours: dict, names: dict | None = None) -> None:
+def metagraph(axis: Axes, schema: Schema, targets: tuple[str, ...], colours: dict, names: dict | None = None) -> None:
     """Node types on a circle, the targets first, at the top; relations as arrows that bend apart."""
     order = sorted(schema.nodes, key=lambda name: name not in targets)
     angles = {name: math.pi / 2 - 2 * math.pi * number / len(order) for number, name in enumerate(order)}
@@ -71,7 +74,7 @@ def _arrows(schema: Schema, colours: dict, names: dict) -> dict[tuple[str, str],
 
 def _arrow(axis, start, end, number: int, colour, label: str) -> None:
     bend = 0.14 + 0.11 * number
-    style = {"connectionstyle": f"arc3,rad={bend}", "arrowstyle": "-|>", "mutation_scale": 11}
+    style: dict[str, Any] = {"connectionstyle": f"arc3,rad={bend}", "arrowstyle": "-|>", "mutation_scale": 11}
     axis.add_patch(FancyArrowPatch(start, end, color=colour, lw=1.6, shrinkA=26, shrinkB=26, zorder=2, **style))
     if label:
         (x, y), (u, v) = start, end

@@ -57,7 +57,7 @@ class Connection:
             self._write(HEAD.pack(len(head), size) + head)
             for array in arrays.values():
                 if array.nbytes:
-                    self._write(memoryview(array).cast("B"))
+                    self._write(array.data.cast("B"))
         except OSError:
             with contextlib.suppress(OSError):
                 self.stream.shutdown(socket.SHUT_RDWR)  # half of a message was sent, perhaps

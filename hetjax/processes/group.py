@@ -81,7 +81,9 @@ class ConnectedGroup(ProcessGroup):
 
     def __init__(self, number: int, every: list[Peer], connections: Mapping[int, Connection]):
         self.number, self.every, self.count, self.first = number, every, len(every), number == 0
-        self.connections, self.bytes, self.calls = dict(connections), Counter(), Counter()
+        self.connections = dict(connections)
+        self.bytes: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
         self.arrived: dict[tuple[int, str], SimpleQueue] = defaultdict(SimpleQueue)
         self.leaving, self.stopping = threading.Event(), threading.Lock()
         for other in self.connections:

@@ -65,9 +65,10 @@ def _place(options: Processes) -> tuple[str, int, int, list[int] | None]:
     Raises:
       InputError: the cluster does not say.
     """
-    given = options.coordinator or None, options.num_processes or None, options.process_id
     if options.cluster == "none":
-        return *given, None
+        assert options.process_id is not None  # all three are given
+        return options.coordinator, options.num_processes, options.process_id, None
+    given = options.coordinator or None, options.num_processes or None, options.process_id
     method = None if options.cluster == "auto" else options.cluster
     try:
         found, said = detect_cluster(*given, None, method, options.start_seconds)

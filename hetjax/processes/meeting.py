@@ -38,7 +38,8 @@ class Door:
 
     def __init__(self, port: int, secret: bytes, deadline: float):
         self.server, self.secret, self.deadline = server(port), secret, deadline
-        self.came, self.dropped = SimpleQueue(), (0, "")
+        self.came: SimpleQueue[tuple[Connection, dict]] = SimpleQueue()
+        self.dropped = 0, ""
         self.closed, self.room = threading.Event(), threading.Semaphore(AT_ONCE)
         self.keeper = threading.Thread(target=self._accept, name="door", daemon=True)
 
@@ -46,7 +47,7 @@ class Door:
         self.keeper.start()
         return self
 
-    def __exit__(self, *_) -> None:
+    def __exit__(self, *_: object) -> None:
         self.closed.set()
         self.keeper.join()
         with contextlib.suppress(Empty):
@@ -92,7 +93,9 @@ def _check(hello: dict) -> None:
         raise ValueError("it is no process of any group")
 
 
-def find(host: str, port: int, hello: dict, secret: bytes, deadline: float, seconds: int):
+def find(
+    host: str, port: int, hello: dict, secret: bytes, deadline: float, seconds: int
+) -> tuple[Connection, list[Peer], int]:
     """Introduce this process to process 0; returns the connection and what it says: all processes, and jax's port.
 
     Args:
@@ -122,7 +125,9 @@ def find(host: str, port: int, hello: dict, secret: bytes, deadline: float, seco
     return connection, peers, service
 
 
-def gather(port: int, hello: dict, secret: bytes, deadline: float, seconds: int):
+def gather(
+    port: int, hello: dict, secret: bytes, deadline: float, seconds: int
+) -> tuple[dict[int, Connection], list[Peer], int]:
     """Wait for all others, in process 0; returns connections to them, all processes, and a port for jax's service.
 
     Raises:
