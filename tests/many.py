@@ -114,14 +114,13 @@ def main(coordinator: str, count: str, number: str, file: str, out: str) -> None
 
 
 def held(about: dict, group) -> list[float]:
-    """Errors of one case: of the loss, of the worst gradient in any process, and of the state."""
+    """Errors of one case: of the loss, of the worst gradient, and of the state."""
     case = Case(**{name: about[name] for name in Case._fields})
     with jax.enable_x64(True) if case.wide else contextlib.nullcontext():
         reference, graph = read_reference(about["reference"]), GRAPHS[case.graph]()
         given = tuple(case.mesh), case.mode, MODELS[case.model], case.wide, group
         errors = on_mesh(reference, graph, *given, **case.train)
-    worst = max(group.all_gather("errors", errors.gradient))
-    return [float(errors.loss), worst, float(errors.state)]
+    return [float(error) for error in errors]
 
 
 if __name__ == "__main__":
