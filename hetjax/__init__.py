@@ -3,8 +3,14 @@
 import sys
 from importlib import import_module
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from hetjax import runtime
+
+if TYPE_CHECKING:
+    from hetjax.cache.fetch import fetch_features
+    from hetjax.models.hgnn import HGNN
+    from hetjax.partition import partition
 
 __all__ = ["HGNN", "__version__", "fetch_features", "partition"]
 __version__ = "0.1.0"
@@ -13,7 +19,7 @@ if any(one == "-m" and module.startswith("hetjax.") for one, module in pairwise(
     runtime.hush()  # a command, whose modules are imported now
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> object:
     """The public face, imported when it is used, so that `hetjax.graph` and its like start without jax."""
     if name == "HGNN":
         from hetjax.models.hgnn import HGNN

@@ -6,42 +6,51 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any, TypeVar, overload
 
 import numba
+from numba.extending import intrinsic as numba_intrinsic
+
+Function = TypeVar("Function", bound=Callable)
+intrinsic: Callable[..., Any] = numba_intrinsic  # whose own type says that callers give the typing context
 
 
-def compiled(function: Callable | None = None, **options):
+@overload
+def compiled(function: Function) -> Function: ...
+@overload
+def compiled(**options: Any) -> Callable[[Function], Function]: ...
+def compiled(function: Callable | None = None, **options: Any) -> Any:
     """As `numba.njit`: kept, without the interpreter's lock, and with options of numba's."""
     if function is None:
         return functools.partial(compiled, **options)
     return numba.njit(nogil=True, cache=True, **options)(named(function))
 
 
-def named(function: Callable) -> Callable:
+def named(function: Function) -> Function:
     """The function, by whose name numba keeps it, with a digest of the code in that name.
 
     Numba compiles anew when the function's own file changes, but not when another does that is compiled into it; and writes
     which file holds the new code before the code, so that two processes that start after a change could take the old. What it
     kept of code before stays beside it, unused.
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in sorted(modules(function.__module__)):
-        found.update(_content(sys.modules[name].__file__))
-    function.__qualname__ += f"_{found.hexdigest()[:12]}"
+        digest.update(_content(sys.modules[name].__file__))
+    function.__qualname__ += f"_{digest.hexdigest()[:12]}"
     return function
 
 
 def modules(name: str) -> set[str]:
     """A module's name and those of all of this package from which it, or one of these, has functions, classes or modules."""
-    found, left = set(), [name]
+    reached, left = set(), [name]
     while left:
         name = left.pop()
-        if name not in found:
-            found.add(name)
+        if name not in reached:
+            reached.add(name)
             values = vars(sys.modules[name]).values()
             names = (v.__name__ if isinstance(v, ModuleType) else getattr(v, "__module__", None) for v in values)
-            left += [one for one in names if str(one).split(".")[0] == __package__]
-    return found
+            left += [other for other in map(str, names) if other.split(".")[0] == __package__]
+    return reached
 
 
 @functools.cache

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hetjax.arrays import Array
 from hetjax.cache.mapped import gather, mapping, on_host
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
@@ -31,10 +32,10 @@ class Chunk(NamedTuple):
     """
 
     start: int
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple's method of that name is not called
     targets: int
     block: Block
-    rows: Mapping[str, np.ndarray | jax.Array]
+    rows: Mapping[str, Array]
 
 
 class Chunks:
@@ -50,7 +51,12 @@ class Chunks:
         self.graph, self.edges, self.sampler = graph, edges, Sampler(graph, reads_own=reads_own)
 
     def each(
-        self, node_type: str, nodes: np.ndarray, relations: Sequence[Relation], x: Mapping, selves: bool = True
+        self,
+        node_type: str,
+        nodes: np.ndarray,
+        relations: Sequence[Relation],
+        x: Mapping[str, Array],
+        selves: bool = True,
     ) -> Iterator[Chunk]:
         """The nodes in order.
 
@@ -69,9 +75,9 @@ class Chunks:
         for start, stop in ranges:
             role = Role({node_type: nodes[start:stop]}, relations, selves)
             (block,), ids = self.sampler.hop((role,), ALL, (), True, False)
-            sample = Sample((block,), ids, ({t: len(found) for t, found in ids.items()},))
+            sample = Sample((block,), ids, ({t: len(some) for t, some in ids.items()},))
             (block,), padded = pad_sample(capacities, node_type, sample, {node_type: size}, self.graph)
-            rows = {source: gather(x[source], ids[source], len(all)) for source, all in padded.items()}
+            rows = {source: gather(on_host(x[source]), ids[source], len(all)) for source, all in padded.items()}
             yield Chunk(start, stop - start, size, block, rows | here)
 
     def _divided(self, node_type: str, nodes: np.ndarray, relations: Sequence[Relation], selves: bool):
@@ -115,8 +121,8 @@ class Evaluator:
         self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type"))
 
     def _embed(self, params, block, x, depth: int, node_type: str):
-        h = self.model.apply(params, depth, block, x, method="embed")[node_type]
-        last = depth == len(self.model.layers) - 1
+        embeddings: Any = self.model.apply(params, depth, block, x, method="embed")
+        h, last = embeddings[node_type], depth == len(self.model.layers) - 1
         return self.model.apply(params, h, method="classify") if last else h
 
     def logits(self, params: Any, features: Mapping[str, np.ndarray], ids: np.ndarray) -> np.ndarray:
@@ -140,29 +146,31 @@ class Evaluator:
             x = {t: self._layer(params, x, depth, t, nodes) for t, nodes in wanted.items()}
             if depth < len(self.needed) - 2 and jax.default_backend() == "cpu":
                 x = jax.tree.map(jnp.asarray, x)
-        return x[schema.target]
+        return on_host(x[schema.target])
 
     def _layer(self, params, x, depth: int, node_type: str, nodes: np.ndarray) -> np.ndarray:
         """The embeddings of some nodes; the next chunk is drawn while one is computed."""
         last = depth == len(self.model.layers) - 1
-        made = np.empty((len(nodes), self.model.classes if last else self.model.layers[depth].features), np.float32)
+        embeddings = np.empty(
+            (len(nodes), self.model.classes if last else self.model.layers[depth].features), np.float32
+        )
         waiting: tuple[Chunk, jax.Array] | None = None
         for chunk in self.chunks.each(node_type, nodes, self.graph.schema.into(node_type), x):
             h = self.embed(params, chunk.block, chunk.rows, depth=depth, node_type=node_type)
-            _store(made, waiting)
+            _store(embeddings, waiting)
             waiting = chunk, h
-        _store(made, waiting)
-        return made
+        _store(embeddings, waiting)
+        return embeddings
 
 
-def _store(made: np.ndarray, found: tuple[Chunk, jax.Array] | None) -> None:
+def _store(embeddings: np.ndarray, computed: tuple[Chunk, jax.Array] | None) -> None:
     """Put a chunk's embeddings in their place, when they are known."""
-    if found is not None:
-        chunk, h = found
-        made[chunk.start : chunk.start + chunk.count] = np.asarray(h)[: chunk.count]
+    if computed is not None:
+        chunk, h = computed
+        embeddings[chunk.start : chunk.start + chunk.count] = np.asarray(h)[: chunk.count]
 
 
-def _in_place(matrix: np.ndarray | jax.Array) -> np.ndarray | jax.Array:
+def _in_place(matrix: Array) -> Array:
     """Features on the device if they are there, or can be without a copy, and are read as they are; else on the host."""
     if matrix.dtype != np.float32:
         return on_host(matrix)

@@ -98,4 +98,4 @@ def set_yaml_loader(loader: type) -> None:
     """Have jsonargparse read every value with a loader of ours: its public `set_loader` leaves the scalars out."""
     from jsonargparse import _loaders_dumpers
 
-    _loaders_dumpers.yaml_default_loader = loader
+    _loaders_dumpers.yaml_default_loader = loader  # type: ignore[assignment]

@@ -21,10 +21,9 @@ from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from hetjax import runtime
-from hetjax.compiled import compiled, named
+from hetjax.compiled import compiled, intrinsic, named
 from hetjax.internals import (
     API,
     ARGUMENTS,
@@ -55,7 +54,8 @@ cgutils, populate_array = numba_parts()
 _WORD, _INT32 = ir.IntType(64), ir.IntType(32)
 
 _shared = np.full(OPERATIONS + 2 * MOST, -1, np.int64)  # read by the handler
-_registered, _lock = {}, threading.Lock()
+_registered: dict[int, Any] = {}  # by an operation's key what machine code calls
+_lock = threading.Lock()
 _compiled = compiled(error_model="numpy")
 
 
@@ -64,20 +64,20 @@ def usable() -> bool:
     return ffi_version() is not None
 
 
-def fits(*arrays) -> bool:
+def fits(*arrays: Any) -> bool:
     """Whether an operation takes arrays together: int32, and float32 or float64."""
     dtypes = {np.dtype(x.dtype).name for x in arrays} - {"int32"}
     return not dtypes or dtypes in ({"float32"}, {"float64"})
 
 
-def choose(natively: Callable, plainly: Callable, *given):
+def choose(natively: Callable, plainly: Callable, *given: Any) -> Any:
     """What the former makes of what is given in a program for a CPU, if it can, and otherwise what the latter does."""
     if usable() and fits(*jax.tree.leaves(given)):
         return by_platform(natively, plainly, *given)
     return plainly(*given)
 
 
-def by_platform(on_cpu: Callable, elsewhere: Callable, *given):
+def by_platform(on_cpu: Callable, elsewhere: Callable, *given: Any) -> Any:
     """What one of two functions makes of arrays, by the platform that a program is lowered for.
 
     Both give the same shapes and dtypes; there is no derivative. `jax.lax.platform_dependent` says the same, but traces both, and
@@ -138,7 +138,8 @@ class Operation:
           aliases: from the number of an argument to that of a result that starts as a copy of it, or in its place.
         """
         if not fits(*arguments, *results):
-            raise TypeError(f"{self.run.__name__} of {[str(x.dtype) for x in (*arguments, *results)]}")
+            dtypes = [*(str(x.dtype) for x in arguments), *(str(x.dtype) for x in results)]
+            raise TypeError(f"{self.run.__name__} of {dtypes}")
         _register(self)
         after = {argument + 1: result for argument, result in (aliases or {}).items()}
         call = jax.ffi.ffi_call(NAME, tuple(results), input_output_aliases=after)
@@ -164,9 +165,11 @@ def _callback(function: Callable, signature) -> Any:
 @functools.cache
 def _handler():
     """Make what XLA calls, and tell XLA of it."""
+    version = ffi_version()
+    assert version is not None  # as whoever calls an operation asked `usable`
     llvm.add_symbol(SHARED, _shared.ctypes.data)
     helper, handler = _callback(_help, types.void(types.intp)), _callback(_handle, types.intp(types.intp))
-    _shared[:OPERATIONS] = *ffi_version(), runtime.cores(), helper.address
+    _shared[:OPERATIONS] = *version, runtime.cores(), helper.address
     new = ctypes.pythonapi.PyCapsule_New
     new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
     jax.ffi.register_ffi_target(NAME, new(handler.address, None, None), platform="cpu")
@@ -323,7 +326,7 @@ def _call_run(context, function, first, last, frame):
 
 
 @intrinsic(prefer_literal=True)
-def is_double(context, frame, layout):
+def is_double(context: Any, frame: types.Integer, layout: types.StringLiteral) -> tuple[Any, Callable]:
     """In numba's language: whether the floats of a call are float64; `layout` is as of `arrays`, with one among the arguments."""
     arguments = layout.literal_value.split(">")[0].split()
     place = [kind[0] for kind in arguments].index("f") + 1
@@ -337,7 +340,9 @@ def is_double(context, frame, layout):
 
 
 @intrinsic(prefer_literal=True)
-def arrays(context, frame, layout, floats):
+def arrays(
+    context: Any, frame: types.Integer, layout: types.StringLiteral, floats: types.StringLiteral
+) -> tuple[Any, Callable]:
     """In numba's language: the arguments and results of a call, from its frame, as a tuple of arrays.
 
     Args:

@@ -1,9 +1,12 @@
 """Asking for memory some time before it is read, in what numba compiles."""
 
+from collections.abc import Callable
+from typing import Any
+
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
+from hetjax.compiled import intrinsic
 from hetjax.internals import numba_parts
 
 cgutils, _ = numba_parts()
@@ -12,7 +15,7 @@ _WORD, _BYTE, _FLAG = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
 
 
 @intrinsic
-def prefetch(context, rows, row):
+def prefetch(context: Any, rows: types.Array, row: types.Integer) -> tuple[Any, Callable]:
     """Ask for a row of an array in C order, or for one number of an array of them, which is read soon."""
 
     def build(context, builder, signature, given):

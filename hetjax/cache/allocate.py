@@ -7,7 +7,7 @@ counts are there in any case, and proportion costs more (experiments/cache_hits.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from hetjax.errors import InputError
 Place = Literal["device", "host", "disk"]
 PLACES = get_args(Place)
 Policy = Literal["none", "hotness", "miss_penalty", "optimal"]
+Name = TypeVar("Name", bound=Hashable)  # of a type, or of a cache
 
 
 class RowWorth(NamedTuple):
@@ -69,7 +70,7 @@ def place_types(
     return chosen
 
 
-def allocate(kinds: Mapping[Hashable, RowWorth], budget: int, policy: Policy) -> dict[Hashable, np.ndarray]:
+def allocate(kinds: Mapping[Name, RowWorth], budget: int, policy: Policy) -> dict[Name, np.ndarray]:
     """Ids of the rows of every type, or cache, that are kept on one device, the hottest first.
 
     Args:
@@ -91,7 +92,7 @@ def next_tenth(kind: RowWorth, rows: int) -> int | None:
     return int(np.searchsorted(hits, wanted) - rows) * kind.row_bytes if 0 < wanted <= hits[-1] else None
 
 
-def _shares(kinds: Mapping[Hashable, RowWorth], budget: int, policy: Policy) -> dict[Hashable, int]:
+def _shares(kinds: Mapping[Name, RowWorth], budget: int, policy: Policy) -> dict[Name, int]:
     """Rows of each type; what a type cannot use goes to the others, until nothing is left or everything fits."""
     weights = {n: k.counts.sum() * (k.penalty if policy == "miss_penalty" else 1.0) for n, k in kinds.items()}
     whole = {name: len(kind.counts) * kind.row_bytes for name, kind in kinds.items()}
@@ -104,21 +105,21 @@ def _shares(kinds: Mapping[Hashable, RowWorth], budget: int, policy: Policy) -> 
             rows[name] = len(kinds[name].counts) if full else int(share[name] // kinds[name].row_bytes)
         room -= sum(rows[name] * kinds[name].row_bytes for name in full or open_)
         open_ = [name for name in open_ if name not in full] if full else []
-    for name in sorted(kinds, key=lambda one: -weights[one]):  # what rounding left
+    for name in sorted(kinds, key=lambda name: -weights[name]):  # what rounding left
         more = min(room // kinds[name].row_bytes, len(kinds[name].counts) - rows[name])
         rows[name], room = rows[name] + int(more), room - int(more) * kinds[name].row_bytes
     return rows
 
 
-def _greedy(kinds: Mapping[Hashable, RowWorth], budget: int) -> dict[Hashable, int]:
+def _greedy(kinds: Mapping[Name, RowWorth], budget: int) -> dict[Name, int]:
     """Rows of each type, taken by what a byte of them saves, as long as they fit; of equals those of the dearest type."""
-    found = []  # rows that are worth the same
+    groups = []  # rows that are worth the same
     for name, kind in kinds.items():
         reads, sizes = np.unique(kind.counts, return_counts=True)
         mean = kind.counts.sum() / max(1, len(kind.counts))
-        found += [(kind.penalty * read, kind.penalty * mean, int(size), name) for read, size in zip(reads, sizes)]
+        groups += [(kind.penalty * read, kind.penalty * mean, int(size), name) for read, size in zip(reads, sizes)]
     rows, room = dict.fromkeys(kinds, 0), budget
-    for _, _, size, name in sorted(found, key=lambda one: one[:2], reverse=True):
+    for _, _, size, name in sorted(groups, key=lambda group: group[:2], reverse=True):
         taken = min(size, room // kinds[name].row_bytes)
         rows[name], room = rows[name] + taken, room - taken * kinds[name].row_bytes
     return rows

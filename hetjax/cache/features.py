@@ -128,9 +128,11 @@ class Features(FeatureStore):
         folder: Path | None = None,
         device: jax.Device | None = None,
     ):
-        super().__init__(learnable, dict.fromkeys(widths, "device") | dict(placement or {}), folder)
+        everywhere: dict[str, Place] = dict.fromkeys(widths, "device")
+        super().__init__(learnable, everywhere | dict(placement or {}), folder)
         self.device = device or jax.local_devices()[0]
-        self.static, self.away = {}, {}
+        self.static: dict[str, jax.Array] = {}
+        self.away: dict[str, HostMatrix] = {}
         for name in widths:
             if name not in learnable and self.placement[name] == "device":
                 self.static[name] = jax.device_put(graph.features[name], self.device)

@@ -3,14 +3,15 @@
 import math
 import time
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hetjax.arrays import Array
 from hetjax.cache import tables
-from hetjax.cache.mapped import gather, portions
+from hetjax.cache.mapped import gather, on_host, portions
 from hetjax.cache.tables import Table
 from hetjax.sampling.blocks import NO_NODE, Capacities, pad
 
@@ -90,13 +91,13 @@ class HostMatrix:
         self.capacities = Capacities()  # of rows that are sent or returned at a time
         self.moved = Transfers()
 
-    def begin(self, ids: np.ndarray) -> Fetched:
+    def begin(self, ids: Array) -> Fetched:
         """Read the rows that are not on the device and send them, but for those that a step under way is about to change.
 
         Args:
           ids: int32 `[n]`, distinct; ids out of range are padding, and give zeros.
         """
-        started = time.perf_counter()
+        started, ids = time.perf_counter(), on_host(ids)
         real = np.flatnonzero(ids < self.nodes)
         slots = np.full(len(ids), NO_NODE, np.int32)
         slots[real] = self.slots[ids[real]]
@@ -113,8 +114,8 @@ class HostMatrix:
         self.moved.seconds += time.perf_counter() - started
         return Fetched(ids, slots, places, missed, stale, sent)
 
-    def end(self, fetched: Fetched) -> jax.Array:
-        """The rows on the device, `[n, width]`; the step that was under way has been stored."""
+    def end(self, fetched: Fetched) -> Any:
+        """The rows on the device, `[n, width]`, or a `Table` of them; the step that was under way has been stored."""
         started, (_, slots, places, missed, stale, sent) = time.perf_counter(), fetched
         if not len(self.cached) and not stale.any():
             return sent
@@ -171,7 +172,7 @@ class HostTable(HostMatrix):
         self.moved.seconds += time.perf_counter() - started
 
     def rows(self, ids: np.ndarray) -> np.ndarray:
-        return views(super().rows(ids)).rows
+        return super().rows(ids).view(np.float32)[:, : self.matrix.shape[1] // 3]
 
     def table(self) -> Table:
         """All of it, after rows on the device were written back; without copying, so it goes on changing."""
@@ -206,10 +207,12 @@ def pack(table: Table) -> jax.Array:
 def unpack(records: jax.Array) -> Table:
     """The inverse of `pack`."""
     leaves = jnp.split(records[:, :-1], 3, axis=1)
-    return Table(*(jax.lax.bitcast_convert_type(leaf, jnp.float32) for leaf in leaves), records[:, -1])
+    rows, mu, nu = (jax.lax.bitcast_convert_type(leaf, jnp.float32) for leaf in leaves)
+    return Table(rows, mu, nu, records[:, -1])
 
 
 def views(records: np.ndarray) -> Table:
     """As `unpack`, of a host array and without copying."""
     floats, width = records.view(np.float32), records.shape[1] // 3
-    return Table(*(floats[:, start : start + width] for start in (0, width, 2 * width)), records[:, -1])
+    rows, mu, nu = (floats[:, start : start + width] for start in (0, width, 2 * width))
+    return Table(rows, mu, nu, records[:, -1])

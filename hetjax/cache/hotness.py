@@ -1,16 +1,17 @@
 """How often each node's features are read: counted by sampling ahead of the training (Heta, section 6)."""
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from tqdm import tqdm
 
+from hetjax.cache.allocate import Name
 from hetjax.sampling.loader import Batches
 
-Counts = dict[Hashable, np.ndarray]
 
-
-def hotness(batches: Batches, nodes: Mapping[Hashable, int], epochs: int, quiet: bool = False) -> Counts:
+def hotness(
+    batches: Batches, nodes: Mapping[tuple[str, int], int], epochs: int, quiet: bool = False
+) -> dict[tuple[str, int], np.ndarray]:
     """Reads of every row of some caches in the first epochs of the training: same sampler, same seeds.
 
     Args:
@@ -22,14 +23,14 @@ def hotness(batches: Batches, nodes: Mapping[Hashable, int], epochs: int, quiet:
     return reads(tqdm(samples, "presampling", total, unit="batch", disable=quiet or None), nodes)
 
 
-def reads(inputs: Iterable[Mapping[Hashable, np.ndarray]], nodes: Mapping[Hashable, int]) -> Counts:
+def reads(inputs: Iterable[Mapping[Name, np.ndarray]], nodes: Mapping[Name, int]) -> dict[Name, np.ndarray]:
     """How often each row is read, int64 `[nodes]` of each cache or type.
 
     Args:
       inputs: of every batch the row numbers, of each distinct.
     """
     counts = {name: np.zeros(count, np.int64) for name, count in nodes.items()}
-    for found in inputs:
-        for name in counts.keys() & found.keys():
-            counts[name][found[name]] += 1
+    for rows in inputs:
+        for name in counts.keys() & rows.keys():
+            counts[name][rows[name]] += 1
     return counts

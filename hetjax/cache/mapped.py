@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
+from hetjax.arrays import Array
 from hetjax.errors import InputError
 
 AT_ONCE = 256  # rows; reading one may map half a MiB around it, until that is given back
 
 
-def mapped(file: Path, shape: tuple[int, ...], dtype) -> np.ndarray:
+def mapped(file: Path, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
     """A new file of zeros, mapped into memory; its room on the disk is taken now, so that it cannot run out later.
 
     Raises:
@@ -67,12 +69,12 @@ def on_host(array: Any) -> np.ndarray:
     return array if isinstance(array, np.ndarray) else np.asarray(array)
 
 
-def mapping(array: np.ndarray) -> Any:
+def mapping(array: Array) -> Any:
     """What maps an array's file, or None."""
     return getattr(array, "_mmap", None)
 
 
-def release(array: np.ndarray) -> None:
+def release(array: Array) -> None:
     """Take the pages of a mapped file out of this process's memory; the system keeps them as long as it has room.
 
     What was changed is the file's from then on.

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from hetjax import durable
-from hetjax.cache.host import HostMatrix
+from hetjax.cache.host import HostMatrix, HostTable
 from hetjax.cache.mapped import mapping
 from hetjax.errors import InputError
 
@@ -29,7 +29,7 @@ def measure(hosted: Mapping[str, HostMatrix], learnable: Mapping[str, object]) -
 
 
 def _measure(one: HostMatrix, changes: bool) -> float:
-    chance, found = np.random.default_rng(0), []
+    chance, seconds = np.random.default_rng(0), []
     count = min(ROWS, one.nodes)
     if not count:
         return 0.0
@@ -38,10 +38,10 @@ def _measure(one: HostMatrix, changes: bool) -> float:
         started = time.perf_counter()
         fetched = one.begin(ids)
         rows = jax.block_until_ready(one.end(fetched))
-        if changes:
+        if changes and isinstance(one, HostTable):
             one.store(fetched, rows)
-        found.append(time.perf_counter() - started)
-    return float(np.median(found[1:])) / (count * one.row_bytes)
+        seconds.append(time.perf_counter() - started)
+    return float(np.median(seconds[1:])) / (count * one.row_bytes)
 
 
 def read_or_measure(
@@ -61,11 +61,11 @@ def read_or_measure(
     machine = {"machine": platform.node(), "processor": platform.processor() or platform.machine(), "device": device}
     key = json.loads(json.dumps({**about, **machine, "jax": jax.__version__, "types": wanted}))
     with contextlib.suppress(Exception):  # there is none, or it is damaged
-        found = json.loads(file.read_text())
-        penalties = {name: float(found["seconds_per_byte"][name]) for name in hosted}
-        if found["about"] == key and all(0 <= penalty < math.inf for penalty in penalties.values()):
+        kept = json.loads(file.read_text())
+        penalties = {name: float(kept["seconds_per_byte"][name]) for name in hosted}
+        if kept["about"] == key and all(0 <= penalty < math.inf for penalty in penalties.values()):
             return penalties
-    made = measure(hosted, learnable)
+    penalties = measure(hosted, learnable)
     with contextlib.suppress(InputError):  # a store that is only read
-        durable.write(file, json.dumps({"about": key, "seconds_per_byte": made}, indent=1) + "\n")
-    return made
+        durable.write(file, json.dumps({"about": key, "seconds_per_byte": penalties}, indent=1) + "\n")
+    return penalties

@@ -32,5 +32,5 @@ def write(file: Path, array: jax.Array | np.ndarray) -> None:
         about = {"descr": np.dtype(array.dtype).str, "fortran_order": False, "shape": array.shape}
         np.lib.format.write_array_header_1_0(stream, about)
         for start in range(0, len(array), step):
-            stream.write(np.ascontiguousarray(array[start : start + step]))
+            stream.write(np.ascontiguousarray(array[start : start + step]))  # type: ignore[arg-type]  # stubs know no buffers before Python 3.12
             release(array)

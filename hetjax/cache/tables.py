@@ -4,13 +4,14 @@ import functools
 import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from hetjax import native
+from hetjax.arrays import Array
 from hetjax.cache import kernels
 
 PART = 65_536  # rows
@@ -25,10 +26,10 @@ class Table(NamedTuple):
       count: int32 `[nodes]`, how often each row was updated.
     """
 
-    rows: jax.Array
-    mu: jax.Array
-    nu: jax.Array
-    count: jax.Array
+    rows: Array
+    mu: Array
+    nu: Array
+    count: Array  # type: ignore[assignment]  # a tuple's method of that name is not called
 
 
 class RowAdam(NamedTuple):
@@ -102,8 +103,9 @@ def _normal(key: jax.Array, size: tuple[int, int], scale: float) -> Table:
     return Table(rows, jnp.zeros_like(rows), jnp.zeros_like(rows), jnp.zeros(size[0], jnp.int32))
 
 
-def read(matrix: jax.Array, ids: jax.Array | None) -> jax.Array:
+def read(matrix: Array, ids: "Array | None") -> jax.Array:
     """Rows of a feature matrix: all of them for `ids=None`, and zeros for an id out of range."""
+    matrix = jnp.asarray(matrix)
     if ids is None:
         return matrix
     if not len(matrix):
@@ -113,17 +115,17 @@ def read(matrix: jax.Array, ids: jax.Array | None) -> jax.Array:
     return jnp.where(known.reshape(known.shape + (1,) * (rows.ndim - known.ndim)), rows, 0)
 
 
-def rows_at(matrix: jax.Array, ids: jax.Array | None) -> jax.Array:
+def rows_at(matrix: Array, ids: "Array | None") -> jax.Array:
     """As `read`, where no gradient flows through, and no id is negative."""
     if ids is None or not len(ids) or not len(matrix):
         return read(matrix, ids)
     return native.choose(_rows_natively, read, matrix, ids)
 
 
-def write(matrix: jax.Array, ids: jax.Array, rows: jax.Array) -> jax.Array:
+def write(matrix: Array, ids: Array, rows: Array) -> jax.Array:
     """The matrix with these rows in place of its own at distinct `ids`; ids out of range are ignored."""
     if not len(ids):
-        return matrix
+        return jnp.asarray(matrix)
     return native.choose(_write_natively, _write_plainly, matrix, ids, rows.astype(matrix.dtype))
 
 
@@ -148,17 +150,17 @@ def _write_plainly(matrix, ids, rows):
     return matrix.at[ids].set(rows, mode="drop", unique_indices=True)
 
 
-def take(table: Table, ids: jax.Array) -> Table:
+def take(table: Table, ids: Array) -> Table:
     """The rows `ids` of a table, as `rows_at` takes them."""
     return Table(*(rows_at(leaf, ids) for leaf in table))
 
 
-def put(table: Table, ids: jax.Array, rows: Table) -> Table:
+def put(table: Table, ids: Array, rows: Table) -> Table:
     """The inverse of `take`: the table with these rows in place of its own, as `write` puts them."""
     return Table(*(write(old, ids, new) for old, new in zip(table, rows)))
 
 
-def update(table: Table, ids: jax.Array | None, gradient: jax.Array, adam: RowAdam) -> Table:
+def update(table: Table, ids: "Array | None", gradient: jax.Array, adam: RowAdam) -> Table:
     """One step of `adam` on the rows `ids`.
 
     Args:
@@ -172,13 +174,13 @@ def update(table: Table, ids: jax.Array | None, gradient: jax.Array, adam: RowAd
     if not len(gradient):
         return table
     dtype, decays = table.rows.dtype, (adam.b1, adam.b2)
-    numbers = [adam.learning_rate, adam.weight_decay, adam.epsilon]
+    numbers: list[Any] = [adam.learning_rate, adam.weight_decay, adam.epsilon]
     for decay in decays:
         numbers += [decay, 1 - decay]
-    numbers = jnp.stack([jnp.asarray(number, dtype) for number in numbers])
+    stacked = jnp.stack([jnp.asarray(number, dtype) for number in numbers])
     correct = [jnp.asarray(corrections(decay, dtype)) for decay in decays]
     every = jnp.zeros(0, jnp.int32) if ids is None else ids
-    return native.choose(_update_natively, _update_plainly, table, every, gradient.astype(dtype), numbers, *correct)
+    return native.choose(_update_natively, _update_plainly, table, every, gradient.astype(dtype), stacked, *correct)
 
 
 @functools.cache
@@ -195,9 +197,9 @@ def corrections(decay: float, dtype: np.dtype) -> np.ndarray:
         raise ValueError(f"a decay of {decay}, and it should be at least 0 and less than 1")
     logarithm = math.log(decay) if decay else -math.inf
     counts = np.arange(1, 2 + math.log(np.finfo(dtype).eps / 4) / logarithm)
-    made = (-1 / np.expm1(counts * logarithm)).astype(dtype)
-    made.flags.writeable = False  # whoever asks again is given the same
-    return made
+    factors = (-1 / np.expm1(counts * logarithm)).astype(dtype)
+    factors.flags.writeable = False  # whoever asks again is given the same
+    return factors
 
 
 def _update_natively(table, ids, gradient, *numbers):

@@ -3,14 +3,17 @@
 import importlib
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hetjax.config import Model
 from hetjax.errors import InputError, reading, short
 from hetjax.graph.hetgraph import HetGraph
 
+if TYPE_CHECKING:  # which import this module
+    from hetjax.models.hgnn import HGNN, Layer
 
-def find(name: str):
+
+def find(name: str) -> "type[Layer] | HGNN":
     """The layer or `HGNN` of a name: the `MODEL` of a file in this folder by its name, or one of your own as `MODULE:NAME`.
 
     Raises:
@@ -23,12 +26,12 @@ def find(name: str):
             f"model.name is {short(name)!r}, and must be {', '.join(known)}, or MODULE:NAME of one of your own"
         )
     with reading(f"model.name is {short(name)!r}"):
-        found = getattr(importlib.import_module(module if attribute else f"{__name__}.{name}"), attribute or "MODEL")
-        from hetjax.models.hgnn import HGNN, Layer  # which import this module
+        model = getattr(importlib.import_module(module if attribute else f"{__name__}.{name}"), attribute or "MODEL")
+        from hetjax.models.hgnn import HGNN, Layer
 
-        if not (isinstance(found, HGNN) or (isinstance(found, type) and issubclass(found, Layer))):
-            raise TypeError(f"a {type(found).__name__}, and there should be a `hetjax.HGNN` or a layer's class")
-        return found
+        if not (isinstance(model, HGNN) or (isinstance(model, type) and issubclass(model, Layer))):
+            raise TypeError(f"a {type(model).__name__}, and there should be a `hetjax.HGNN` or a layer's class")
+        return model
 
 
 def options(model: Model) -> dict[str, Any]:
@@ -40,8 +43,7 @@ def options(model: Model) -> dict[str, Any]:
     from hetjax.models import hgnn
 
     chosen = find(model.name)
-    known = {"hidden", "layers", "feature_width", "feature_init", "head", "input_dropout", "input_projection"}
-    known |= hgnn.takes(chosen) | ({"self_term"} if chosen.self_term else set())
+    known = hgnn.STACK_OPTIONS - {"self_term"} | hgnn.takes(chosen) | ({"self_term"} if chosen.self_term else set())
     for key in fields(Model):
         value = getattr(model, key.name)
         if key.name not in known | {"name"} and value != key.default:

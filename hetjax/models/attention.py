@@ -86,8 +86,8 @@ def _forward(adjacency, queries, offsets, keys, values, keep, slope):
 def _backward(residuals, gradient: Attended):
     """Nothing comes back through `largest`, which cancels in a partial aggregate's total."""
     adjacency, queries, keys, values, keep, slope, logits, weights = residuals
-    rest = keep, slope, logits, weights, *gradient[1:]
-    given = by_target(adjacency), queries, keys, keys if values is None else values, *rest
+    edges = keep, slope, logits, weights
+    given = by_target(adjacency), queries, keys, keys if values is None else values, edges, gradient[1:]
     by_queries, by_offsets, by_logits = native.choose(_back_natively, _back_plainly, *given)
     back = functools.partial(native.choose, _to_sources_natively, _to_sources_plainly, *by_source(adjacency, len(keys)))
     asked, weighed = (by_logits, queries), (_applied(weights, keep), gradient.numerator)
@@ -120,16 +120,19 @@ def _attend_plainly(rows, queries, offsets, keys, values, keep, slope):
     return largest, _total(rows, weights), _total(rows, applied), numerator, logits, weights
 
 
-def _back_natively(rows, queries, keys, values, keep, slope, logits, weights, denominator, kept, numerator):
+def _back_natively(rows, queries, keys, values, edges, gradient):
+    _, _, logits, _ = edges
+    _, _, numerator = gradient
     (heads, targets, _), one = numerator.shape, queries.shape[1] == 1
     shapes = (heads, -(-targets // BLOCK) if one else targets, keys.shape[2]), (targets, heads), logits.shape
     results = [jax.ShapeDtypeStruct(shape, logits.dtype) for shape in shapes]
-    given = keys, values, keep, slope, logits, weights, denominator, kept, numerator
-    by_queries, *others = kernels.attend_back(targets, *rows, *given, results=results)
+    by_queries, *others = kernels.attend_back(targets, *rows, keys, values, *edges, *gradient, results=results)
     return jnp.sum(by_queries, axis=1, keepdims=True) if one else by_queries, *others
 
 
-def _back_plainly(rows, queries, keys, values, keep, slope, logits, weights, denominator, kept, numerator):
+def _back_plainly(rows, queries, keys, values, edges, gradient):
+    keep, slope, logits, weights = edges
+    denominator, kept, numerator = gradient
     target = row_of(rows)
     change = _applied(_dots(rows, numerator, values) + read(kept, target), keep)
     change = weights * (change + read(denominator, target))

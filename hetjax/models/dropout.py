@@ -9,7 +9,9 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.extend.random import threefry_2x32
+from jax.typing import DTypeLike
 
+from hetjax.arrays import Array
 from hetjax.cache.tables import read
 from hetjax.models.segment import by_target, row_of
 from hetjax.sampling import draw
@@ -25,7 +27,7 @@ class Masks(NamedTuple):
 
     key: jax.Array
 
-    def of(self, ids: jax.Array | None) -> "NodeMasks":
+    def of(self, ids: "Array | None") -> "NodeMasks":
         """The masks of some nodes, int32 `[T]`; None where row `i` is node `i`."""
         return NodeMasks(self.key, ids)
 
@@ -39,9 +41,9 @@ class NodeMasks(NamedTuple):
     """
 
     key: jax.Array
-    ids: jax.Array | None
+    ids: "Array | None"
 
-    def keep_mask(self, rate: float, path: tuple[str, ...], first: jax.Array, second: jax.Array) -> jax.Array:
+    def keep_mask(self, rate: float, path: tuple[str, ...], first: Array, second: Array) -> jax.Array:
         """Which of some entries are kept, by a counter-based generator (Threefry-2x32; Salmon et al., SC 2011).
 
         Args:
@@ -73,7 +75,12 @@ def dropped(x: jax.Array, rate: float, masks: NodeMasks | None, path: tuple[str,
 
 
 def edge_keep_mask(
-    adjacency: Adjacency, heads: int, rate: float, masks: NodeMasks | None, path: tuple[str, ...], dtype=jnp.float32
+    adjacency: Adjacency,
+    heads: int,
+    rate: float,
+    masks: NodeMasks | None,
+    path: tuple[str, ...],
+    dtype: DTypeLike = jnp.float32,
 ) -> jax.Array | None:
     """What multiplies the weight of every edge, `[edges, heads]` of the dtype; None: nothing is dropped.
 

@@ -1,7 +1,7 @@
 """Heterogeneous GNNs: stacks of layers, and layers composed of two aggregations."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import chex
@@ -14,7 +14,7 @@ from hetjax.models import partials
 from hetjax.models.dropout import Masks, NodeMasks, dropped
 from hetjax.models.layer import LOCAL, Exchange, Layer, PlainLayer, glorot
 from hetjax.models.partials import Attention, Monoid
-from hetjax.sampling.blocks import Block
+from hetjax.sampling.blocks import Adjacency, Block
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Composed(PlainLayer):
       masked: whether it takes masks.
     """
 
-    relation_aggregation: Callable[[Relation, int], nn.Module] | None = None
+    relation_aggregation: Callable[[Relation, int], nn.Module] = field(kw_only=True)
     monoid: Monoid = partials.SUM
     looks: bool = True
     masked: bool = False
@@ -79,15 +79,22 @@ class Composed(PlainLayer):
         self.fold = {r.key: self.relation_aggregation(r, self.features) for r in self.relations}
         self.self_loop = {t: nn.Dense(self.features, use_bias=False) for t in self.selves}
 
-    def relation(self, relation: Relation, adjacency, sources, targets, masks):
-        given = adjacency, sources, targets, *([masks] if self.masked else [])
-        folded = self.fold[relation.key](*given)
+    def relation(
+        self,
+        relation: Relation,
+        adjacency: Adjacency,
+        sources: jax.Array,
+        targets: jax.Array | None,
+        masks: NodeMasks | None,
+    ) -> Any:
+        drawn = [masks] if self.masked else []
+        folded = self.fold[relation.key](adjacency, sources, targets, *drawn)
         if not isinstance(folded, Attention):  # a width of 1 would be spread over all features without a word
             chex.assert_shape(folded, (len(adjacency.indptr) - 1, self.features), custom_message=relation.key)
             chex.assert_type(folded, float)
         return self.monoid.lift(folded)
 
-    def aggregate_self(self, node_type: str, targets):
+    def aggregate_self(self, node_type: str, targets: jax.Array) -> Any:
         return self.monoid.lift(self.self_loop[node_type](targets))
 
 
@@ -201,26 +208,11 @@ class Stack(nn.Module):
         return {t: self.widths[t] ** -0.5 for t in nodes}
 
 
-def build(
-    model: type[Layer] | HGNN,
-    schema: Schema,
-    features: Mapping[str, int],
-    hidden: int,
-    layers: int,
-    feature_width: int = 64,
-    head: bool = True,
-    input_dropout: float = 0.0,
-    input_projection: bool = False,
-    feature_init: str = "unit",
-    self_term: bool = True,
-    **options: Any,
-) -> Stack:
-    """A stack of `layers` layers, each `hidden` wide.
+@dataclass(frozen=True)
+class StackOptions:
+    """What is said of a stack whatever its model is; the configuration's keys of the same names set it.
 
-    Args:
-      model: a layer, or an `HGNN`.
-      schema: of the graph.
-      features: widths of the static features, per node type that has them.
+    Attributes:
       hidden, layers: size of the stack; layer `k` has the relations and types that the target needs at that depth.
       feature_width: of the learnable features of the types that have none.
       head: whether a linear head makes the logits, so that what crosses partitions is `hidden` wide however many classes
@@ -228,54 +220,102 @@ def build(
       input_dropout, feature_init: as in `Stack`.
       input_projection: map every type's features to `hidden` numbers first.
       self_term: whether nodes are folded into themselves, if the model can.
-      **options: the model's own.
+    """
+
+    hidden: int
+    layers: int
+    feature_width: int = 64
+    head: bool = True
+    input_dropout: float = 0.0
+    input_projection: bool = False
+    feature_init: str = "unit"
+    self_term: bool = True
+
+
+STACK_OPTIONS = frozenset(option.name for option in fields(StackOptions))
+
+
+def build(
+    model: type[Layer] | HGNN, schema: Schema, features: Mapping[str, int], hidden: int, layers: int, **options: Any
+) -> Stack:
+    """A stack of `layers` layers, each `hidden` wide.
+
+    Args:
+      model: a layer, or an `HGNN`.
+      schema: of the graph.
+      features: widths of the static features, per node type that has them.
+      **options: those of `StackOptions`, and the model's own.
 
     Raises:
       InputError: options that do not go together.
     """
+    own = {name: value for name, value in options.items() if name not in STACK_OPTIONS}
+    stack = StackOptions(hidden, layers, **{name: options[name] for name in options.keys() - own.keys()})
+    _check(stack, own)
     layer = Composed if isinstance(model, HGNN) else model
-    if input_projection and options.get("one_hot"):
-        raise InputError("model.one_hot is true, and model.input_projection would map the one-hot features to others")
-    if feature_init != "unit" and options.get("one_hot"):
-        raise InputError(
-            f"model.feature_init is {feature_init}, and model.one_hot has rows that start in a way of their own"
-        )
     if isinstance(model, HGNN):
-        monoid = partials.NAMED.get(model.cross_relation_aggregation, model.cross_relation_aggregation)
-        options |= {
-            "relation_aggregation": model.relation_aggregation,
-            "monoid": monoid,
-            "looks": model.reads_target,
-            "masked": model.drops,
+        own |= _composed(model)
+    self_term = stack.self_term and model.self_term
+    nowhere: dict[str, Any] = {"relations": (), "selves": (), "targets": (), "widths": {}, "features": hidden}
+    needed = schema.layer_types(layers, self_term or layer(**nowhere | own).reads_target)
+    places = [_place(schema, types, hidden, self_term) | own for types in needed[1:]]
+    if not stack.head:
+        places[-1] |= {"features": schema.classes, "logits": True}
+    widths = [{t: hidden for t in schema.nodes if t in types} for types in needed[:-1]]
+    if stack.input_projection:
+        inputs = {t: features.get(t, stack.feature_width) for t in widths[0]}
+    else:
+        first = places[0]
+        first["learned"] = {
+            t: tuple(r for r in first["relations"] if r.source == t) for t in widths[0] if t not in features
         }
-    self_term = self_term and model.self_term
-    nowhere = {"relations": (), "selves": (), "targets": (), "widths": {}, "features": hidden}
-    reads_own = self_term or layer(**nowhere | options).reads_target
-    needed, stack = schema.layer_types(layers, reads_own), []
-    for depth in range(layers):
-        targets = tuple(t for t in schema.nodes if t in needed[depth + 1])
-        relations = tuple(relation for relation in schema.relations if relation.target in targets)
-        place = {
-            "relations": relations,
-            "selves": targets if self_term else (),
-            "targets": targets,
-            "features": hidden,
-        } | options
-        if depth == layers - 1 and not head:
-            place |= {"features": schema.classes, "logits": True}
-        widths = {t: hidden for t in schema.nodes if t in needed[depth]}
-        if depth == 0 and input_projection:
-            inputs = {t: features.get(t, feature_width) for t in widths}
-        elif depth == 0:
-            learned = {t: tuple(r for r in relations if r.source == t) for t in widths if t not in features}
-            place["learned"] = learned
-            widths = {
-                t: layer.learnable_width(t, feature_width, **place) if t in learned else features[t] for t in widths
-            }
-            inputs = widths
-        stack.append(layer(widths=widths, **place))
-    projection = hidden if input_projection else 0
-    return Stack(tuple(stack), inputs, schema.target, schema.classes, head, input_dropout, projection, feature_init)
+        inputs = widths[0] = {
+            t: features[t] if t in features else layer.learnable_width(t, stack.feature_width, **first)
+            for t in widths[0]
+        }
+    return Stack(
+        tuple(layer(widths=below, **place) for below, place in zip(widths, places)),
+        inputs,
+        schema.target,
+        schema.classes,
+        stack.head,
+        stack.input_dropout,
+        hidden if stack.input_projection else 0,
+        stack.feature_init,
+    )
+
+
+def _check(stack: StackOptions, own: Mapping[str, Any]) -> None:
+    """Raise an InputError if options of the stack and of the model do not go together."""
+    if stack.input_projection and own.get("one_hot"):
+        raise InputError("model.one_hot is true, and model.input_projection would map the one-hot features to others")
+    if stack.feature_init != "unit" and own.get("one_hot"):
+        raise InputError(
+            f"model.feature_init is {stack.feature_init}, and model.one_hot has rows that start in a way of their own"
+        )
+
+
+def _composed(model: HGNN) -> dict[str, Any]:
+    """The fields of a `Composed` that an `HGNN` says."""
+    monoid = model.cross_relation_aggregation
+    return {
+        "relation_aggregation": model.relation_aggregation,
+        "monoid": monoid if isinstance(monoid, Monoid) else partials.NAMED[monoid],
+        "looks": model.reads_target,
+        "masked": model.drops,
+    }
+
+
+def _place(schema: Schema, types: Container[str], features: int, self_term: bool) -> dict[str, Any]:
+    """The fields that every layer has, of one that gives the nodes of some types an embedding."""
+    targets = tuple(t for t in schema.nodes if t in types)
+    relations = tuple(relation for relation in schema.relations if relation.target in targets)
+    return {
+        "relations": relations,
+        "selves": targets if self_term else (),
+        "targets": targets,
+        "features": features,
+    }
 
 
 def takes(model: type[Layer] | HGNN) -> frozenset[str]:

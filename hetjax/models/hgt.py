@@ -1,6 +1,6 @@
 """HGT (Hu et al., Heterogeneous Graph Transformer, WWW 2020)."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import flax.linen as nn
 import jax
@@ -14,6 +14,7 @@ from hetjax.models.dropout import NodeMasks, dropped, edge_keep_mask
 from hetjax.models.layer import Layer
 from hetjax.models.partials import Attention, Monoid
 from hetjax.models.segment import multiply_first
+from hetjax.sampling.blocks import Adjacency
 
 
 class Projection(nn.Module):
@@ -53,7 +54,9 @@ class MutualAttention(nn.Module):
     dropout: float = 0.0
 
     @nn.compact
-    def __call__(self, adjacency, sources: jax.Array, queries: jax.Array, masks: NodeMasks | None = None) -> Attention:
+    def __call__(
+        self, adjacency: Adjacency, sources: jax.Array, queries: jax.Array, masks: NodeMasks | None = None
+    ) -> Attention:
         """The partial aggregate of the relation's edges.
 
         Args:
@@ -126,13 +129,20 @@ class HGTLayer(Layer):
     def monoid(self) -> Monoid:
         return partials.SOFTMAX if self.softmax == "joint" else partials.MEAN
 
-    def relation(self, relation: Relation, adjacency, sources, targets, masks):
+    def relation(
+        self,
+        relation: Relation,
+        adjacency: Adjacency,
+        sources: jax.Array,
+        targets: jax.Array,
+        masks: NodeMasks | None,
+    ) -> Any:
         kernel, bias = self.query[relation.target](targets.shape[1])
         queries = jnp.einsum("tw,whd->htd", targets.astype(kernel.dtype), kernel) + bias[:, None]
         partial = self.attention[relation.key](adjacency, sources, queries, masks)
         return partial if self.softmax == "joint" else self.monoid.lift(partials.attended(partial))
 
-    def finish(self, node_type: str, partial, targets, masks):
+    def finish(self, node_type: str, partial: Any, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
         h = self.output[node_type](nn.gelu(self.total(partial, targets), approximate=False))
         h = dropped(h, self.dropout, masks, (*self.path, node_type))
         if targets.shape == h.shape:

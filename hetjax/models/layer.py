@@ -12,6 +12,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from hetjax.arrays import Array
 from hetjax.cache.tables import read
 from hetjax.graph.schema import Relation
 from hetjax.models import partials
@@ -74,7 +75,6 @@ class Layer(nn.Module):
       features: width of the embeddings that it makes.
       learned: per node type whose source embeddings are learnable features (there are none above the first layer) the
         relations that read it, in the model as a whole.
-      monoid: how partial aggregates combine, over relations and wherever they were folded.
       self_term: whether nodes are folded into themselves; if not, `selves` is empty.
     """
 
@@ -84,17 +84,16 @@ class Layer(nn.Module):
     widths: Mapping[str, int]
     features: int
     learned: Mapping[str, tuple[Relation, ...]] = field(default_factory=dict)
-    monoid: ClassVar[Monoid] = partials.SUM
     self_term: ClassVar[bool] = True
 
+    @property
+    def monoid(self) -> Monoid:
+        """How partial aggregates combine, over relations and wherever they were folded."""
+        return partials.SUM
+
     def relation(
-        self,
-        relation: Relation,
-        adjacency: Adjacency,
-        sources: jax.Array,
-        targets: jax.Array | None,
-        masks: NodeMasks | None,
-    ):
+        self, relation: Relation, adjacency: Adjacency, sources: Any, targets: Any, masks: NodeMasks | None
+    ) -> Any:
         """The partial aggregates that one relation's edges give its targets.
 
         Args:
@@ -115,13 +114,14 @@ class Layer(nn.Module):
         """The partial aggregates that nodes give themselves: a relation from every node to itself."""
         raise NotImplementedError
 
-    def finish(self, node_type: str, partial: Any, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
+    def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
         """Embeddings `[T, features]`.
 
         Args:
           node_type: of the targets.
           partial: all partial aggregates combined; None for a type that no relation leads to and that has no self term.
-          targets: `[T, width of the type]`, their own embeddings of the layer below.
+          targets: `[T, width of the type]`, their own embeddings of the layer below; may be None unless the layer
+            `reads_target`.
           masks: as of `relation`.
         """
         raise NotImplementedError
@@ -133,7 +133,7 @@ class Layer(nn.Module):
         return self.monoid.total(partial)
 
     @classmethod
-    def learnable_width(cls, node_type: str, feature_width: int, **fields) -> int:
+    def learnable_width(cls, node_type: str, feature_width: int, **fields: Any) -> int:
         """Width of the learnable features of a type that has none: `feature_width`, unless a model needs its own.
 
         Args:
@@ -149,10 +149,10 @@ class Layer(nn.Module):
         """
         return None
 
-    def own_embeddings(self, block: Block, x: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    def own_embeddings(self, block: Block, x: Mapping[str, jax.Array]) -> dict[str, Any]:
         """The targets' own embeddings of the layer below, `[T, width]` per target type of the block; floats, whatever the features are.
 
-        A type that nothing reads them of may be absent from `x`, and has width 0 then.
+        A type that nothing reads them of may be absent from `x`, and has width 0 then, or None where every row is a target.
         """
         return {t: _own(x.get(t), rows) for t, rows in block.self_rows.items()}
 
@@ -191,15 +191,17 @@ class Layer(nn.Module):
           selves: the types whose targets are folded into themselves.
           masks: of the step, in training; then the block names its targets.
         """
-        given = [(t, self.aggregate_self(t, own[t])) for t in self.selves if t in selves]
+        contributions = [(t, self.aggregate_self(t, own[t])) for t in self.selves if t in selves]
         for relation in self.relations:
             if relation.key in block.adjacency:
                 adjacency, target = block.adjacency[relation.key], relation.target
                 seen = own[target] if self.reads_target else None
                 drawn = masks and masks.of(block.targets[target])
-                given.append((target, self.relation(relation, adjacency, sources[relation.source], seen, drawn)))
+                contributions.append(
+                    (target, self.relation(relation, adjacency, sources[relation.source], seen, drawn))
+                )
         total: dict[str, Any] = {}
-        for target, partial in given:
+        for target, partial in contributions:
             total[target] = self.monoid.combine(total[target], partial) if target in total else partial
         return total
 
@@ -209,10 +211,10 @@ class Layer(nn.Module):
         """Embeddings `[targets, features]` per target type of the block, from source embeddings `x`."""
         x, sources = exchange.before(x, self.prepared)
         own = self.own_embeddings(block, x)
-        totals = self.fold_relations(block, sources, own, own, masks)
-        totals, own, targets = exchange.after(totals, own, block.targets)
-        of = {t: masks and masks.of(targets[t]) for t in own}
-        return {t: self.finish(t, totals.get(t), rows, of[t]) for t, rows in own.items()}
+        folded = self.fold_relations(block, sources, own, own, masks)
+        totals, finished, targets = exchange.after(folded, own, block.targets)
+        of = {t: masks and masks.of(targets[t]) for t in finished}
+        return {t: self.finish(t, totals.get(t), rows, of[t]) for t, rows in finished.items()}
 
 
 class PlainLayer(Layer):
@@ -271,8 +273,8 @@ class Finish(nn.Module):
         return h + targets if self.residual and targets.shape == h.shape else h
 
 
-def _own(x: jax.Array | None, rows: jax.Array | None) -> jax.Array:
-    """Rows of `x` `[S, width]`, None being all; zeros for a row out of range."""
+def _own(x: jax.Array | None, rows: "Array | None") -> Any:
+    """Rows of `x` `[S, width]`, None being all; zeros for a row out of range. None of an `x` that is not known if all are asked for."""
     if x is None:
         return None if rows is None else jnp.zeros((len(rows), 0))
     return read(x, rows).astype(jnp.promote_types(x.dtype, jnp.float32))  # so that a gradient flows back to them

@@ -64,9 +64,9 @@ def merge(one: Attention, other: Attention) -> Attention:
     """Attention over the edges of both: each is rescaled to the larger of the two shifts, then they add."""
     largest = jnp.maximum(one.largest, other.largest)
     shift = finite(largest)
-    scales = [jnp.exp(jax.lax.stop_gradient(part.largest - shift)) for part in (one, other)]
-    denominator = sum(scale * part.denominator for scale, part in zip(scales, (one, other)))
-    numerator = sum(scale[..., None] * part.numerator for scale, part in zip(scales, (one, other)))
+    ours, theirs = (jnp.exp(jax.lax.stop_gradient(part.largest - shift)) for part in (one, other))
+    denominator = ours * one.denominator + theirs * other.denominator
+    numerator = ours[..., None] * one.numerator + theirs[..., None] * other.numerator
     return Attention(largest, denominator, numerator)
 
 

@@ -12,6 +12,7 @@ from hetjax.models.dropout import NodeMasks, edge_keep_mask
 from hetjax.models.layer import PlainLayer
 from hetjax.models.partials import attended
 from hetjax.models.segment import multiply_first
+from hetjax.sampling.blocks import Adjacency
 
 SLOPE = 0.2  # of the leaky ReLU below zero (section 2.1 of the GAT paper)
 
@@ -33,7 +34,9 @@ class RelationAttention(nn.Module):
     dropout: float = 0.0
 
     @nn.compact
-    def __call__(self, adjacency, sources: jax.Array, targets: jax.Array, masks: NodeMasks | None = None) -> jax.Array:
+    def __call__(
+        self, adjacency: Adjacency, sources: jax.Array, targets: jax.Array, masks: NodeMasks | None = None
+    ) -> jax.Array:
         """`[T, features]`, the heads side by side: zeros for a target without neighbours."""
         kernel, towards = self._side("source", sources.shape[1])
         sources, targets = (x.astype(kernel.dtype) for x in (sources, targets))
@@ -75,10 +78,17 @@ class RGATLayer(PlainLayer):
         }
         self.self_loop = {t: nn.Dense(self.features, use_bias=False) for t in self.selves}
 
-    def relation(self, relation: Relation, adjacency, sources, targets, masks):
+    def relation(
+        self,
+        relation: Relation,
+        adjacency: Adjacency,
+        sources: jax.Array,
+        targets: jax.Array,
+        masks: NodeMasks | None,
+    ) -> jax.Array:
         return self.attention[relation.key](adjacency, sources, targets, masks)
 
-    def aggregate_self(self, node_type: str, targets):
+    def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
         return self.self_loop[node_type](targets)
 
 

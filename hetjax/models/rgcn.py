@@ -1,6 +1,8 @@
 """R-GCN (Schlichtkrull et al., Modeling Relational Data with Graph Convolutional Networks, ESWC 2018)."""
 
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -8,8 +10,10 @@ import jax.numpy as jnp
 
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
+from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer, glorot
 from hetjax.models.segment import multiply_first, neighbour_mean
+from hetjax.sampling.blocks import Adjacency
 
 
 class Bases(nn.Module):
@@ -41,7 +45,7 @@ class RelationMean(nn.Module):
     bases: Bases | None = None
 
     @nn.compact
-    def __call__(self, adjacency, sources: jax.Array) -> jax.Array:
+    def __call__(self, adjacency: Adjacency, sources: jax.Array) -> jax.Array:
         kernel = matrix(self, sources.shape[1], self.features, self.bases)
         sources = sources.astype(kernel.dtype)
         if multiply_first(adjacency, sources, self.features):
@@ -140,7 +144,7 @@ class RGCNLayer(PlainLayer):
     def reads_target(self) -> bool:
         return self.residual
 
-    def prepare(self, node_type: str, sources: jax.Array):
+    def prepare(self, node_type: str, sources: jax.Array) -> jax.Array | Mapping[str, jax.Array]:
         """Of one-hot sources what each relation reads, `[S, features]` by its key: all at once, as one product of matrices."""
         if not self._one_hot(node_type):
             return sources
@@ -152,12 +156,14 @@ class RGCNLayer(PlainLayer):
         # Split, not indexed, because the gradient of that is one concatenation.
         return {key: part[0] for key, part in zip(keys, jnp.split(parts, len(parts)))} if keys else {}
 
-    def relation(self, relation: Relation, adjacency, sources, targets, masks):
+    def relation(
+        self, relation: Relation, adjacency: Adjacency, sources: Any, targets: jax.Array | None, masks: NodeMasks | None
+    ) -> jax.Array:
         if self._one_hot(relation.source):
             return neighbour_mean(adjacency, sources[relation.key])
         return self.mean[relation.key](adjacency, sources)
 
-    def aggregate_self(self, node_type: str, targets):
+    def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
         if not self._one_hot(node_type):
             return self.self_loop[node_type](targets)
         parts = self._parts(targets)
@@ -171,7 +177,7 @@ class RGCNLayer(PlainLayer):
         return jnp.moveaxis(rows.reshape(len(rows), rows.shape[1] // self.features, self.features), 1, 0)
 
     @classmethod
-    def learnable_width(cls, node_type: str, feature_width: int, **fields) -> int:
+    def learnable_width(cls, node_type: str, feature_width: int, **fields: Any) -> int:
         if not fields.get("one_hot"):
             return feature_width
         slices = fields.get("bases") or len(fields["learned"][node_type])

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax.experimental import sparse
 
 from hetjax import native
+from hetjax.arrays import Array
 from hetjax.cache.tables import read
 from hetjax.models import kernels
 from hetjax.sampling.blocks import Adjacency
@@ -22,8 +23,8 @@ EDGE_COST = 40  # multiplications in the time that a sum over edges takes to mov
 class Rows(NamedTuple):
     """A grouping of the edges: `indptr` `[rows + 1]`, and `indices` `[edges]`, the other end of every edge."""
 
-    indptr: jax.Array
-    indices: jax.Array
+    indptr: Array
+    indices: Array
 
 
 def degree(adjacency: Adjacency) -> jax.Array:
@@ -106,15 +107,16 @@ def by_target(adjacency: Adjacency) -> Rows:
     return Rows(adjacency.indptr, adjacency.indices)
 
 
-def by_source(adjacency: Adjacency, sources: int) -> tuple[Rows, jax.Array]:
+def by_source(adjacency: Adjacency, sources: int) -> tuple[Rows, Array]:
     """The edges grouped by source, and the position of each among those grouped by target."""
-    if adjacency.reverse_indptr is not None:
-        return Rows(adjacency.reverse_indptr, adjacency.reverse_indices), adjacency.reverse_edges
+    if adjacency.reverse is not None:
+        indptr, indices, edges = adjacency.reverse
+        return Rows(indptr, indices), edges
     # Not drawn, because nobody asks for this gradient; it is right all the same, and XLA drops it unused.
     columns = jnp.where(real(by_target(adjacency)), adjacency.indices, sources)
-    edges = jnp.argsort(columns, stable=True).astype(jnp.int32)
-    indptr = jnp.searchsorted(columns[edges], jnp.arange(sources + 1)).astype(jnp.int32)
-    return Rows(indptr, row_of(by_target(adjacency))[edges]), edges
+    order = jnp.argsort(columns, stable=True).astype(jnp.int32)
+    starts = jnp.searchsorted(columns[order], jnp.arange(sources + 1)).astype(jnp.int32)
+    return Rows(starts, row_of(by_target(adjacency))[order]), order
 
 
 def row_of(rows: Rows) -> jax.Array:
@@ -165,7 +167,7 @@ def sum_weighted(rows: Rows, weights: jax.Array | None, x: jax.Array) -> jax.Arr
 
 
 def _sum_natively(rows, x, factors, weights):
-    given = (jnp.zeros(0, x.dtype) if one is None else one for one in (factors, weights))
+    given = (jnp.zeros(0, x.dtype) if scale is None else scale for scale in (factors, weights))
     result = jax.ShapeDtypeStruct((len(rows.indptr) - 1, x.shape[1]), x.dtype)
     return kernels.sums(len(rows.indptr) - 1, *rows, *given, x, results=[result])[0]
 

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from hetjax.arrays import Array
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 
@@ -30,11 +32,18 @@ class Adjacency(NamedTuple):
       reverse_edges: int32 `[edges]`, where each of these edges stands in `indices`, or None.
     """
 
-    indptr: np.ndarray
-    indices: np.ndarray
-    reverse_indptr: np.ndarray | None = None
-    reverse_indices: np.ndarray | None = None
-    reverse_edges: np.ndarray | None = None
+    indptr: Array
+    indices: Array
+    reverse_indptr: "Array | None" = None
+    reverse_indices: "Array | None" = None
+    reverse_edges: "Array | None" = None
+
+    @property
+    def reverse(self) -> "tuple[Array, Array, Array] | None":
+        """The last three, or None."""
+        if self.reverse_indptr is None or self.reverse_indices is None or self.reverse_edges is None:
+            return None
+        return self.reverse_indptr, self.reverse_indices, self.reverse_edges
 
 
 class Block(NamedTuple):
@@ -50,9 +59,9 @@ class Block(NamedTuple):
     """
 
     adjacency: Mapping[str, Adjacency]
-    self_rows: Mapping[str, np.ndarray | None]
-    targets: Mapping[str, np.ndarray | None] = {}
-    sources: Mapping[str, np.ndarray | None] = {}
+    self_rows: Mapping[str, "Array | None"]
+    targets: Mapping[str, "Array | None"] = {}
+    sources: Mapping[str, "Array | None"] = {}
 
 
 class Sample(NamedTuple):
@@ -83,11 +92,11 @@ class Batch(NamedTuple):
     """
 
     blocks: tuple[Block, ...]
-    inputs: Mapping[str, np.ndarray]
-    seeds: np.ndarray
-    labels: np.ndarray
-    weights: np.ndarray
-    rows: Mapping[str, np.ndarray] = {}
+    inputs: Mapping[str, Array]
+    seeds: Array
+    labels: Array
+    weights: Array
+    rows: Mapping[str, Array] = {}
 
 
 def round_up(size: int) -> int:
@@ -109,7 +118,7 @@ class Capacities:
         return self.by_name[name]
 
 
-def pad(array: np.ndarray, length: int, value) -> np.ndarray:
+def pad(array: Array, length: int, value: ArrayLike) -> Array:
     """`array` with `value` appended up to `length`."""
     if len(array) == length:
         return array
@@ -143,7 +152,9 @@ def measure(use: str, sample: Sample, graph: HetGraph) -> Iterator[tuple[str, in
             yield edges_of(use, depth, relation), size, graph.relations[relation].edges
 
 
-def pad_sample(capacities: Capacities, use: str, sample: Sample, seeds: Mapping[str, int], graph: HetGraph):
+def pad_sample(
+    capacities: Capacities, use: str, sample: Sample, seeds: Mapping[str, int], graph: HetGraph
+) -> tuple[tuple[Block, ...], dict[str, Array]]:
     """Pad a sample to capacities, which it raises where they do not suffice.
 
     Args:
@@ -154,7 +165,8 @@ def pad_sample(capacities: Capacities, use: str, sample: Sample, seeds: Mapping[
     """
     for name, size, most in measure(use, sample, graph):
         capacities.fit(name, size, most)
-    padded, targets = [], dict(seeds)
+    padded: list[Block] = []
+    targets = dict(seeds)
     for depth in reversed(range(len(sample.blocks))):
         block = sample.blocks[depth]
         sources = {node_type: capacities.by_name[rows_of(use, depth, node_type)] for node_type in sample.rows[depth]}
@@ -173,8 +185,8 @@ def pad_block(
         for r, count in edges.items()
     }
 
-    def padded(found: Mapping[str, np.ndarray | None], rows: Mapping[str, int]) -> dict[str, np.ndarray | None]:
-        return {t: None if ids is None else pad(ids, rows[t], NO_NODE) for t, ids in found.items()}
+    def padded(ids: Mapping[str, "Array | None"], rows: Mapping[str, int]) -> dict[str, "Array | None"]:
+        return {t: None if some is None else pad(some, rows[t], NO_NODE) for t, some in ids.items()}
 
     named = padded(block.targets, targets), padded(block.sources, sources)
     return Block(adjacency, padded(block.self_rows, targets), *named)
@@ -189,8 +201,8 @@ def pad_adjacency(adjacency: Adjacency, targets: int, sources: int, edges: int) 
     """Give an adjacency the capacities named; added targets and sources have no edges."""
     indptr = pad(adjacency.indptr, targets + 1, adjacency.indptr[-1])
     indices = pad(adjacency.indices, edges, 0)
-    if adjacency.reverse_indptr is None:
+    if adjacency.reverse is None:
         return Adjacency(indptr, indices)
-    reverse_indptr = pad(adjacency.reverse_indptr, sources + 1, adjacency.reverse_indptr[-1])
-    reverse = (pad(array, edges, 0) for array in (adjacency.reverse_indices, adjacency.reverse_edges))
-    return Adjacency(indptr, indices, reverse_indptr, *reverse)
+    reverse_indptr, reverse_indices, reverse_edges = adjacency.reverse
+    reverse_indptr = pad(reverse_indptr, sources + 1, reverse_indptr[-1])
+    return Adjacency(indptr, indices, reverse_indptr, pad(reverse_indices, edges, 0), pad(reverse_edges, edges, 0))

@@ -24,7 +24,7 @@ def key(*parts: int | str) -> np.uint64:
 
 
 @compiled(inline="always")
-def bits(key, counter):
+def bits(key: np.uint64, counter: int) -> np.uint64:
     """64 random bits for a counter: the output function of SplitMix64 (Steele, Lea and Flood 2014), applied twice."""
     z = key + (np.uint64(counter) + np.uint64(1)) * _GOLDEN
     for _ in range(2):
@@ -35,7 +35,7 @@ def bits(key, counter):
 
 
 @compiled(inline="always")
-def uniform(key, counter):
+def uniform(key: np.uint64, counter: int) -> float:
     """A float64 in [0, 1) with 53 random bits."""
     return np.float64(bits(key, counter) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
@@ -55,7 +55,7 @@ def shuffle(key: np.uint64, ids: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def count_neighbours(indptr, targets, fanout, out_indptr):
+def count_neighbours(indptr: np.ndarray, targets: np.ndarray, fanout: int, out_indptr: np.ndarray) -> int:
     """Fill `out_indptr` `[targets + 1]` with the running number of neighbours that `draw_neighbours` will draw.
 
     A negative fanout means all. Returns the position of the first target whose pointers are not ordered, or -1.
@@ -90,7 +90,15 @@ def _choose(key, target, degree, chosen):
 
 
 @compiled
-def draw_neighbours(indptr, indices, sources, targets, key, out_indptr, out):
+def draw_neighbours(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    sources: int,
+    targets: np.ndarray,
+    key: np.uint64,
+    out_indptr: np.ndarray,
+    out: np.ndarray,
+) -> int:
     """Draw the neighbours of every target, uniformly and without replacement, into `out` (global source ids).
 
     Args:

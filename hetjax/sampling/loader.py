@@ -3,7 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,7 +51,7 @@ class Batches:
     def __init__(self, graph: HetGraph, regime: Regime, seed: int, use: str):
         self.graph, self.regime, self.seed, self.use = graph, regime, seed, use
         self.train = graph.splits["train"]
-        self.capacities: Capacities | None = None
+        self.capacities, self.prepared = Capacities(), False
         self.only: Drawn | None = None
 
     def prepare(self, capacities: Mapping[str, int] | None = None) -> None:
@@ -59,6 +59,7 @@ class Batches:
 
         The first epoch does so if nobody did before.
         """
+        self.prepared = True
         self.capacities = Capacities(
             {name: size for name, size in (capacities or {}).items() if name.startswith(f"{self.use}/")}
         )
@@ -98,7 +99,7 @@ class Batches:
 
     def epoch(self, epoch: int, first: int = 0) -> Iterator[Drawn]:
         """The batches of an epoch from step `first` on, each drawn in a thread while the ones before are used."""
-        if self.capacities is None:
+        if not self.prepared:
             self.prepare()
         if self.regime.whole:
             if not first:
@@ -106,7 +107,7 @@ class Batches:
             return
         order = self._order(epoch)
         with ThreadPoolExecutor(1, "sampler") as thread:
-            waiting = deque()
+            waiting: deque[Future[Drawn]] = deque()
             for step in range(first, self.steps()):
                 waiting.append(thread.submit(self._draw, order, epoch, step))
                 if len(waiting) > AHEAD:
@@ -143,11 +144,11 @@ class Batches:
         return self.capacities.by_name.get(name, -1)
 
     def _needs(self, samples: Iterable) -> Needs:
-        found: Needs = {}
+        needs: Needs = {}
         for sample in samples:
             for name, size, most in self.measure(sample):
-                found.setdefault(name, ([], int(most)))[0].append(int(size))
-        return found
+                needs.setdefault(name, ([], int(most)))[0].append(int(size))
+        return needs
 
     def _estimate(self) -> None:
         """Raise the capacities to what a few whole batches need, and what others are likely to."""

@@ -120,7 +120,7 @@ class Sampler:
                     drawn[-1][relation] = indptr, number(relation.source, indices)
         below = {node_type: np.concatenate(parts) for node_type, parts in reached.items()}
 
-        def turned(relation: Relation, edges) -> Adjacency:
+        def turned(relation: Relation, edges: tuple[np.ndarray, np.ndarray]) -> Adjacency:
             flows = gradients and (not outermost or relation.source in self.learnable)
             return group(*edges, len(below[relation.source]) if flows else None)
 
@@ -136,7 +136,9 @@ class Sampler:
         """All edges into some targets: int32 `(indptr, source ids)`."""
         return self._draw(relation, np.ascontiguousarray(targets, np.int32), ALL, np.uint64(0))
 
-    def _draw(self, relation: Relation, targets: np.ndarray, fanout: int, key: np.uint64):
+    def _draw(
+        self, relation: Relation, targets: np.ndarray, fanout: int, key: np.uint64
+    ) -> tuple[np.ndarray, np.ndarray]:
         csc, sources = self.graph.relations[relation], self.graph.schema.nodes[relation.source]
         indptr = np.empty(len(targets) + 1, np.int64)
         wrong = draw.count_neighbours(csc.indptr, targets, fanout, indptr)
@@ -150,9 +152,9 @@ class Sampler:
         indices = np.empty(indptr[-1], np.int32)
         wrong = draw.draw_neighbours(csc.indptr, csc.indices, sources, targets, key, indptr, indices)
         if wrong >= 0:
-            found = csc.indices[wrong] if wrong < csc.edges else "beyond the last"
+            node = csc.indices[wrong] if wrong < csc.edges else "beyond the last"
             raise InputError(
-                f"relation {relation}: source of edge {wrong} is node {found}, but type {relation.source!r} has {sources} nodes"
+                f"relation {relation}: source of edge {wrong} is node {node}, but type {relation.source!r} has {sources} nodes"
             )
         return indptr, indices
 
