@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import hetjax
-from hetjax import native
+from hetjax import models, native
+from hetjax.config import Model
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.schema import Relation
@@ -329,3 +330,11 @@ def test_a_users_model_trains_in_both_modes_on_its_relations(graph, tmp_path):
     with pytest.raises(InputError, match="relation a -b-> a is not one of the graph's"):
         graph.only([Relation("a", "b", "a")])
     assert graph.only(graph.schema.relations[:2]).schema.relations == graph.schema.relations[:2]
+
+
+@pytest.mark.parametrize(
+    "options", [{"name": "hgt", "self_term": False}, {"name": "hgt", "bases": 2}, {"softmax": "relation"}]
+)
+def test_an_option_that_the_model_does_not_have_is_refused(options):
+    with pytest.raises(InputError, match="has no such option"):
+        models.options(Model(**options))
