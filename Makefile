@@ -1,5 +1,5 @@
 # make train: set up and train the embedded default.   make test: set up, lint and run the tests.   make docs: build the site.
-# make lint: look for faults, and at the formatting.      make build: make the wheel and the source archive, in dist.
+# make lint: look for faults, at the formatting and the types.      make build: make the wheel and the source archive, in dist.
 PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
@@ -15,6 +15,7 @@ test: lint
 lint: $(VENV)/installed-test
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check .
+	$(RUN) -m mypy
 
 build: $(VENV)/installed-test
 	rm -rf build dist

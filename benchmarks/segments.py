@@ -431,7 +431,7 @@ def groups(sizes: argparse.Namespace) -> dict[str, Callable[[], Iterator[Operati
     }
 
 
-def main() -> None:
+def parse() -> argparse.Namespace:
     description = __doc__.format(formulas=LINES)
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, (size, about) in SIZES.items():
@@ -444,8 +444,7 @@ def main() -> None:
         help="without its suffix; the platform is appended, unless it is cpu",
     )
     options = parser.parse_args()
-    sizes = {name: getattr(options, name) for name in SIZES}
-    if min(*sizes.values(), options.repeats) < 1:
+    if min(*(getattr(options, name) for name in SIZES), options.repeats) < 1:
         parser.error("sizes and repeats are at least 1")
     if options.edges > options.targets * options.fanout:
         parser.error("there are more --edges than --targets times --fanout")
@@ -453,6 +452,12 @@ def main() -> None:
         parser.error("--hidden does not split into --heads")
     if options.reached > options.sources:
         parser.error("--reached rows are among --sources")
+    return options
+
+
+def main() -> None:
+    options = parse()
+    sizes = {name: getattr(options, name) for name in SIZES}
     jax.config.update("jax_bcoo_cusparse_lowering", True)
     every, rows = groups(options), {}
     sweep = program(jnp.negative, jnp.zeros(options.numbers))

@@ -13,6 +13,7 @@ import itertools
 import json
 import time
 from dataclasses import replace
+from typing import NamedTuple
 
 from hetjax import native, runtime
 
@@ -26,8 +27,10 @@ from graph_file import read
 
 from hetjax.command_line import run_command
 from hetjax.config import Config, Model, Sampling, Train
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.metrics import ProgramCounter, peak_memory
 from hetjax.models import hgt, rgat, rgcn, segment
+from hetjax.sampling.blocks import Batch
 from hetjax.sharding.registry import make_engine
 from hetjax.train import with_upcoming
 
@@ -44,7 +47,43 @@ def configuration(model: str, batch: int, fanout: str, hidden: int) -> Config:
     )
 
 
+class Steps(NamedTuple):
+    """Steps that were trained.
+
+    Attributes:
+      timed, compiling: seconds of a step's parts, by step; those that compiled programs apart.
+      losses: of every step.
+      alone: milliseconds of steps with nothing sampled beside them.
+      batch: the last.
+      programs: how many were compiled.
+    """
+
+    timed: list[dict[str, float]]
+    compiling: list[dict[str, float]]
+    losses: list[float]
+    alone: list[float]
+    batch: Batch
+    programs: int
+
+
 def main() -> None:
+    options = parse()
+    jax.config.update("jax_enable_x64", options.double)
+    if options.plain:
+        native.usable, segment._sum_by_rows = lambda: False, segment._sum_by_segments
+        for module in (rgcn, rgat, hgt):
+            module.multiply_first = lambda *_: True
+    graph = read(options.graph)
+    if options.double:
+        graph = replace(graph, features={t: matrix.astype(float) for t, matrix in graph.features.items()})
+    steps = train(graph, options)
+    report = describe(steps, options)
+    if options.model == "rgcn":
+        report |= beside_bandwidth(steps, graph, options.hidden)
+    print(json.dumps(report))
+
+
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("graph", help="an .npz file")
     parser.add_argument("--model", choices=list(MODELS), default="rgcn")
@@ -58,25 +97,19 @@ def main() -> None:
     )
     parser.add_argument("--double", action="store_true", help="in float64; features are then gathered for each batch")
     parser.add_argument("--nudge", action="store_true", help="from weights that are the next larger numbers")
-    options = parser.parse_args()
-    jax.config.update("jax_enable_x64", options.double)
-    if options.plain:
-        native.usable, segment._sum_by_rows = lambda: False, segment._sum_by_segments
-        for module in (rgcn, rgat, hgt):
-            module.multiply_first = lambda *_: True
-    graph = read(options.graph)
-    if options.double:
-        graph = replace(graph, features={t: matrix.astype(float) for t, matrix in graph.features.items()})
+    return parser.parse_args()
+
+
+def train(graph: HetGraph, options: argparse.Namespace) -> Steps:
     config = configuration(options.model, options.batch, options.fanout, options.hidden)
     programs, engine = ProgramCounter(), make_engine(config, graph)
-    batches = engine.batches
-    state, rows, compiling, losses = engine.init(0), [], [], []
+    state, timed, compiling, losses = engine.init(0), [], [], []
     if options.double:
         state = jax.tree.map(lambda leaf: leaf.astype(float) if leaf.dtype == np.float32 else leaf, state)
     if options.nudge:
         state = state._replace(params=jax.tree.map(lambda leaf: jax.numpy.nextafter(leaf, np.inf), state.params))
     last = time.perf_counter()
-    epochs = (drawn for number in itertools.count() for drawn in batches.epoch(number))
+    epochs = (drawn for number in itertools.count() for drawn in engine.batches.epoch(number))
     recent = collections.deque(maxlen=3)
     for drawn, following in with_upcoming(epochs):
         recent.append(drawn.batch)
@@ -86,41 +119,52 @@ def main() -> None:
         done = time.perf_counter()
         times = {"waiting": waited - last, "step": done - waited, "sampling, in a thread ahead": drawn.seconds}
         last = done
-        (compiling if programs.count > before or len(compiling) < 3 else rows).append(times)
-        if len(losses) == options.losses or (not options.losses and len(rows) == options.steps):
+        (compiling if programs.count > before or len(compiling) < 3 else timed).append(times)
+        if len(losses) == options.losses or (not options.losses and len(timed) == options.steps):
             break
     epochs.close()
-    whole = [1000 * (row["waiting"] + row["step"]) for row in rows]
     alone = []
-    for batch in itertools.islice(itertools.cycle(recent), len(rows)):
+    for batch in itertools.islice(itertools.cycle(recent), len(timed)):
         started = time.perf_counter()
         state, loss = engine.step(state, batch)
         jax.block_until_ready((state, loss))
         alone.append(1000 * (time.perf_counter() - started))
-    edges = sum(int(a.indptr[-1]) for block in batch.blocks for a in block.adjacency.values())
-    report = {
-        "ms_per_step": round(float(np.median(whole)), 1),
-        "parts": {name: round(1000 * float(np.median([row[name] for row in rows])), 1) for name in rows[0]}
-        | {"step, nothing sampled beside it": round(float(np.median(alone)), 1)},
-        "steps": len(rows),
-        "compile_seconds": round(sum(row["step"] for row in compiling), 1),
-        "programs": programs.count,
+    return Steps(timed, compiling, losses, alone, batch, programs.count)
+
+
+def milliseconds(steps: Steps) -> float:
+    """Of a step, from one batch to the next."""
+    return round(1000 * float(np.median([row["waiting"] + row["step"] for row in steps.timed])), 1)
+
+
+def describe(steps: Steps, options: argparse.Namespace) -> dict:
+    timed = steps.timed
+    return {
+        "ms_per_step": milliseconds(steps),
+        "parts": {name: round(1000 * float(np.median([row[name] for row in timed])), 1) for name in timed[0]}
+        | {"step, nothing sampled beside it": round(float(np.median(steps.alone)), 1)},
+        "steps": len(timed),
+        "compile_seconds": round(sum(row["step"] for row in steps.compiling), 1),
+        "programs": steps.programs,
         "system": f"hetjax, jax {jax.__version__}",
         "model": options.model,
-        "edges": edges,
+        "edges": sum(int(a.indptr[-1]) for block in steps.batch.blocks for a in block.adjacency.values()),
         "peak_mib": round(peak_memory() / 2**20),
-        "loss": losses[-1],
-    } | ({"losses": losses} if options.losses else {})
-    if options.model == "rgcn":
-        widths = {t: graph.features[t].shape[1] if t in graph.features else 64 for t in graph.schema.nodes}
-        moved, speed = bytes_moved.of_rgcn(batch, graph, widths, options.hidden), bytes_moved.bandwidth()
-        report["bytes"], report["copy_gb_per_second"] = moved, round(speed / 1e9, 1)
-        for name, ms in (
-            ("times_bandwidth", report["ms_per_step"]),
-            ("times_bandwidth_without_sampling", float(np.median(alone))),
-        ):
-            report[name] = round(ms / (1000 * moved / speed), 2)
-    print(json.dumps(report))
+        "loss": steps.losses[-1],
+    } | ({"losses": steps.losses} if options.losses else {})
+
+
+def beside_bandwidth(steps: Steps, graph: HetGraph, hidden: int) -> dict:
+    """The bytes that a step of R-GCN moves, and how many times as long as copying them it takes."""
+    widths = {t: graph.features[t].shape[1] if t in graph.features else 64 for t in graph.schema.nodes}
+    moved, speed = bytes_moved.of_rgcn(steps.batch, graph, widths, hidden), bytes_moved.bandwidth()
+    copying = 1000 * moved / speed
+    return {
+        "bytes": moved,
+        "copy_gb_per_second": round(speed / 1e9, 1),
+        "times_bandwidth": round(milliseconds(steps) / copying, 2),
+        "times_bandwidth_without_sampling": round(float(np.median(steps.alone)) / copying, 2),
+    }
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """What a stranger finds: the version, the licence's metadata, the first command without a clone."""
 
+import ast
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -35,3 +37,24 @@ def test_the_versions_of_citation_and_package_do_not_contradict():
     assert "version" not in project and "version" not in citation  # it stands in `hetjax/__init__.py` alone
     assert citation["license"] == project["license"] == "Apache-2.0"
     assert f"## {hetjax.__version__} - " in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_every_public_function_says_the_types_of_what_it_takes_and_gives():
+    assert not [
+        bare for file in (ROOT / "hetjax").rglob("*.py") for bare in unannotated(ast.parse(file.read_text()), file.name)
+    ]
+
+
+def unannotated(scope: ast.Module | ast.ClassDef, where: str) -> Iterator[str]:
+    """Arguments and results without types, of the public functions of a module or class."""
+    for node in scope.body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from unannotated(node, f"{where}: {node.name}")
+        elif isinstance(node, ast.FunctionDef) and (not node.name.startswith("_") or node.name.endswith("__")):
+            held = node.args
+            some = [*held.posonlyargs, *held.args, *held.kwonlyargs, *filter(None, (held.vararg, held.kwarg))]
+            yield from (
+                f"{where}: {node.name}({one.arg})" for one in some if not (one.annotation or one.arg in ("self", "cls"))
+            )
+            if node.returns is None and node.name not in ("__init__", "__post_init__", "setup"):
+                yield f"{where}: {node.name}"

@@ -7,7 +7,7 @@ for; literals are a node type of their own, one node per distinct literal. No no
 import csv
 import gzip
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, cast
@@ -24,6 +24,8 @@ from hetjax.graph.schema import Relation, Schema
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
 LONGEST_TERM = 2**24  # bytes, which pyoxigraph reads
 RESOURCE, LITERAL, TARGET = "resource", "literal", "target"
+
+Ends = tuple[np.ndarray, np.ndarray]  # the sources and the targets of edges
 
 
 def read(
@@ -65,12 +67,7 @@ def read(
     edges = _edges(triples, types, number)
     relations = {relation: (edge[:, 0], edge[:, 1]) for relation, edge in edges.items()}
     if reverse:
-        turned = {relation.reverse: (target, source) for relation, (source, target) in relations.items()}
-        for relation in relations.keys() & turned.keys():
-            raise InputError(
-                f"{folder}: the reverse of {relation.reverse} would be {relation}, which is there already; unset data.reverse"
-            )
-        relations |= turned
+        relations |= _reverses(relations, folder)
 
     target = TARGET if node_types == "class" else RESOURCE
     classes = sorted({label for table in tables.values() for _, label in table})
@@ -87,6 +84,15 @@ def read(
     splits["train"], splits["validation"] = hold_out(splits.pop("training"), validation_fraction, split_seed)
     schema = Schema({name: len(members) for name, members in ids.items()}, tuple(relations), target, len(classes))
     return build(schema, relations, {}, labels, splits, str(folder))
+
+
+def _reverses(relations: Mapping[Relation, Ends], folder: Path) -> dict[Relation, Ends]:
+    turned = {relation.reverse: (target, source) for relation, (source, target) in relations.items()}
+    for relation in relations.keys() & turned.keys():
+        raise InputError(
+            f"{folder}: the reverse of {relation.reverse} would be {relation}, which is there already; unset data.reverse"
+        )
+    return turned
 
 
 def _find_triples(folder: Path) -> Path:

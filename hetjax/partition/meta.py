@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypedDict, Unpack
 
 from hetjax.errors import InputError
 from hetjax.graph import store
@@ -17,19 +17,33 @@ from hetjax.partition.metatree import Metatree
 HOPS = 2
 
 
+class ModelOptions(TypedDict, total=False):
+    """What a model does with the relations.
+
+    Attributes:
+      hops: number of its layers; None: the longest metapath's length, or 2.
+      targets: the types that seeds have; None: the schema's target.
+      self_term: whether nodes are folded into themselves; true if it is not given.
+      exchange: whether partial aggregates are combined after the `last` layer alone, which is what is done if it is not
+        given, or after `every`.
+    """
+
+    hops: int | None
+    targets: Sequence[str] | None
+    self_term: bool
+    exchange: Literal["last", "every"]
+
+
 def partition(
     graph: HetGraph | Sizes | str | os.PathLike,
     parts: int,
     metapaths: Sequence[Sequence[Relation]] | None = None,
     *,
-    hops: int | None = None,
-    targets: Sequence[str] | None = None,
     method: Literal["auto", "exact", "lpt"] = "auto",
-    self_term: bool = True,
-    exchange: Literal["last", "every"] = "last",
     data: int | None = None,
     copied: bool = False,
     workload: Workload | None = None,
+    **model: Unpack[ModelOptions],
 ) -> MetaPartitioning:
     """Divide a graph's relations among partitions, so that each folds whole relations on its own.
 
@@ -39,13 +53,11 @@ def partition(
       graph: a graph, the sizes of one, or the path of a store, which the plan then names.
       parts: number of partitions; beyond the number of sub-metatrees it must be a product, `relation` x `data`.
       metapaths: chains of relations, the one into the target first, that the model folds; None: all relations.
-      hops: number of the model's layers; None: the longest metapath's length, or 2.
-      targets: the types that seeds have; None: the schema's target.
       method: `lpt`, the paper's; `exact`, of least expected cost (`assign.Cost`); `auto`: exact where quick.
-      self_term, exchange: what the model does, as in `Metatree`.
       data: replicas of each partition; None: as few as give `parts`.
       copied: whether `save` is to write a store for each partition.
       workload: the training step that costs are expected of.
+      **model: what the model does, as in `ModelOptions`.
 
     Raises:
       InputError: a metapath that is no chain into a target, more partitions than can be used, or a number out of range.
@@ -59,10 +71,11 @@ def partition(
         metapaths = tuple(tuple(Relation(*relation) for relation in chain) for chain in metapaths)
         if not metapaths:
             raise InputError("no metapath is given; None stands for all relations")
+    hops, targets = model.get("hops"), model.get("targets")
     if hops is None:
         hops = HOPS if metapaths is None else max(map(len, metapaths))
     targets = (about.schema.target,) if targets is None else tuple(targets)
-    tree = Metatree(about.schema, targets, hops, metapaths, self_term, exchange)
+    tree = Metatree(about.schema, targets, hops, metapaths, model.get("self_term", True), model.get("exchange", "last"))
     relation, data = mesh(parts, len(tree.roots), data)
     workload = workload or Workload()
     if data > workload.batch_size:
