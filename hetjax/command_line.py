@@ -1,6 +1,5 @@
 """The command line, and the YAML file that it may name: sections of configuration, each error one line, and how a command ends."""
 
-import os
 import re
 import sys
 from argparse import HelpFormatter
@@ -15,7 +14,7 @@ from jsonargparse.typing import register_type
 
 from hetjax import reference, runtime, yaml_file
 from hetjax.config import Bytes, check_numbers, flat
-from hetjax.errors import InputError, reading, reason, short
+from hetjax.errors import InputError, ending, reading, short
 
 LONGEST_LINE = 2000  # characters of an error
 
@@ -194,25 +193,17 @@ def _nearest(name: str, known: list[str], prefix: str = "") -> str:
     return f"; the nearest known one is {prefix}{near[0]}" if near else f"; known are {', '.join(known)}"
 
 
-def _end(words: str, status: int) -> NoReturn:
-    print(f"hetjax: error: {short(words, LONGEST_LINE)}", file=sys.stderr)
-    sys.exit(status)
-
-
 def run_command(main: Callable, arguments: Sequence[str] | None = None) -> None:
-    """Run a command; an error that a user can mend is one line: exit status 2 for input, 1 for a run that diverged."""
+    """Run a command; an error that a user can mend is one line, and the exit status is as `errors.ending` says."""
     try:
         runtime.listen()
         main(sys.argv[1:] if arguments is None else arguments)
-    except FloatingPointError as error:
-        _end(str(error), 1)
-    except InputError as error:
-        _end(str(error), 2)
-    except OSError as error:  # no command can know beforehand what the system will refuse
-        name = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
-        _end(f"{name}{reason(error)}", 2)
-    except MemoryError as error:
-        _end(f"out of memory: {error}", 2)
     except KeyboardInterrupt:
         print("hetjax: stopped; the same command continues from the last checkpoint, if there is one", file=sys.stderr)
         sys.exit(130)
+    except Exception as error:
+        said = ending(error)
+        if said is None:
+            raise
+        print(f"hetjax: error: {short(said[0], LONGEST_LINE)}", file=sys.stderr)
+        sys.exit(said[1])

@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
-from hetjax.cache.allocate import PLACES, Policy
 from hetjax.errors import InputError, short
 
 DATA_FOLDER = "HETJAX_DATA"
@@ -31,6 +30,9 @@ class Bytes(int):
         return super().__new__(cls, float(number) * (1024 if binary else 1000) ** (1 + "KMGT".index(unit)))
 
 
+Place = Literal["device", "host", "disk"]  # where features live
+PLACES = get_args(Place)
+Policy = Literal["none", "hotness", "miss_penalty", "optimal"]  # how node types share a cache
 UNBOUNDED = Bytes(-1)
 
 
@@ -263,9 +265,10 @@ class Cache:
             raise InputError(f"cache.placement is {list(self.placement)}, and names a type twice")
 
     @property
-    def given(self) -> dict[str, str]:
+    def given(self) -> dict[str, Place]:
         """`placement` by node type."""
-        return dict(place.rsplit("=", 1) for place in self.placement)
+        pairs = (place.rsplit("=", 1) for place in self.placement)
+        return {name: cast(Place, where) for name, where in pairs}
 
 
 @dataclass(frozen=True)

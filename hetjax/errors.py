@@ -1,4 +1,4 @@
-"""The one exception that a user's input can cause."""
+"""The one exception that a user's input can cause, and the one line that an error is."""
 
 import os
 from collections.abc import Iterator
@@ -40,6 +40,23 @@ def reason(error: Exception) -> str:
     if isinstance(error, InputError):
         return said
     return f"lacks {said}" if isinstance(error, KeyError) else f"{type(error).__name__}: {said}".removesuffix(": ")
+
+
+def ending(error: Exception) -> tuple[str, int] | None:
+    """The line and the exit status that a command ends with, where a user can mend what went wrong; None: it is a fault.
+
+    Status 2 is for input and for what the system refuses, 1 for a run that diverged.
+    """
+    if isinstance(error, FloatingPointError):
+        return str(error), 1
+    if isinstance(error, InputError):
+        return str(error), 2
+    if isinstance(error, OSError):  # no command can know beforehand what the system will refuse
+        name = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        return f"{name}{reason(error)}", 2
+    if isinstance(error, MemoryError):
+        return f"out of memory: {error}", 2
+    return None
 
 
 def short(text: str, most: int = LONGEST) -> str:

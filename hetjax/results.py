@@ -35,8 +35,9 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
     made += map(_cache_line, summary.get("cache") or ())
     scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
     made.append(f"{scores} (epoch {summary['epoch']}, {chosen})")
-    pictures = "curves.png, cache.png" if summary.get("cache") else "curves.png"
-    made.append(f"written to {path}: summary.json, metrics.jsonl, {pictures}, config.yaml, checkpoints/")
+    files = "summary.json", "metrics.jsonl", "curves.png", "cache.png", "config.yaml"
+    there = [name for name in files if (path / name).exists()]
+    made.append(f"written to {path}: {', '.join(there)}, checkpoints/")
     if synthetic:
         made += [
             "try next, each with a --workdir of its own: the whole graph at every step (--sampling.mode full --train.epochs 50),",

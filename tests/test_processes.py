@@ -159,3 +159,26 @@ def test_slurm_says_where_processes_meet(monkeypatch):
     monkeypatch.delenv("SLURM_PROCID")
     with pytest.raises(InputError, match="cluster slurm: SLURM_PROCID is not set"):
         launch._place(Processes(cluster="slurm", start_seconds=5))
+
+
+@pytest.mark.parametrize(
+    ("error", "line", "status"),
+    [
+        (InputError("no such graph"), "no such graph", 2),
+        (FloatingPointError("the loss is nan"), "the loss is nan", 1),
+        (OSError(28, "No space left on device", "/full"), "/full: No space left on device", 2),
+        (MemoryError("4 GiB"), "out of memory: 4 GiB", 2),
+        (ConnectionResetError("gone"), "failed: ConnectionResetError", 1),
+        (RuntimeError("a fault"), "failed: RuntimeError", 1),
+    ],
+)
+def test_an_error_of_a_process_is_one_line_that_its_group_is_told(monkeypatch, error, line, status):
+    class Failing:
+        def fail(self, *said):
+            raise SystemExit(said)
+
+    monkeypatch.setattr(launch, "_join", lambda *about: Failing())
+    monkeypatch.setattr(launch, "PATIENCE", 0)
+    with pytest.raises(SystemExit) as ended, launch.process_group(Processes("host:1", 2, 0), {}):
+        raise error
+    assert ended.value.args == ((line, status),)

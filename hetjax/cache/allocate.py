@@ -7,15 +7,13 @@ counts are there in any case, and proportion costs more (experiments/cache_hits.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import Literal, NamedTuple, TypeVar, get_args
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from hetjax.config import Place, Policy
 from hetjax.errors import InputError
 
-Place = Literal["device", "host", "disk"]
-PLACES = get_args(Place)
-Policy = Literal["none", "hotness", "miss_penalty", "optimal"]
 Name = TypeVar("Name", bound=Hashable)  # of a type, or of a cache
 
 

@@ -8,10 +8,11 @@ import jax
 import numpy as np
 
 from hetjax.cache import tables
-from hetjax.cache.allocate import Place, Policy, RowWorth, allocate, next_tenth
+from hetjax.cache.allocate import RowWorth, allocate, next_tenth
 from hetjax.cache.host import HostMatrix, HostTable, views
 from hetjax.cache.mapped import mapped, release
 from hetjax.cache.tables import Shape, Table
+from hetjax.config import Place, Policy
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.sampling.blocks import Batch

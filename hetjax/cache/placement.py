@@ -5,10 +5,10 @@ from collections.abc import Collection, Mapping, Sequence
 import jax
 
 from hetjax import runtime
-from hetjax.cache.allocate import Place, place_types
+from hetjax.cache.allocate import place_types
 from hetjax.cache.mapped import mapping
 from hetjax.cache.tables import Shape
-from hetjax.config import Cache
+from hetjax.config import Cache, Place
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 

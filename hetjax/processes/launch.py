@@ -19,7 +19,7 @@ from typing import Any
 import jax
 
 from hetjax.config import Processes
-from hetjax.errors import InputError, reading
+from hetjax.errors import InputError, ending, reading
 from hetjax.internals import detect_cluster
 from hetjax.processes.group import ConnectedGroup, ProcessGroup
 from hetjax.processes.meeting import PATIENCE, connect, find, gather
@@ -47,14 +47,14 @@ def process_group(options: Processes, about: dict[str, Any]) -> Iterator[Process
         yield group
         group.leave()
         jax.distributed.shutdown()
-    except (InputError, FloatingPointError) as error:
-        group.fail(f"{error}", 2 if isinstance(error, InputError) else 1)
     except KeyboardInterrupt:
         group.fail("stopped from the keyboard", 130)
     except Exception as error:
-        time.sleep(
-            PATIENCE
-        )  # a collective fails where a peer is gone, and then the group says so and ends this process
+        said = ending(error)
+        if said and not isinstance(error, ConnectionError):
+            group.fail(*said)
+        # a collective or a connection fails where another process is gone; then the group says so, and ends this one
+        time.sleep(PATIENCE)
         traceback.print_exc()
         group.fail(f"failed: {type(error).__name__}", 1)
 

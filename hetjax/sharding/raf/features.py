@@ -15,10 +15,10 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 
 from hetjax.cache import tables
-from hetjax.cache.allocate import Place
 from hetjax.cache.features import FeatureStore, Key, parts
 from hetjax.cache.host import Fetched, HostMatrix, HostTable, views
 from hetjax.cache.tables import Shape, Table
+from hetjax.config import Place
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import BOTH
