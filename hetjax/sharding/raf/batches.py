@@ -131,10 +131,10 @@ class RafBatches(Batches):
     def send(self, seeds: np.ndarray, sample: Samples) -> MeshBatch:
         parts = {part: self._local(part, replicas, sample.hosted) for part, replicas in sample.parts.items()}
         size = self._size() * self.site.mesh.shape[DATA]
-        labels, weights = pad(self.graph.labels[seeds], size, 0), pad(np.ones(len(seeds), np.float32), size, 0)
-        requests = {name: self._request(name, ids) for name, ids in sample.hosted.items()}
-        about = pad(seeds.astype(np.int32), size, NO_NODE), labels, weights
-        return MeshBatch(parts, *put(self.site.mesh, P(DATA), about), requests)
+        padded = pad(seeds.astype(np.int32), size, NO_NODE), *self.labels_and_weights(seeds, size)
+        ids, labels, weights = put(self.site.mesh, P(DATA), padded)
+        requests = {name: self._request(name, nodes) for name, nodes in sample.hosted.items()}
+        return MeshBatch(parts, ids, labels, weights, requests)
 
     def _request(self, name: str, ids: np.ndarray) -> RowRequest:
         rows, owners = self.capacities.by_name[f"{self.use}/hosted/{name}"], self.features.owners(name)

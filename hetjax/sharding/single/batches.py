@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import jax
 import numpy as np
 
-from hetjax.sampling.blocks import Batch, Sample, measure, pad, pad_sample
+from hetjax.sampling.blocks import Batch, Sample, measure, pad_sample
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
@@ -43,5 +43,4 @@ class SingleBatches(Batches):
         if not self.regime.whole:  # in which nothing is padded, and every node is the row of its id
             blocks, inputs = pad_sample(self.capacities, self.use, sample, {self.graph.schema.target: size}, self.graph)
             rows = np.arange(size, dtype=np.int32)
-        weights = pad(np.ones(len(seeds), np.float32), size, 0)
-        return self.to_device(Batch(blocks, inputs, rows, pad(self.graph.labels[seeds], size, 0), weights))
+        return self.to_device(Batch(blocks, inputs, rows, *self.labels_and_weights(seeds, size)))
