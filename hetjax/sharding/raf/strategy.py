@@ -80,11 +80,11 @@ class Raf(Strategy):
 
 def make_batches(setup: Setup, site: Site, features: MeshFeatureStore) -> RafBatches:
     """The batches of a mesh; on the whole graph every row is on the devices, and is read in its place."""
-    about = setup.regime, setup.config.train.seed
+    seed = setup.config.train.seed
     if setup.regime.whole:
-        return RafBatches(site, frozenset(), frozenset(), *about)
+        return RafBatches(site, frozenset(), frozenset(), setup.regime, seed, features)
     read_by_id, learnable = read_in_place(setup, features), frozenset(setup.trainer.learnable)
-    return RafBatches(site, read_by_id, learnable, *about, features, setup.trainer.model.drops)
+    return RafBatches(site, read_by_id, learnable, setup.regime, seed, features, setup.trainer.model.drops)
 
 
 def given_plan(folder: str, made: MetaPartitioning) -> MetaPartitioning:
