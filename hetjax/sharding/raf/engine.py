@@ -290,7 +290,7 @@ class RafEngine(Engine):
     def _pack(self, part: int, weights: Any, rows: Mapping[str, jax.Array]) -> dict[Group, jax.Array]:
         leaves = _leaves(weights, rows)
         return {
-            group: pack([leaves[path] for path in paths]) for group, paths in self.replicas.items() if part in group
+            group: pack([leaves[path] for path in shared]) for group, shared in self.replicas.items() if part in group
         }
 
     def _finish_gradients(

@@ -18,8 +18,7 @@ from hetjax.cache import tables
 from hetjax.compiled import compiled
 from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import NO_NODE
-
-Rows = Mapping[str, jax.Array]  # per node type
+from hetjax.sharding.trainer import Rows
 
 
 class RowExchange(NamedTuple):
