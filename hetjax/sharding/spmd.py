@@ -128,31 +128,31 @@ class SpmdEngine(Engine):
         loss, (weights, rows) = jax.value_and_grad(share, (0, 1))(state.params, learned)
         with scope(GRADIENTS):
             loss, weights = total((loss, weights))
-        found = Found(weights, *self.give_back(state, rows, batch, kept))
-        for node_type, ids in found.ids.items():
-            chex.assert_shape(found.rows[node_type], (*ids.shape, state.tables[node_type].rows.shape[1]))
+        gradients = Found(weights, *self.give_back(state, rows, batch, kept))
+        for node_type, ids in gradients.ids.items():
+            chex.assert_shape(gradients.rows[node_type], (*ids.shape, state.tables[node_type].rows.shape[1]))
             chex.assert_type(ids, np.int32)
-        return self._penalise(state, loss, found) if self.trainer.l2 else (loss, found)
+        return self._penalise(state, loss, gradients) if self.trainer.l2 else (loss, gradients)
 
-    def _penalise(self, state: TrainState, loss: jax.Array, found: Found) -> tuple[jax.Array, Found]:
+    def _penalise(self, state: TrainState, loss: jax.Array, gradients: Found) -> tuple[jax.Array, Found]:
         """Add the penalty: of weights everywhere alike, of every row that is read where it lies, once."""
         first, trainer = state.params["params"][FIRST], self.trainer
-        read = {t: tables.read(table.rows, found.ids.get(t)) for t, table in state.tables.items()}
+        read = {t: tables.read(table.rows, gradients.ids.get(t)) for t, table in state.tables.items()}
         with scope(GRADIENTS):
             loss = loss + trainer.penalty(first) + self.over_rows(trainer.penalty(read))
         pull, pull_rows = trainer.penalty_gradient(first), trainer.penalty_gradient(read)
-        pulled = jax.tree.map(jnp.add, found.weights["params"][FIRST], pull)
-        weights = found.weights | {"params": found.weights["params"] | {FIRST: pulled}}
-        return loss, Found(weights, {t: found.rows[t] + pull_rows[t] for t in read}, found.ids)
+        pulled = jax.tree.map(jnp.add, gradients.weights["params"][FIRST], pull)
+        weights = gradients.weights | {"params": gradients.weights["params"] | {FIRST: pulled}}
+        return loss, Found(weights, {t: gradients.rows[t] + pull_rows[t] for t in read}, gradients.ids)
 
     def _step(self, state: TrainState, static: Any, batch: SpmdBatch, seed: jax.Array) -> tuple[TrainState, jax.Array]:
-        loss, found = self._gradients(state, static, batch, seed)
-        weights, rows = found.weights, found.rows
+        loss, gradients = self._gradients(state, static, batch, seed)
+        weights, rows = gradients.weights, gradients.rows
         if self.trainer.clip:
             with scope(GRADIENTS):
                 every = squares(weights) + self.over_rows(squares(rows))
             weights, rows = self.trainer.clipped((weights, rows), every)
-        return self.trainer.update(state, weights, rows, found.ids), loss
+        return self.trainer.update(state, weights, rows, gradients.ids), loss
 
 
 def total(tree: Any) -> Any:

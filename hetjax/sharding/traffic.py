@@ -163,11 +163,11 @@ def _reached(computations: dict[str, list[str]], name: str, times: int = 1) -> I
             called += re.findall(r"[\w.\-]+", branches)
         for inner in called:
             below = list(_reached(computations, inner, times))
-            if " while(" in line and any(_COLLECTIVE.search(one) for one, _ in below):
+            if " while(" in line and any(_COLLECTIVE.search(run) for run, _ in below):
                 trips = _TRIPS.search(line)
                 if not trips:
                     raise ValueError(f"a loop that sends does not say how often it runs: {line.strip()[:200]}")
-                below = [(one, count * int(trips[1])) for one, count in below]
+                below = [(run, count * int(trips[1])) for run, count in below]
             yield from below
 
 

@@ -83,7 +83,7 @@ class SharedTable:
 
     def end(self, fetched: Sequence[Fetched], request: RowRequest) -> Table:
         """The rows of the step in their order, as a table on every device that reads the type."""
-        own = [owner.end(one) for owner, one in zip(self.owners, fetched)]
+        own = [owner.end(rows) for owner, rows in zip(self.owners, fetched)]
         if len(own) == 1:
             return meshes.join(self.mesh, P(), own)
         here, order = self.spread.mesh, meshes.put(self.spread.mesh, P(), request.order)
@@ -91,8 +91,8 @@ class SharedTable:
 
     def change(self, fetched: Sequence[Fetched], about: bool) -> None:
         """Say that a step is about to change these rows, or has."""
-        for owner, one in zip(self.owners, fetched):
-            owner.change(one, about)
+        for owner, rows in zip(self.owners, fetched):
+            owner.change(rows, about)
 
     def store(self, fetched: Sequence[Fetched], request: RowRequest, made: Iterable[Table]) -> None:
         """Write a step's rows to where they came from.
@@ -102,9 +102,9 @@ class SharedTable:
         """
         shards = (zip(*(leaf.addressable_shards for leaf in jax.tree.leaves(table))) for table in made)
         copies = {leaves[0].device: Table(*(leaf.data for leaf in leaves)) for some in shards for leaves in some}
-        for owner, one, positions in zip(self.owners, fetched, request.positions):
+        for owner, rows, positions in zip(self.owners, fetched, request.positions):
             copy = copies[owner.device]
-            owner.store(one, copy if len(self.owners) == 1 else _take(copy, positions))
+            owner.store(rows, copy if len(self.owners) == 1 else _take(copy, positions))
 
     def table(self) -> Table:
         """All of it, after rows on the devices were written back; without copying, so it goes on changing."""
@@ -164,14 +164,16 @@ class MeshFeatureStore(FeatureStore):
 
     @property
     def hosted(self) -> dict[Key, HostMatrix]:
-        return self.away | {(t, n): one for t, table in self.held.items() for n, one in enumerate(table.owners)}
+        return self.away | {(t, n): owner for t, table in self.held.items() for n, owner in enumerate(table.owners)}
 
     def resident(self, device: jax.Device, given: Iterable[str]) -> int:
         part = next(part for part in self.site.parts if device in self.site.row(part).devices.flat)
         types = [t for t in self.reads[part] if self.placement[t] == "device" and t not in given]
-        tables = (self.learnable[t] for t in types if t in self.learnable)
+        shapes = (self.learnable[t] for t in types if t in self.learnable)
         static = self.on_device(part)
-        return sum(one.nodes * one.row_bytes for one in tables) + sum(static[t].nbytes for t in types if t in static)
+        return sum(shape.nodes * shape.row_bytes for shape in shapes) + sum(
+            static[t].nbytes for t in types if t in static
+        )
 
     def init(self, key: jax.Array) -> dict[str, SharedTable]:
         """Tables on the host, of before the first step."""
@@ -181,17 +183,17 @@ class MeshFeatureStore(FeatureStore):
         """Those of some tables that live on the host, from whole ones, which are not changed."""
         return self._hold({t: parts(given[t]) for t in self.shared})
 
-    def _hold(self, made: Mapping[str, Iterable[Table]]) -> dict[str, SharedTable]:
+    def _hold(self, new: Mapping[str, Iterable[Table]]) -> dict[str, SharedTable]:
         self.held = {}
-        for name, some in made.items():
+        for name, pieces in new.items():
             mesh = meshes.rows(self.site.mesh, self.shared[name])
-            self.held[name] = SharedTable(self.records(name, some), mesh, self.spread[name])
+            self.held[name] = SharedTable(self.records(name, pieces), mesh, self.spread[name])
         return self.held
 
     def rows(self, part: int, place: int, inputs: Mapping[str, Array]) -> dict[str, jax.Array]:
         """The rows of static features on the host that a replica reads, on its device."""
-        mine = {key[0]: one for key, one in self.away.items() if self.at[key] == (part, place)}
-        return {t: one.end(one.begin(inputs[t])) for t, one in mine.items()}
+        mine = {key[0]: matrix for key, matrix in self.away.items() if self.at[key] == (part, place)}
+        return {t: matrix.end(matrix.begin(inputs[t])) for t, matrix in mine.items()}
 
     def read(
         self, samples: Mapping[int, Sequence[LocalSample]], hosted: Mapping[str, np.ndarray]

@@ -22,13 +22,13 @@ Group = tuple[int, ...]  # partitions
 
 def owners(has: Sequence[Any]) -> dict[Any, Group]:
     """Which partitions have each of the things that they have, in an order that is the same for all."""
-    return {one: tuple(p for p, own in enumerate(has) if one in own) for one in sorted(frozenset().union(*has))}
+    return {key: tuple(p for p, own in enumerate(has) if key in own) for key in sorted(frozenset().union(*has))}
 
 
 def groups(owned: Mapping[Any, Group]) -> dict[Group, tuple]:
     """What is to be summed over each group of several partitions."""
     several = sorted({group for group in owned.values() if len(group) > 1})
-    return {group: tuple(one for one, parts in owned.items() if parts == group) for group in several}
+    return {group: tuple(key for key, parts in owned.items() if parts == group) for group in several}
 
 
 def paths(tree: Any) -> frozenset[Path]:
