@@ -6,9 +6,11 @@ Run it where `examples` can be imported: in the folder that holds it. One run ga
 """
 
 import flax.linen as nn
+import jax
 
 import hetjax
 from hetjax.models.segment import neighbour_sum
+from hetjax.sampling.blocks import Adjacency
 
 
 class GIN(nn.Module):
@@ -17,7 +19,7 @@ class GIN(nn.Module):
     features: int
 
     @nn.compact
-    def __call__(self, adjacency, sources, targets):
+    def __call__(self, adjacency: Adjacency, sources: jax.Array, targets: jax.Array | None) -> jax.Array:
         h = nn.relu(nn.Dense(self.features)(neighbour_sum(adjacency, sources)))
         return nn.Dense(self.features)(nn.LayerNorm()(h))
 

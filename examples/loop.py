@@ -22,8 +22,10 @@ def train(config: Config) -> list[float]:
             state, loss = engine.step(state, drawn.batch)
             losses.append(float(loss))
         nodes = graph.splits["validation"]
-        found = quality(engine.logits(state, nodes), graph.labels[nodes])
-        print(f"epoch {epoch + 1}: loss {losses[-1]:.4f}, validation accuracy {found['accuracy']:.4f}")
+        logits = engine.logits(state, nodes)
+        if logits is not None:  # in the first process, here the only one
+            accuracy = quality(logits, graph.labels[nodes])["accuracy"]
+            print(f"epoch {epoch + 1}: loss {losses[-1]:.4f}, validation accuracy {accuracy:.4f}")
     return losses
 
 

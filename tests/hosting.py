@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+from jax.sharding import PartitionSpec as P
 
 from hetjax.cache.features import FeatureStore
 from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
@@ -50,7 +51,7 @@ def prepared(graph, config: Config, folder):
     before = ENGINES.setdefault((config.model, config.mesh), engine)
     if isinstance(engine, RafEngine):
         site = engine.site
-        static = {part: meshes.replicated(site.row(part), features.on_device(part)) for part in site.parts}
+        static = {part: meshes.put(site.row(part), P(), features.on_device(part)) for part in site.parts}
         before.features, before.static, before.prefetch, before.batches = (
             features,
             static,

@@ -18,7 +18,7 @@ from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
-from hetjax.sharding.vanilla.exchange import RowCapacities, fetch, give_back, want
+from hetjax.sharding.vanilla.exchange import RowCapacities, fetch, give_back, request_rows
 from hetjax.sharding.vanilla.strategy import Vanilla
 from hetjax.train import main
 from tests.conftest import random_graph
@@ -85,7 +85,7 @@ def test_rows_come_from_their_owners_and_gradients_go_back():
     room = {t: RowCapacities(27, 13, 14) if graph.schema.nodes[t] else RowCapacities(0, 0, 0) for t in ids}
     matrices = {t: rng.standard_normal((graph.schema.nodes[t], 3)).astype(np.float32) for t in ids}
     gradient = {t: rng.standard_normal((room[t].rows * parts, 3)).astype(np.float32) for t in ids}
-    wanted = [{t: want(owned, t, ids[t][p], p, room[t], True) for t in ids} for p in range(parts)]
+    wanted = [{t: request_rows(owned, t, ids[t][p], p, room[t], True) for t in ids} for p in range(parts)]
     rows = [{t: owned.take(t, matrices[t], p) for t in ids} for p in range(parts)]
 
     def both(rows, wanted, gradient):

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hetjax.arrays import Array
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.sampling import draw
-from hetjax.sampling.blocks import Capacities
+from hetjax.sampling.blocks import Capacities, pad
 from hetjax.sampling.regime import Regime
 
 AHEAD = 2  # batches that wait while one is used
@@ -83,6 +84,10 @@ class Batches:
     def send(self, seeds: np.ndarray, sample: Any) -> Any:
         """Pad a sample to the capacities, which suffice, and put it on the devices."""
         raise NotImplementedError
+
+    def labels_and_weights(self, seeds: np.ndarray, size: int) -> tuple[Array, Array]:
+        """Of the seeds, as in `Batch`, with padding up to `size`."""
+        return pad(self.graph.labels[seeds], size, 0), pad(np.ones(len(seeds), np.float32), size, 0)
 
     def agree(self, needs: Needs) -> Needs:
         """The needs of all processes from those of this one."""

@@ -10,7 +10,7 @@ of the groups of rows, that have devices of its own, in the same order as all ot
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -43,7 +43,8 @@ def make(relation: int, data: int) -> Mesh:
       InputError: a process has fewer.
     """
     needed, count = relation * data, jax.process_count()
-    each, found = share_of(relation, data, count), []
+    each = share_of(relation, data, count)
+    devices: list[jax.Device] = []
     for process in range(count):
         own = sorted((d for d in jax.devices() if d.process_index == process), key=lambda device: device.id)
         if each > len(own):
@@ -52,8 +53,8 @@ def make(relation: int, data: int) -> Mesh:
             raise InputError(
                 f"mesh.relation {relation} x mesh.data {data} needs {needed} devices != {len(own)} ({own[0].platform}) that there are{where}{most}"
             )
-        found += own[:each]
-    return _mesh(np.array(found).reshape(relation, data), BOTH)
+        devices += own[:each]
+    return _mesh(np.array(devices).reshape(relation, data), BOTH)
 
 
 def share_of(relation: int, data: int, processes: int) -> int:
@@ -113,28 +114,28 @@ def _mesh(devices: np.ndarray, axes: tuple[str, ...]) -> Mesh:
 def from_shards(line: Mesh, trees: Sequence[Any]) -> Any:
     """One tree of arrays on a row from host arrays, a tree for each of its devices that is here, one after the other."""
 
-    def one(*leaves):
+    def array(*leaves: np.ndarray) -> jax.Array:
         devices = [line.devices.flat[place] for place in positions_here(line)]
         shards = [jax.device_put(leaf, device) for leaf, device in zip(leaves, devices, strict=True)]
         shape = (line.size * leaves[0].shape[0], *leaves[0].shape[1:])
         return jax.make_array_from_single_device_arrays(shape, NamedSharding(line, P(DATA)), shards)
 
-    return jax.tree.map(one, *trees)
-
-
-def replicated(line: Mesh, tree: Any) -> Any:
-    """Host arrays, copied to every device of a row."""
-    return put(line, P(), tree)
+    return jax.tree.map(array, *trees)
 
 
 def put(mesh: Mesh, spec: P, tree: Any) -> Any:
-    """Host arrays that all processes of a mesh have alike, on the mesh."""
+    """Host arrays that all processes of a mesh have alike, on the mesh; a CPU may go on reading them where they are."""
 
-    def one(leaf):
-        leaf = np.asarray(leaf)
-        return jax.make_array_from_callback(leaf.shape, NamedSharding(mesh, spec), lambda index: leaf[index])
+    def array(leaf: Any) -> jax.Array:
+        whole = np.asarray(leaf)
+        return jax.make_array_from_callback(whole.shape, NamedSharding(mesh, spec), lambda index: whole[index])
 
-    return jax.tree.map(one, tree)
+    return jax.tree.map(array, tree)
+
+
+def shard_map(function: Callable[..., Any], mesh: Mesh, in_specs: Any, out_specs: Any) -> Callable[..., Any]:
+    """`jax.shard_map` of a function that says by `out_specs` what is alike on all devices, which is not checked."""
+    return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
 
 
 def join(mesh: Mesh, spec: P, trees: Sequence[Any]) -> Any:
@@ -146,14 +147,14 @@ def join(mesh: Mesh, spec: P, trees: Sequence[Any]) -> Any:
     """
     sharding, axes = NamedSharding(mesh, spec), [_names(entry) for entry in spec]
 
-    def one(*leaves):
+    def array(*leaves: jax.Array) -> jax.Array:
         shards = [shard.data for leaf in leaves for shard in leaf.addressable_shards]
         shape = list(shards[0].shape)
         for axis, names in enumerate(axes):
             shape[axis] *= math.prod(mesh.shape[name] for name in names)
         return jax.make_array_from_single_device_arrays(tuple(shape), sharding, shards)
 
-    return jax.tree.map(one, *trees)
+    return jax.tree.map(array, *trees)
 
 
 def split(mesh: Mesh, spec: P, tree: Any) -> list[Any]:
@@ -161,16 +162,16 @@ def split(mesh: Mesh, spec: P, tree: Any) -> list[Any]:
     lines = [row(mesh, number) for number in rows_here(mesh)]
     local = P(*(DATA if DATA in _names(entry) else None for entry in spec))
 
-    def one(line: Mesh, leaf: jax.Array):
-        found = {shard.device: shard.data for shard in leaf.addressable_shards}
-        shards = [found[line.devices.flat[place]] for place in positions_here(line)]
+    def array(line: Mesh, leaf: jax.Array) -> jax.Array:
+        data = {shard.device: shard.data for shard in leaf.addressable_shards}
+        shards = [data[line.devices.flat[place]] for place in positions_here(line)]
         shape = list(shards[0].shape)
         for axis, entry in enumerate(local):
             shape[axis] *= line.size if entry else 1
         return jax.make_array_from_single_device_arrays(tuple(shape), NamedSharding(line, local), shards)
 
-    return [jax.tree.map(lambda leaf: one(line, leaf), tree) for line in lines]
+    return [jax.tree.map(lambda leaf: array(line, leaf), tree) for line in lines]
 
 
-def _names(entry) -> tuple[str, ...]:
+def _names(entry: str | tuple[str, ...] | None) -> tuple[str, ...]:
     return () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)

@@ -12,7 +12,7 @@ from hetjax.sharding.single.strategy import Single
 from hetjax.sharding.strategy import Engine, Strategy, defaults_but, setup
 from hetjax.sharding.vanilla.strategy import Vanilla
 
-BUILT_IN = {strategy.name: strategy for strategy in (Single, Raf, Vanilla)}
+BUILT_IN: dict[str, type[Strategy]] = {strategy.name: strategy for strategy in (Single, Raf, Vanilla)}
 
 
 def find(mesh: Mesh) -> Strategy:
@@ -51,8 +51,8 @@ def by_name(name: str) -> Strategy:
 
 def sections(name: str | None) -> dict[str, type]:
     """The sections of the configuration that strategies own: of all built-in ones, and of one of a user's own."""
-    found = [*BUILT_IN.values(), *([type(by_name(name))] if name and name not in BUILT_IN else [])]
-    return {strategy.name: strategy.Options for strategy in found if strategy.Options}
+    strategies = [*BUILT_IN.values(), *([type(by_name(name))] if name and name not in BUILT_IN else [])]
+    return {strategy.name: strategy.Options for strategy in strategies if strategy.Options}
 
 
 def config_of(given: Mapping[str, Any]) -> Config:
@@ -61,7 +61,8 @@ def config_of(given: Mapping[str, Any]) -> Config:
     Raises:
       InputError: a key of another strategy is set.
     """
-    shared, own = ({name: one for name, one in given.items() if (name in SECTIONS) == has} for has in (True, False))
+    shared = {name: section for name, section in given.items() if name in SECTIONS}
+    own = {name: section for name, section in given.items() if name not in SECTIONS}
     chosen = by_name(shared["mesh"].strategy).name
     for name, section in own.items():
         for key, value in defaults_but(section).items():
@@ -80,7 +81,7 @@ def check(config: Config) -> Strategy:
     return find(config.mesh)
 
 
-def make_engine(config: Config, graph: HetGraph, **options) -> Engine:
+def make_engine(config: Config, graph: HetGraph, **options: Any) -> Engine:
     """What trains a graph that is open, as a configuration says.
 
     Args:
@@ -89,5 +90,5 @@ def make_engine(config: Config, graph: HetGraph, **options) -> Engine:
     Raises:
       InputError: as the strategy does.
     """
-    strategy, given = check(config), setup(config, graph, **options)
-    return strategy.engine(given, strategy.partition(given))
+    strategy, run = check(config), setup(config, graph, **options)
+    return strategy.engine(run, strategy.partition(run))

@@ -6,7 +6,7 @@ the gradients of learnable rows go (`give_back`), what layers exchange (`exchang
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import chex
@@ -15,17 +15,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.flatten_util import ravel_pytree
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
+from hetjax.arrays import Array
 from hetjax.cache import tables
 from hetjax.models.layer import Exchange
 from hetjax.sampling.blocks import Batch
 from hetjax.sampling.loader import Batches
-from hetjax.sharding.mesh import DATA, positions_here
+from hetjax.sharding.mesh import DATA, put, shard_map
 from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.traffic import GRADIENTS, Program, Sent, per_step, scope
-from hetjax.sharding.trainer import FIRST, TrainState, squares
+from hetjax.sharding.trainer import FIRST, Rows, TrainState, squares
 
 
 class SpmdBatch(NamedTuple):
@@ -53,7 +54,7 @@ class Found(NamedTuple):
 
     weights: Any
     rows: Mapping[str, jax.Array]
-    ids: Mapping[str, jax.Array]
+    ids: Mapping[str, Array]
 
 
 class SpmdEngine(Engine):
@@ -74,12 +75,12 @@ class SpmdEngine(Engine):
 
     def __init__(self, setup: Setup, batches: Batches, mesh: Mesh, static: Any):
         super().__init__(setup, batches)
-        self.mesh, self.static, self.state_spec = mesh, static, TrainState(P(), P(), P(), self.rows_spec)
-        self.found = self._program(self._gradients, (P(), Found(P(), self.rows_spec, self.rows_spec)))
+        self.mesh, self.static, self.state_spec = mesh, static, TrainState._make((P(), P(), P(), self.rows_spec))
+        self.found = self._program(self._gradients, (P(), Found._make((P(), self.rows_spec, self.rows_spec))))
         self.updated = self._program(self._step, (self.state_spec, P()), donate_argnums=0)
 
     @abstractmethod
-    def read(self, state: TrainState, static, batch: SpmdBatch) -> tuple[dict, dict, Any]:
+    def read(self, state: TrainState, static: Any, batch: SpmdBatch) -> tuple[dict, dict, Any]:
         """The rows of features that a device's part of the batch reads; inside the program.
 
         Returns:
@@ -87,7 +88,7 @@ class SpmdEngine(Engine):
         """
 
     @abstractmethod
-    def give_back(self, state: TrainState, gradients, batch: SpmdBatch, kept: Any) -> tuple[dict, dict]:
+    def give_back(self, state: TrainState, gradients: Rows, batch: SpmdBatch, kept: Any) -> tuple[dict, dict]:
         """From the gradients of the rows that were read `(rows, ids)` as in `Found`; inside the program."""
 
     @abstractmethod
@@ -98,16 +99,15 @@ class SpmdEngine(Engine):
         """What layers exchange, one per layer; nothing, if not given. Inside the program."""
         return ()
 
-    def _program(self, function, made, **options) -> Program:
-        given = (self.state_spec, self.rows_spec, self.batch_spec, P())
-        mapped = jax.shard_map(function, mesh=self.mesh, in_specs=given, out_specs=made, check_vma=False)
-        return Program(GRADIENTS, mapped, self.mesh, **options)
+    def _program(self, function: Callable[..., Any], out_specs: Any, **options: Any) -> Program:
+        in_specs = (self.state_spec, self.rows_spec, self.batch_spec, P())
+        return Program(GRADIENTS, shard_map(function, self.mesh, in_specs, out_specs), self.mesh, **options)
 
     def step(
         self, state: TrainState, batch: SpmdBatch, upcoming: SpmdBatch | None = None
     ) -> tuple[TrainState, jax.Array]:
-        made = self.updated(state, self.static, batch, self.seed)
-        return jax.block_until_ready(made)  # collectives of two steps never wait for each other
+        result = self.updated(state, self.static, batch, self.seed)
+        return jax.block_until_ready(result)  # collectives of two steps never wait for each other
 
     def traffic(self) -> list[Sent]:
         return per_step([self.updated], max(1, self.updated.calls.total()))
@@ -116,43 +116,43 @@ class SpmdEngine(Engine):
         """The loss with its penalty, and its gradients."""
         return self.found(state, self.static, batch, self.seed)
 
-    def _gradients(self, state: TrainState, static, batch: SpmdBatch, seed) -> tuple[jax.Array, Found]:
+    def _gradients(self, state: TrainState, static: Any, batch: SpmdBatch, seed: jax.Array) -> tuple[jax.Array, Found]:
         """As `gradients`, on one of the devices."""
         features, learned, kept = self.read(state, static, batch)
         masks, exchanges = self.trainer.masks(seed, state.step), self.exchanges(batch)
 
-        def share(params, learned):
+        def share(params: Any, learned: Rows) -> jax.Array:
             summed = self.trainer.summed(params, learned, features, batch.local, masks, exchanges)
             return summed / batch.count[0]
 
         loss, (weights, rows) = jax.value_and_grad(share, (0, 1))(state.params, learned)
         with scope(GRADIENTS):
             loss, weights = total((loss, weights))
-        found = Found(weights, *self.give_back(state, rows, batch, kept))
-        for node_type, ids in found.ids.items():
-            chex.assert_shape(found.rows[node_type], (*ids.shape, state.tables[node_type].rows.shape[1]))
+        gradients = Found(weights, *self.give_back(state, rows, batch, kept))
+        for node_type, ids in gradients.ids.items():
+            chex.assert_shape(gradients.rows[node_type], (*ids.shape, state.tables[node_type].rows.shape[1]))
             chex.assert_type(ids, np.int32)
-        return self._penalise(state, loss, found) if self.trainer.l2 else (loss, found)
+        return self._penalise(state, loss, gradients) if self.trainer.l2 else (loss, gradients)
 
-    def _penalise(self, state: TrainState, loss, found: Found) -> tuple[jax.Array, Found]:
+    def _penalise(self, state: TrainState, loss: jax.Array, gradients: Found) -> tuple[jax.Array, Found]:
         """Add the penalty: of weights everywhere alike, of every row that is read where it lies, once."""
         first, trainer = state.params["params"][FIRST], self.trainer
-        read = {t: tables.read(table.rows, found.ids.get(t)) for t, table in state.tables.items()}
+        read = {t: tables.read(table.rows, gradients.ids.get(t)) for t, table in state.tables.items()}
         with scope(GRADIENTS):
             loss = loss + trainer.penalty(first) + self.over_rows(trainer.penalty(read))
         pull, pull_rows = trainer.penalty_gradient(first), trainer.penalty_gradient(read)
-        pulled = jax.tree.map(jnp.add, found.weights["params"][FIRST], pull)
-        weights = found.weights | {"params": found.weights["params"] | {FIRST: pulled}}
-        return loss, Found(weights, {t: found.rows[t] + pull_rows[t] for t in read}, found.ids)
+        pulled = jax.tree.map(jnp.add, gradients.weights["params"][FIRST], pull)
+        weights = gradients.weights | {"params": gradients.weights["params"] | {FIRST: pulled}}
+        return loss, Found(weights, {t: gradients.rows[t] + pull_rows[t] for t in read}, gradients.ids)
 
-    def _step(self, state: TrainState, static, batch: SpmdBatch, seed) -> tuple[TrainState, jax.Array]:
-        loss, found = self._gradients(state, static, batch, seed)
-        weights, rows = found.weights, found.rows
+    def _step(self, state: TrainState, static: Any, batch: SpmdBatch, seed: jax.Array) -> tuple[TrainState, jax.Array]:
+        loss, gradients = self._gradients(state, static, batch, seed)
+        weights, rows = gradients.weights, gradients.rows
         if self.trainer.clip:
             with scope(GRADIENTS):
                 every = squares(weights) + self.over_rows(squares(rows))
             weights, rows = self.trainer.clipped((weights, rows), every)
-        return self.trainer.update(state, weights, rows, found.ids), loss
+        return self.trainer.update(state, weights, rows, gradients.ids), loss
 
 
 def total(tree: Any) -> Any:
@@ -162,15 +162,8 @@ def total(tree: Any) -> Any:
 
 
 def replicate(mesh: Mesh, tree: Any) -> Any:
-    """A tree of arrays on every device of the mesh, from one that every process has; each device gets its own copy."""
-    sharding = NamedSharding(mesh, P())
-    devices = [mesh.devices[part] for part in positions_here(mesh)]
-    copies = [jax.device_put(jax.tree.map(np.array, tree), device) for device in devices]
-
-    def one(*shards):
-        return jax.make_array_from_single_device_arrays(shards[0].shape, sharding, list(shards))
-
-    return jax.tree.map(one, *copies)
+    """Copies, on every device of a mesh, of arrays that every process has."""
+    return put(mesh, P(), jax.tree.map(np.array, tree))
 
 
 def to_host(array: jax.Array) -> np.ndarray:

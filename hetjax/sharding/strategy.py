@@ -10,9 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-import jax
 import numpy as np
 
+from hetjax.arrays import Array
 from hetjax.cache import fill
 from hetjax.cache.features import FeatureStore
 from hetjax.cache.mapped import on_host
@@ -101,7 +101,7 @@ class Engine(ABC):
         """The inverse of `shard`, in process 0; the others may get None. The next step may change what it gives."""
 
     @abstractmethod
-    def step(self, state: Any, batch: Any, upcoming: Any = None) -> tuple[Any, jax.Array]:
+    def step(self, state: Any, batch: Any, upcoming: Any = None) -> tuple[Any, Array]:
         """One update; returns the new state, and the loss before it. The state given is used up.
 
         Args:
@@ -125,7 +125,7 @@ class Engine(ABC):
           ids: of nodes of the target type, distinct.
         """
         whole = self.gather(state)
-        if not self.setup.processes.first:
+        if whole is None or not self.setup.processes.first:
             return None
         learned = {name: on_host(table.rows) for name, table in whole.tables.items()}
         return self.evaluator.logits(whole.params, self.given_features() | learned, ids)
@@ -212,8 +212,11 @@ class Strategy:
         """What the partitioning is called in the run's folder; a run that moves to another mesh keeps both."""
         return f"partition_{self.name}_{config.mesh.relation}x{config.mesh.data}"
 
-    def engine(self, setup: Setup, partitioning: Partitioning | None) -> Engine:
+    def engine(self, setup: Setup, partitioning: Any) -> Engine:
         """What trains.
+
+        Args:
+          partitioning: as `partition` gave it.
 
         Raises:
           InputError: features do not fit where they are to live.

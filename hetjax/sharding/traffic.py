@@ -13,8 +13,9 @@ Padding is counted, because it is sent. Bytes between devices of one host count 
 import itertools
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import jax
@@ -72,36 +73,39 @@ class Program:
         self.calls: Counter = Counter()
         self.waits = mesh.devices.flat[0].platform == "cpu" and len(mesh.local_devices) < mesh.size
 
-    def __call__(self, *given: Any) -> Any:
-        fixed, arrays = given[: self.static], given[self.static :]
+    def __call__(self, *arguments: Any) -> Any:
+        fixed, arrays = arguments[: self.static], arguments[self.static :]
         leaves, form = jax.tree.flatten(arrays)
         shapes = fixed, form, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
         if shapes not in self.compiled:
-            self.compiled[shapes] = self.jitted.lower(*given).compile()
+            self.compiled[shapes] = self.jitted.lower(*arguments).compile()
         self.calls[shapes] += 1
-        made = self.compiled[shapes](*arrays)
-        return jax.block_until_ready(made) if self.waits else made
+        results = self.compiled[shapes](*arrays)
+        return jax.block_until_ready(results) if self.waits else results
 
     def sent(self) -> list[Sent]:
         """By all calls so far together; of a mesh that other processes have devices of, this one's share."""
-        made, here = [], len(self.mesh.local_devices) / self.mesh.size
+        sent, here = [], len(self.mesh.local_devices) / self.mesh.size
         for shapes, compiled in self.compiled.items():
-            found = read(compiled.as_text(), self.mesh, self.kind)
-            made += [one._replace(bytes=here * one.bytes * self.calls[shapes]) for one in found]
-        return made
+            text = compiled.as_text()
+            if text is None:
+                raise ValueError(f"the backend of {self.mesh.devices.flat[0].platform} does not show its programs")
+            one_call = read(text, self.mesh, self.kind)
+            sent += [each._replace(bytes=here * each.bytes * self.calls[shapes]) for each in one_call]
+        return sent
 
 
-def scope(kind: str):
+def scope(kind: str) -> AbstractContextManager[Any]:
     """A context whose collectives are of a kind; XLA may join collectives of two kinds, and then keeps one name."""
     return jax.named_scope(MARK + kind)
 
 
 def per_step(programs: Sequence[Program], steps: int) -> list[Sent]:
     """What a step sends, on average, by kind, collective and axis."""
-    total: Counter = Counter()
-    for one in itertools.chain.from_iterable(program.sent() for program in programs):
-        total[one[:3]] += one.bytes
-    return [Sent(*about, count / steps) for about, count in sorted(total.items())]
+    total: defaultdict[tuple[str, str, str], float] = defaultdict(float)
+    for sent in itertools.chain.from_iterable(program.sent() for program in programs):
+        total[sent.kind, sent.collective, sent.axis] += sent.bytes
+    return [Sent(*key, count / steps) for key, count in sorted(total.items())]
 
 
 def read(text: str, mesh: Mesh, kind: str) -> list[Sent]:
@@ -116,23 +120,28 @@ def read(text: str, mesh: Mesh, kind: str) -> list[Sent]:
       ValueError: a loop around a collective that does not say how often it runs, or groups in a form not known here.
     """
     computations, entry = _computations(text)
-    made = []
+    every = []
     for line, times in _reached(computations, entry):
-        found = _COLLECTIVE.search(line)
-        if not found:
+        collective = _COLLECTIVE.search(line)
+        if not collective:
             continue
         groups = _groups(line, mesh.size)
         name = re.search(rf'op_name="[^"]*\b{re.escape(MARK)}(\w+)', line)
-        alone = not found["start"] or found["name"] == "all-reduce"  # whose start gives nothing but its results
-        sent = times * _bytes(found["name"], _size(found["shape"] if alone else _result(found["shape"])), groups)
+        alone = (
+            not collective["start"] or collective["name"] == "all-reduce"
+        )  # whose start gives nothing but its results
+        size = _size(collective["shape"] if alone else _result(collective["shape"]))
+        sent = times * _bytes(collective["name"], size, groups)
         if sent:
-            made.append(Sent(name[1] if name else kind, found["name"], _axes(groups, mesh), sent))
-    return made
+            every.append(Sent(name[1] if name else kind, collective["name"], _axes(groups, mesh), sent))
+    return every
 
 
 def _computations(text: str) -> tuple[dict[str, list[str]], str]:
     """The lines of every computation, and the name of the one that runs."""
-    computations, entry, lines = {}, "", []
+    computations: dict[str, list[str]] = {}
+    lines: list[str] = []
+    entry = ""
     for line in text.splitlines():
         head = _COMPUTATION.match(line)
         if head:
@@ -154,11 +163,11 @@ def _reached(computations: dict[str, list[str]], name: str, times: int = 1) -> I
             called += re.findall(r"[\w.\-]+", branches)
         for inner in called:
             below = list(_reached(computations, inner, times))
-            if " while(" in line and any(_COLLECTIVE.search(one) for one, _ in below):
+            if " while(" in line and any(_COLLECTIVE.search(run) for run, _ in below):
                 trips = _TRIPS.search(line)
                 if not trips:
                     raise ValueError(f"a loop that sends does not say how often it runs: {line.strip()[:200]}")
-                below = [(one, count * int(trips[1])) for one, count in below]
+                below = [(run, count * int(trips[1])) for run, count in below]
             yield from below
 
 

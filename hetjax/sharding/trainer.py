@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import optax
 
 from hetjax import models
+from hetjax.arrays import Array
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape, Table
 from hetjax.config import Config, Train
@@ -19,6 +20,7 @@ from hetjax.models.hgnn import Stack
 from hetjax.models.layer import Exchange
 from hetjax.sampling.blocks import Adjacency, Batch, Block
 
+Rows = Mapping[str, jax.Array]  # per node type, `[rows, width]`
 FIRST = "layers_0"  # the first layer, among the parameters of a model
 
 
@@ -29,14 +31,14 @@ class TrainState(NamedTuple):
       step: int32, updates done.
       params: the model's weights.
       optimizer: the optimizer's state for `params`.
-      tables: learnable features with their moments and counts, per featureless node type; an engine may have something of
-        its own in the place of a table that lives on the host.
+      tables: a `Table` of learnable features with their moments and counts per featureless node type; an engine may have
+        something of its own in the place of one that lives on the host.
     """
 
-    step: jax.Array
+    step: Array
     params: Any
     optimizer: Any
-    tables: dict[str, Table]
+    tables: dict[str, Any]
 
 
 class Trainer(NamedTuple):
@@ -62,24 +64,24 @@ class Trainer(NamedTuple):
     label_smoothing: float = 0.0
     clip: float = 0.0
 
-    def keys(self, seed: jax.Array) -> jax.Array:
+    def keys(self, seed: Array) -> jax.Array:
         """Of weights, tables and dropout."""
         return jax.random.split(jax.random.key(seed), 3)
 
-    def init(self, seed: jax.Array) -> TrainState:
+    def init(self, seed: Array) -> TrainState:
         """Weights and tables at step 0; a pure function of the seed."""
         return self.weights(seed)._replace(tables=tables.create_all(self.keys(seed)[1], self.learnable))
 
-    def weights(self, seed: jax.Array) -> TrainState:
+    def weights(self, seed: Array) -> TrainState:
         """As `init`, without any table."""
         params = self.model.init(self.keys(seed)[0], *_smallest_input(self.model, self.widths))
         return TrainState(jnp.int32(0), params, self.optimizer.init(params), {})
 
-    def masks(self, seed: jax.Array, step: jax.Array) -> Masks | None:
+    def masks(self, seed: Array, step: Array) -> Masks | None:
         """What training draws dropout from, in the step after `step` updates; None if the model drops nothing."""
         return Masks(jax.random.fold_in(self.keys(seed)[2], step)) if self.model.drops else None
 
-    def loss(self, params, learned, static, batch: Batch, masks: Masks | None = None) -> jax.Array:
+    def loss(self, params: Any, learned: Rows, static: Rows, batch: Batch, masks: Masks | None = None) -> jax.Array:
         """Mean `cross_entropy` over the batch's seeds, and the penalty if there is one.
 
         The penalty is `l2` times the sum of squares of the first layer's weights and of the rows in `learned`. The R-GCN
@@ -96,24 +98,31 @@ class Trainer(NamedTuple):
         return loss + self.penalty((params["params"][FIRST], learned)) if self.l2 else loss
 
     def summed(
-        self, params, learned, static, batch: Batch, masks: Masks | None = None, exchanges: Sequence[Exchange] = ()
+        self,
+        params: Any,
+        learned: Rows,
+        static: Rows,
+        batch: Batch,
+        masks: Masks | None = None,
+        exchanges: Sequence[Exchange] = (),
     ) -> jax.Array:
         """The sum of `cross_entropy` over the batch's seeds; arguments as of `loss`, and of `Stack`."""
-        gathered = {name: tables.read(matrix, batch.inputs.get(name)) for name, matrix in static.items()} | batch.rows
-        logits = self.model.apply(params, batch.blocks, gathered | learned, masks, exchanges)
+        gathered = {name: tables.read(matrix, batch.inputs.get(name)) for name, matrix in static.items()}
+        features = {**gathered, **batch.rows, **learned}
+        logits: Any = self.model.apply(params, batch.blocks, features, masks, exchanges)
         picked = logits.at[batch.seeds].get(mode="fill", fill_value=0)
         losses = cross_entropy(picked, batch.labels, self.label_smoothing)
         return jnp.sum(jnp.where(batch.weights > 0, losses, 0))
 
-    def penalty(self, penalised) -> jax.Array:
+    def penalty(self, penalised: Any) -> jax.Array:
         """`l2` times the sum of squares of a tree of arrays."""
-        return self.l2 * sum(jnp.sum(jnp.square(leaf)) for leaf in jax.tree.leaves(penalised))
+        return self.l2 * squares(penalised)
 
-    def penalty_gradient(self, penalised) -> Any:
+    def penalty_gradient(self, penalised: Any) -> Any:
         """The gradient of `penalty`, of each array of the tree."""
         return jax.tree.map(lambda leaf: 2 * self.l2 * leaf, penalised)
 
-    def clipped(self, gradients, total: jax.Array) -> Any:
+    def clipped(self, gradients: Any, total: jax.Array) -> Any:
         """Gradients scaled down so that the norm of all is at most `clip`, as `optax.clip_by_global_norm`.
 
         Args:
@@ -123,25 +132,31 @@ class Trainer(NamedTuple):
         scale = functools.partial(jnp.where, norm < self.clip)
         return jax.tree.map(lambda leaf: scale(leaf, leaf / norm.astype(leaf.dtype) * self.clip), gradients)
 
-    def gradients(self, state: TrainState, static, batch: Batch, seed: jax.Array):
+    def gradients(
+        self, state: TrainState, static: Rows, batch: Batch, seed: Array
+    ) -> tuple[jax.Array, tuple[Any, Any]]:
         """The loss of a step, and its gradients with respect to the weights and the rows that the batch reads."""
         learned, masks = self.read(state.tables, batch.inputs), self.masks(seed, state.step)
         return self._gradients(state.params, learned, static, batch, masks)
 
-    def _gradients(self, params, learned, static, batch: Batch, masks: Masks | None):
+    def _gradients(
+        self, params: Any, learned: Rows, static: Rows, batch: Batch, masks: Masks | None
+    ) -> tuple[jax.Array, tuple[Any, Any]]:
         return jax.value_and_grad(self.loss, argnums=(0, 1))(params, learned, static, batch, masks)
 
-    def step(self, state: TrainState, static, batch: Batch, seed: jax.Array) -> tuple[TrainState, jax.Array]:
+    def step(self, state: TrainState, static: Rows, batch: Batch, seed: Array) -> tuple[TrainState, jax.Array]:
         """One update; returns the new state and the loss before it."""
         learned = self.read(state.tables, batch.inputs)
-        made, loss, rows = self.learn(state, learned, static, batch, seed)
-        return made._replace(tables=self.update_rows(state.tables, rows, batch.inputs, state.step)), loss
+        trained, loss, rows = self.learn(state, learned, static, batch, seed)
+        return trained._replace(tables=self.update_rows(state.tables, rows, batch.inputs, state.step)), loss
 
-    def read(self, held: Mapping[str, Table], ids: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    def read(self, held: Mapping[str, Table], ids: Mapping[str, Array]) -> dict[str, jax.Array]:
         """Of every table the rows that its `ids` name, `[rows, width]`; all rows where it has none."""
         return {t: tables.rows_at(table.rows, ids.get(t)) for t, table in held.items()}
 
-    def learn(self, state: TrainState, learned, static, batch: Batch, seed: jax.Array):
+    def learn(
+        self, state: TrainState, learned: Rows, static: Rows, batch: Batch, seed: Array
+    ) -> tuple[TrainState, jax.Array, Any]:
         """Train on rows that were read before: all of a step but their update.
 
         Args:
@@ -153,17 +168,19 @@ class Trainer(NamedTuple):
         weights, rows = self.clipped(gradients, squares(gradients)) if self.clip else gradients
         return self.update_weights(state, weights), loss, rows
 
-    def update(self, state: TrainState, weights, rows, ids: Mapping[str, jax.Array]) -> TrainState:
+    def update(self, state: TrainState, weights: Any, rows: Rows, ids: Mapping[str, Array]) -> TrainState:
         """The state after an update; arguments as of `update_weights` and `update_rows`."""
         held = self.update_rows(state.tables, rows, ids, state.step)
         return self.update_weights(state, weights)._replace(tables=held)
 
-    def update_weights(self, state: TrainState, weights) -> TrainState:
+    def update_weights(self, state: TrainState, weights: Any) -> TrainState:
         """The state after an update by the gradient of its parameters, without tables."""
         updates, optimizer = self.optimizer.update(weights, state.optimizer, state.params)
         return TrainState(state.step + 1, optax.apply_updates(state.params, updates), optimizer, {})
 
-    def update_rows(self, held: Mapping[str, Table], rows, ids: Mapping[str, jax.Array], step) -> dict[str, Table]:
+    def update_rows(
+        self, held: Mapping[str, Table], rows: Rows, ids: Mapping[str, Array], step: Array
+    ) -> dict[str, Table]:
         """Tables after an update.
 
         Args:
@@ -171,11 +188,11 @@ class Trainer(NamedTuple):
           ids: int32 `[rows]`, distinct; those out of range are ignored.
           step: updates done before.
         """
-        adam = self.adam.at(step)
+        adam = self.adam.at(jnp.asarray(step))
         return {t: tables.update(table, ids.get(t), rows[t], adam) for t, table in held.items()}
 
 
-def cross_entropy(logits: jax.Array, labels: jax.Array, smoothing: float = 0.0) -> jax.Array:
+def cross_entropy(logits: jax.Array, labels: Array, smoothing: float = 0.0) -> jax.Array:
     """Of every node, `[nodes]`: the softmax's, or the mean over the classes of the sigmoid's where nodes have several labels.
 
     Args:
@@ -202,7 +219,7 @@ def smallest_adjacency() -> Adjacency:
     return Adjacency(jnp.array([0, 1], jnp.int32), jnp.zeros(1, jnp.int32))
 
 
-def _smallest_input(model: Stack, widths: Mapping[str, int]):
+def _smallest_input(model: Stack, widths: Mapping[str, int]) -> tuple[tuple[Block, ...], dict[str, jax.Array]]:
     """Blocks and features with one node per type and one edge per relation: enough to shape every weight."""
     blocks = tuple(
         Block(

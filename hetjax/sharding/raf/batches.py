@@ -62,7 +62,7 @@ class RafBatches(Batches):
       site: this process's place.
       read_by_id, learnable, named: as in `Sampler`.
       regime, seed: as in `Batches`.
-      features: where they live; None where all are on the devices.
+      features: where they live.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class RafBatches(Batches):
         learnable: frozenset[str],
         regime: Regime,
         seed: int,
-        features: MeshFeatureStore | None = None,
+        features: MeshFeatureStore,
         named: bool = False,
     ):
         self.features, self.site, self.models = features, site, partition_models(site.plan)
@@ -93,7 +93,7 @@ class RafBatches(Batches):
             ]
             for part in self.site.parts
         }
-        return Samples(parts, self.features.hosted_nodes(parts) if self.features else {})
+        return Samples(parts, self.features.hosted_nodes(parts))
 
     def reads(self, sample: Samples) -> dict[Key, np.ndarray]:
         return self.features.read(*sample)
@@ -122,19 +122,19 @@ class RafBatches(Batches):
                 yield f"{self.use}/hosted by {owners}/{name}", most, -(-nodes // owners)
 
     def agree(self, needs: Needs) -> Needs:
-        found: Needs = {}
+        united: Needs = {}
         for needed in self.site.group.all_gather(CAPACITIES, needs):
             for name, (sizes, most) in needed.items():
-                found[name] = found.get(name, ([], most))[0] + sizes, most
-        return {name: found[name] for name in sorted(found)}
+                united[name] = united.get(name, ([], most))[0] + sizes, most
+        return {name: united[name] for name in sorted(united)}
 
     def send(self, seeds: np.ndarray, sample: Samples) -> MeshBatch:
         parts = {part: self._local(part, replicas, sample.hosted) for part, replicas in sample.parts.items()}
         size = self._size() * self.site.mesh.shape[DATA]
-        labels, weights = pad(self.graph.labels[seeds], size, 0), pad(np.ones(len(seeds), np.float32), size, 0)
-        requests = {name: self._request(name, ids) for name, ids in sample.hosted.items()}
-        about = pad(seeds.astype(np.int32), size, NO_NODE), labels, weights
-        return MeshBatch(parts, *put(self.site.mesh, P(DATA), about), requests)
+        padded = pad(seeds.astype(np.int32), size, NO_NODE), *self.labels_and_weights(seeds, size)
+        ids, labels, weights = put(self.site.mesh, P(DATA), padded)
+        requests = {name: self._request(name, nodes) for name, nodes in sample.hosted.items()}
+        return MeshBatch(parts, ids, labels, weights, requests)
 
     def _request(self, name: str, ids: np.ndarray) -> RowRequest:
         rows, owners = self.capacities.by_name[f"{self.use}/hosted/{name}"], self.features.owners(name)
@@ -145,7 +145,7 @@ class RafBatches(Batches):
         super().fit(needs)
         for name, parts in self.shared.items():
             names = [rows_of(self._use(part), 0, name) for part in parts]
-            most = max(self.capacities.by_name.get(one, 0) for one in names)
+            most = max(self.capacities.by_name.get(rows, 0) for rows in names)
             self.capacities.by_name |= dict.fromkeys(names, most)  # the partitions exchange their ids and gradients
 
     def _local(self, part: int, replicas: list[LocalSample], hosted: Mapping[str, np.ndarray]) -> Local:
@@ -154,9 +154,9 @@ class RafBatches(Batches):
             placed = {
                 t: np.searchsorted(hosted[t], ids).astype(np.int32) for t, ids in replica.inputs.items() if t in hosted
             }
-            replica = replica._replace(inputs=replica.inputs | placed)
+            replica = replica._replace(inputs={**replica.inputs, **placed})
             local = pad_local(self.capacities, self._use(part), replica, seeds, graph)
-            rows = self.features.rows(part, place, local.inputs) if self.features else {}
-            ids = {t: found for t, found in local.inputs.items() if t not in rows}
+            rows = self.features.rows(part, place, local.inputs)
+            ids = {t: nodes for t, nodes in local.inputs.items() if t not in rows}
             padded.append(local._replace(inputs=ids, rows=rows))
         return from_shards(self.site.row(part), padded)

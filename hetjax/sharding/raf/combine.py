@@ -6,6 +6,7 @@ flows back to each device's own partial aggregate without another communication.
 
 import functools
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -39,7 +40,7 @@ def gathered(values: Any, axis: str) -> Any:
     return jax.lax.all_gather(values, axis)
 
 
-def _own(axis: str, _, gradient):
+def _own(axis: str, _: None, gradient: Any) -> tuple[Any]:
     return (jax.tree.map(lambda leaf: leaf[jax.lax.axis_index(axis)], gradient),)
 
 
@@ -58,4 +59,8 @@ def _fold(monoid: Monoid, partial: Any, axis: str) -> Any:
     return functools.reduce(monoid.combine, parts)
 
 
-COLLECTIVES = {operator.add: total, add_weighted: total, merge: _merge}
+COLLECTIVES: dict[Callable[..., Any], Callable[[Any, str], Any]] = {
+    operator.add: total,
+    add_weighted: total,
+    merge: _merge,
+}

@@ -11,16 +11,17 @@ apply the same update, so replicas stay equal.
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
-from jax.sharding import NamedSharding
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from hetjax.arrays import Array
 from hetjax.cache import tables
 from hetjax.cache.host import Fetched
 from hetjax.cache.tables import Shape, Table
@@ -62,7 +63,7 @@ class Gradients(NamedTuple):
 
     weights: Any
     rows: Mapping[str, jax.Array]
-    ids: Mapping[str, jax.Array]
+    ids: Mapping[str, Array]
     counted: jax.Array
 
 
@@ -74,6 +75,8 @@ class RafEngine(Engine):
       site: this process's place; a partition's devices get the features that it reads.
       batches, features: as in `Engine`.
     """
+
+    features: MeshFeatureStore
 
     def __init__(self, setup: Setup, site: Site, batches: RafBatches, features: MeshFeatureStore):
         super().__init__(setup, batches, features)
@@ -90,23 +93,26 @@ class RafEngine(Engine):
         self.layout = Layout(self.weights, self.tables, site)
         self.owners: dict[tuple, Group] = self.weights | {(ROWS, t): parts for t, parts in self.tables.items()}
         self._make_replicas(frozenset().union(*folded, {(ROWS, t) for t in self.tables} if whole else ()), whole)
-        self.together, self.local, self.static = MeshPrograms(trainer, site.mesh), {}, {}
-        self.packed, self.settled, self.updated = {}, {}, {}
-        for part in site.parts:
-            line, share = site.row(part), self.models[part]
-            self.static[part] = meshes.replicated(line, self.features.on_device(part))
-            self.local[part] = LocalPrograms(trainer, share, line)
-            alike = NamedSharding(line, P())
-            self.packed[part] = Program(WEIGHTS, functools.partial(self._pack, part), line, out_shardings=alike)
-            settle = functools.partial(self._finish_gradients, part)
-            self.settled[part] = Program(WEIGHTS, settle, line, donate_argnums=(1, 2), out_shardings=alike)
-            self.updated[part] = Program(WEIGHTS, self._update, line, donate_argnums=0, out_shardings=alike)
+        rows = {part: site.row(part) for part in site.parts}
+        self.static = {part: meshes.put(row, P(), self.features.on_device(part)) for part, row in rows.items()}
+        self.together = MeshPrograms(trainer, site.mesh)
+        self.local = {part: LocalPrograms(trainer, self.models[part], row) for part, row in rows.items()}
+        self.packed = {part: self._program(row, functools.partial(self._pack, part)) for part, row in rows.items()}
+        self.settled = {
+            part: self._program(row, functools.partial(self._finish_gradients, part), donate_argnums=(1, 2))
+            for part, row in rows.items()
+        }
+        self.updated = {part: self._program(row, self._update, donate_argnums=0) for part, row in rows.items()}
+
+    def _program(self, row: Mesh, function: Callable[..., Any], **options: Any) -> Program:
+        """Of a partition, whose devices have the results alike."""
+        return Program(WEIGHTS, function, row, out_shardings=NamedSharding(row, P()), **options)
 
     def _make_replicas(self, summed: frozenset[tuple], whole: bool) -> None:
         """What several partitions have a copy of, and the programs that sum it; of those groups that this process is in."""
         mesh, learnable = self.mesh, self.trainer.learnable
-        found = groups({one: parts for one, parts in self.owners.items() if one in summed})
-        self.replicas = {group: things for group, things in found.items() if within(group, self.site.parts)}
+        every = groups({path: parts for path, parts in self.owners.items() if path in summed})
+        self.replicas = {group: things for group, things in every.items() if within(group, self.site.parts)}
         self.sums = {group: Sums(mesh, group) for group in self.replicas}
         self.merge = {
             t: Rows(mesh, parts, learnable[t].nodes)
@@ -131,13 +137,15 @@ class RafEngine(Engine):
             if t in here and self.features.placement[t] == "device"
         }
 
-    def _placed(self, state: TrainState, on_devices: Mapping[str, Table], hosted: Mapping[str, SharedTable]):
+    def _placed(
+        self, state: TrainState, on_devices: dict[str, Table], hosted: Mapping[str, SharedTable]
+    ) -> dict[int, TrainState]:
         self.ahead, states = {}, self.layout.shard(state._replace(tables=on_devices))
-        mine = {part: {t: one for t, one in hosted.items() if part in self.tables[t]} for part in states}
-        return {part: one._replace(tables=one.tables | mine[part]) for part, one in states.items()}
+        mine = {part: {t: table for t, table in hosted.items() if part in self.tables[t]} for part in states}
+        return {part: own._replace(tables=own.tables | mine[part]) for part, own in states.items()}
 
     def gather(self, states: Mapping[int, TrainState]) -> TrainState | None:
-        hosted = {t: one.table() for t, one in _hosted(states).items()}
+        hosted = {t: table.table() for t, table in _hosted(states).items()}
         return self.layout.gather({part: _replaced(state, hosted) for part, state in states.items()})
 
     def logits(self, states: Mapping[int, TrainState], ids: np.ndarray) -> np.ndarray | None:
@@ -149,9 +157,9 @@ class RafEngine(Engine):
         return RafEvaluator(self.trainer.model, self.site, self.setup.config.sampling.evaluation_edges)
 
     def traffic(self) -> list[Sent]:
-        sums = [*self.sums.values(), *self.merge.values(), self.add]
+        sums: list[Sums | Rows] = [*self.sums.values(), *self.merge.values(), self.add]
         programs = [add.run for add in sums] + [*self.together.combined, self.together.spread, self.together.conclude]
-        programs += [program for one in self.local.values() for program in (one.forward, one.pull)]
+        programs += [program for local in self.local.values() for program in (local.forward, local.pull)]
         updates = list(self.updated.values())
         programs += [*self.packed.values(), *self.settled.values(), *updates]
         programs += self.features.spread.values()
@@ -164,72 +172,84 @@ class RafEngine(Engine):
     ) -> tuple[dict[int, TrainState], np.ndarray]:
         hosted = _hosted(states)
         read, fetched = self.fetch(states, batch)
-        for t, one in fetched.items():
-            hosted[t].change(one, True)
-        loss, found = self.gradients(read, batch)
+        for t, rows in fetched.items():
+            hosted[t].change(rows, True)
+        loss, gradients = self.gradients(read, batch)
         if upcoming is not None and self.prefetch:
             self.ahead = {t: (upcoming.requests[t], table.begin(upcoming.requests[t])) for t, table in hosted.items()}
-        made, loss = self._updated(read, loss, found)
-        for t, one in fetched.items():
-            hosted[t].store(one, batch.requests[t], [state.tables[t] for state in made.values() if t in state.tables])
-            hosted[t].change(one, False)
+        updated, penalised_loss = self._updated(read, loss, gradients)
+        for t, rows in fetched.items():
+            copies = [state.tables[t] for state in updated.values() if t in state.tables]
+            hosted[t].store(rows, batch.requests[t], copies)
+            hosted[t].change(rows, False)
         # collectives of two steps never wait for each other
-        return {part: _replaced(jax.block_until_ready(state), hosted) for part, state in made.items()}, loss
+        ready = {part: jax.block_until_ready(state) for part, state in updated.items()}
+        return {part: _replaced(state, hosted) for part, state in ready.items()}, penalised_loss
 
     def fetch(
         self, states: Mapping[int, TrainState], batch: MeshBatch
     ) -> tuple[dict[int, TrainState], dict[str, list[Fetched]]]:
         """States as the programs see them, whose tables on the host are the rows that the batch asks for; and where from."""
-        hosted, found = _hosted(states), {part: {} for part in states}
+        hosted = _hosted(states)
+        taken: dict[int, dict[str, Table]] = {part: {} for part in states}
         fetched = {t: self._fetched(t, table, batch.requests[t]) for t, table in hosted.items()}
         for t, table in hosted.items():
             mesh, parts = meshes.rows(self.mesh, self.tables[t]), within(self.tables[t], states)
-            for part, one in zip(parts, split(mesh, P(), table.end(fetched[t], batch.requests[t])), strict=True):
-                found[part][t] = one
-        return {part: _replaced(state, found[part]) for part, state in states.items()}, fetched
+            for part, rows in zip(parts, split(mesh, P(), table.end(fetched[t], batch.requests[t])), strict=True):
+                taken[part][t] = rows
+        return {part: _replaced(state, taken[part]) for part, state in states.items()}, fetched
 
     def _fetched(self, node_type: str, table: SharedTable, request: RowRequest) -> list[Fetched]:
-        known, fetched = self.ahead.pop(node_type, (None, None))
-        return fetched if known is request else table.begin(request)
+        ahead = self.ahead.pop(node_type, None)
+        return ahead[1] if ahead and ahead[0] is request else table.begin(request)
 
     def _updated(
-        self, states: Mapping[int, TrainState], loss: jax.Array, found: dict[int, Gradients]
+        self, states: Mapping[int, TrainState], loss: jax.Array, gradients: dict[int, Gradients]
     ) -> tuple[dict[int, TrainState], np.ndarray]:
         """The states after the update, and the loss with its penalty."""
-        loss = np.asarray(loss)
+        value = np.asarray(loss)
         if self.trainer.l2 or self.trainer.clip:
-            counted = self.add({part: one.counted for part, one in found.items()})
-            found = {part: one._replace(counted=counted[part]) for part, one in found.items()}
-            loss = loss + np.asarray(next(iter(counted.values())))[0, 0]
-        return {part: self.updated[part](states[part], found[part]) for part in found}, loss
+            counted = self.add({part: own.counted for part, own in gradients.items()})
+            gradients = {part: own._replace(counted=counted[part]) for part, own in gradients.items()}
+            value = value + np.asarray(next(iter(counted.values())))[0, 0]
+        return {part: self.updated[part](states[part], gradients[part]) for part in gradients}, value
 
     def gradients(self, states: Mapping[int, TrainState], batch: MeshBatch) -> tuple[jax.Array, dict[int, Gradients]]:
         """The loss without its penalty, and the gradients with it; of states as `take` gives them."""
         loss, weights, rows, head = self._fold(states, batch)
-        packed, sums = {p: self.packed[p](weights[p], rows[p]) for p in states}, {p: {} for p in states}
+        packed = {p: self.packed[p](weights[p], rows[p]) for p in states}
+        sums: dict[int, dict[Group, jax.Array]] = {p: {} for p in states}
         for group, add in self.sums.items():
             for part, total in add({p: packed[p][group] for p in within(group, states)}).items():
                 sums[part][group] = total
         ids = {p: {t: local.inputs[t] for t in rows[p] if t in local.inputs} for p, local in batch.parts.items()}
         for t, merge in self.merge.items():
             here = within(self.tables[t], states)
-            for part, found in merge({p: (ids[p][t], rows[p][t]) for p in here}).items():
-                ids[part][t], rows[part][t] = found
-        about = weights, rows, ids, sums, head
-        return loss, {p: self.settled[p](state, *(one[p] for one in about)) for p, state in states.items()}
+            for part, merged in merge({p: (ids[p][t], rows[p][t]) for p in here}).items():
+                ids[part][t], rows[part][t] = merged
+        return loss, {
+            p: self.settled[p](state, weights[p], rows[p], ids[p], sums[p], head[p]) for p, state in states.items()
+        }
 
-    def _fold(self, states: Mapping[int, TrainState], batch: MeshBatch):
+    def _fold(
+        self, states: Mapping[int, TrainState], batch: MeshBatch
+    ) -> tuple[jax.Array, dict[int, Any], dict[int, dict[str, jax.Array]], dict[int, Any]]:
         """Forward and back: the loss, and per partition the gradients of weights, rows and the conclusion's weights."""
-        outcomes, tape, last = {p: PassOutput(None, {}, None) for p in states}, [], len(passes(self.models[0])) - 1
+        outcomes, last = {p: PassOutput(None, {}, None) for p in states}, len(passes(self.models[0])) - 1
+        tape: list[tuple[dict[int, Any], Any]] = []
         for number in range(last + 1):
-            found = {p: self._pass(number, p, state, batch, outcomes[p]) for p, state in states.items()}
-            outcomes, back = ({p: one[half] for p, one in found.items()} for half in (0, 1))
+            passed = {p: self._pass(number, p, state, batch, outcomes[p]) for p, state in states.items()}
+            outcomes, back = (
+                {p: outcome for p, (outcome, _) in passed.items()},
+                {p: way for p, (_, way) in passed.items()},
+            )
             partials = join(self.mesh, SEEDS, [outcome.partial for outcome in outcomes.values()])
-            tape.append((back, None))
-            if number < last:
-                totals, way = self.together.combined[number](partials)
-                tape[-1] = back, way
-                totals = self._split(SEEDS, totals)
+            if number == last:
+                tape.append((back, None))
+            else:
+                combined, way = self.together.combined[number](partials)
+                tape.append((back, way))
+                totals = self._split(SEEDS, combined)
                 outcomes = {p: outcome._replace(partial=totals[p]) for p, outcome in outcomes.items()}
         head = join(self.mesh, P(), [select(state.params, self.head) for state in states.values()])
         own = join(self.mesh, P(DATA), [outcome.own for outcome in outcomes.values()])
@@ -243,62 +263,73 @@ class RafEngine(Engine):
         """A tree on the mesh by partition."""
         return dict(zip(self.site.parts, split(self.mesh, spec, tree), strict=True))
 
-    def _pass(self, number: int, part: int, state: TrainState, batch: MeshBatch, before: PassOutput):
+    def _pass(
+        self, number: int, part: int, state: TrainState, batch: MeshBatch, before: PassOutput
+    ) -> tuple[PassOutput, Callable[[PassOutput], Any]]:
         rows = {} if number else {t: table.rows for t, table in state.tables.items()}
         static = {} if number else self.static[part]
-        about = state.params, rows, static, batch.parts[part]
-        return self.local[part].forward(number, *about, before.x, before.own, before.partial, (self.seed, state.step))
+        when = self.seed, state.step
+        return self.local[part].forward(number, state.params, rows, static, batch.parts[part], before, when)
 
-    def _back(self, tape, batch: MeshBatch, partials, own) -> tuple[dict[int, Any], dict[int, dict[str, jax.Array]]]:
+    def _back(
+        self, tape: Sequence[tuple[dict[int, Any], Any]], batch: MeshBatch, partials: Any, own: Any
+    ) -> tuple[dict[int, Any], dict[int, dict[str, jax.Array]]]:
         """From the gradients at the seeds those of the partitions' weights and rows."""
-        own = self._split(P(DATA), own)
-        pulled = {p: PassGradients(None, {}, {}, own[p], None) for p in self.site.parts}
+        below = self._split(P(DATA), own)
+        pulled = {p: PassGradients(None, {}, PassOutput(None, {}, below[p])) for p in self.site.parts}
         for back, way in reversed(tape):
             if way is not None:
-                totals = join(self.mesh, SEEDS, [one.total for one in pulled.values()])
+                totals = join(self.mesh, SEEDS, [so_far.before.partial for so_far in pulled.values()])
                 partials = self.together.spread(way, totals)
             partial = self._split(SEEDS, partials)
             for part, so_far in pulled.items():
-                gathered, outcome = frozenset(batch.parts[part].inputs), PassOutput(partial[part], so_far.x, so_far.own)
+                gathered, outcome = frozenset(batch.parts[part].inputs), so_far.before._replace(partial=partial[part])
                 pulled[part] = self.local[part].pull(gathered, back[part], outcome, so_far.weights)
-        return {p: one.weights for p, one in pulled.items()}, {p: one.rows for p, one in pulled.items()}
+        return {p: own.weights for p, own in pulled.items()}, {p: dict(own.rows) for p, own in pulled.items()}
 
-    def _pack(self, part: int, weights, rows) -> dict[Group, jax.Array]:
+    def _pack(self, part: int, weights: Any, rows: Mapping[str, jax.Array]) -> dict[Group, jax.Array]:
         leaves = _leaves(weights, rows)
         return {
-            group: pack([leaves[one] for one in things]) for group, things in self.replicas.items() if part in group
+            group: pack([leaves[path] for path in shared]) for group, shared in self.replicas.items() if part in group
         }
 
-    def _finish_gradients(self, part: int, state: TrainState, weights, rows, ids, sums, head) -> Gradients:
-        leaves, values = (
-            _leaves(weights, rows),
-            _leaves(state.params, {t: table.rows for t, table in state.tables.items()}),
-        )
+    def _finish_gradients(
+        self,
+        part: int,
+        state: TrainState,
+        weights: Any,
+        rows: Mapping[str, jax.Array],
+        ids: Mapping[str, Array],
+        sums: Mapping[Group, jax.Array],
+        head: Any,
+    ) -> Gradients:
+        leaves = _leaves(weights, rows)
+        values = _leaves(state.params, {t: table.rows for t, table in state.tables.items()})
         for group, packed in sums.items():
-            things = self.replicas[group]
-            leaves |= zip(things, unpack(packed, [leaves[one] for one in things]))
+            shared = self.replicas[group]
+            leaves |= zip(shared, unpack(packed, [leaves[path] for path in shared]))
         leaves |= {path: leaves[path] + leaf for path, leaf in flatten_dict(head).items()}
         penalty = jnp.zeros(())
         if self.trainer.l2:
-            rows_at = {(ROWS, t): found for t, found in ids.items()}
-            read = {one: tables.read(leaf, rows_at.get(one)) for one, leaf in values.items() if penalised(one)}
+            rows_at = {(ROWS, t): nodes for t, nodes in ids.items()}
+            read = {path: tables.read(leaf, rows_at.get(path)) for path, leaf in values.items() if penalised(path)}
             pull = self.trainer.penalty_gradient(read)
-            leaves |= {one: leaves[one] + leaf for one, leaf in pull.items()}
+            leaves |= {path: leaves[path] + leaf for path, leaf in pull.items()}
             penalty = self.trainer.l2 * self._squares(part, read)
         asked = self.trainer.l2 or self.trainer.clip
         counted = jnp.stack([penalty, self._squares(part, leaves) if asked else jnp.zeros(())])[None]
-        found = {t: leaves.pop((ROWS, t)) for t in rows}
-        return Gradients(unflatten_dict(leaves), found, ids, counted)
+        of_rows = {t: leaves.pop((ROWS, t)) for t in rows}
+        return Gradients(unflatten_dict(leaves), of_rows, ids, counted)
 
     def _squares(self, part: int, leaves: Mapping[tuple, jax.Array]) -> jax.Array:
         """The sum of squares of what no partition before this one has."""
-        return squares([leaf for one, leaf in leaves.items() if self.owners[one][0] == part])
+        return squares([leaf for path, leaf in leaves.items() if self.owners[path][0] == part])
 
-    def _update(self, state: TrainState, found: Gradients) -> TrainState:
-        weights, rows = found.weights, found.rows
+    def _update(self, state: TrainState, gradients: Gradients) -> TrainState:
+        weights, rows = gradients.weights, gradients.rows
         if self.trainer.clip:
-            weights, rows = self.trainer.clipped((weights, rows), found.counted[0, 1])
-        return self.trainer.update(state, weights, rows, found.ids)
+            weights, rows = self.trainer.clipped((weights, rows), gradients.counted[0, 1])
+        return self.trainer.update(state, weights, rows, gradients.ids)
 
 
 def _hosted(states: Mapping[int, TrainState]) -> dict[str, SharedTable]:
@@ -307,15 +338,15 @@ def _hosted(states: Mapping[int, TrainState]) -> dict[str, SharedTable]:
     return {t: table for t, table in every if isinstance(table, SharedTable)}
 
 
-def _replaced(state: TrainState, found: Mapping[str, Any]) -> TrainState:
+def _replaced(state: TrainState, others: Mapping[str, Any]) -> TrainState:
     """A state with these tables in place of its own of the same types."""
-    return state._replace(tables={t: found.get(t, table) for t, table in state.tables.items()})
+    return state._replace(tables={t: others.get(t, table) for t, table in state.tables.items()})
 
 
-def penalised(one: tuple) -> bool:
+def penalised(path: tuple) -> bool:
     """Whether `l2` penalises a weight or table, as in `Trainer.loss`."""
-    return one[0] == ROWS or one[1] == FIRST
+    return path[0] == ROWS or path[1] == FIRST
 
 
-def _leaves(weights, rows) -> dict[tuple, jax.Array]:
+def _leaves(weights: Any, rows: Mapping[str, jax.Array]) -> dict[tuple, jax.Array]:
     return flatten_dict(weights) | {(ROWS, t): leaf for t, leaf in rows.items()}

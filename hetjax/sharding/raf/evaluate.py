@@ -13,12 +13,14 @@ import jax
 import numpy as np
 
 from hetjax.cache.mapped import on_host
+from hetjax.cache.tables import Table
 from hetjax.evaluate import Chunks
 from hetjax.models.hgnn import Stack
-from hetjax.sampling.blocks import pad
+from hetjax.sampling.blocks import Block, pad
 from hetjax.sharding.raf.features import SharedTable
+from hetjax.sharding.raf.sample import PartitionModel
 from hetjax.sharding.raf.site import Site, partition_models
-from hetjax.sharding.trainer import TrainState
+from hetjax.sharding.trainer import Rows, TrainState
 
 
 class RafEvaluator:
@@ -50,15 +52,16 @@ class RafEvaluator:
             return np.empty((0, self.model.classes), np.float32) if self.site.group.first else None
         here = {part: jax.tree.map(_first, states[part]) for part in self.chunks}
         x = {part: self._features(part, state) for part, state in here.items()}
-        last, own, h = len(self.model.layers) - 1, None, None
+        last = len(self.model.layers) - 1
+        h: np.ndarray | None = None
         for depth in range(last + 1):
             if depth == last or self.models[0].exchanged:
-                found = {part: self._seeds(part, state.params, x[part], depth, ids, h) for part, state in here.items()}
-                own, total = self._combined(depth, found)
+                folds = {part: self._seeds(part, state.params, x[part], depth, ids, h) for part, state in here.items()}
+                own, total = self._combined(depth, folds)
                 if self.site.group.first:
                     h = np.asarray(self.finish(next(iter(here.values())).params, total, own, depth=depth))
                 if depth < last:
-                    h = self.site.group.broadcast("evaluation", {"h": h})["h"]
+                    h = self.site.group.broadcast("evaluation", {} if h is None else {"h": h})["h"]
             if depth < last:
                 x = {part: self._inner(part, state.params, x[part], depth) for part, state in here.items()}
         return h if self.site.group.first else None
@@ -68,71 +71,77 @@ class RafEvaluator:
         reads = self.models[part].local_model.reads
         return {t: learned[t] if t in learned else graph.features[t] for t in reads}
 
-    def _inner(self, part: int, params, x, depth: int) -> dict[str, np.ndarray]:
+    def _inner(self, part: int, params: Any, x: Mapping[str, np.ndarray], depth: int) -> dict[str, np.ndarray]:
         """What layer `depth` makes of all inner nodes, per node type `[nodes, width]`."""
         program, nodes = self.models[part].local_model, self.site.graphs[part].schema.nodes
-        made = {}
+        embeddings = {}
         for t in sorted(program.types[depth + 1]):
             relations = [r for r in program.layers[depth].inner.relations if r.target == t]
-            made[t] = np.zeros((nodes[t], self.model.layers[depth].features), np.float32)
+            embeddings[t] = np.zeros((nodes[t], self.model.layers[depth].features), np.float32)
             for chunk in self.chunks[part].each(t, np.arange(nodes[t], dtype=np.int32), relations, x):
                 h = self.embed(params, chunk.block, chunk.rows, depth=depth, node_type=t)
-                made[t][chunk.start : chunk.start + chunk.count] = np.asarray(h)[: chunk.count]
-        return made
+                embeddings[t][chunk.start : chunk.start + chunk.count] = np.asarray(h)[: chunk.count]
+        return embeddings
 
-    def _seeds(self, part: int, params, x, depth: int, ids: np.ndarray, h: np.ndarray | None):
+    def _seeds(
+        self, part: int, params: Any, x: Mapping[str, np.ndarray], depth: int, ids: np.ndarray, h: np.ndarray | None
+    ) -> tuple[np.ndarray | None, Any]:
         """`(their embeddings below, their partial aggregates)` of the nodes `ids`, by the partition's own relations.
 
         Args:
           h: their embeddings below, if they are known from an exchange.
         """
-        share, found = self.models[part], []
+        share, chunks = self.models[part], []
         relations = share.local_model.layers[depth].seeds.relations
         for chunk in self.chunks[part].each(share.target, ids, relations, x, share.reads_seeds(depth)):
             own = None if h is None else pad(h[chunk.start : chunk.start + chunk.count], chunk.targets, 0)
-            made = self.fold(params, chunk.block, chunk.rows, own, depth=depth, part=part)
-            found.append(jax.tree.map(lambda leaf: np.asarray(leaf)[: chunk.count], made))
-        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *found)
+            folded = self.fold(params, chunk.block, chunk.rows, own, depth=depth, part=part)
+            chunks.append(jax.tree.map(lambda leaf: np.asarray(leaf)[: chunk.count], folded))
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *chunks)
 
-    def _combined(self, depth: int, found: Mapping[int, Any]):
+    def _combined(self, depth: int, folds: Mapping[int, tuple[np.ndarray | None, Any]]) -> tuple[Any, Any]:
         """The seeds' embeddings below layer `depth` and their partial aggregates, of all partitions, in process 0."""
-        leaves = {part: jax.tree.flatten(one) for part, one in found.items()}
-        named = {f"{part} {n}": leaf for part, (made, _) in leaves.items() for n, leaf in enumerate(made)}
+        flat = {part: jax.tree.flatten(folded) for part, folded in folds.items()}
+        named = {f"{part} {n}": leaf for part, (leaves, _) in flat.items() for n, leaf in enumerate(leaves)}
         every = self.site.group.gather("evaluation", named)
         if every is None:
             return None, None
-        forms = next(iter(leaves.values()))
+        first, form = next(iter(flat.values()))
         trees = [
-            jax.tree.unflatten(forms[1], [every[f"{part} {n}"] for n in range(len(forms[0]))])
+            jax.tree.unflatten(form, [every[f"{part} {n}"] for n in range(len(first))])
             for part in range(len(self.models))
         ]
         total = functools.reduce(self.model.layers[depth].monoid.combine, [partial for _, partial in trees])
         return trees[0][0], total
 
-    def _embed(self, params, block, x, depth: int, node_type: str):
-        return self.model.apply(params, depth, block, x, method="embed")[node_type]
+    def _embed(self, params: Any, block: Block, x: Rows, depth: int, node_type: str) -> jax.Array:
+        embeddings: Any = self.model.apply(params, depth, block, x, method="embed")
+        return embeddings[node_type]
 
-    def _fold(self, params, block, x, own, depth: int, part: int):
+    def _fold(self, params: Any, block: Block, x: Rows, own: jax.Array | None, depth: int, part: int) -> Any:
         return self.model.apply(params, self.models[part], depth, block, x, own, method=_partials)
 
-    def _finish(self, params, total, own, depth: int):
+    def _finish(self, params: Any, total: Any, own: jax.Array | None, depth: int) -> Any:
         if depth == len(self.model.layers) - 1:
             return self.model.apply(params, total, own, method="conclude")
         return self.model.apply(params, self.models[0].target, depth, total, own, method=_finished)
 
 
-def _first(leaf: jax.Array | SharedTable):
+def _first(leaf: jax.Array | SharedTable) -> jax.Array | Table:
     """Of what is alike on all devices the copy on the first; a table on the host whole."""
     return leaf.table() if isinstance(leaf, SharedTable) else leaf.addressable_data(0)
 
 
-def _partials(model: Stack, share, depth: int, block, x, own):
+def _partials(
+    model: Stack, share: PartitionModel, depth: int, block: Block, x: Rows, own: jax.Array | None
+) -> tuple[jax.Array | None, Any]:
     layer, x = model.layers[depth], x if depth else model.enter(x, block)
     own = layer.own_embeddings(block, x).get(share.target, own)
     selves = share.local_model.layers[depth].seeds.selves
-    folded = layer.fold_relations(block, layer.prepared(x), {share.target: own}, selves)
+    seeds_own = {} if own is None else {share.target: own}  # None where nothing looks at them
+    folded = layer.fold_relations(block, layer.prepared(x), seeds_own, selves)
     return own if share.exchanged else None, folded[share.target]
 
 
-def _finished(model: Stack, target: str, depth: int, total, own):
+def _finished(model: Stack, target: str, depth: int, total: Any, own: jax.Array | None) -> jax.Array:
     return model.layers[depth].finish(target, total, own, None)

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 from jax.sharding import PartitionSpec as P
 
+from hetjax.arrays import Array
 from hetjax.cache import tables
 from hetjax.cache.features import FeatureStore, Key, parts
 from hetjax.cache.host import Fetched, HostMatrix, HostTable, views
@@ -37,13 +38,13 @@ class RowRequest(NamedTuple):
     """The rows of a learnable type that a step takes; `NO_NODE` is padding.
 
     Attributes:
-      numbers: int32 `[n]` of each owner, of the rows that it has: node ids divided by the number of owners.
-      positions: int32 `[n]` of each owner, where these stand among all rows of the step.
+      numbers: int32 `[owners, n]`, of the rows that each has: node ids divided by the number of owners.
+      positions: int32 `[owners, n]`, where these stand among all rows of the step.
       order: int32 `[rows]`, where each row of the step stands in the owners' rows, one owner's after the other's.
     """
 
-    numbers: Sequence[np.ndarray]
-    positions: Sequence[np.ndarray]
+    numbers: np.ndarray
+    positions: np.ndarray
     order: np.ndarray
 
 
@@ -56,9 +57,9 @@ def request_rows(ids: np.ndarray, owners: int, rows: int, each: int) -> RowReque
     numbers, positions = (np.full((owners, each), NO_NODE, np.int32) for _ in range(2))
     order = np.full(rows, NO_NODE, np.int32)
     for owner in range(owners):
-        found = np.flatnonzero(ids % owners == owner)
-        numbers[owner, : len(found)], positions[owner, : len(found)] = ids[found] // owners, found
-        order[found] = owner * each + np.arange(len(found))
+        own = np.flatnonzero(ids % owners == owner)
+        numbers[owner, : len(own)], positions[owner, : len(own)] = ids[own] // owners, own
+        order[own] = owner * each + np.arange(len(own))
     return RowRequest(numbers, positions, order)
 
 
@@ -82,7 +83,7 @@ class SharedTable:
 
     def end(self, fetched: Sequence[Fetched], request: RowRequest) -> Table:
         """The rows of the step in their order, as a table on every device that reads the type."""
-        own = [owner.end(one) for owner, one in zip(self.owners, fetched)]
+        own = [owner.end(rows) for owner, rows in zip(self.owners, fetched)]
         if len(own) == 1:
             return meshes.join(self.mesh, P(), own)
         here, order = self.spread.mesh, meshes.put(self.spread.mesh, P(), request.order)
@@ -90,8 +91,8 @@ class SharedTable:
 
     def change(self, fetched: Sequence[Fetched], about: bool) -> None:
         """Say that a step is about to change these rows, or has."""
-        for owner, one in zip(self.owners, fetched):
-            owner.change(one, about)
+        for owner, rows in zip(self.owners, fetched):
+            owner.change(rows, about)
 
     def store(self, fetched: Sequence[Fetched], request: RowRequest, made: Iterable[Table]) -> None:
         """Write a step's rows to where they came from.
@@ -99,11 +100,11 @@ class SharedTable:
         Args:
           made: the same on every device, of each partition that is here.
         """
-        shards = (zip(*(leaf.addressable_shards for leaf in table)) for table in made)
+        shards = (zip(*(leaf.addressable_shards for leaf in jax.tree.leaves(table))) for table in made)
         copies = {leaves[0].device: Table(*(leaf.data for leaf in leaves)) for some in shards for leaves in some}
-        for owner, one, positions in zip(self.owners, fetched, request.positions):
+        for owner, rows, positions in zip(self.owners, fetched, request.positions):
             copy = copies[owner.device]
-            owner.store(one, copy if len(self.owners) == 1 else _take(copy, positions))
+            owner.store(rows, copy if len(self.owners) == 1 else _take(copy, positions))
 
     def table(self) -> Table:
         """All of it, after rows on the devices were written back; without copying, so it goes on changing."""
@@ -115,12 +116,11 @@ class SharedTable:
 def spreading(mesh: jax.sharding.Mesh) -> Program:
     """The program by which the devices of a mesh that are here give each other their rows, `(own rows, order)`."""
 
-    def gather(own: Table, order) -> Table:
+    def gather(own: Table, order: jax.Array) -> Table:
         return tables.take(jax.lax.all_gather(own, BOTH, tiled=True), order)
 
     here = meshes.here(mesh)
-    mapped = jax.shard_map(gather, mesh=here, in_specs=(P(BOTH), P()), out_specs=P(), check_vma=False)
-    return Program(ROWS, mapped, here)
+    return Program(ROWS, meshes.shard_map(gather, here, (P(BOTH), P()), P()), here)
 
 
 class MeshFeatureStore(FeatureStore):
@@ -143,10 +143,10 @@ class MeshFeatureStore(FeatureStore):
             for number, (part, place) in enumerate(here):
                 self.away[t, number] = HostMatrix(site.graphs[part].features[t], site.row(part).devices.flat[place])
                 self.at[t, number] = part, place
-        found = {t: self.readers(t) for t in sorted(learnable) if placement[t] != "device"}
-        self.shared = {t: group for t, group in found.items() if within(group, site.parts)}
+        readers = {t: self.readers(t) for t in sorted(learnable) if placement[t] != "device"}
+        self.shared = {t: group for t, group in readers.items() if within(group, site.parts)}
         self.spread = {t: spreading(meshes.rows(site.mesh, parts)) for t, parts in self.shared.items()}
-        self.across = {t for t, group in found.items() if meshes.processes(meshes.rows(site.mesh, group)) > 1}
+        self.across = {t for t, group in readers.items() if meshes.processes(meshes.rows(site.mesh, group)) > 1}
         self.held: dict[str, SharedTable] = {}
 
     def readers(self, node_type: str) -> Group:
@@ -164,14 +164,16 @@ class MeshFeatureStore(FeatureStore):
 
     @property
     def hosted(self) -> dict[Key, HostMatrix]:
-        return self.away | {(t, n): one for t, table in self.held.items() for n, one in enumerate(table.owners)}
+        return self.away | {(t, n): owner for t, table in self.held.items() for n, owner in enumerate(table.owners)}
 
     def resident(self, device: jax.Device, given: Iterable[str]) -> int:
         part = next(part for part in self.site.parts if device in self.site.row(part).devices.flat)
         types = [t for t in self.reads[part] if self.placement[t] == "device" and t not in given]
-        tables = (self.learnable[t] for t in types if t in self.learnable)
+        shapes = (self.learnable[t] for t in types if t in self.learnable)
         static = self.on_device(part)
-        return sum(one.nodes * one.row_bytes for one in tables) + sum(static[t].nbytes for t in types if t in static)
+        return sum(shape.nodes * shape.row_bytes for shape in shapes) + sum(
+            static[t].nbytes for t in types if t in static
+        )
 
     def init(self, key: jax.Array) -> dict[str, SharedTable]:
         """Tables on the host, of before the first step."""
@@ -181,17 +183,17 @@ class MeshFeatureStore(FeatureStore):
         """Those of some tables that live on the host, from whole ones, which are not changed."""
         return self._hold({t: parts(given[t]) for t in self.shared})
 
-    def _hold(self, made: Mapping[str, Iterable[Table]]) -> dict[str, SharedTable]:
+    def _hold(self, new: Mapping[str, Iterable[Table]]) -> dict[str, SharedTable]:
         self.held = {}
-        for name, some in made.items():
+        for name, pieces in new.items():
             mesh = meshes.rows(self.site.mesh, self.shared[name])
-            self.held[name] = SharedTable(self.records(name, some), mesh, self.spread[name])
+            self.held[name] = SharedTable(self.records(name, pieces), mesh, self.spread[name])
         return self.held
 
-    def rows(self, part: int, place: int, inputs: Mapping[str, np.ndarray]) -> dict[str, jax.Array]:
+    def rows(self, part: int, place: int, inputs: Mapping[str, Array]) -> dict[str, jax.Array]:
         """The rows of static features on the host that a replica reads, on its device."""
-        mine = {key[0]: one for key, one in self.away.items() if self.at[key] == (part, place)}
-        return {t: one.end(one.begin(inputs[t])) for t, one in mine.items()}
+        mine = {key[0]: matrix for key, matrix in self.away.items() if self.at[key] == (part, place)}
+        return {t: matrix.end(matrix.begin(inputs[t])) for t, matrix in mine.items()}
 
     def read(
         self, samples: Mapping[int, Sequence[LocalSample]], hosted: Mapping[str, np.ndarray]
@@ -202,31 +204,29 @@ class MeshFeatureStore(FeatureStore):
           samples: of each partition that is here, of its replicas that are.
           hosted: of every learnable type on the host the nodes that any device reads.
         """
-        found = {}
+        read = {}
         for key, (part, place) in self.at.items():
-            found[key] = samples[part][self.site.replicas(part).index(place)].inputs[key[0]]
+            read[key] = samples[part][self.site.replicas(part).index(place)].inputs[key[0]]
         for t, ids in hosted.items():
             count = self.owners(t)
-            found |= {(t, n): ids[ids % count == n] // count for n in range(count)}
-        return found
+            read |= {(t, n): ids[ids % count == n] // count for n in range(count)}
+        return read
 
     def hosted_nodes(self, samples: Mapping[int, Sequence[LocalSample]]) -> dict[str, np.ndarray]:
         """Of every learnable type on the host the nodes that any device of any process reads, int32, ascending."""
-        found = {
-            t: _united(one.inputs[t] for part in within(parts, samples) for one in samples[part])
+        here = {
+            t: _united(sample.inputs[t] for part in within(parts, samples) for sample in samples[part])
             for t, parts in self.shared.items()
         }
         if not self.across:
-            return found
+            return here
         group = self.site.group
-        every = group.gather(HOSTED, {f"{group.number} {t}": found[t] for t in self.across & found.keys()})
-        united = (
-            {}
-            if every is None
-            else {t: _united(ids for name, ids in every.items() if name.split(" ", 1)[1] == t) for t in self.across}
+        every = group.gather(HOSTED, {f"{group.number} {t}": here[t] for t in self.across & here.keys()}) or {}
+        types = self.across if group.first else ()
+        united = group.broadcast(
+            UNITED, {t: _united(ids for name, ids in every.items() if name.split(" ", 1)[1] == t) for t in types}
         )
-        united = group.broadcast(UNITED, united)
-        return found | {t: united[t] for t in self.across & found.keys()}
+        return here | {t: united[t] for t in self.across & here.keys()}
 
 
 def _united(ids: Iterable[np.ndarray]) -> np.ndarray:

@@ -10,7 +10,9 @@ from typing import Any
 import jax
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
+from jax.sharding import PartitionSpec as P
 
+from hetjax.arrays import Array
 from hetjax.cache.mapped import on_host
 from hetjax.cache.tables import Table
 from hetjax.sharding import mesh as meshes
@@ -34,7 +36,7 @@ class Layout:
     def shard(self, state: TrainState) -> dict[int, TrainState]:
         """A state for each partition that is here, on its devices; it may lack tables."""
         state = jax.tree.map(np.array, state)
-        return {part: meshes.replicated(self.site.row(part), self._part(state, part)) for part in self.site.parts}
+        return {part: meshes.put(self.site.row(part), P(), self._part(state, part)) for part in self.site.parts}
 
     def _part(self, state: TrainState, part: int) -> TrainState:
         wanted = {path for path, parts in self.weights.items() if part in parts}
@@ -76,7 +78,7 @@ class Layout:
         return pieces
 
     def _assembled(self, pieces: Mapping[str, np.ndarray], like: TrainState) -> TrainState:
-        def united(name: str):
+        def united(name: str) -> Any:
             return unflatten_dict({path: pieces[_name((name, *path))] for path in self.weights})
 
         leaves, form = jax.tree.flatten(like.optimizer)
@@ -97,7 +99,7 @@ def vectors(change: Callable[[Any], Any], optimizer: Any, like: Any) -> Any:
     return jax.tree.map(lambda leaf: _vector(change(_tree(leaf, like))) if leaf.ndim else leaf, optimizer)
 
 
-def _tree(vector, like: Any) -> Any:
+def _tree(vector: Array, like: Any) -> Any:
     leaves, form = jax.tree.flatten(like)
     pieces = np.split(np.asarray(vector), np.cumsum([leaf.size for leaf in leaves])[:-1])
     return jax.tree.unflatten(form, [piece.reshape(leaf.shape) for piece, leaf in zip(pieces, leaves)])

@@ -5,7 +5,7 @@ mesh combine partial aggregates; the last also finishes, takes the loss and its 
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -13,19 +13,22 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from hetjax.arrays import Array
 from hetjax.cache import tables
 from hetjax.models.dropout import Masks
 from hetjax.models.hgnn import Stack
+from hetjax.models.partials import Monoid
 from hetjax.sampling.blocks import NO_NODE, Block
-from hetjax.sharding.mesh import BOTH, DATA, RELATION
+from hetjax.sharding.mesh import BOTH, DATA, RELATION, shard_map
 from hetjax.sharding.raf.combine import combine
 from hetjax.sharding.raf.kinds import PARTIAL, WEIGHTS
 from hetjax.sharding.raf.sample import Local, PartitionModel, Roles
 from hetjax.sharding.traffic import Program, scope
-from hetjax.sharding.trainer import Trainer, cross_entropy, smallest_adjacency
+from hetjax.sharding.trainer import Rows, Trainer, cross_entropy, smallest_adjacency
 
 SEEDS = P(RELATION, DATA)  # of arrays [partitions, seeds, ...]; a partition's own are [1, seeds, ...]
 SHARE = P(None, DATA)
+When = tuple[Array, Array]  # the seed, and the updates done before
 
 
 class PassOutput(NamedTuple):
@@ -42,20 +45,21 @@ class PassOutput(NamedTuple):
     own: jax.Array | None
 
 
+PASS_SPECS = PassOutput._make((SHARE, P(DATA), P(DATA)))  # on a partition's row of the mesh
+
+
 class PassGradients(NamedTuple):
     """Gradients that a pass leaves, summed over replicas of what they share.
 
     Attributes:
       weights: of the weights, by this pass and later ones.
       rows: of the learnable rows that were read; empty but after the first pass.
-      x, own, total: of what the pass was given.
+      before: of what the pass was given.
     """
 
     weights: Any
     rows: Mapping[str, jax.Array]
-    x: Mapping[str, jax.Array]
-    own: Any
-    total: Any
+    before: PassOutput
 
 
 def passes(share: PartitionModel) -> list[tuple[int, ...]]:
@@ -69,9 +73,7 @@ def run(
     share: PartitionModel,
     depths: tuple[int, ...],
     blocks: Sequence[Roles],
-    x,
-    own,
-    total,
+    before: PassOutput,
     masks: Masks | None = None,
 ) -> PassOutput:
     """One pass of a partition; a method of the model, to be given to `model.apply`.
@@ -79,10 +81,10 @@ def run(
     Args:
       depths: the layers of the pass.
       blocks: of every layer.
-      x: embeddings of the inner nodes below the pass; the features for the first.
-      own, total: of the pass before, the latter combined; None for the first.
+      before: what the pass before left, its partial aggregates combined; of the first pass nothing but `x`, the features.
       masks: of the step.
     """
+    total, x, own = before
     if depths[0]:
         seeds = masks and masks.of(blocks[depths[0]].seeds.targets[share.target])
         own = model.layers[depths[0] - 1].finish(share.target, total, own, seeds)
@@ -92,7 +94,8 @@ def run(
         x = model.layers[depth](blocks[depth].inner, x, masks)
     layer, folds, top = model.layers[depths[-1]], share.local_model.layers[depths[-1]].seeds, blocks[depths[-1]]
     own = layer.own_embeddings(top.seeds, x).get(share.target, own)
-    partial = layer.fold_relations(top.seeds, layer.prepared(x), {share.target: own}, folds.selves, masks)[share.target]
+    seeds_own = {} if own is None else {share.target: own}  # None where nothing looks at them
+    partial = layer.fold_relations(top.seeds, layer.prepared(x), seeds_own, folds.selves, masks)[share.target]
     return PassOutput(partial, layer(top.inner, x, masks), own if share.exchanged else None)
 
 
@@ -104,33 +107,37 @@ class LocalPrograms:
         self.forward = Program(WEIGHTS, self._forward, mesh, static=1)
         self.pull = Program(WEIGHTS, self._pull, mesh, static=1)
 
-    def _forward(self, number: int, params, rows, static, local: Local, x, own, total, when):
+    def _forward(
+        self, number: int, params: Any, rows: Rows, static: Rows, local: Local, before: PassOutput, when: When
+    ) -> tuple[PassOutput, Callable[[PassOutput], Any]]:
         """Pass `number`; returns its outcome, with partial aggregates `[1, seeds, ...]`, and the way back.
 
         Args:
           rows: per learnable type the rows of the whole table; of one on the host those that the step takes.
           static: per static type the whole feature matrix.
-          x, own, total: as in `run`.
-          when: the seed, and the updates done before.
+          before: as in `run`, without the features; its combined partial aggregates `[1, seeds, ...]`.
         """
         depths = passes(self.share)[number]
-        every = self._map(self._read, (P(), P(DATA)), P(DATA))
-        learned = {t: every(m, local.inputs[t]) if t in local.inputs else m for t, m in rows.items()}
-        kinds = {t: P(DATA) if t in local.inputs else P() for t in rows}
+        gather = shard_map(tables.rows_at, self.mesh, (P(), P(DATA)), P(DATA))
+        learned = {t: gather(m, local.inputs[t]) if t in local.inputs else m for t, m in rows.items()}
+        learned_specs = {t: P(DATA) if t in local.inputs else P() for t in rows}
 
-        def one(params, learned, x, own, total, static, local, when):
+        def fold(params: Any, learned: Rows, before: PassOutput, static: Rows, local: Local, when: When) -> PassOutput:
             if not number:
-                x = {t: tables.read(matrix, local.inputs.get(t)) for t, matrix in static.items()} | local.rows | learned
-            total = jax.tree.map(lambda leaf: leaf[0], total)
-            given = self.share, depths, local.blocks, x, own, total, self.trainer.masks(*when)
-            made = self.trainer.model.apply(params, *given, method=run)
-            return made._replace(partial=jax.tree.map(lambda leaf: leaf[None], made.partial))
+                read = {t: tables.read(matrix, local.inputs.get(t)) for t, matrix in static.items()}
+                before = before._replace(x={**read, **local.rows, **learned})
+            before = before._replace(partial=_only(before.partial))
+            masks = self.trainer.masks(*when)
+            outcome: Any = self.trainer.model.apply(params, self.share, depths, local.blocks, before, masks, method=run)
+            return outcome._replace(partial=_alone(outcome.partial))
 
-        specs = (P(), kinds, P(DATA), P(DATA), SHARE, P(), P(DATA), P())
-        mapped = self._map(one, specs, PassOutput(SHARE, P(DATA), P(DATA)))
-        return jax.vjp(lambda *wanted: mapped(*wanted, static, local, when), params, learned, x, own, total)
+        in_specs = (P(), learned_specs, PASS_SPECS, P(), P(DATA), P())
+        mapped = shard_map(fold, self.mesh, in_specs, PASS_SPECS)
+        return jax.vjp(lambda *wanted: mapped(*wanted, static, local, when), params, learned, before)
 
-    def _pull(self, gathered: frozenset[str], back, outcome: PassOutput, so_far) -> PassGradients:
+    def _pull(
+        self, gathered: frozenset[str], back: Callable[[PassOutput], Any], outcome: PassOutput, so_far: Any
+    ) -> PassGradients:
         """Gradients through a pass.
 
         Args:
@@ -139,23 +146,15 @@ class LocalPrograms:
           outcome: the gradient of its outcome.
           so_far: the gradient of the weights by later passes, or None.
         """
-        weights, learned, x, own, total = back(outcome)
+        weights, learned, before = back(outcome)
         weights = weights if so_far is None else jax.tree.map(jnp.add, so_far, weights)
-        kinds = {t: P(DATA) if t in gathered else P() for t in learned}
-        learned = {t: self._keep(leaf, kinds[t]) for t, leaf in learned.items()}
-        x, own = self._keep(x, P(DATA)), self._keep(own, P(DATA))
-        return PassGradients(self._keep(weights, P()), learned, x, own, self._keep(total, SHARE))
+        learned = {t: self._keep(leaf, P(DATA) if t in gathered else P()) for t, leaf in learned.items()}
+        before = PassOutput(*(self._keep(tree, spec) for tree, spec in zip(before, PASS_SPECS)))
+        return PassGradients(self._keep(weights, P()), learned, before)
 
-    def _keep(self, tree, spec: P):
+    def _keep(self, tree: Any, spec: P) -> Any:
         """Gradients sharded as what they are of; XLA would choose for those that are zero."""
         return jax.lax.with_sharding_constraint(tree, NamedSharding(self.mesh, spec)) if jax.tree.leaves(tree) else tree
-
-    def _map(self, function, given, made):
-        return jax.shard_map(function, mesh=self.mesh, in_specs=given, out_specs=made, check_vma=False)
-
-    @staticmethod
-    def _read(matrix, ids):
-        return tables.rows_at(matrix, ids)
 
 
 class MeshPrograms:
@@ -167,29 +166,33 @@ class MeshPrograms:
         self.combined = [Program(PARTIAL, functools.partial(self._combine, layer.monoid), mesh) for layer in layers]
         self.spread, self.conclude = Program(PARTIAL, self._spread, mesh), Program(PARTIAL, self._conclude, mesh)
 
-    def _map(self, function, given, made):
-        return jax.shard_map(function, mesh=self.mesh, in_specs=given, out_specs=made, check_vma=False)
-
-    def _combine(self, monoid, partials):
+    def _combine(self, monoid: Monoid, partials: Any) -> tuple[Any, Any]:
         """The totals of partial aggregates, both `[partitions, seeds, ...]`, and the way back."""
 
-        def one(partial):
-            return jax.tree.map(
-                lambda leaf: leaf[None], jax.vjp(lambda c: combine(monoid, c, RELATION), _only(partial))
-            )
+        def total(partial: Any) -> tuple[Any, Any]:
+            return _alone(jax.vjp(lambda own: combine(monoid, own, RELATION), _only(partial)))
 
-        return self._map(one, (SEEDS,), (SEEDS, P(BOTH)))(partials)
+        return shard_map(total, self.mesh, (SEEDS,), (SEEDS, P(BOTH)))(partials)
 
-    def _spread(self, back, totals):
+    def _spread(self, back: Any, totals: Any) -> Any:
         """The gradient of partial aggregates from that of totals, to which every partition adds what it made of them."""
 
-        def one(back, total):
-            gradient = jax.lax.psum(_only(total), RELATION)
-            return jax.tree.map(lambda leaf: leaf[None], *_only(back)(gradient))
+        def pull(back: Any, total: Any) -> Any:
+            (gradient,) = _only(back)(jax.lax.psum(_only(total), RELATION))
+            return _alone(gradient)
 
-        return self._map(one, (P(BOTH), SEEDS), SEEDS)(back, totals)
+        return shard_map(pull, self.mesh, (P(BOTH), SEEDS), SEEDS)(back, totals)
 
-    def _conclude(self, params, partials, own, seeds, labels, weights, when):
+    def _conclude(
+        self,
+        params: Any,
+        partials: Any,
+        own: jax.Array | None,
+        seeds: jax.Array,
+        labels: jax.Array,
+        weights: jax.Array,
+        when: When,
+    ) -> tuple[jax.Array, Any, Any, jax.Array | None]:
         """The loss, and its gradients.
 
         Args:
@@ -197,7 +200,6 @@ class MeshPrograms:
           partials: `[partitions, seeds, ...]` of the last layer.
           own: `[seeds, width]`, the embeddings below it, alike in all partitions; or None.
           seeds, labels, weights: ids, labels and weights of all seeds, sharded over `data`.
-          when: as in `LocalPrograms`.
 
         Returns:
           `(loss, gradient of params, gradient of partial aggregates, gradient of own)`; the first two summed over replicas and
@@ -205,28 +207,32 @@ class MeshPrograms:
         """
         last, smoothing = self.trainer.model.layers[-1], self.trainer.label_smoothing
 
-        def share(params, partial, own, seeds, labels, weights, when):
+        def share(params: Any, partial: Any, own: Any, seeds: Any, labels: Any, weights: Any, when: When) -> jax.Array:
             total, masks = combine(last.monoid, partial, RELATION), self.trainer.masks(*when)
-            logits = self.trainer.model.apply(params, total, own, masks and masks.of(seeds), method="conclude")
+            logits: Any = self.trainer.model.apply(params, total, own, masks and masks.of(seeds), method="conclude")
             losses = jnp.where(weights > 0, cross_entropy(logits, labels, smoothing), 0)
             return jnp.sum(losses) / jax.lax.psum(jnp.sum(weights), DATA)
 
-        def one(params, partials, own, *others):
-            given = params, _only(partials), own, *others
-            loss, (head, partial, own) = jax.value_and_grad(share, (0, 1, 2))(*given)
+        def conclude(params: Any, partials: Any, own: Any, *others: Any) -> tuple[jax.Array, Any, Any, Any]:
+            loss, (head, partial, own) = jax.value_and_grad(share, (0, 1, 2))(params, _only(partials), own, *others)
             with scope(WEIGHTS):
                 loss, head = jax.lax.psum((loss, head), DATA)
             own = jax.tree.map(lambda leaf: leaf / self.mesh.shape[RELATION], own)
-            return loss, head, jax.tree.map(lambda leaf: leaf[None], partial), own
+            return loss, head, _alone(partial), own
 
-        given = (P(), SEEDS, P(DATA), P(DATA), P(DATA), P(DATA), P())
-        made = self._map(one, given, (P(), P(), SEEDS, P(DATA)))
-        return made(params, partials, own, seeds, labels, weights, when)
+        in_specs = (P(), SEEDS, P(DATA), P(DATA), P(DATA), P(DATA), P())
+        mapped = shard_map(conclude, self.mesh, in_specs, (P(), P(), SEEDS, P(DATA)))
+        return mapped(params, partials, own, seeds, labels, weights, when)
 
 
-def _only(tree):
+def _only(tree: Any) -> Any:
     """Of arrays `[1, ...]` what they hold."""
     return jax.tree.map(lambda leaf: leaf[0], tree)
+
+
+def _alone(tree: Any) -> Any:
+    """The inverse of `_only`."""
+    return jax.tree.map(lambda leaf: leaf[None], tree)
 
 
 def weights_of(model: Stack, share: PartitionModel, features: Mapping[str, int]) -> tuple[Any, Any]:
@@ -235,10 +241,10 @@ def weights_of(model: Stack, share: PartitionModel, features: Mapping[str, int])
     Found by tracing both on a graph of one node per type and one edge per relation.
     """
 
-    def everything(model):
+    def everything(model: Stack) -> PassOutput:
         outcome = PassOutput(None, {t: jnp.zeros((1, width)) for t, width in features.items()}, None)
         for depths in passes(share):
-            outcome = run(model, share, depths, blocks, outcome.x, outcome.own, outcome.partial)
+            outcome = run(model, share, depths, blocks, outcome)
         return outcome
 
     blocks, key = _smallest_blocks(share), jax.random.key(0)
@@ -250,7 +256,9 @@ def _smallest_blocks(share: PartitionModel) -> list[Roles]:
     edge = smallest_adjacency()
     blocks = []
     for depth, layer in enumerate(share.local_model.layers):
-        own = {share.target: None} if share.reads_seeds(depth) else {}
-        inner = {t: None if share.reads_own else jnp.full(1, NO_NODE) for t in share.local_model.types[depth + 1]}
-        blocks.append(Roles(*(Block({r.key: edge for r in fold.relations}, i) for fold, i in zip(layer, (own, inner)))))
+        seeds = Block(
+            {r.key: edge for r in layer.seeds.relations}, {share.target: None} if share.reads_seeds(depth) else {}
+        )
+        inner_rows = {t: None if share.reads_own else jnp.full(1, NO_NODE) for t in share.local_model.types[depth + 1]}
+        blocks.append(Roles(seeds, Block({r.key: edge for r in layer.inner.relations}, inner_rows)))
     return blocks

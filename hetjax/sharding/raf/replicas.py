@@ -9,6 +9,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
+from hetjax.arrays import Array
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import BOTH, RELATION
@@ -21,13 +22,13 @@ Group = tuple[int, ...]  # partitions
 
 def owners(has: Sequence[Any]) -> dict[Any, Group]:
     """Which partitions have each of the things that they have, in an order that is the same for all."""
-    return {one: tuple(p for p, own in enumerate(has) if one in own) for one in sorted(frozenset().union(*has))}
+    return {key: tuple(p for p, own in enumerate(has) if key in own) for key in sorted(frozenset().union(*has))}
 
 
-def groups(found: Mapping[Any, Group]) -> dict[Group, tuple]:
+def groups(owned: Mapping[Any, Group]) -> dict[Group, tuple]:
     """What is to be summed over each group of several partitions."""
-    several = sorted({group for group in found.values() if len(group) > 1})
-    return {group: tuple(one for one, parts in found.items() if parts == group) for group in several}
+    several = sorted({group for group in owned.values() if len(group) > 1})
+    return {group: tuple(key for key, parts in owned.items() if parts == group) for group in several}
 
 
 def paths(tree: Any) -> frozenset[Path]:
@@ -35,7 +36,7 @@ def paths(tree: Any) -> frozenset[Path]:
     return frozenset(flatten_dict(tree))
 
 
-def select(tree: Any, wanted) -> Any:
+def select(tree: Any, wanted: Collection[Path]) -> Any:
     """The weights of a tree at some paths."""
     return unflatten_dict({path: leaf for path, leaf in flatten_dict(tree).items() if path in wanted})
 
@@ -64,15 +65,15 @@ class Sums:
 
     def __init__(self, mesh: Mesh, group: Group):
         self.mesh = meshes.rows(mesh, group)
-        mapped = jax.shard_map(self._sum, mesh=self.mesh, in_specs=P(RELATION), out_specs=P(RELATION), check_vma=False)
-        self.run = Program(WEIGHTS, mapped, self.mesh)
+        summed = meshes.shard_map(self._sum, self.mesh, P(RELATION), P(RELATION))
+        self.run = Program(WEIGHTS, summed, self.mesh)
 
     def __call__(self, trees: Mapping[int, jax.Array]) -> dict[int, jax.Array]:
         total = self.run(meshes.join(self.mesh, P(RELATION), list(trees.values())))
         return dict(zip(trees, meshes.split(self.mesh, P(RELATION), total), strict=True))
 
     @staticmethod
-    def _sum(packed):
+    def _sum(packed: jax.Array) -> jax.Array:
         return jax.lax.psum(packed, RELATION)
 
 
@@ -87,16 +88,15 @@ class Rows:
 
     def __init__(self, mesh: Mesh, group: Group, nodes: int):
         self.mesh, self.nodes = meshes.rows(mesh, group), nodes
-        given = (P(BOTH), P(BOTH))
-        mapped = jax.shard_map(self._merge, mesh=self.mesh, in_specs=given, out_specs=(P(), P()), check_vma=False)
-        self.run = Program(ROWS, mapped, self.mesh)
+        merged = meshes.shard_map(self._merge, self.mesh, (P(BOTH), P(BOTH)), (P(), P()))
+        self.run = Program(ROWS, merged, self.mesh)
 
-    def __call__(self, trees: Mapping[int, tuple[jax.Array, jax.Array]]) -> dict[int, tuple[jax.Array, jax.Array]]:
+    def __call__(self, trees: Mapping[int, tuple[Array, jax.Array]]) -> dict[int, tuple[jax.Array, jax.Array]]:
         """From ids `[n]` and gradients `[n, width]` of each partition ids, once each, and their sums, the same for all."""
         merged = self.run(*meshes.join(self.mesh, P(BOTH), list(trees.values())))
         return dict(zip(trees, meshes.split(self.mesh, P(), merged), strict=True))
 
-    def _merge(self, ids, gradient):
+    def _merge(self, ids: jax.Array, gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
         if not len(ids):
             return ids, gradient
         ids, gradient = jax.lax.all_gather((ids, gradient), BOTH, tiled=True)

@@ -8,8 +8,10 @@ partial. A node that is both keeps both: the draw is a function of the node, so 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
+from hetjax.arrays import Array
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.partition.metatree import LocalModel
 from hetjax.sampling.blocks import NO_NODE, Block, Capacities, edges_of, pad, pad_block, relations_of, rows_of
@@ -40,8 +42,8 @@ class Local(NamedTuple):
     """
 
     blocks: tuple[Roles, ...]
-    inputs: Mapping[str, np.ndarray]
-    rows: Mapping[str, np.ndarray] = {}
+    inputs: Mapping[str, Array]
+    rows: Mapping[str, jax.Array] = {}
 
 
 class LocalSample(NamedTuple):
@@ -96,8 +98,8 @@ def draw_local(
             Role(target, layer.seeds.relations, share.reads_seeds(depth)),
             Role(inner, layer.inner.relations),
         )
-        made, inner = sampler.hop(roles, fanout, (*stream, hop), depth == 0)
-        blocks.insert(0, Roles(*made))
+        folded, inner = sampler.hop(roles, fanout, (*stream, hop), depth == 0)
+        blocks.insert(0, Roles(*folded))
         rows.insert(0, {node_type: len(ids) for node_type, ids in inner.items()})
     if sampler.named:
         blocks[0] = blocks[0]._replace(inner=blocks[0].inner._replace(sources=inner))
@@ -111,7 +113,7 @@ def whole_local(sampler: Sampler, share: PartitionModel, seeds: np.ndarray) -> L
     blocks, rows = [], []
     for depth, layer in enumerate(program.layers):
         edges = {r: sampler.everyone(r, seeds) for r in layer.seeds.relations}
-        folded = {r.key: group(*found, graph.schema.nodes[r.source]) for r, found in edges.items()}
+        folded = {r.key: group(*into, graph.schema.nodes[r.source]) for r, into in edges.items()}
         own = {share.target: seeds.astype(np.int32)} if share.reads_seeds(depth) else {}
         self_rows = {
             t: None if share.reads_own else np.full(graph.schema.nodes[t], NO_NODE) for t in program.types[depth + 1]
@@ -142,7 +144,8 @@ def pad_local(
     Args:
       seeds: the capacity of the seeds, by their type.
     """
-    blocks, inner = [], {}
+    blocks: list[Roles] = []
+    inner: Mapping[str, int] = {}
     for depth in reversed(range(len(sample.blocks))):
         sources = {t: capacities.by_name[rows_of(use, depth, t)] for t in sample.rows[depth]}
         roles = []

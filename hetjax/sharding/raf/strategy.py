@@ -49,7 +49,7 @@ class Raf(Strategy):
         ):
             if count > most:
                 raise InputError(f"mesh.{name} is {count}, and there are {most} {what}, to divide")
-        made = partition(
+        planned = partition(
             graph,
             config.mesh.devices,
             hops=config.model.layers,
@@ -59,7 +59,7 @@ class Raf(Strategy):
             workload=setup.workload,
         )
         folder = self.options(config).plan
-        return given_plan(folder, made) if folder else made
+        return given_plan(folder, planned) if folder else planned
 
     def engine(self, setup: Setup, partitioning: MetaPartitioning) -> RafEngine:
         config, graph, trainer, plan = setup.config, setup.graph, setup.trainer, partitioning
@@ -80,14 +80,14 @@ class Raf(Strategy):
 
 def make_batches(setup: Setup, site: Site, features: MeshFeatureStore) -> RafBatches:
     """The batches of a mesh; on the whole graph every row is on the devices, and is read in its place."""
-    about = setup.regime, setup.config.train.seed
+    seed = setup.config.train.seed
     if setup.regime.whole:
-        return RafBatches(site, frozenset(), frozenset(), *about)
+        return RafBatches(site, frozenset(), frozenset(), setup.regime, seed, features)
     read_by_id, learnable = read_in_place(setup, features), frozenset(setup.trainer.learnable)
-    return RafBatches(site, read_by_id, learnable, *about, features, setup.trainer.model.drops)
+    return RafBatches(site, read_by_id, learnable, setup.regime, seed, features, setup.trainer.model.drops)
 
 
-def given_plan(folder: str, made: MetaPartitioning) -> MetaPartitioning:
+def given_plan(folder: str, planned: MetaPartitioning) -> MetaPartitioning:
     """The plan in a folder, in place of the one that was made.
 
     Raises:
@@ -96,10 +96,10 @@ def given_plan(folder: str, made: MetaPartitioning) -> MetaPartitioning:
     plan = read(folder)
     if not isinstance(plan, MetaPartitioning):
         raise InputError(f"raf.plan {folder}: made by method {plan.method}, and a division of the relations is needed")
-    check_digest(made.sizes, plan.sizes, f"raf.plan {folder}")
+    check_digest(planned.sizes, plan.sizes, f"raf.plan {folder}")
     for name, value, wanted in [
-        ("mesh", plan.mesh, made.mesh),
-        *((name, getattr(plan.tree, name), getattr(made.tree, name)) for name in PLANNED),
+        ("mesh", plan.mesh, planned.mesh),
+        *((name, getattr(plan.tree, name), getattr(planned.tree, name)) for name in PLANNED),
     ]:
         if value != wanted:
             raise InputError(f"raf.plan {folder}: {name} is {value} there != {wanted} of this run")

@@ -1,11 +1,12 @@
 """Batches for one device."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import jax
 import numpy as np
 
-from hetjax.sampling.blocks import Batch, Sample, measure, pad, pad_sample
+from hetjax.arrays import Array
+from hetjax.sampling.blocks import Batch, Sample, measure, pad_sample
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
@@ -39,9 +40,9 @@ class SingleBatches(Batches):
         return {(node_type, 0): ids for node_type, ids in sample.inputs.items()}
 
     def send(self, seeds: np.ndarray, sample: Sample) -> Batch:
-        size, rows, blocks, inputs = self.regime.batch_size, seeds, sample.blocks, {}
+        size, rows, blocks = self.regime.batch_size, seeds, sample.blocks
+        inputs: Mapping[str, Array] = {}
         if not self.regime.whole:  # in which nothing is padded, and every node is the row of its id
             blocks, inputs = pad_sample(self.capacities, self.use, sample, {self.graph.schema.target: size}, self.graph)
             rows = np.arange(size, dtype=np.int32)
-        weights = pad(np.ones(len(seeds), np.float32), size, 0)
-        return self.to_device(Batch(blocks, inputs, rows, pad(self.graph.labels[seeds], size, 0), weights))
+        return self.to_device(Batch(blocks, inputs, rows, *self.labels_and_weights(seeds, size)))

@@ -24,10 +24,12 @@ class SingleEngine(Engine):
       features: where those of every input type live.
     """
 
+    features: Features
+
     def __init__(self, setup: Setup, batches: SingleBatches, features: Features):
         super().__init__(setup, batches, features)
-        trainer = self.trainer
-        self.static, self.ahead = features.static, {}
+        trainer, self.static = self.trainer, features.static
+        self.ahead: dict[str, Fetched] = {}
         self.read, self.compiled = jax.jit(trainer.read), jax.jit(trainer.learn, donate_argnums=0)
         self.updated = jax.jit(  # `done` counts this step too, as the number before it was given away
             lambda held, rows, ids, done: trainer.update_rows(held, rows, ids, done - 1), donate_argnums=0
@@ -57,20 +59,20 @@ class SingleEngine(Engine):
         here = {t: table for t, table in state.tables.items() if t not in away}
         ids = {t: batch.inputs[t] for t in here if t in batch.inputs}  # of the others every row is read
         fetched = {t: self._fetched(t, table, batch) for t, table in away.items()}
-        held = here | {t: away[t].end(one) for t, one in fetched.items()}
-        for t, one in fetched.items():
-            away[t].change(one, True)
-        others = {t: found for t, found in batch.inputs.items() if t not in state.tables}
+        held = here | {t: away[t].end(rows) for t, rows in fetched.items()}
+        for t, rows in fetched.items():
+            away[t].change(rows, True)
+        others = {t: nodes for t, nodes in batch.inputs.items() if t not in state.tables}
         learned = {t: held[t].rows for t in held if t not in ids} | self.read({t: held[t] for t in ids}, ids)
         state, batch = state._replace(tables={}), batch._replace(inputs=others)
-        made, loss, rows = self.compiled(state, learned, self.static, batch, self.seed)
-        held = self.updated(held, rows, ids, made.step)
+        trained, loss, gradient = self.compiled(state, learned, self.static, batch, self.seed)
+        held = self.updated(held, gradient, ids, trained.step)
         if upcoming is not None and self.setup.config.cache.prefetch:
             self.ahead = {t: table.begin(upcoming.inputs[t]) for t, table in away.items()}
-        for t, one in fetched.items():
-            away[t].store(one, held[t])
-            away[t].change(one, False)
-        return made._replace(tables=held | away), loss
+        for t, rows in fetched.items():
+            away[t].store(rows, held[t])
+            away[t].change(rows, False)
+        return trained._replace(tables=held | away), loss
 
     def _fetched(self, node_type: str, table: HostTable, batch: Batch) -> Fetched:
         ids, ahead = batch.inputs[node_type], self.ahead.pop(node_type, None)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hetjax.cache.features import Features
+from hetjax.cache.features import Features, FeatureStore
 from hetjax.cache.placement import choose_placement
 from hetjax.config import Config
 from hetjax.errors import InputError
@@ -51,7 +51,7 @@ def flowing(setup: Setup) -> frozenset[str]:
     return frozenset(setup.graph.schema.nodes if projected else setup.trainer.learnable)
 
 
-def read_in_place(setup: Setup, features) -> frozenset[str]:
+def read_in_place(setup: Setup, features: FeatureStore) -> frozenset[str]:
     """The types whose static features the first layer reads by node id, and which are not gathered first."""
     model = setup.config.model
     if model.input_projection or model.input_dropout:

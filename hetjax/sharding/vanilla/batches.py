@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from hetjax.partition import EdgeCut
-from hetjax.sampling.blocks import Batch, Sample, measure, pad, pad_sample, rows_of
+from hetjax.sampling.blocks import Batch, Sample, measure, pad_sample, rows_of
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
@@ -88,6 +88,5 @@ class VanillaBatches(Batches):
                 has[rows_of(self.use, 0, name)], has[self._name("remote", name)], has[self._name("own", name)]
             )
             exchanges[name] = request_rows(self.owned, name, ids, part, capacities, name in self.learnable)
-        labels, weights = pad(self.graph.labels[seeds], size, 0), pad(np.ones(len(seeds), np.float32), size, 0)
-        local = Batch(blocks, {}, np.arange(size, dtype=np.int32), labels, weights)
+        local = Batch(blocks, {}, np.arange(size, dtype=np.int32), *self.labels_and_weights(seeds, size))
         return SpmdBatch(local, exchanges, np.full(1, count, np.float32))

@@ -20,7 +20,7 @@ from hetjax.sharding.mesh import DATA, from_shards, positions_here
 from hetjax.sharding.spmd import SpmdBatch, SpmdEngine, replicate, to_host
 from hetjax.sharding.strategy import Setup
 from hetjax.sharding.traffic import scope
-from hetjax.sharding.trainer import TrainState
+from hetjax.sharding.trainer import Rows, TrainState
 from hetjax.sharding.vanilla.batches import VanillaBatches
 from hetjax.sharding.vanilla.exchange import fetch, give_back
 
@@ -65,14 +65,14 @@ class VanillaEngine(SpmdEngine):
         whole = {t: jax.tree.map(lambda leaf: self.owned.whole(t, leaf), table) for t, table in state.tables.items()}
         return jax.device_put(state._replace(tables=whole), jax.local_devices()[0])
 
-    def read(self, state: TrainState, static, batch: SpmdBatch) -> tuple[dict, dict, Any]:
+    def read(self, state: TrainState, static: Any, batch: SpmdBatch) -> tuple[dict, dict, Any]:
         with scope(FEATURES):
             features, _ = fetch(static, batch.rows, DATA)
         with scope(LEARNABLE):
             learned, requested = fetch({t: table.rows for t, table in state.tables.items()}, batch.rows, DATA)
         return features, learned, requested
 
-    def give_back(self, state: TrainState, gradients, batch: SpmdBatch, kept: Any) -> tuple[dict, dict]:
+    def give_back(self, state: TrainState, gradients: Rows, batch: SpmdBatch, kept: Any) -> tuple[dict, dict]:
         rows, ids = {}, {}
         with scope(LEARNABLE):
             for t, gradient in gradients.items():

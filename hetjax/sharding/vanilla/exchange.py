@@ -13,12 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hetjax.arrays import Array
 from hetjax.cache import tables
 from hetjax.compiled import compiled
 from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import NO_NODE
-
-Rows = Mapping[str, jax.Array]  # per node type
+from hetjax.sharding.trainer import Rows
 
 
 class RowExchange(NamedTuple):
@@ -32,10 +32,10 @@ class RowExchange(NamedTuple):
       back: int32 `[parts * capacity + own capacity]`, the inverse, for gradients; None of static features.
     """
 
-    remote: np.ndarray
-    own: np.ndarray
-    positions: np.ndarray
-    back: np.ndarray | None
+    remote: Array
+    own: Array
+    positions: Array
+    back: "Array | None"
 
 
 class RowCapacities(NamedTuple):
@@ -96,7 +96,9 @@ def fetch(
     return fetched, requested
 
 
-def give_back(gradient: jax.Array, exchange: RowExchange, requested: jax.Array, rows: int, axis: str):
+def give_back(
+    gradient: jax.Array, exchange: RowExchange, requested: jax.Array, rows: int, axis: str
+) -> tuple[jax.Array, jax.Array]:
     """The gradients of a partition's own rows, summed over all partitions that read them; inside `shard_map`.
 
     Args:
@@ -125,7 +127,7 @@ def merge(numbers: jax.Array, gradient: jax.Array, rows: int) -> tuple[jax.Array
     return jnp.where(leader == positions, numbers, NO_NODE), jax.ops.segment_sum(gradient, leader, len(numbers))
 
 
-def _exchange_numbers(remote: Rows, axis: str) -> dict[str, jax.Array]:
+def _exchange_numbers(remote: Mapping[str, Array], axis: str) -> dict[str, jax.Array]:
     if not remote:
         return {}
     ends = np.cumsum([numbers.shape[1] for numbers in remote.values()])[:-1]
@@ -133,6 +135,6 @@ def _exchange_numbers(remote: Rows, axis: str) -> dict[str, jax.Array]:
     return dict(zip(remote, jnp.split(received, ends, axis=1)))
 
 
-def _swap(array: jax.Array, axis: str) -> jax.Array:
+def _swap(array: Array, axis: str) -> Array:
     """Line `q` of `[parts, ...]` goes to partition `q`, whose line comes here."""
     return jax.lax.all_to_all(array, axis, 0, 0, tiled=True) if array.size else array

@@ -7,6 +7,7 @@ from typing import Literal
 
 from hetjax.config import Config
 from hetjax.errors import InputError
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import check_digest, sizes
 from hetjax.partition import EdgeCut, edge_cut, read
 from hetjax.sampling.sampler import Sampler
@@ -37,17 +38,14 @@ class Vanilla(Strategy):
     def partition(self, setup: Setup, saved: Path | None = None) -> EdgeCut:
         config, graph, processes = setup.config, setup.graph, setup.processes
         meshes.make(config.mesh.relation, config.mesh.data)  # says what is missing before METIS takes its minutes
-        of_model = {"hops": config.model.layers, "workload": setup.workload, "reads_own": setup.trainer.model.reads_own}
-        parts, method, cut = config.mesh.data, self.options(config).partitioning, None
+        parts, method, hops = config.mesh.data, self.options(config).partitioning, config.model.layers
+        workload, reads_own, cut = setup.workload, setup.trainer.model.reads_own, None
         if processes.first and saved and os.path.exists(saved):
-            cut = read(saved)
-            if not isinstance(cut, EdgeCut) or (cut.parts, cut.method) != (parts, method):
-                raise InputError(f"{saved}: {cut.method} there != {method} in {parts} parts; move it away")
-            check_digest(sizes(graph), cut.sizes, str(saved))
+            cut = saved_cut(saved, graph, parts, method)
         elif processes.first:
-            cut = edge_cut(graph, parts, method, **of_model)
+            cut = edge_cut(graph, parts, method, hops=hops, workload=workload, reads_own=reads_own)
         nodes = processes.broadcast("edge-cut", dict(cut.nodes) if cut else {})
-        return EdgeCut(sizes(graph), nodes, parts, method, **of_model)
+        return EdgeCut(sizes(graph), nodes, parts, method, hops, workload, reads_own)
 
     def engine(self, setup: Setup, partitioning: EdgeCut) -> VanillaEngine:
         config, graph, trainer, regime = setup.config, setup.graph, setup.trainer, setup.regime
@@ -57,3 +55,16 @@ class Vanilla(Strategy):
         learnable = frozenset(trainer.learnable)
         batches = VanillaBatches(sampler, partitioning, mesh, learnable, regime, config.train.seed)
         return VanillaEngine(setup, batches, partitioning, mesh)
+
+
+def saved_cut(folder: Path, graph: HetGraph, parts: int, method: str) -> EdgeCut:
+    """The edge-cut of a run that is resumed.
+
+    Raises:
+      InputError: it is of another graph, or made otherwise.
+    """
+    cut = read(folder)
+    if not isinstance(cut, EdgeCut) or (cut.parts, cut.method) != (parts, method):
+        raise InputError(f"{folder}: {cut.method} there != {method} in {parts} parts; move it away")
+    check_digest(sizes(graph), cut.sizes, str(folder))
+    return cut
