@@ -324,11 +324,10 @@ class Config:
     """sections that strategies own, by their names"""
 
     def __post_init__(self):
-        for key in fields(Cache):
-            if getattr(self.cache, key.name) != key.default and self.sampling.mode == "full":
-                raise InputError(
-                    f"cache.{key.name} is {getattr(self.cache, key.name)}, and is for mini-batches; with sampling.mode full a step reads every row"
-                )
+        for key, value in changed(self.cache).items() if self.sampling.mode == "full" else ():
+            raise InputError(
+                f"cache.{key} is {value}, and is for mini-batches; with sampling.mode full a step reads every row"
+            )
         if self.sampling.mode == "minibatch" and len(self.sampling.fanout) != self.model.layers:
             raise InputError(
                 f"sampling.fanout {list(self.sampling.fanout)} has {len(self.sampling.fanout)} numbers != {self.model.layers} of model.layers"
@@ -352,6 +351,11 @@ def check_numbers(name: str, section: Any) -> None:
         for one in given if isinstance(given, tuple) else (given,):
             held = -(2**63) <= one < 2**63 if isinstance(one, int) else not isinstance(one, float) or math.isfinite(one)
             _require(held, f"{name}.{key.name}".lstrip("."), one, "a number of at most 64 bits")
+
+
+def changed(section: Any) -> dict[str, Any]:
+    """The keys of a section that are not as by default, with their values."""
+    return {key: value for key, value in vars(section).items() if value != getattr(type(section)(), key)}
 
 
 def as_dict(config: Any) -> dict:

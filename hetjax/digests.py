@@ -30,7 +30,7 @@ def of_graph(data: Data, graph: HetGraph) -> str:
     """Of a graph's schema and every array: as a store says of its own, of other formats by reading them.
 
     Args:
-      graph: as `data` gives it, or of a store its outline.
+      graph: as `data` gives it, or of a store in shape alone.
     """
     shape = [dict(graph.schema.nodes), graph.schema.relations, graph.schema.target, graph.schema.classes]
     shape += [

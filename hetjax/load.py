@@ -1,6 +1,7 @@
 """From the `data` section of a configuration to a graph."""
 
 import os
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,8 @@ from hetjax.datasets import hgb, rdf, synthetic
 from hetjax.errors import InputError, reading
 from hetjax.graph import checksums, store
 from hetjax.graph.hetgraph import HetGraph, check, check_labels
+from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import abstract_graph
-from hetjax.partition import MetaPartitioning
 
 
 def load(data: Data) -> HetGraph:
@@ -32,7 +33,7 @@ def _without(graph: HetGraph, data: Data) -> HetGraph:
     return replace(graph, features=kept) if data.without_features else graph
 
 
-def outline(data: Data) -> HetGraph:
+def load_abstract(data: Data) -> HetGraph:
     """The graph as `load` gives it; of a store labels and splits alone are opened, the rest is there in shape alone.
 
     Raises:
@@ -47,23 +48,18 @@ def outline(data: Data) -> HetGraph:
     return _without(graph, data)
 
 
-def load_part(data: Data, graph: HetGraph, plan: MetaPartitioning, number: int) -> HetGraph:
-    """One partition of a graph; of a store no file is opened that the partition does not read.
-
-    Args:
-      graph: as `outline` gives it.
+def load_some(data: Data, relations: Collection[Relation], features: Collection[str]) -> HetGraph:
+    """Some relations of a store and the features of some types; no file of others is opened.
 
     Raises:
       InputError: as `load`.
     """
-    if data.format != "store":
-        return plan.take(graph, plan.parts[number])
-    about, path = plan.local_sizes(plan.parts[number]), _path(data)
-    opened = store.open(path, about.edges, about.features)
+    path = _path(data)
+    graph = store.open(path, relations, features)
     if data.check:
-        check(opened, str(path))
-        checksums.verify(path, about.edges, about.features)
-    return opened
+        check(graph, str(path))
+        checksums.verify(path, relations, features)
+    return graph
 
 
 def _read(data: Data) -> HetGraph:

@@ -13,9 +13,10 @@ from hetjax.config import Data
 from hetjax.errors import InputError
 from hetjax.graph import checksums, store
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.load import load, load_part, outline
+from hetjax.load import load, load_abstract
 from hetjax.partition import partition, save
 from hetjax.partition.__main__ import main as partition_main
+from hetjax.sharding.raf.strategy import load_part
 from tests.conftest import random_graph
 
 
@@ -92,9 +93,9 @@ def test_a_partition_reads_its_own_files_alone(tmp_path, capsys):
     save(partition(graph, 2, hops=1, copied=True), tmp_path / "plan", graph)
     damaged(tmp_path / "store", *CHANGES["edges permuted"])
     data = Data(format="store", path=str(tmp_path / "store"))
-    load_part(data, outline(data), plan, number)
+    load_part(data, load_abstract(data), plan, number)
     with pytest.raises(InputError, match="relation_0.indices.npy: checksum"):
-        load_part(data, outline(data), plan, 1 - number)
+        load_part(data, load_abstract(data), plan, 1 - number)
     run_command(convert.main, ["--check", str(tmp_path / "plan" / "part_0")])
     assert "all as they were written" in capsys.readouterr().out
 

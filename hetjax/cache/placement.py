@@ -25,7 +25,7 @@ def choose_placement(
     """Where the features of every input type live.
 
     Args:
-      graph: or its outline, for sizes.
+      graph: or its shape alone, for sizes.
       widths: the input types.
       learnable: those whose features are learned.
       graphs: that features are read from in this process.

@@ -1,11 +1,10 @@
 """Models as folds: what one relation contributes to a node, and how contributions combine. They never know where they run."""
 
 import importlib
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hetjax.config import Model
+from hetjax.config import Model, changed
 from hetjax.errors import InputError, reading, short
 from hetjax.graph.hetgraph import HetGraph
 
@@ -44,11 +43,10 @@ def options(model: Model) -> dict[str, Any]:
 
     chosen = find(model.name)
     known = hgnn.STACK_OPTIONS - {"self_term"} | hgnn.takes(chosen) | ({"self_term"} if chosen.self_term else set())
-    for key in fields(Model):
-        value = getattr(model, key.name)
-        if key.name not in known | {"name"} and value != key.default:
-            raise InputError(f"model.{key.name} is {value}, and model {model.name} has no such option")
-    return {key.name: getattr(model, key.name) for key in fields(Model) if key.name in known}
+    for key, value in changed(model).items():
+        if key not in known | {"name"}:
+            raise InputError(f"model.{key} is {value}, and model {model.name} has no such option")
+    return {key: value for key, value in vars(model).items() if key in known}
 
 
 def folded(name: str, graph: HetGraph) -> HetGraph:

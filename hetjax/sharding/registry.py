@@ -4,12 +4,12 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from hetjax.config import SECTIONS, Config, Mesh
+from hetjax.config import SECTIONS, Config, Mesh, changed
 from hetjax.errors import InputError, reading, short
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.sharding.raf.strategy import Raf
 from hetjax.sharding.single.strategy import Single
-from hetjax.sharding.strategy import Engine, Strategy, defaults_but, setup
+from hetjax.sharding.strategy import Engine, Strategy, setup
 from hetjax.sharding.vanilla.strategy import Vanilla
 
 BUILT_IN: dict[str, type[Strategy]] = {strategy.name: strategy for strategy in (Single, Raf, Vanilla)}
@@ -65,7 +65,7 @@ def config_of(given: Mapping[str, Any]) -> Config:
     own = {name: section for name, section in given.items() if name not in SECTIONS}
     chosen = by_name(shared["mesh"].strategy).name
     for name, section in own.items():
-        for key, value in defaults_but(section).items():
+        for key, value in changed(section).items():
             if name != chosen:
                 raise InputError(f"{name}.{key} is {value}, and is for mesh.strategy {name}; it is {chosen}")
     return Config(**shared, strategies={name: section for name, section in own.items() if name == chosen})

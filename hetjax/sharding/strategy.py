@@ -5,7 +5,6 @@ and nothing else: not what a strategy divides, and not what a state looks like o
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -16,7 +15,7 @@ from hetjax.arrays import Array
 from hetjax.cache import fill
 from hetjax.cache.features import FeatureStore
 from hetjax.cache.mapped import on_host
-from hetjax.config import Config, Data
+from hetjax.config import Config, Data, changed
 from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
@@ -185,7 +184,7 @@ class Strategy:
         """
         if config.mesh.relation != 1 and not self.divides_relations:
             raise InputError(f"mesh.relation is {config.mesh.relation}, and must be 1 with mesh.strategy {self.name}")
-        for key, value in ({} if self.caches else defaults_but(config.cache)).items():
+        for key, value in ({} if self.caches else changed(config.cache)).items():
             raise InputError(
                 f"cache.{key} is {value}, and mesh.strategy {self.name} keeps all features on the devices: leave out one or the other"
             )
@@ -222,9 +221,3 @@ class Strategy:
           InputError: features do not fit where they are to live.
         """
         raise NotImplementedError
-
-
-def defaults_but(section: Any) -> Mapping[str, Any]:
-    """The keys of a section of the configuration that are not as by default."""
-    plain = type(section)()
-    return {key: value for key, value in vars(section).items() if value != getattr(plain, key)}

@@ -8,7 +8,7 @@ from hetjax.config import Data
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import abstract_graph, check_digest, sizes
-from hetjax.load import load_part, outline
+from hetjax.load import load_abstract, load_some
 from hetjax.partition import MetaPartitioning, partition, read
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.raf.batches import RafBatches
@@ -37,7 +37,7 @@ class Raf(Strategy):
     divides_relations = caches = True
 
     def open(self, data: Data) -> HetGraph:
-        return outline(data)  # a process opens no more than its own partitions
+        return load_abstract(data)  # a process opens no more than its own partitions
 
     def partition(self, setup: Setup, saved: Path | None = None) -> MetaPartitioning:
         config, graph, layers = setup.config, setup.graph, setup.trainer.model.layers
@@ -76,6 +76,22 @@ class Raf(Strategy):
             graph=abstract_graph(sizes(graph), graph.labels, graph.splits)
         )  # the site has what is needed
         return RafEngine(setup, site, make_batches(setup, site, features), features)
+
+
+def load_part(data: Data, graph: HetGraph, plan: MetaPartitioning, number: int) -> HetGraph:
+    """One partition of a graph.
+
+    Args:
+      graph: as `load_abstract` gives it.
+
+    Raises:
+      InputError: as `hetjax.load.load`.
+    """
+    part = plan.parts[number]
+    if data.format != "store":
+        return plan.take(graph, part)
+    opened = plan.local_sizes(part)
+    return load_some(data, opened.edges, opened.features)
 
 
 def make_batches(setup: Setup, site: Site, features: MeshFeatureStore) -> RafBatches:
