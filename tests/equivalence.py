@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import json
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -165,7 +166,7 @@ def alone(graph, mode: str, model: dict, steps: int = 10, wide: bool = False, **
     """Train some steps on one device."""
     config = setting(graph, mode, (1, 1), model, train)
     engine = make_engine(config, graph)
-    state, gradients, losses = initial(engine.trainer, wide), {}, []
+    state, gradients, losses = engine.shard(initial(engine.trainer, wide)), {}, []
     for batch in first(engine.batches, steps):
         state, loss = engine.step(state, batch)
         losses.append(float(loss))
@@ -256,14 +257,15 @@ def setting(graph, mode, mesh, model, train) -> Config:
 
 
 def first(source, count: int) -> Iterator:
-    """So many batches, over as many epochs as that takes."""
-    epoch = 0
-    while count > 0:
-        for drawn in source.epoch(epoch):
-            if count > 0:
-                yield drawn.batch
-            count -= 1
-        epoch += 1
+    """So many batches, over as many epochs as that takes; of the largest one's shapes, so that a program is compiled once."""
+
+    def drawn() -> Iterator:
+        return itertools.islice(itertools.chain.from_iterable(map(source.epoch, itertools.count())), count)
+
+    *_, last = drawn()
+    if last.capacities:
+        source.prepare(last.capacities)
+    return (each.batch for each in drawn())
 
 
 def flat(tree) -> dict:

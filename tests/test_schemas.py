@@ -58,7 +58,7 @@ def test_l2_pulls_at_the_rows_that_a_batch_reads_and_with_the_whole_graph_at_all
         np.testing.assert_allclose(mini.gradients[name], leaf, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("number", [106, 155, 157])
+@pytest.mark.parametrize("number", [40, 138, 141])
 def test_random_schemas(number):
     """Some of those of `python experiments/random_schemas.py`."""
     ways = dict(found(random_case(number)))

@@ -301,3 +301,15 @@ def test_several_labels_a_node_in_both_modes():
     ids = graph.splits["train"]
     expected = metrics.quality(logits[ids], labels[ids])["loss"]
     np.testing.assert_allclose(losses, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_the_step_is_compiled_once(resumed):
+    """Whether its state is new, was read from a checkpoint, or comes from the step before."""
+    graph = random_graph(3)
+    config = Config(model=Model(hidden=8, feature_width=6), sampling=Sampling(mode="full"))
+    engine = make_engine(config, graph)
+    state = engine.shard(jax.jit(engine.trainer.init)(0)) if resumed else engine.init(0)
+    for epoch in range(3):
+        state, _ = engine.step(state, next(engine.batches.epoch(epoch)).batch)
+    assert engine.compiled._cache_size() == 1

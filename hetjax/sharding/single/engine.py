@@ -37,7 +37,10 @@ class SingleEngine(Engine):
 
     def init(self, seed: int) -> TrainState:
         self.ahead = {}
-        state = jax.jit(self.trainer.weights)(np.int32(seed))
+        weights = jax.jit(self.trainer.weights)(np.int32(seed))
+        state = jax.device_put(
+            weights, self.features.device
+        )  # as a step gives it back, or the second would compile anew
         return state._replace(tables=self.features.init(jax.jit(self.trainer.keys)(np.int32(seed))[1]))
 
     def shard(self, state: TrainState) -> TrainState:
