@@ -7,8 +7,9 @@ import pytest
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.models.partials import Attention, attended
+from hetjax.sampling.sampler import ALL
 from hetjax.sharding.trainer import make_trainer
-from tests.equivalence import alone, compare, setting
+from tests.equivalence import alone, apart, compare, few, setting
 from tests.schemas import BOUND, found, random_case
 
 RGAT, HGT = {"name": "rgat", "heads": 2}, {"name": "hgt", "heads": 2, "softmax": "relation"}
@@ -58,7 +59,14 @@ def test_l2_pulls_at_the_rows_that_a_batch_reads_and_with_the_whole_graph_at_all
         np.testing.assert_allclose(mini.gradients[name], leaf, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("number", [40, 138, 141])
+def test_the_whole_graph_has_the_relations_of_every_layer():
+    """Without self terms a type need not be a target of every layer: here papers are one of the last, and authors of the first."""
+    graph, everything = few("writes", "written_by"), {"fanout": (ALL, ALL), "batch_size": 99}
+    whole, mini = (alone(graph, mode, {"self_term": False}, 1, **everything) for mode in ("full", "minibatch"))
+    assert max(apart(mini, whole)) < 1e-5 and all(np.any(leaf) for leaf in whole.gradients.values())
+
+
+@pytest.mark.parametrize("number", [19, 40, 138, 141])
 def test_random_schemas(number):
     """Some of those of `python experiments/random_schemas.py`."""
     ways = dict(found(random_case(number)))

@@ -20,7 +20,8 @@ def whole_graph(graph: HetGraph, layers: int, reads_own: bool = True) -> tuple[B
     """
     schema = graph.schema
     needed = schema.layer_types(layers, reads_own)
-    adjacency = {r: whole_relation(graph, r) for r in schema.relations if r.target in needed[1]}
+    folded = frozenset().union(*needed[1:])
+    adjacency = {r: whole_relation(graph, r) for r in schema.relations if r.target in folded}
     return tuple(
         Block(
             {relation.key: edges for relation, edges in adjacency.items() if relation.target in types},
