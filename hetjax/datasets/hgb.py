@@ -101,9 +101,9 @@ def _read_info(folder) -> tuple[list[str], list[tuple[str, int, int]]]:
         raise
     except Exception as error:
         raise InputError(f"{file}: {reason(error)}; is this the benchmark's text form?") from error
-    for given, what in ((type_names, "node types"), (links, "relations")):
-        if len(set(given)) != len(given):
-            raise InputError(f"{file}: {len(given)} {what}, of which {len(set(given))} have names of their own")
+    for entries, what in ((type_names, "node types"), (links, "relations")):
+        if len(set(entries)) != len(entries):
+            raise InputError(f"{file}: {len(entries)} {what}, of which {len(set(entries))} have names of their own")
     for name, *ends in links:
         for end in ends:
             if not 0 <= end < len(type_names):
@@ -113,24 +113,24 @@ def _read_info(folder) -> tuple[list[str], list[tuple[str, int, int]]]:
 
 def _unique(pairs: list[tuple[str, object]]) -> dict:
     """A JSON object, which has every key once."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         key, times = Counter(key for key, _ in pairs).most_common(1)[0]
         raise ValueError(f"key {shown(key)} is given {times} times")
-    return made
+    return members
 
 
-def _name(given: object) -> str:
-    if not isinstance(given, str):
-        raise ValueError(f"a name is {shown(given)}, and should be text")
-    return given
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"a name is {shown(value)}, and should be text")
+    return value
 
 
-def _end(given: object) -> int:
+def _end(value: object) -> int:
     """The node type at an end of a relation, given as a number or as its digits."""
-    number = whole(given) if isinstance(given, str) else given
+    number = whole(value) if isinstance(value, str) else value
     if type(number) is not int:
-        raise ValueError(f"a relation's start or end is {shown(given)}, and should be an integer")
+        raise ValueError(f"a relation's start or end is {shown(value)}, and should be an integer")
     return number
 
 
