@@ -46,8 +46,8 @@ def choose_placement(
     }
     chosen = place_types(size, learnable, cache.given, cache.bytes_per_device, cache.host_bytes, together or [size])
     for name, place in cache.given.items():
-        found = [one.features[name] for one in graphs if name in one.features]
-        if place == "disk" and name not in learnable and any(mapping(matrix) is None for matrix in found):
+        matrices = [source.features[name] for source in graphs if name in source.features]
+        if place == "disk" and name not in learnable and any(mapping(matrix) is None for matrix in matrices):
             raise InputError(
                 f"cache.placement: the features of {name!r} are on disk only in a store; `python -m hetjax.convert` makes one"
             )
