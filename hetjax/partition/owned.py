@@ -32,9 +32,9 @@ class Owned:
     def take(self, name: str, matrix: np.ndarray, part: int) -> np.ndarray:
         """A partition's rows of a matrix `[nodes, ...]`: `[rows, ...]`, zeros where there is room for more."""
         ids = self.ids[name][part]
-        made = np.zeros((self.rows[name], *matrix.shape[1:]), matrix.dtype)
-        made[: len(ids)] = matrix[ids]
-        return made
+        rows = np.zeros((self.rows[name], *matrix.shape[1:]), matrix.dtype)
+        rows[: len(ids)] = matrix[ids]
+        return rows
 
     def whole(self, name: str, taken: np.ndarray) -> np.ndarray:
         """The inverse of `take`: a matrix `[nodes, ...]` from all partitions' rows, `[parts * rows, ...]`."""
