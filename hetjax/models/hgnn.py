@@ -322,4 +322,4 @@ def takes(model: type[Layer] | HGNN) -> frozenset[str]:
     """The names of a model's options."""
     layer = Composed if isinstance(model, HGNN) else model
     place = {"relations", "selves", "targets", "widths", "features", "learned", "logits", "parent", "name"}
-    return frozenset(one.name for one in fields(layer)) - place
+    return frozenset(option.name for option in fields(layer)) - place
