@@ -47,15 +47,17 @@ class Workdir:
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path}: is a file, and should be a folder")
         for names, kind, right in ((FILES, "file", Path.is_file), (FOLDERS, "folder", Path.is_dir)):
-            for one in (found for name in names for found in self.path.glob(name)):
-                if not right(one):
-                    raise InputError(f"{one}: is no {kind}, and should be one; move it away, or give another --workdir")
+            for path in (path for name in names for path in self.path.glob(name)):
+                if not right(path):
+                    raise InputError(
+                        f"{path}: is no {kind}, and should be one; move it away, or give another --workdir"
+                    )
         file = self.file("config.yaml")
         if file.exists():
             self._compare(file)
             self._lock()
         else:
-            others = [one.name for pattern in WRITTEN for one in self.path.glob(pattern)]
+            others = [path.name for pattern in WRITTEN for path in self.path.glob(pattern)]
             if others:
                 raise InputError(
                     f"{self.path}: holds {others[0]} but no config.yaml, so it is of no run; give another --workdir"
