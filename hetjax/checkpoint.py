@@ -168,8 +168,8 @@ class Checkpoints:
 
         What is damaged is renamed, so that nobody takes it for whole.
         """
-        for left in self.folder.glob(".*"):
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in self.folder.glob(".*"):
+            shutil.rmtree(leftover, ignore_errors=True)
         for checkpoint in self.damaged:
             aside = checkpoint.folder.with_name(f"damaged_{checkpoint.folder.name}")
             _delete(aside)

@@ -49,8 +49,8 @@ def _check(path: str) -> None:
     relations, features = checksums.held(path)
     graph = store.open(path, relations, features)
     check(graph, path)
-    known = checksums.verify(path, relations, features)
-    words = "all as they were written" if known else "of which it has no checksums: an older hetjax wrote it"
+    verified = checksums.verify(path, relations, features)
+    words = "all as they were written" if verified else "of which it has no checksums: an older hetjax wrote it"
     print(f"{path}: {_outline(graph)}, {words}")
 
 

@@ -69,8 +69,8 @@ class Chunks:
         """
         self.sampler.read_by_id = frozenset(t for t, matrix in x.items() if isinstance(matrix, jax.Array))
         capacities, ranges = self._divided(node_type, nodes, relations, selves and self.sampler.reads_own)
-        read = {relation.source for relation in relations} | ({node_type} if selves else set())
-        here = {source: x[source] for source in read & self.sampler.read_by_id}
+        read_types = {relation.source for relation in relations} | ({node_type} if selves else set())
+        in_place = {source: x[source] for source in read_types & self.sampler.read_by_id}
         size = max((stop - start for start, stop in ranges), default=0)
         for start, stop in ranges:
             role = Role({node_type: nodes[start:stop]}, relations, selves)
@@ -78,7 +78,7 @@ class Chunks:
             sample = Sample((block,), ids, ({t: len(source_ids) for t, source_ids in ids.items()},))
             (block,), padded = pad_sample(capacities, node_type, sample, {node_type: size}, self.graph)
             rows = {source: gather(on_host(x[source]), ids[source], len(padded[source])) for source in padded}
-            yield Chunk(start, stop - start, size, block, rows | here)
+            yield Chunk(start, stop - start, size, block, rows | in_place)
 
     def _divided(self, node_type: str, nodes: np.ndarray, relations: Sequence[Relation], selves: bool):
         """Capacities that hold for every chunk, and which nodes each has."""

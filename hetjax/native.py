@@ -170,9 +170,9 @@ def _handler():
     llvm.add_symbol(SHARED, _shared.ctypes.data)
     helper, handler = _callback(_help, types.void(types.intp)), _callback(_handle, types.intp(types.intp))
     _shared[:OPERATIONS] = *version, runtime.cores(), helper.address
-    new = ctypes.pythonapi.PyCapsule_New
-    new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-    jax.ffi.register_ffi_target(NAME, new(handler.address, None, None), platform="cpu")
+    new_capsule = ctypes.pythonapi.PyCapsule_New
+    new_capsule.restype, new_capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    jax.ffi.register_ffi_target(NAME, new_capsule(handler.address, None, None), platform="cpu")
     return handler, helper
 
 
@@ -258,8 +258,8 @@ def _shared_address(context):
     """Of `_shared`, by its name, as no address may be in what is kept."""
 
     def build(context, builder, signature, args):
-        known = builder.module.globals.get(SHARED) or ir.GlobalVariable(builder.module, _WORD, SHARED)
-        return builder.ptrtoint(known, _WORD)
+        variable = builder.module.globals.get(SHARED) or ir.GlobalVariable(builder.module, _WORD, SHARED)
+        return builder.ptrtoint(variable, _WORD)
 
     return types.intp(), build
 
@@ -349,17 +349,17 @@ def arrays(
       layout: a literal such as `"i1 f2 > f0"`: of every array the dtype, `i` for int32 and `f` for `floats`, and the rank.
       floats: a literal, `"float32"` or `"float64"`.
     """
-    both = [part.split() for part in layout.literal_value.split(">")]
+    argument_kinds, result_kinds = (part.split() for part in layout.literal_value.split(">"))
     dtypes = {"i": types.int32, "f": getattr(types, floats.literal_value)}
-    places = [(ARGUMENTS, place, kind) for place, kind in enumerate(both[0], 1)]
-    places += [(RESULTS, place, kind) for place, kind in enumerate(both[1])]
+    places = [(ARGUMENTS, place, kind) for place, kind in enumerate(argument_kinds, 1)]
+    places += [(RESULTS, place, kind) for place, kind in enumerate(result_kinds)]
     array_types = [types.Array(dtypes[kind[0]], int(kind[1:]), "C") for _, _, kind in places]
     together = types.Tuple(array_types)
 
     def build(context, builder, signature, args):
         values = []
-        for (of, place, _), array_type in zip(places, array_types):
-            buffer = _load(builder, _load(builder, args[0], _WORD(of)), _WORD(place))
+        for (side, place, _), array_type in zip(places, array_types):
+            buffer = _load(builder, _load(builder, args[0], _WORD(side)), _WORD(place))
             sizes, array = _load(builder, buffer, _WORD(SIZES)), context.make_array(array_type)(context, builder)
             shape = [_load(builder, sizes, _WORD(axis)) for axis in range(array_type.ndim)]
             strides = [_WORD(context.get_abi_sizeof(context.get_data_type(array_type.dtype)))]

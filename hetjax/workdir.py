@@ -90,10 +90,10 @@ class Workdir:
 
     def clear_tables(self, processes: int) -> None:
         """Delete the tables on disk of processes beyond so many: of a run that was killed, and had more."""
-        for left in self.path.glob("tables_*"):
-            number = re.fullmatch(r"tables_([1-9][0-9]{0,8})", left.name)
+        for leftover in self.path.glob("tables_*"):
+            number = re.fullmatch(r"tables_([1-9][0-9]{0,8})", leftover.name)
             if number and int(number[1]) >= processes:
-                shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(leftover, ignore_errors=True)
 
     def summary(self) -> dict | None:
         """The summary, if the run is done; a damaged one is said, counts for nothing, and is made again from the checkpoint."""

@@ -51,8 +51,8 @@ def choose_placement(
             raise InputError(
                 f"cache.placement: the features of {name!r} are on disk only in a store; `python -m hetjax.convert` makes one"
             )
-    here = learnable.keys() & (size.keys() if mine is None else mine)
-    on_host, memory = sum(size[t] for t in here if chosen[t] == "host"), runtime.memory()
+    local = learnable.keys() & (size.keys() if mine is None else mine)
+    on_host, memory = sum(size[t] for t in local if chosen[t] == "host"), runtime.memory()
     if on_host > memory:
         raise InputError(
             f"learnable features on the host take {on_host:,} bytes, and it has {memory:,}; cache.host_bytes moves some to disk"

@@ -82,8 +82,8 @@ def create(key: jax.Array, shape: Shape) -> Table:
 
 def in_parts(key: jax.Array, node_type: str, shape: Shape) -> Iterator[Table]:
     """The parts of a type's new table, one after the other."""
-    own = key_of(key, node_type)
-    return (fresh(own, shape, number) for number in range(parts_of(shape)))
+    type_key = key_of(key, node_type)
+    return (fresh(type_key, shape, number) for number in range(parts_of(shape)))
 
 
 def parts_of(shape: Shape) -> int:

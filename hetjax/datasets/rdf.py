@@ -125,8 +125,8 @@ def _read_triples(file: Path, literals: str, exclude: Sequence[str]):
         except SyntaxError as error:
             raise InputError(f"{file}: line {error.lineno}: {error.msg}") from None
         except MemoryError:
-            known = sum(map(len, triples.values()))
-            raise InputError(f"{file}: after {known} distinct triples: a term over {LONGEST_TERM} bytes") from None
+            count = sum(map(len, triples.values()))
+            raise InputError(f"{file}: after {count} distinct triples: a term over {LONGEST_TERM} bytes") from None
     names = _local_names(triples)
     for name in exclude:
         chosen = [iri for iri in triples if name in (iri, iri.replace("#", "/").rsplit("/", 1)[-1])]

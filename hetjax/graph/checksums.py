@@ -67,8 +67,8 @@ def _checksum(array: np.ndarray, bar: tqdm) -> int:
 
 def held(path: str | os.PathLike) -> tuple[list[Relation], list[str]]:
     """The relations, and the types with features, whose arrays a store has: of a partition's own store not all."""
-    description, there = store.describe(path), store.array_names(path)
+    description, available = store.describe(path), store.array_names(path)
     schema = description.schema
-    relations = [r for n, r in enumerate(schema.relations) if there is None or f"relation_{n}.indptr" in there]
-    types = [t for n, t in enumerate(schema.nodes) if there is None or f"features_{n}" in there]
+    relations = [r for n, r in enumerate(schema.relations) if available is None or f"relation_{n}.indptr" in available]
+    types = [t for n, t in enumerate(schema.nodes) if available is None or f"features_{n}" in available]
     return relations, [name for name in types if name in description.features]

@@ -142,11 +142,11 @@ def open(
       InputError: a missing or unreadable file, another format or version, or a file of another shape than it says.
     """
     path = Path(path)
-    description, has = describe(path), array_names(path)
+    description, available = describe(path), array_names(path)
     schema, csc, matrices = description.schema, {}, {}
 
     def require(name: str, what: str) -> None:
-        if has is not None and name not in has:
+        if available is not None and name not in available:
             raise InputError(f"{path}: has the files of one partition alone, and {what} is not among them")
 
     for number, relation in enumerate(schema.relations):

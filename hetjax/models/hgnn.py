@@ -177,8 +177,8 @@ class Stack(nn.Module):
             x = {t: project(x[t]) for t, project in self.project.items() if t in x}
         if masks is None or not self.input_dropout:
             return x
-        of = {t: masks.of(block.sources[t]) for t in x}
-        return {t: dropped(rows, self.input_dropout, of[t], (*self.path, t)) for t, rows in x.items()}
+        type_masks = {t: masks.of(block.sources[t]) for t in x}
+        return {t: dropped(rows, self.input_dropout, type_masks[t], (*self.path, t)) for t, rows in x.items()}
 
     def conclude(self, partial: Any, own: jax.Array | None, masks: NodeMasks | None = None) -> jax.Array:
         """Logits from the seeds' combined partial aggregates of the last layer.

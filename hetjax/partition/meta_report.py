@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 def report(plan: "MetaPartitioning") -> Report:
     """As `Partitioning.report`."""
-    of, masks = traffic.costs(plan)
+    costs, masks = traffic.costs(plan)
     rows = [
-        _part_row(plan, part) | {"expected_load_bytes": round(of.of(mask)[0])} for part, mask in zip(plan.parts, masks)
+        _part_row(plan, part) | {"expected_load_bytes": round(costs.of(mask)[0])}
+        for part, mask in zip(plan.parts, masks)
     ]
     nodes = sum(plan.sizes.schema.nodes[name] for name in frozenset().union(*map(_touched, plan.parts)))
     edges = sum(plan.sizes.edges[r] for r in plan.model.relations)

@@ -37,8 +37,8 @@ def costs(plan: "MetaPartitioning") -> tuple[Costs, list[int]]:
 
 def of_meta(plan: "MetaPartitioning") -> dict[str, float]:
     """Of relation-aggregation-first execution, by the kinds of `META_FORMULAS`."""
-    of, masks = costs(plan)
-    cost, workload = of.cost(masks), plan.workload
+    plan_costs, masks = costs(plan)
+    cost, workload = plan_costs.cost(masks), plan.workload
     exchanges = 1 if plan.tree.exchange == "last" else 2 * plan.tree.hops - 1
     payload = workload.batch_size * len(plan.tree.targets) * workload.hidden * FLOAT
     return {

@@ -104,12 +104,12 @@ class Connection:
             while done < count:
                 if until:
                     self.stream.settimeout(max(0.001, until - time.monotonic()))
-                got = self.stream.recv_into(view[done:])
-                if not got:
+                received = self.stream.recv_into(view[done:])
+                if not received:
                     raise ConnectionError("the connection was closed")
                 if until and time.monotonic() > until:
                     raise TimeoutError("it takes too long")
-                done += got
+                done += received
         finally:
             if until:
                 self.stream.settimeout(SILENCE)
