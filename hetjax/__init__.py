@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["HGNN", "__version__", "fetch_features", "partition"]
 __version__ = "0.1.0"
 
-if any(one == "-m" and module.startswith("hetjax.") for one, module in pairwise(sys.orig_argv)):
+if any(argument == "-m" and module.startswith("hetjax.") for argument, module in pairwise(sys.orig_argv)):
     runtime.hush()  # a command, whose modules are imported now
 
 

@@ -91,14 +91,14 @@ class Checkpoint(NamedTuple):
         """
         if not (self.folder / table_files.FOLDER).is_dir():
             raise InputError(f"{self.folder}: an older hetjax wrote this checkpoint; give another --workdir")
-        wanted = _named(like)
-        found = {name: np.empty(leaf.shape, leaf.dtype) for name, leaf in wanted.items() if not _table(name)}
+        leaves = _named(like)
+        arrays = {name: np.empty(leaf.shape, leaf.dtype) for name, leaf in leaves.items() if not _table(name)}
         with reading(self.folder / "state"), _quiet(), internals.orbax_alone():
-            found |= ocp.load(self.folder / "state", {name: leaf for name, leaf in found.items() if leaf.size})
-        for name, leaf in wanted.items():
+            arrays |= ocp.load(self.folder / "state", {name: leaf for name, leaf in arrays.items() if leaf.size})
+        for name, leaf in leaves.items():
             if _table(name):
-                found[name] = map_array(self.folder / table_files.of(name), leaf.dtype, leaf.shape, name)
-        return jax.tree.unflatten(jax.tree.structure(like), [found[name] for name in wanted])
+                arrays[name] = map_array(self.folder / table_files.of(name), leaf.dtype, leaf.shape, name)
+        return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in leaves])
 
 
 class Checkpoints:
@@ -168,8 +168,8 @@ class Checkpoints:
 
         What is damaged is renamed, so that nobody takes it for whole.
         """
-        for left in self.folder.glob(".*"):
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in self.folder.glob(".*"):
+            shutil.rmtree(leftover, ignore_errors=True)
         for checkpoint in self.damaged:
             aside = checkpoint.folder.with_name(f"damaged_{checkpoint.folder.name}")
             _delete(aside)
@@ -211,9 +211,9 @@ class Checkpoints:
         (partial / "digests.json").write_text(json.dumps(digests))
         durable.rename(partial, self.at(step).folder)
         last = list(self.newest_first())[:2]
-        kept = {checkpoint.step for checkpoint in last} | {_best(checkpoint) for checkpoint in last}
+        kept_steps = {checkpoint.step for checkpoint in last} | {_best(checkpoint) for checkpoint in last}
         for checkpoint in list(self.newest_first()):
-            if checkpoint.step not in kept:
+            if checkpoint.step not in kept_steps:
                 self.remove(checkpoint)
 
     def wait_for(self, step: int) -> None:

@@ -37,22 +37,22 @@ class Parser(ArgumentParser):
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
         text = " ".join(str(message).split())
-        found = re.fullmatch(
+        malformed = re.fullmatch(
             r'Parser key "(?P<key>[^"]+)": (?:Expected an? (?P<kind>.+?)\. Got value|Not of type (?P<own>\w+)): ?(?P<value>.*)',
             text,
         )
-        if found:
+        if malformed:
             kind = (
-                (found["kind"] or found["own"])
+                (malformed["kind"] or malformed["own"])
                 .replace("typing.Literal", "one of ")
                 .removeprefix("<class '")
                 .removesuffix("'>")
             )
-            example = "25,20" if found["key"].endswith("fanout") else "a,b"
+            example = "25,20" if malformed["key"].endswith("fanout") else "a,b"
             kind = (
                 f"a list such as [{example}] (in quotes if it has spaces)" if kind == "tuple" else KINDS.get(kind, kind)
             )
-            text = f"{found['key']} is {found['value']}, and should be {kind}"
+            text = f"{malformed['key']} is {malformed['value']}, and should be {kind}"
         missing = re.fullmatch(r"the following arguments are required: (.+)", text)
         if missing:
             text = ", ".join(f"--{name} is required" for name in missing[1].split(", "))
@@ -98,15 +98,15 @@ def parse(
     options = _bare_flags(options, sections.get(""))
     try:
         with reading(source):
-            made = parser.instantiate(parser.parse_args([*(f"--config={file}" for file in files), *options]))
-            given = {
-                n: made[n] if n else section(**{key: made[key] for key in alone}) for n, section in sections.items()
+            parsed = parser.instantiate(parser.parse_args([*(f"--config={file}" for file in files), *options]))
+            instances = {
+                n: parsed[n] if n else section(**{key: parsed[key] for key in alone}) for n, section in sections.items()
             }
-            for name, section in given.items():
+            for name, section in instances.items():
                 check_numbers(name, section)
     except InputError as error:
         raise InputError(f"{_place(str(error), files, options)}{error}") from None
-    return given, {name: made[name] for name in paths}
+    return instances, {name: parsed[name] for name in paths}
 
 
 def given_value(arguments: Sequence[str], key: str) -> str | None:
@@ -118,15 +118,15 @@ def given_value(arguments: Sequence[str], key: str) -> str | None:
       InputError: a file cannot be read.
     """
     files, options = _split_config(arguments)
-    found = None
+    value = None
     for file in files:
-        found = flat(yaml_file.read(file)).get(key, found)
+        value = flat(yaml_file.read(file)).get(key, value)
     for option, following in zip(options, [*options[1:], None]):
         if option == f"--{key}":
-            found = following
+            value = following
         elif option.startswith(f"--{key}="):
-            found = option.partition("=")[2]
-    return found if isinstance(found, str) else None
+            value = option.partition("=")[2]
+    return value if isinstance(value, str) else None
 
 
 def _place(words: str, files: Sequence[str], options: Sequence[str]) -> str:
@@ -167,14 +167,14 @@ def _check_options(arguments: Sequence[str], known: list[str]) -> None:
 
 
 def _check_file(file: Path, sections: dict[str, type]) -> None:
-    given = yaml_file.read(file)
-    if not isinstance(given, dict):
+    content = yaml_file.read(file)
+    if not isinstance(content, dict):
         raise InputError(
-            f"{file}: {type(given).__name__}, and there should be {'keys' if '' in sections else f'sections {sorted(sections)}'}"
+            f"{file}: {type(content).__name__}, and there should be {'keys' if '' in sections else f'sections {sorted(sections)}'}"
         )
     if "" in sections:
-        given = {"": given}
-    for name, keys in given.items():
+        content = {"": content}
+    for name, keys in content.items():
         if name not in sections:
             raise InputError(f"{file}: unknown section {name!r}{_nearest(name, list(sections))}")
         if not isinstance(keys, dict):
@@ -202,8 +202,9 @@ def run_command(main: Callable, arguments: Sequence[str] | None = None) -> None:
         print("hetjax: stopped; the same command continues from the last checkpoint, if there is one", file=sys.stderr)
         sys.exit(130)
     except Exception as error:
-        said = ending(error)
-        if said is None:
+        line_and_status = ending(error)
+        if line_and_status is None:
             raise
-        print(f"hetjax: error: {short(said[0], LONGEST_LINE)}", file=sys.stderr)
-        sys.exit(said[1])
+        line, status = line_and_status
+        print(f"hetjax: error: {short(line, LONGEST_LINE)}", file=sys.stderr)
+        sys.exit(status)

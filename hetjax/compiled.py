@@ -42,14 +42,14 @@ def named(function: Function) -> Function:
 
 def modules(name: str) -> set[str]:
     """A module's name and those of all of this package from which it, or one of these, has functions, classes or modules."""
-    reached, left = set(), [name]
-    while left:
-        name = left.pop()
+    reached, waiting = set(), [name]
+    while waiting:
+        name = waiting.pop()
         if name not in reached:
             reached.add(name)
             values = vars(sys.modules[name]).values()
             names = (v.__name__ if isinstance(v, ModuleType) else getattr(v, "__module__", None) for v in values)
-            left += [other for other in map(str, names) if other.split(".")[0] == __package__]
+            waiting += [other for other in map(str, names) if other.split(".")[0] == __package__]
     return reached
 
 

@@ -23,10 +23,10 @@ class Bytes(int):
     def __new__(cls, given: int | str) -> "Bytes":
         if re.fullmatch(r"-?[0-9]+", str(given)):
             return super().__new__(cls, given)
-        found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT])(i?)B", str(given))
-        if not found:
+        match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT])(i?)B", str(given))
+        if not match:
             raise ValueError(given)
-        number, unit, binary = found.groups()
+        number, unit, binary = match.groups()
         return super().__new__(cls, float(number) * (1024 if binary else 1000) ** (1 + "KMGT".index(unit)))
 
 
@@ -335,7 +335,7 @@ class Config:
 
 
 SECTIONS: dict[str, type] = {
-    one.name: cast(type, one.default_factory) for one in fields(Config) if one.name != "strategies"
+    section.name: cast(type, section.default_factory) for section in fields(Config) if section.name != "strategies"
 }
 
 
@@ -347,10 +347,14 @@ def _require(holds: bool, name: str, value: Any, what: str) -> None:
 def check_numbers(name: str, section: Any) -> None:
     """Raise an InputError for a number of a section that no array could hold: a whole one beyond 64 bits, or no finite one."""
     for key in fields(section):
-        given = getattr(section, key.name)
-        for one in given if isinstance(given, tuple) else (given,):
-            held = -(2**63) <= one < 2**63 if isinstance(one, int) else not isinstance(one, float) or math.isfinite(one)
-            _require(held, f"{name}.{key.name}".lstrip("."), one, "a number of at most 64 bits")
+        value = getattr(section, key.name)
+        for number in value if isinstance(value, tuple) else (value,):
+            fits = (
+                -(2**63) <= number < 2**63
+                if isinstance(number, int)
+                else not isinstance(number, float) or math.isfinite(number)
+            )
+            _require(fits, f"{name}.{key.name}".lstrip("."), number, "a number of at most 64 bits")
 
 
 def changed(section: Any) -> dict[str, Any]:
@@ -360,11 +364,11 @@ def changed(section: Any) -> dict[str, Any]:
 
 def as_dict(config: Any) -> dict:
     """Nested plain dictionaries and lists, as YAML holds them; of a `Config` a dictionary per section."""
-    given = asdict(config) if is_dataclass(config) and not isinstance(config, type) else dict(config)
-    given |= given.pop("strategies", {})
+    values = asdict(config) if is_dataclass(config) and not isinstance(config, type) else dict(config)
+    values |= values.pop("strategies", {})
     return {
         key: list(value) if isinstance(value, tuple) else as_dict(value) if isinstance(value, dict) else value
-        for key, value in given.items()
+        for key, value in values.items()
     }
 
 

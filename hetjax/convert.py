@@ -26,8 +26,10 @@ class Options:
 def main(arguments: Sequence[str]) -> None:
     """Read or generate a graph, and write it as a store; or read a store, and say whether it is right."""
     sections = {"": Options, "data": Data}
-    made, _ = parse(sections, arguments, "python -m hetjax.convert", "Write a graph as a store, or check a store.", {})
-    options, data = made[""], made["data"]
+    instances, _ = parse(
+        sections, arguments, "python -m hetjax.convert", "Write a graph as a store, or check a store.", {}
+    )
+    options, data = instances[""], instances["data"]
     if bool(options.out) == bool(options.check):
         raise InputError(
             "--out and --check are given, and should be one or the other" if options.out else "--out is required"
@@ -47,8 +49,8 @@ def _check(path: str) -> None:
     relations, features = checksums.held(path)
     graph = store.open(path, relations, features)
     check(graph, path)
-    known = checksums.verify(path, relations, features)
-    words = "all as they were written" if known else "of which it has no checksums: an older hetjax wrote it"
+    verified = checksums.verify(path, relations, features)
+    words = "all as they were written" if verified else "of which it has no checksums: an older hetjax wrote it"
     print(f"{path}: {_outline(graph)}, {words}")
 
 

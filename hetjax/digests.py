@@ -37,14 +37,14 @@ def of_graph(data: Data, graph: HetGraph) -> str:
         [csc.edges for csc in graph.relations.values()],
         {name: matrix.shape for name, matrix in graph.features.items()},
     ]
-    told: object
+    checksums: object
     if data.format == "store":
-        told = store.contents(data_path(data.path))
+        checksums = store.contents(data_path(data.path))
     else:
         arrays = [array for csc in graph.relations.values() for array in csc] + list(graph.features.values())
-        told = [zlib.crc32(np.ascontiguousarray(array).data) for array in arrays]
+        checksums = [zlib.crc32(np.ascontiguousarray(array).data) for array in arrays]
     labels = (np.ascontiguousarray(array) for array in (graph.labels, *graph.splits.values()))
-    return _digest(repr((shape, told)).encode(), *labels)
+    return _digest(repr((shape, checksums)).encode(), *labels)
 
 
 def require(what: str, digest: str, group: ProcessGroup) -> None:
@@ -57,7 +57,7 @@ def require(what: str, digest: str, group: ProcessGroup) -> None:
 
 
 def _digest(*pieces) -> str:
-    made = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=16)
     for piece in pieces:
-        made.update(piece)
-    return made.hexdigest()
+        digest.update(piece)
+    return digest.hexdigest()

@@ -20,7 +20,7 @@ def picture(draw: Callable) -> Callable:
 
     @functools.wraps(draw)
     def drawn(*args, **kwargs) -> None:
-        file = next(one for one in reversed([*args, *kwargs.values()]) if isinstance(one, Path))
+        file = next(argument for argument in reversed([*args, *kwargs.values()]) if isinstance(argument, Path))
         try:
             import matplotlib
 

@@ -115,8 +115,8 @@ def write_array(file: Path, array: np.ndarray) -> None:
 
 def rename(partial: Path, path: Path) -> None:
     """Give a file, or a folder with all that is in it, its name, once the disk has it."""
-    for one in (partial, *sorted(partial.rglob("*"))):
-        _sync(one)
+    for entry in (partial, *sorted(partial.rglob("*"))):
+        _sync(entry)
     partial.rename(path)
     _sync(path.parent)
 

@@ -36,10 +36,10 @@ def reason(error: Exception) -> str:
     """What is wrong with an input, on one line of bounded length, from what reading it raised."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    said = short(str(error))
+    text = short(str(error))
     if isinstance(error, InputError):
-        return said
-    return f"lacks {said}" if isinstance(error, KeyError) else f"{type(error).__name__}: {said}".removesuffix(": ")
+        return text
+    return f"lacks {text}" if isinstance(error, KeyError) else f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 def ending(error: Exception) -> tuple[str, int] | None:

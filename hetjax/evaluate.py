@@ -69,16 +69,16 @@ class Chunks:
         """
         self.sampler.read_by_id = frozenset(t for t, matrix in x.items() if isinstance(matrix, jax.Array))
         capacities, ranges = self._divided(node_type, nodes, relations, selves and self.sampler.reads_own)
-        read = {relation.source for relation in relations} | ({node_type} if selves else set())
-        here = {source: x[source] for source in read & self.sampler.read_by_id}
+        read_types = {relation.source for relation in relations} | ({node_type} if selves else set())
+        in_place = {source: x[source] for source in read_types & self.sampler.read_by_id}
         size = max((stop - start for start, stop in ranges), default=0)
         for start, stop in ranges:
             role = Role({node_type: nodes[start:stop]}, relations, selves)
             (block,), ids = self.sampler.hop((role,), ALL, (), True, False)
-            sample = Sample((block,), ids, ({t: len(some) for t, some in ids.items()},))
+            sample = Sample((block,), ids, ({t: len(source_ids) for t, source_ids in ids.items()},))
             (block,), padded = pad_sample(capacities, node_type, sample, {node_type: size}, self.graph)
-            rows = {source: gather(on_host(x[source]), ids[source], len(all)) for source, all in padded.items()}
-            yield Chunk(start, stop - start, size, block, rows | here)
+            rows = {source: gather(on_host(x[source]), ids[source], len(padded[source])) for source in padded}
+            yield Chunk(start, stop - start, size, block, rows | in_place)
 
     def _divided(self, node_type: str, nodes: np.ndarray, relations: Sequence[Relation], selves: bool):
         """Capacities that hold for every chunk, and which nodes each has."""
@@ -142,8 +142,8 @@ class Evaluator:
         x = {t: on_host(matrix) if changed else _in_place(matrix) for t, matrix in features.items()}
         for depth, types in enumerate(self.needed[1:]):
             everyone = {t: np.arange(schema.nodes[t], dtype=np.int32) for t in types}
-            wanted = {schema.target: ids} if depth == len(self.needed) - 2 else everyone
-            x = {t: self._layer(params, x, depth, t, nodes) for t, nodes in wanted.items()}
+            targets = {schema.target: ids} if depth == len(self.needed) - 2 else everyone
+            x = {t: self._layer(params, x, depth, t, nodes) for t, nodes in targets.items()}
             if depth < len(self.needed) - 2 and jax.default_backend() == "cpu":
                 x = jax.tree.map(jnp.asarray, x)
         return on_host(x[schema.target])

@@ -42,8 +42,8 @@ def ffi_version() -> tuple[int, int] | None:
         header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h").read_text()
     except OSError:
         return None
-    found = [re.search(rf"^#define XLA_FFI_API_{part} (\d+)", header, re.MULTILINE) for part in ("MAJOR", "MINOR")]
-    number = tuple(int(match[1]) for match in found if match)
+    matches = [re.search(rf"^#define XLA_FFI_API_{part} (\d+)", header, re.MULTILINE) for part in ("MAJOR", "MINOR")]
+    number = tuple(int(match[1]) for match in matches if match)
     return number if number in FFI_VERSIONS else None
 
 
@@ -55,7 +55,7 @@ def numba_parts() -> tuple[Any, Any]:
     return cgutils, populate_array
 
 
-def detect_cluster(*given: Any) -> tuple[Any, list[str]]:
+def detect_cluster(*arguments: Any) -> tuple[Any, list[str]]:
     """What jax finds of a cluster, and its warnings, each on one line; it logs an error that another one follows.
 
     jax has no public call that detects and does nothing else.
@@ -64,12 +64,12 @@ def detect_cluster(*given: Any) -> tuple[Any, list[str]]:
 
     logging.disable(logging.ERROR)
     try:
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            found = ClusterEnv.auto_detect_unset_distributed_params(*given)
+            cluster = ClusterEnv.auto_detect_unset_distributed_params(*arguments)
     finally:
         logging.disable(logging.NOTSET)
-    return found, [" ".join(str(warning.message).split()) for warning in said]
+    return cluster, [" ".join(str(warning.message).split()) for warning in caught]
 
 
 def orbax_alone() -> Any:

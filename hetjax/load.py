@@ -29,8 +29,8 @@ def _without(graph: HetGraph, data: Data) -> HetGraph:
             raise InputError(
                 f"data.without_features: type {name!r} is not among {sorted(graph.features)}, which have some"
             )
-    kept = {name: matrix for name, matrix in graph.features.items() if name not in data.without_features}
-    return replace(graph, features=kept) if data.without_features else graph
+    features = {name: matrix for name, matrix in graph.features.items() if name not in data.without_features}
+    return replace(graph, features=features) if data.without_features else graph
 
 
 def load_abstract(data: Data) -> HetGraph:

@@ -41,9 +41,9 @@ def quality(logits: np.ndarray, labels: np.ndarray) -> Quality:
     predicted = logits.argmax(axis=1)
     classes = logits.shape[1]
     hits = np.bincount(labels[predicted == labels], minlength=classes)
-    found = np.bincount(predicted, minlength=classes) + np.bincount(labels, minlength=classes)
+    occurrences = np.bincount(predicted, minlength=classes) + np.bincount(labels, minlength=classes)
     accuracy = float(hits.sum() / len(labels))
-    macro = float(np.mean(2 * hits[found > 0] / found[found > 0]))
+    macro = float(np.mean(2 * hits[occurrences > 0] / occurrences[occurrences > 0]))
     return {"loss": float(losses.mean()), "accuracy": accuracy, "micro_f1": accuracy, "macro_f1": macro}
 
 
@@ -52,13 +52,13 @@ def _multilabel_quality(logits: np.ndarray, labels: np.ndarray) -> Quality:
     losses = np.logaddexp(0, np.where(labels, -wide, wide))
     predicted = logits > 0
     hits = (predicted & labels).sum(axis=0)
-    found = predicted.sum(axis=0) + labels.sum(axis=0)
-    occur = found > 0
+    occurrences = predicted.sum(axis=0) + labels.sum(axis=0)
+    occur = occurrences > 0
     return {
         "loss": float(losses.mean()),
         "accuracy": float((predicted == labels).all(axis=1).mean()),
-        "micro_f1": float(2 * hits.sum() / found.sum()) if occur.any() else 0.0,
-        "macro_f1": float(np.mean(2 * hits[occur] / found[occur])) if occur.any() else 0.0,
+        "micro_f1": float(2 * hits.sum() / occurrences.sum()) if occur.any() else 0.0,
+        "macro_f1": float(np.mean(2 * hits[occur] / occurrences[occur])) if occur.any() else 0.0,
     }
 
 

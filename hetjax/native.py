@@ -70,30 +70,30 @@ def fits(*arrays: Any) -> bool:
     return not dtypes or dtypes in ({"float32"}, {"float64"})
 
 
-def choose(natively: Callable, plainly: Callable, *given: Any) -> Any:
+def choose(natively: Callable, plainly: Callable, *arguments: Any) -> Any:
     """What the former makes of what is given in a program for a CPU, if it can, and otherwise what the latter does."""
-    if usable() and fits(*jax.tree.leaves(given)):
-        return by_platform(natively, plainly, *given)
-    return plainly(*given)
+    if usable() and fits(*jax.tree.leaves(arguments)):
+        return by_platform(natively, plainly, *arguments)
+    return plainly(*arguments)
 
 
-def by_platform(on_cpu: Callable, elsewhere: Callable, *given: Any) -> Any:
+def by_platform(on_cpu: Callable, elsewhere: Callable, *arguments: Any) -> Any:
     """What one of two functions makes of arrays, by the platform that a program is lowered for.
 
     Both give the same shapes and dtypes; there is no derivative. `jax.lax.platform_dependent` says the same, but traces both, and
     tracing many relations takes long as it is: here one is traced that is not lowered, for its shapes, and that is the cheaper.
     """
-    leaves, form = jax.tree.flatten(given)
-    shapes, made = jax.tree.flatten(jax.eval_shape(on_cpu, *given))
+    leaves, form = jax.tree.flatten(arguments)
+    shapes, result_form = jax.tree.flatten(jax.eval_shape(on_cpu, *arguments))
     avals = tuple((leaf.shape, leaf.dtype) for leaf in shapes)
     return jax.tree.unflatten(
-        made, _by_platform.bind(*leaves, on_cpu=on_cpu, elsewhere=elsewhere, form=form, avals=avals)
+        result_form, _by_platform.bind(*leaves, on_cpu=on_cpu, elsewhere=elsewhere, form=form, avals=avals)
     )
 
 
 @functools.cache
-def _eagerly(**about):
-    return jax.jit(lambda *leaves: _by_platform.bind(*leaves, **about))
+def _eagerly(**parameters):
+    return jax.jit(lambda *leaves: _by_platform.bind(*leaves, **parameters))
 
 
 def _lowered(which: str):
@@ -107,7 +107,7 @@ def _lowered(which: str):
 
 _by_platform = Primitive("by_platform")
 _by_platform.multiple_results = True
-_by_platform.def_impl(lambda *leaves, **about: _eagerly(**about)(*leaves))
+_by_platform.def_impl(lambda *leaves, **parameters: _eagerly(**parameters)(*leaves))
 _by_platform.def_abstract_eval(lambda *_, avals, **__: [ShapedArray(*aval) for aval in avals])
 mlir.register_lowering(_by_platform, _lowered("elsewhere"))
 mlir.register_lowering(_by_platform, _lowered("on_cpu"), platform="cpu")
@@ -170,9 +170,9 @@ def _handler():
     llvm.add_symbol(SHARED, _shared.ctypes.data)
     helper, handler = _callback(_help, types.void(types.intp)), _callback(_handle, types.intp(types.intp))
     _shared[:OPERATIONS] = *version, runtime.cores(), helper.address
-    new = ctypes.pythonapi.PyCapsule_New
-    new.restype, new.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-    jax.ffi.register_ffi_target(NAME, new(handler.address, None, None), platform="cpu")
+    new_capsule = ctypes.pythonapi.PyCapsule_New
+    new_capsule.restype, new_capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    jax.ffi.register_ffi_target(NAME, new_capsule(handler.address, None, None), platform="cpu")
     return handler, helper
 
 
@@ -248,8 +248,8 @@ def _words(address, count):
 @intrinsic
 def _pointer(context, address, dtype):
     pointer = types.CPointer(dtype.dtype)
-    return pointer(types.intp, dtype), lambda context, builder, signature, given: builder.inttoptr(
-        given[0], context.get_value_type(pointer)
+    return pointer(types.intp, dtype), lambda context, builder, signature, args: builder.inttoptr(
+        args[0], context.get_value_type(pointer)
     )
 
 
@@ -257,9 +257,9 @@ def _pointer(context, address, dtype):
 def _shared_address(context):
     """Of `_shared`, by its name, as no address may be in what is kept."""
 
-    def build(context, builder, signature, given):
-        known = builder.module.globals.get(SHARED) or ir.GlobalVariable(builder.module, _WORD, SHARED)
-        return builder.ptrtoint(known, _WORD)
+    def build(context, builder, signature, args):
+        variable = builder.module.globals.get(SHARED) or ir.GlobalVariable(builder.module, _WORD, SHARED)
+        return builder.ptrtoint(variable, _WORD)
 
     return types.intp(), build
 
@@ -267,9 +267,9 @@ def _shared_address(context):
 def _system(name, signature):
     """What calls a function of the C library, which takes and gives words."""
 
-    def build(context, builder, signature, given):
-        kind = ir.FunctionType(_WORD, len(given) * [_WORD])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), given)
+    def build(context, builder, signature, args):
+        kind = ir.FunctionType(_WORD, len(args) * [_WORD])
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
 
     return signature, build
 
@@ -293,9 +293,9 @@ def _sched_yield(context):
 def _add(context, address, position, change):
     """Add to a word, which several threads do; what it was before."""
 
-    def build(context, builder, signature, given):
-        place, change = (context.cast(builder, given[i], signature.args[i], types.intp) for i in (1, 2))
-        word = builder.gep(builder.inttoptr(given[0], _WORD.as_pointer()), [place])
+    def build(context, builder, signature, args):
+        place, change = (context.cast(builder, args[i], signature.args[i], types.intp) for i in (1, 2))
+        word = builder.gep(builder.inttoptr(args[0], _WORD.as_pointer()), [place])
         return builder.atomic_rmw("add", word, change, "seq_cst")
 
     return types.intp(types.intp, position, change), build
@@ -305,9 +305,9 @@ def _add(context, address, position, change):
 def _call(context, function, argument):
     """Call a function of one word, which gives one, by its address."""
 
-    def build(context, builder, signature, given):
-        pointer = builder.inttoptr(given[0], ir.FunctionType(_WORD, [_WORD]).as_pointer())
-        return builder.call(pointer, [given[1]])
+    def build(context, builder, signature, args):
+        pointer = builder.inttoptr(args[0], ir.FunctionType(_WORD, [_WORD]).as_pointer())
+        return builder.call(pointer, [args[1]])
 
     return types.intp(types.intp, types.intp), build
 
@@ -316,10 +316,10 @@ def _call(context, function, argument):
 def _call_run(context, function, first, last, frame):
     """Call an operation's function by its address."""
 
-    def build(context, builder, signature, given):
-        given = [context.cast(builder, value, kind, types.intp) for value, kind in zip(given, signature.args)]
-        pointer = builder.inttoptr(given[0], ir.FunctionType(ir.VoidType(), 3 * [_WORD]).as_pointer())
-        builder.call(pointer, given[1:])
+    def build(context, builder, signature, args):
+        args = [context.cast(builder, value, kind, types.intp) for value, kind in zip(args, signature.args)]
+        pointer = builder.inttoptr(args[0], ir.FunctionType(ir.VoidType(), 3 * [_WORD]).as_pointer())
+        builder.call(pointer, args[1:])
         return context.get_dummy_value()
 
     return types.none(function, first, last, frame), build
@@ -331,8 +331,8 @@ def is_double(context: Any, frame: types.Integer, layout: types.StringLiteral) -
     arguments = layout.literal_value.split(">")[0].split()
     place = [kind[0] for kind in arguments].index("f") + 1
 
-    def build(context, builder, signature, given):
-        buffer = _load(builder, _load(builder, given[0], _WORD(ARGUMENTS)), _WORD(place))
+    def build(context, builder, signature, args):
+        buffer = _load(builder, _load(builder, args[0], _WORD(ARGUMENTS)), _WORD(place))
         kind = builder.trunc(_load(builder, buffer, _WORD(DTYPE)), _INT32)
         return builder.icmp_signed("==", kind, _INT32(DOUBLE))
 
@@ -349,17 +349,17 @@ def arrays(
       layout: a literal such as `"i1 f2 > f0"`: of every array the dtype, `i` for int32 and `f` for `floats`, and the rank.
       floats: a literal, `"float32"` or `"float64"`.
     """
-    both = [part.split() for part in layout.literal_value.split(">")]
+    argument_kinds, result_kinds = (part.split() for part in layout.literal_value.split(">"))
     dtypes = {"i": types.int32, "f": getattr(types, floats.literal_value)}
-    places = [(ARGUMENTS, place, kind) for place, kind in enumerate(both[0], 1)]
-    places += [(RESULTS, place, kind) for place, kind in enumerate(both[1])]
+    places = [(ARGUMENTS, place, kind) for place, kind in enumerate(argument_kinds, 1)]
+    places += [(RESULTS, place, kind) for place, kind in enumerate(result_kinds)]
     array_types = [types.Array(dtypes[kind[0]], int(kind[1:]), "C") for _, _, kind in places]
     together = types.Tuple(array_types)
 
-    def build(context, builder, signature, given):
-        made = []
-        for (of, place, _), array_type in zip(places, array_types):
-            buffer = _load(builder, _load(builder, given[0], _WORD(of)), _WORD(place))
+    def build(context, builder, signature, args):
+        values = []
+        for (side, place, _), array_type in zip(places, array_types):
+            buffer = _load(builder, _load(builder, args[0], _WORD(side)), _WORD(place))
             sizes, array = _load(builder, buffer, _WORD(SIZES)), context.make_array(array_type)(context, builder)
             shape = [_load(builder, sizes, _WORD(axis)) for axis in range(array_type.ndim)]
             strides = [_WORD(context.get_abi_sizeof(context.get_data_type(array_type.dtype)))]
@@ -367,8 +367,8 @@ def arrays(
                 strides.insert(0, builder.mul(strides[0], length))
             data = builder.inttoptr(_load(builder, buffer, _WORD(DATA)), array.data.type)
             populate_array(array, data, shape, strides[1:], itemsize=strides[-1], meminfo=None)
-            made.append(array._getvalue())
-        return context.make_tuple(builder, together, made)
+            values.append(array._getvalue())
+        return context.make_tuple(builder, together, values)
 
     return together(types.intp, layout, floats), build
 

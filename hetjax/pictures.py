@@ -21,10 +21,10 @@ def draw_run(records: list[dict], cache: list[dict], folder: Path, title: str) -
 @picture
 def draw_cache(types: list[dict], file: Path, title: str) -> None:
     """A picture of what reading features that do not live on the device cost, a row per node type and a measure per axis."""
-    names = [f"{shown(name_of(one))} ({one['place']})" for one in types]
-    reads = [100 * one["hits"] / max(1, one["hits"] + one["misses"]) for one in types]
-    rows = [100 * one["kept"] / max(1, one["rows"]) for one in types]
-    sent, returned = ([one[key] / 2**20 for one in types] for key in ("sent_bytes", "returned_bytes"))
+    names = [f"{shown(name_of(row))} ({row['place']})" for row in types]
+    reads = [100 * row["hits"] / max(1, row["hits"] + row["misses"]) for row in types]
+    rows = [100 * row["kept"] / max(1, row["rows"]) for row in types]
+    sent, returned = ([row[key] / 2**20 for row in types] for key in ("sent_bytes", "returned_bytes"))
     measures = (
         ("rows on the device", "% of rows", rows, "0.45"),
         ("hits", "% of reads", reads, "tab:green"),
@@ -87,11 +87,12 @@ def draw_curves(records: list[dict], file: Path, title: str) -> None:
 
 def _curves(epochs: list[dict], name: str) -> list[tuple[str, str, list]]:
     """The splits of which there is something to draw, each with its colour and points."""
-    found = []
+    curves = []
     for split, colour in SPLITS:
-        points = [(one["epoch"], one[f"{split}_{name}"]) for one in epochs if one.get(f"{split}_{name}") is not None]
-        found += [(split, colour, points)] if points else []
-    return found
+        key = f"{split}_{name}"
+        points = [(record["epoch"], record[key]) for record in epochs if record.get(key) is not None]
+        curves += [(split, colour, points)] if points else []
+    return curves
 
 
 def _around(values: list[float]) -> tuple[float, float]:

@@ -52,32 +52,32 @@ class Options:
 def main(arguments: Sequence[str]) -> None:
     """Predict as the command line says, and print where the predictions are."""
     paths = {"workdir": "the folder of the run", "out": "the .npy or .csv to write, a line per node of the target type"}
-    about = "Predict with a model that was trained."
-    given, paths = parse({"": Options}, arguments, "python -m hetjax.predict", about, paths)
-    out, overwrite = Path(paths["out"]), given[""].overwrite
+    description = "Predict with a model that was trained."
+    instances, paths = parse({"": Options}, arguments, "python -m hetjax.predict", description, paths)
+    options, out = instances[""], Path(paths["out"])
     if out.suffix not in SUFFIXES:
         raise InputError(f"{out}: is to end in {' or '.join(SUFFIXES)}, which says what is written")
-    durable.check_replaceable(out, overwrite)
-    found = _predict(Path(paths["workdir"]), given[""].graph)
-    made = found.logits if given[""].logits else classes(found.logits, found.graph.multilabel)
-    durable.check_replaceable(out, overwrite)  # once more: predicting may have taken long
-    _write(out, made)
-    print(f"{out}: {made.dtype} {list(made.shape)}, by the ids of type {found.graph.schema.target!r}, {found.chosen}")
-    if given[""].graph and found.learned:
-        print(f"features of {', '.join(found.learned)} are those that were learned in training, by the nodes' ids")
+    durable.check_replaceable(out, options.overwrite)
+    logits, graph, learned, chosen = _predict(Path(paths["workdir"]), options.graph)
+    predicted = logits if options.logits else classes(logits, graph.multilabel)
+    durable.check_replaceable(out, options.overwrite)  # once more: predicting may have taken long
+    _write(out, predicted)
+    print(f"{out}: {predicted.dtype} {list(predicted.shape)}, by the ids of type {graph.schema.target!r}, {chosen}")
+    if options.graph and learned:
+        print(f"features of {', '.join(learned)} are those that were learned in training, by the nodes' ids")
 
 
-def _write(out: Path, made: np.ndarray) -> None:
+def _write(out: Path, predicted: np.ndarray) -> None:
     """Write predictions as the name says: `.npy`, or a CSV with a header, of a node's id and what was predicted."""
     with durable.new_file(out) as partial:
         if out.suffix == SUFFIXES[0]:
-            durable.write_array(partial, made)
+            durable.write_array(partial, predicted)
             return
         with open(partial, "x", newline="") as stream:
-            writer, what = csv.writer(stream), "logit" if made.dtype.kind == "f" else "class"
-            columns = [what] if made.ndim == 1 else [f"{what}_{number}" for number in range(made.shape[1])]
+            writer, what = csv.writer(stream), "logit" if predicted.dtype.kind == "f" else "class"
+            columns = [what] if predicted.ndim == 1 else [f"{what}_{number}" for number in range(predicted.shape[1])]
             writer.writerow(["node", *columns])
-            writer.writerows((node, *np.atleast_1d(row)) for node, row in enumerate(made))
+            writer.writerows((node, *np.atleast_1d(row)) for node, row in enumerate(predicted))
 
 
 def predict(workdir: str | os.PathLike, graph: str | os.PathLike = "") -> np.ndarray:
@@ -123,8 +123,8 @@ def config_of(file: Path) -> Config:
         own = registry.sections(given_value(arguments, "mesh.strategy"))
     except InputError:  # a strategy that cannot be imported here, which predicting does not need
         own = registry.sections(None)
-    given = parse(SECTIONS | own, arguments, "python -m hetjax.predict", "", {})[0]
-    return Config(**{name: given[name] for name in SECTIONS if name != "mesh"})
+    instances = parse(SECTIONS | own, arguments, "python -m hetjax.predict", "", {})[0]
+    return Config(**{name: instances[name] for name in SECTIONS if name != "mesh"})
 
 
 def _graph(config: Config, data: Data) -> HetGraph:

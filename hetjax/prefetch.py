@@ -18,10 +18,10 @@ _WORD, _BYTE, _FLAG = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
 def prefetch(context: Any, rows: types.Array, row: types.Integer) -> tuple[Any, Callable]:
     """Ask for a row of an array in C order, or for one number of an array of them, which is read soon."""
 
-    def build(context, builder, signature, given):
-        array = context.make_array(signature.args[0])(context, builder, given[0])
+    def build(context, builder, signature, args):
+        array = context.make_array(signature.args[0])(context, builder, args[0])
         size = builder.extract_value(array.strides, 0)
-        offset = builder.mul(size, context.cast(builder, given[1], signature.args[1], types.intp))
+        offset = builder.mul(size, context.cast(builder, args[1], signature.args[1], types.intp))
         start = builder.add(builder.ptrtoint(array.data, _WORD), offset)
         kind = ir.FunctionType(ir.VoidType(), [_BYTE, _FLAG, _FLAG, _FLAG])
         ask = builder.module.declare_intrinsic("llvm.prefetch", [_BYTE], kind)

@@ -79,10 +79,10 @@ def newest(
     checkpoints: Checkpoints, processes: ProcessGroup, say: Callable[[str], None]
 ) -> tuple[Checkpoint | None, Progress]:
     """The checkpoint to continue from, and its progress; process 0 decides."""
-    said = None
+    resume = None
     if processes.first and (newest := checkpoints.newest_whole(say, check_progress)):
-        said = [newest[0].step, newest[1]]
-    step, progress = processes.broadcast_object("resume", said) or (None, {})
+        resume = [newest[0].step, newest[1]]
+    step, progress = processes.broadcast_object("resume", resume) or (None, {})
     return None if step is None else checkpoints.at(step), Progress(**progress)
 
 
@@ -109,10 +109,10 @@ def check_progress(given: dict[str, Any]) -> None:
 
 def check_step(progress: Progress, checkpoint: Checkpoint, steps: int) -> None:
     """Raise an InputError where the progress is that of another step than the checkpoint's, at so many steps an epoch."""
-    said = progress.epoch * steps + progress.step
-    if said != checkpoint.step:
+    step = progress.epoch * steps + progress.step
+    if step != checkpoint.step:
         raise InputError(
-            f"{checkpoint.folder / 'progress.json'}: step {said} of the run != {checkpoint.step}, the checkpoint's; "
+            f"{checkpoint.folder / 'progress.json'}: step {step} of the run != {checkpoint.step}, the checkpoint's; "
             "move this checkpoint away, or give another --workdir"
         )
 

@@ -14,9 +14,9 @@ DRAWN = "epoch", "train_loss", "train_accuracy", "validation_loss", "validation_
 def check_records(file: Path, size: int) -> None:
     """Raise an InputError where `file` does not begin with `size` bytes of whole lines, and so cannot be continued."""
     with reading(file):
-        found = file.stat().st_size if file.exists() else 0
-        if found < size:
-            raise InputError(f"{file}: {found} bytes, and the checkpoint had seen {size}; give another --workdir")
+        existing = file.stat().st_size if file.exists() else 0
+        if existing < size:
+            raise InputError(f"{file}: {existing} bytes, and the checkpoint had seen {size}; give another --workdir")
         if size:
             with open(file, "rb") as stream:
                 stream.seek(size - 1)
@@ -52,11 +52,11 @@ class Records:
     def all(self, say: Callable[[str], None]) -> list[dict]:
         """Every record so far; a line that is none is said, left as it is, and left out."""
         with reading(self.file), open(self.file, "rb") as stream:
-            found = [_record(line) for line in stream]
-        if odd := [number for number, record in enumerate(found, start=1) if record is None]:
+            records = [_record(line) for line in stream]
+        if odd := [number for number, record in enumerate(records, start=1) if record is None]:
             more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
             say(f"{self.file}: line {odd[0]}{more}: no record of this run, and so not in curves.png")
-        return [record for record in found if record is not None]
+        return [record for record in records if record is not None]
 
 
 def _record(line: bytes) -> dict | None:

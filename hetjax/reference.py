@@ -44,7 +44,7 @@ def values(kind: Any) -> str:
     if get_origin(kind) is tuple:
         return f"[{values(get_args(kind)[0])},...]"
     if NoneType in get_args(kind):  # such an option may be left unset
-        return values(next(one for one in get_args(kind) if one is not NoneType))
+        return values(next(inner for inner in get_args(kind) if inner is not NoneType))
     return NAMES.get(kind, kind.__name__.upper())
 
 

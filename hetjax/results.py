@@ -19,45 +19,45 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
     laps = {name: value for name, value in summary["milliseconds_per_step"].items() if value >= 0.05}
     parts = ", ".join(f"{name} {value:.1f}" for name, value in laps.items()) or "none was trained by this process"
     peak = summary["peak_memory_bytes"] / 2**20
-    made = [
+    printed = [
         f"took {summary['seconds']:.1f} s, peak memory {peak:.0f} MiB, {summary['compiled_programs']} compiled programs"
         + (f", {summary['kept_programs']} kept from runs before" if summary.get("kept_programs") else ""),
         f"median milliseconds of a step: {parts}",
     ]
     if summary.get("sent_per_step"):
         kinds: Counter[str] = Counter()
-        for one in summary["sent_per_step"]:
-            kinds[one["kind"].replace("_", " ")] += one["bytes"]
+        for row in summary["sent_per_step"]:
+            kinds[row["kind"].replace("_", " ")] += row["bytes"]
         words = ", ".join(f"{kind} {readable(count)}" for kind, count in kinds.items())
-        made.append(f"sent in a step, by all devices together: {readable(kinds.total())} ({words})")
+        printed.append(f"sent in a step, by all devices together: {readable(kinds.total())} ({words})")
     several = summary["test_micro_f1"] != summary["test_accuracy"]  # as they are where nodes have several labels
     micro = f"micro-F1 {_percent(summary['test_micro_f1'])}, " if several else ""
-    made += map(_cache_line, summary.get("cache") or ())
+    printed += map(_cache_line, summary.get("cache") or ())
     scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
-    made.append(f"{scores} (epoch {summary['epoch']}, {chosen})")
+    printed.append(f"{scores} (epoch {summary['epoch']}, {chosen})")
     files = "summary.json", "metrics.jsonl", "curves.png", "cache.png", "config.yaml"
     there = [name for name in files if (path / name).exists()]
-    made.append(f"written to {path}: {', '.join(there)}, checkpoints/")
+    printed.append(f"written to {path}: {', '.join(there)}, checkpoints/")
     if synthetic:
-        made += [
+        printed += [
             "try next, each with a --workdir of its own: the whole graph at every step (--sampling.mode full --train.epochs 50),",
             "  attention (--model.name hgt), a graph of your own (--data.format rdf, hgb or store, and --data.path),",
             "  or any other choice (--help lists them)",
         ]
-    return made
+    return printed
 
 
-def _cache_line(one: dict) -> str:
+def _cache_line(row: dict) -> str:
     """What reading the features of one node type from the host cost."""
-    known = one["kept"] and one["hit_rate"] is not None
-    hits = f", which {_percent(one['hit_rate'])} of the reads hit" if known else ""
-    more = one["next_tenth_bytes"]
+    known = row["kept"] and row["hit_rate"] is not None
+    hits = f", which {_percent(row['hit_rate'])} of the reads hit" if known else ""
+    more = row["next_tenth_bytes"]
     hint = f"; {readable(more)} more would hit another tenth" if more else ""
     moved = (
-        f"{readable(one['sent_bytes'])} sent, {readable(one['returned_bytes'])} returned in {one['host_seconds']:.1f} s"
+        f"{readable(row['sent_bytes'])} sent, {readable(row['returned_bytes'])} returned in {row['host_seconds']:.1f} s"
     )
     return (
-        f"{name_of(one)} ({one['place']}): {one['kept']:,} of {one['rows']:,} rows on the device{hits}; {moved}{hint}"
+        f"{name_of(row)} ({row['place']}): {row['kept']:,} of {row['rows']:,} rows on the device{hits}; {moved}{hint}"
     )
 
 

@@ -49,11 +49,11 @@ def main(arguments: Sequence[str]) -> None:
     """Train as the command line says, and print where the results are."""
     sections = SECTIONS | registry.sections(given_value(arguments, "mesh.strategy")) | {"": Processes}
     paths = {"workdir": "the folder that the run is written to; a run that was killed continues there"}
-    given, paths = parse(
+    instances, paths = parse(
         sections, arguments, "python -m hetjax.train", "Train a model on a heterogeneous graph.", paths
     )
-    processes = given.pop("")
-    config = registry.config_of(given)
+    processes = instances.pop("")
+    config = registry.config_of(instances)
     registry.check(config)
     alike_in_all = flat(as_dict(config)) | {"workdir": paths["workdir"], "hetjax": __version__}
     alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
@@ -87,12 +87,12 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
     graph = open_graph(config, strategy)
     digest = digests.of_graph(config.data, graph)
     digests.require("graph", digest, processes)
-    given = setup(config, graph, processes, workdir.path)
-    kept = workdir.file(strategy.partition_name(config))
-    partitioning = strategy.partition(given, kept)
+    run_setup = setup(config, graph, processes, workdir.path)
+    folder = workdir.file(strategy.partition_name(config))
+    partitioning = strategy.partition(run_setup, folder)
     if partitioning is not None:
         digests.require("plan", partitioning.digest, processes)
-    engine = strategy.engine(given, partitioning)
+    engine = strategy.engine(run_setup, partitioning)
     checkpoints = Checkpoints(workdir.file("checkpoints"))
     checkpoint, done = progress.newest(checkpoints, processes, tell)
     if checkpoint and done.graph != digest:
@@ -106,13 +106,13 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
     if processes.first:
         records = begin(config, workdir, processes, graph, checkpoints, done)
         if partitioning is not None:
-            keep_partitioning(partitioning, kept, graph)
+            keep_partitioning(partitioning, folder, graph)
     graph = abstract_graph(sizes(graph), graph.labels, graph.splits)  # the engine has what it needs
-    del given
+    del run_setup
     state = initial_state(engine, checkpoint, processes)
     engine.fill_cache(penalties(config, workdir, processes))
-    about = programs, records, started, done.seconds
-    return Run(config, workdir, processes, graph, engine, checkpoints, done, state, *about, reported=done.epoch)
+    measures = programs, records, started, done.seconds
+    return Run(config, workdir, processes, graph, engine, checkpoints, done, state, *measures, reported=done.epoch)
 
 
 def open_graph(config: Config, strategy: Strategy) -> HetGraph:
@@ -198,7 +198,7 @@ def loop(run: Run) -> None:
 
 def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:
     """Train the steps of an epoch that are left."""
-    done, every, clock = run.progress, run.config.train.checkpoint_steps, run.clock
+    done, checkpoint_steps, clock = run.progress, run.config.train.checkpoint_steps, run.clock
     batches = run.engine.batches
     clock.start()
     for drawn, upcoming in with_upcoming(batches.epoch(epoch, done.step)):
@@ -215,7 +215,7 @@ def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:
         done.count(loss, drawn.nodes, drawn.capacities)
         bar.update()
         bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
-        if every and done.step % every == 0 and done.step < batches.steps():
+        if checkpoint_steps and done.step % checkpoint_steps == 0 and done.step < batches.steps():
             save_checkpoint(run)
             clock.start()
 
@@ -237,9 +237,9 @@ def end_epoch(run: Run, epoch: int, bar: tqdm) -> None:
     last = epoch + 1 == options.epochs
     due = (epoch + 1) % options.evaluate_every == 0 or last
     if due:
-        found = evaluate(run, "validation")
-        record |= {f"validation_{name}": value for name, value in found.items()}
-        done.validated(found, step)
+        quality = evaluate(run, "validation")
+        record |= {f"validation_{name}": value for name, value in quality.items()}
+        done.validated(quality, step)
     if run.records:
         run.records.write(record | {"seconds": round(run.seconds(), 3)})
         done.metrics_bytes = run.records.size
@@ -254,11 +254,11 @@ def evaluate(run: Run, split: str) -> metrics.Quality:
     """Quality on the nodes of a split, from full neighbourhoods; process 0 measures it, and tells the others."""
     ids = run.graph.splits[split]
     logits = run.engine.logits(run.state, ids)
-    found = None if logits is None else metrics.quality(logits, run.graph.labels[ids])
-    found = run.processes.broadcast_object("quality", found)
-    if found["loss"] is not None and not math.isfinite(found["loss"]):
-        raise FloatingPointError(f"the {split} loss is {found['loss']}; a lower train.learning_rate may help")
-    return found
+    quality = None if logits is None else metrics.quality(logits, run.graph.labels[ids])
+    quality = run.processes.broadcast_object("quality", quality)
+    if quality["loss"] is not None and not math.isfinite(quality["loss"]):
+        raise FloatingPointError(f"the {split} loss is {quality['loss']}; a lower train.learning_rate may help")
+    return quality
 
 
 def save_checkpoint(run: Run) -> None:
@@ -283,7 +283,7 @@ def finish(run: Run) -> dict:
         run.state = None  # its tables make room for those of the checkpoint
         run.state = restored(run.engine, chosen)
     test = evaluate(run, "test")
-    sent = summary.total_traffic(run.processes.all_gather("sent", [list(one) for one in traffic(run.engine)]))
+    sent = summary.total_traffic(run.processes.all_gather("sent", [list(row) for row in traffic(run.engine)]))
     run.engine.close()
     return summary.summarise(run, test, sent, cache, tell) if run.processes.first else {}
 
@@ -292,7 +292,7 @@ def cached(run: Run) -> list[dict]:
     """What the caches of all processes did."""
     shares = run.processes.all_gather("cache", run.engine.cache_report())
     several = run.processes.count > 1
-    return [one | ({"process": n} if several else {}) for n, share in enumerate(shares) for one in share]
+    return [row | ({"process": n} if several else {}) for n, share in enumerate(shares) for row in share]
 
 
 def traffic(engine: Engine) -> list[Sent]:
@@ -320,9 +320,9 @@ def with_upcoming(drawn: Iterable[Drawn]) -> Iterator[tuple[Drawn, Drawn | None]
 
 
 def _line(record: dict) -> str:
-    found = record["validation_accuracy"]
+    accuracy = record["validation_accuracy"]
     return f"epoch {record['epoch']}: train loss {record['train_loss']:.4f}" + (
-        f", validation accuracy {found:.4f}" if found is not None else ""
+        f", validation accuracy {accuracy:.4f}" if accuracy is not None else ""
     )
 
 

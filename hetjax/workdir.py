@@ -47,15 +47,17 @@ class Workdir:
         if self.path.exists() and not self.path.is_dir():
             raise InputError(f"{self.path}: is a file, and should be a folder")
         for names, kind, right in ((FILES, "file", Path.is_file), (FOLDERS, "folder", Path.is_dir)):
-            for one in (found for name in names for found in self.path.glob(name)):
-                if not right(one):
-                    raise InputError(f"{one}: is no {kind}, and should be one; move it away, or give another --workdir")
+            for path in (path for name in names for path in self.path.glob(name)):
+                if not right(path):
+                    raise InputError(
+                        f"{path}: is no {kind}, and should be one; move it away, or give another --workdir"
+                    )
         file = self.file("config.yaml")
         if file.exists():
             self._compare(file)
             self._lock()
         else:
-            others = [one.name for pattern in WRITTEN for one in self.path.glob(pattern)]
+            others = [path.name for pattern in WRITTEN for path in self.path.glob(pattern)]
             if others:
                 raise InputError(
                     f"{self.path}: holds {others[0]} but no config.yaml, so it is of no run; give another --workdir"
@@ -88,10 +90,10 @@ class Workdir:
 
     def clear_tables(self, processes: int) -> None:
         """Delete the tables on disk of processes beyond so many: of a run that was killed, and had more."""
-        for left in self.path.glob("tables_*"):
-            number = re.fullmatch(r"tables_([1-9][0-9]{0,8})", left.name)
+        for leftover in self.path.glob("tables_*"):
+            number = re.fullmatch(r"tables_([1-9][0-9]{0,8})", leftover.name)
             if number and int(number[1]) >= processes:
-                shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(leftover, ignore_errors=True)
 
     def summary(self) -> dict | None:
         """The summary, if the run is done; a damaged one is said, counts for nothing, and is made again from the checkpoint."""

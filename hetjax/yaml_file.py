@@ -50,11 +50,11 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node, deep=False):
         keys = set()
-        for one, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            key = self.construct_object(one, deep=True)
+        for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            key = self.construct_object(key_node, deep=True)
             if isinstance(key, Hashable) and key in keys:
                 problem = f"the key {short(str(key))!r} is given twice"
-                raise yaml.constructor.ConstructorError(None, None, problem, one.start_mark)
+                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
             keys |= {key} if isinstance(key, Hashable) else set()
         return super().construct_mapping(node, deep)
 

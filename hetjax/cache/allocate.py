@@ -61,7 +61,7 @@ def place_types(
     most = max(sum(free.get(name, 0) for name in types) for types in together or [sizes])
     place: Place = "host" if 0 <= device_bytes < most else "device"
     chosen, room = {name: given.get(name, place) for name in sizes}, host_bytes
-    for name in sorted(free.keys() & set(learnable), key=lambda one: (sizes[one], one)):
+    for name in sorted(free.keys() & set(learnable), key=lambda name: (sizes[name], name)):
         room -= sizes[name]
         if host_bytes >= 0 and room < 0 and place == "host":
             chosen[name] = "disk"
@@ -86,19 +86,19 @@ def allocate(kinds: Mapping[Name, RowWorth], budget: int, policy: Policy) -> dic
 def next_tenth(kind: RowWorth, rows: int) -> int | None:
     """Bytes that would keep, besides the `rows` hottest, what another tenth of all reads hits; None if there is no tenth."""
     hits = np.concatenate([[0], np.cumsum(np.sort(kind.counts)[::-1])])
-    wanted = hits[rows] + 0.1 * hits[-1]
-    return int(np.searchsorted(hits, wanted) - rows) * kind.row_bytes if 0 < wanted <= hits[-1] else None
+    goal = hits[rows] + 0.1 * hits[-1]
+    return int(np.searchsorted(hits, goal) - rows) * kind.row_bytes if 0 < goal <= hits[-1] else None
 
 
 def _shares(kinds: Mapping[Name, RowWorth], budget: int, policy: Policy) -> dict[Name, int]:
     """Rows of each type; what a type cannot use goes to the others, until nothing is left or everything fits."""
     weights = {n: k.counts.sum() * (k.penalty if policy == "miss_penalty" else 1.0) for n, k in kinds.items()}
-    whole = {name: len(kind.counts) * kind.row_bytes for name, kind in kinds.items()}
-    rows, room, open_ = dict.fromkeys(kinds, 0), budget, [name for name in kinds if whole[name]]
+    table_bytes = {name: len(kind.counts) * kind.row_bytes for name, kind in kinds.items()}
+    rows, room, open_ = dict.fromkeys(kinds, 0), budget, [name for name in kinds if table_bytes[name]]
     while open_:
         total = sum(weights[name] for name in open_)
         share = {name: room * (weights[name] / total if total else 1 / len(open_)) for name in open_}
-        full = [name for name in open_ if whole[name] <= share[name]]
+        full = [name for name in open_ if table_bytes[name] <= share[name]]
         for name in full or open_:
             rows[name] = len(kinds[name].counts) if full else int(share[name] // kinds[name].row_bytes)
         room -= sum(rows[name] * kinds[name].row_bytes for name in full or open_)

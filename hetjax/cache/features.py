@@ -66,36 +66,36 @@ class FeatureStore:
         """Keep rows on the devices, as `allocate` divides the budget of each."""
         self.kinds = kinds
         for device, budget in budgets.items():
-            mine = {key: kind for key, kind in kinds.items() if self.hosted[key].device == device}
-            for key, ids in allocate(mine, max(0, budget), policy).items():
+            on_device = {key: kind for key, kind in kinds.items() if self.hosted[key].device == device}
+            for key, ids in allocate(on_device, max(0, budget), policy).items():
                 self.hosted[key].keep(ids)
 
     def report(self) -> list[dict]:
         """Of every type with features on the host: how many rows are kept on the devices, and what reading the others cost."""
         types: dict[str, dict[Key, HostMatrix]] = {}
-        for key, one in self.hosted.items():
-            types.setdefault(key[0], {})[key] = one
+        for key, matrix in self.hosted.items():
+            types.setdefault(key[0], {})[key] = matrix
         return [self._about(name, caches) for name, caches in types.items()]
 
     def _about(self, name: str, caches: Mapping[Key, HostMatrix]) -> dict:
-        moved = [one.moved for one in caches.values()]
-        hits, misses = sum(one.hits for one in moved), sum(one.misses for one in moved)
-        known = [(self.kinds[key], len(one.cached)) for key, one in caches.items() if key in self.kinds]
-        tenths = [next_tenth(kind, kept) for kind, kept in known]
+        moved = [matrix.moved for matrix in caches.values()]
+        hits, misses = sum(transfers.hits for transfers in moved), sum(transfers.misses for transfers in moved)
+        known = [(self.kinds[key], len(matrix.cached)) for key, matrix in caches.items() if key in self.kinds]
+        tenths = [next_tenth(kind, cached) for kind, cached in known]
         return {
             "node_type": name,
             "place": self.placement[name],
             "learnable": name in self.learnable,
-            "devices": sorted({one.device.id for one in caches.values()}),
-            "rows": sum(one.nodes for one in caches.values()),
+            "devices": sorted({matrix.device.id for matrix in caches.values()}),
+            "rows": sum(matrix.nodes for matrix in caches.values()),
             "row_bytes": next(iter(caches.values())).row_bytes,
-            "kept": sum(len(one.cached) for one in caches.values()),
+            "kept": sum(len(matrix.cached) for matrix in caches.values()),
             "hits": hits,
             "misses": misses,
             "hit_rate": hits / (hits + misses) if hits + misses else None,
-            "sent_bytes": sum(one.sent for one in moved),
-            "returned_bytes": sum(one.returned for one in moved),
-            "host_seconds": sum(one.seconds for one in moved),
+            "sent_bytes": sum(transfers.sent for transfers in moved),
+            "returned_bytes": sum(transfers.returned for transfers in moved),
+            "host_seconds": sum(transfers.seconds for transfers in moved),
             "seconds_per_byte": known[0][0].penalty if known else None,
             "next_tenth_bytes": sum(more or 0 for more in tenths) or None,
         }
@@ -143,32 +143,32 @@ class Features(FeatureStore):
 
     @property
     def hosted(self) -> dict[Key, HostMatrix]:
-        return {(name, 0): one for name, one in (self.away | self.changed).items()}
+        return {(name, 0): matrix for name, matrix in (self.away | self.changed).items()}
 
     def resident(self, device: jax.Device, given: Iterable[str]) -> int:
         static = sum(matrix.nbytes for name, matrix in self.static.items() if name not in given)
-        tables = (one for t, one in self.learnable.items() if self.placement[t] == "device" and t not in given)
-        return static + sum(one.nodes * one.row_bytes for one in tables)
+        shapes = (shape for t, shape in self.learnable.items() if self.placement[t] == "device" and t not in given)
+        return static + sum(shape.nodes * shape.row_bytes for shape in shapes)
 
     def init(self, key: jax.Array) -> dict[str, Table | HostTable]:
         """Tables of before the first step, each where it lives."""
-        return {name: self._load(name, tables.in_parts(key, name, one)) for name, one in self.learnable.items()}
+        return {name: self._load(name, tables.in_parts(key, name, shape)) for name, shape in self.learnable.items()}
 
     def load(self, given: Mapping[str, Table]) -> dict[str, Table | HostTable]:
         """Tables, each where it lives; those given are not changed."""
         return {name: self._load(name, parts(table)) for name, table in given.items()}
 
-    def _load(self, name: str, made: Iterable[Table]) -> Table | HostTable:
+    def _load(self, name: str, pieces: Iterable[Table]) -> Table | HostTable:
         self.changed.pop(name, None)
         if self.placement[name] == "device":
-            leaves = zip(*(jax.device_put(part, self.device) for part in made))
+            leaves = zip(*(jax.device_put(piece, self.device) for piece in pieces))
             return Table(*(jax.numpy.concatenate(leaf) if len(leaf) > 1 else leaf[0] for leaf in leaves))
-        self.changed[name] = HostTable(self.records(name, made), self.device)
+        self.changed[name] = HostTable(self.records(name, pieces), self.device)
         return self.changed[name]
 
     def whole(self, held: Mapping[str, Table | HostTable]) -> dict[str, Table]:
         """The inverse of `load`, without copying; host arrays go on changing when training does."""
-        return {name: one if isinstance(one, Table) else one.table() for name, one in held.items()}
+        return {name: table if isinstance(table, Table) else table.table() for name, table in held.items()}
 
     def send(self, batch: Batch) -> Batch:
         """A batch for the device, from one of host arrays: with the rows of static features that do not live there.
@@ -176,7 +176,7 @@ class Features(FeatureStore):
         The ids of learnable rows that do not live there stay on the host, which reads them when the step comes.
         """
         inputs = dict(batch.inputs)
-        rows = {name: one.end(one.begin(inputs.pop(name))) for name, one in self.away.items()}
+        rows = {name: matrix.end(matrix.begin(inputs.pop(name))) for name, matrix in self.away.items()}
         ids = {name: inputs.pop(name) for name in list(inputs) if self.placement[name] != "device"}
         sent = jax.device_put(batch._replace(inputs=inputs), self.device)
         return sent._replace(inputs=sent.inputs | ids, rows=rows)

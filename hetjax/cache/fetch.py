@@ -33,20 +33,22 @@ def fetch_features(store: Source, node_type: str, ids: np.ndarray | slice) -> np
     Raises:
       InputError: the type has no features there, or the ids are no integers or none of its nodes'.
     """
-    held = _held(store)
-    if node_type not in held:
-        raise InputError(f"no features of {node_type!r}; there are those of {sorted(held)}")
-    found = held[node_type]
-    nodes = found.nodes if isinstance(found, HostMatrix) else len(found.rows if isinstance(found, Table) else found)
+    features = _held(store)
+    if node_type not in features:
+        raise InputError(f"no features of {node_type!r}; there are those of {sorted(features)}")
+    matrix = features[node_type]
+    if isinstance(matrix, Table):
+        matrix = matrix.rows
+    nodes = matrix.nodes if isinstance(matrix, HostMatrix) else len(matrix)
     if not isinstance(ids, slice):
         ids = np.asarray(ids, None if np.size(ids) else np.int32)
         if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
             raise InputError(f"ids of {node_type!r} are {ids.dtype} {ids.shape}, and must be a list of integers")
         if len(ids) and not (ids.min() >= 0 and ids.max() < nodes):
             raise InputError(f"ids {ids.min()} to {ids.max()} of {node_type!r}, which has {nodes} nodes")
-    if isinstance(found, HostMatrix):
-        return found.rows(np.arange(nodes)[ids] if isinstance(ids, slice) else ids)
-    return (found.rows if isinstance(found, Table) else found)[ids]
+    if isinstance(matrix, HostMatrix):
+        return matrix.rows(np.arange(nodes)[ids] if isinstance(ids, slice) else ids)
+    return matrix[ids]
 
 
 def _held(store: Source) -> Mapping[str, Any]:
@@ -54,7 +56,7 @@ def _held(store: Source) -> Mapping[str, Any]:
         return store.static | store.away
     if isinstance(store, str | os.PathLike):
         path = Path(store)
-        checkpoints = sorted(one for one in (path / "checkpoints").glob("[0-9]*") if one.is_dir())
+        checkpoints = sorted(folder for folder in (path / "checkpoints").glob("[0-9]*") if folder.is_dir())
         checkpoint = checkpoints[-1] if checkpoints else path
         if (checkpoint / table_files.FOLDER).is_dir():
             return table_files.learned(checkpoint)

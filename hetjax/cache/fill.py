@@ -22,12 +22,12 @@ def fill(features: FeatureStore, batches: Batches, config: Config, file: Path, q
     cache, sampling, hosted = config.cache, config.sampling, features.hosted
     if cache.bytes_per_device < 1 or cache.policy == "none" or set(features.placement.values()) == {"device"}:
         return
-    counts = hotness(batches, {key: one.nodes for key, one in hosted.items()}, cache.presample_epochs, quiet)
+    counts = hotness(batches, {key: matrix.nodes for key, matrix in hosted.items()}, cache.presample_epochs, quiet)
     measured_for = {"batch_size": sampling.batch_size, "fanout": list(sampling.fanout)}
     penalties = read_or_measure(
-        file, measured_for, {t: one for (t, n), one in hosted.items() if n == 0}, features.learnable
+        file, measured_for, {t: matrix for (t, n), matrix in hosted.items() if n == 0}, features.learnable
     )
-    kinds = {key: RowWorth(counts[key], one.row_bytes, penalties[key[0]]) for key, one in hosted.items()}
-    devices = {one.device for one in hosted.values()}
+    kinds = {key: RowWorth(counts[key], matrix.row_bytes, penalties[key[0]]) for key, matrix in hosted.items()}
+    devices = {matrix.device for matrix in hosted.values()}
     budgets = {device: cache.bytes_per_device - features.resident(device, cache.given) for device in devices}
     features.fill(kinds, budgets, cache.policy)

@@ -54,11 +54,11 @@ class Fetched(NamedTuple):
 
 
 @jax.jit
-def _assemble(cache, slots, *given):
+def _assemble(cache, slots, *places_and_rows):
     """The rows of a fetch: those of the cache, then those that were given, as places and rows."""
     rows = tables.rows_at(cache, slots)
-    for places, some in zip(given[::2], given[1::2], strict=True):
-        rows = tables.write(rows, places, some)
+    for places, new in zip(places_and_rows[::2], places_and_rows[1::2], strict=True):
+        rows = tables.write(rows, places, new)
     return rows
 
 
@@ -119,19 +119,19 @@ class HostMatrix:
         started, (_, slots, places, missed, stale, sent) = time.perf_counter(), fetched
         if not len(self.cached) and not stale.any():
             return sent
-        given = [pad(places[~stale], len(sent), NO_NODE), sent]
+        places_and_rows = [pad(places[~stale], len(sent), NO_NODE), sent]
         if stale.any():
             late = self._send(missed[stale], self.capacities.fit("late", np.sum(stale), len(slots)))
-            given += [pad(places[stale], len(late), NO_NODE), late]
+            places_and_rows += [pad(places[stale], len(late), NO_NODE), late]
         self.moved.seconds += time.perf_counter() - started
-        return _assemble(self.cache, slots, *given)
+        return _assemble(self.cache, slots, *places_and_rows)
 
     def rows(self, ids: np.ndarray) -> np.ndarray:
         """Rows `[n, width]` in host memory, of which nothing is counted."""
-        found, slots = gather(self.matrix, ids), self.slots[ids]
-        kept = slots != NO_NODE
-        found[kept] = np.asarray(self.cache)[slots[kept]]
-        return found
+        rows, slots = gather(self.matrix, ids), self.slots[ids]
+        cached = slots != NO_NODE
+        rows[cached] = np.asarray(self.cache)[slots[cached]]
+        return rows
 
     def _send(self, ids: np.ndarray, length: int, places: np.ndarray | None = None) -> jax.Array:
         """`length` rows: those of `ids` in their places, or else at the front, and zeros."""
@@ -165,10 +165,10 @@ class HostTable(HostMatrix):
             self.cache = _keep(self.cache, fetched.slots, rows)
             room = self.capacities.fit("returned", len(places), len(fetched.slots))
             rows, places = _read(rows, pad(places, room, NO_NODE)), np.arange(len(places))
-        found, started = np.asarray(rows), time.perf_counter()
-        for some in portions(self.matrix, fetched.missed):
-            self.matrix[fetched.missed[some]] = found[places[some]]
-        self.moved.returned += found.nbytes
+        records, started = np.asarray(rows), time.perf_counter()
+        for portion in portions(self.matrix, fetched.missed):
+            self.matrix[fetched.missed[portion]] = records[places[portion]]
+        self.moved.returned += records.nbytes
         self.moved.seconds += time.perf_counter() - started
 
     def rows(self, ids: np.ndarray) -> np.ndarray:
@@ -180,9 +180,9 @@ class HostTable(HostMatrix):
         return views(self.matrix)
 
     def _flush(self) -> None:
-        kept = np.asarray(self.cache)
-        for some in portions(self.matrix, self.cached):
-            self.matrix[self.cached[some]] = kept[some]
+        records = np.asarray(self.cache)
+        for portion in portions(self.matrix, self.cached):
+            self.matrix[self.cached[portion]] = records[portion]
 
 
 def send(rows: np.ndarray, device: jax.Device, pinned: bool | None = None) -> jax.Array:

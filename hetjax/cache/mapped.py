@@ -45,8 +45,8 @@ def gather(
     """
     rows = np.zeros((len(ids) if length is None else length, *matrix.shape[1:]), matrix.dtype)
     into = rows[: len(ids)] if places is None else rows
-    for some in portions(matrix, ids):
-        into[some if places is None else places[some]] = matrix[ids[some]]
+    for portion in portions(matrix, ids):
+        into[portion if places is None else places[portion]] = matrix[ids[portion]]
     return rows
 
 

@@ -25,23 +25,23 @@ def measure(hosted: Mapping[str, HostMatrix], learnable: Mapping[str, object]) -
     Of static features: read on the host and sent. Of learnable ones also returned and written, with both moments and the
     count. The median of some rounds, each of other rows; a byte counts once, whichever ways it goes.
     """
-    return {name: _measure(one, name in learnable) for name, one in hosted.items()}
+    return {name: _measure(matrix, name in learnable) for name, matrix in hosted.items()}
 
 
-def _measure(one: HostMatrix, changes: bool) -> float:
+def _measure(matrix: HostMatrix, changes: bool) -> float:
     chance, seconds = np.random.default_rng(0), []
-    count = min(ROWS, one.nodes)
+    count = min(ROWS, matrix.nodes)
     if not count:
         return 0.0
     for _ in range(ROUNDS):
-        ids = chance.choice(one.nodes, count, replace=False).astype(np.int32)
+        ids = chance.choice(matrix.nodes, count, replace=False).astype(np.int32)
         started = time.perf_counter()
-        fetched = one.begin(ids)
-        rows = jax.block_until_ready(one.end(fetched))
-        if changes and isinstance(one, HostTable):
-            one.store(fetched, rows)
+        fetched = matrix.begin(ids)
+        rows = jax.block_until_ready(matrix.end(fetched))
+        if changes and isinstance(matrix, HostTable):
+            matrix.store(fetched, rows)
         seconds.append(time.perf_counter() - started)
-    return float(np.median(seconds[1:])) / (count * one.row_bytes)
+    return float(np.median(seconds[1:])) / (count * matrix.row_bytes)
 
 
 def read_or_measure(
@@ -53,17 +53,17 @@ def read_or_measure(
       file: is written if it can be.
       about: what the penalties are for.
     """
-    wanted = {
-        name: [one.row_bytes, one.nodes, name in learnable, mapping(one.matrix) is not None]
-        for name, one in hosted.items()
+    types = {
+        name: [matrix.row_bytes, matrix.nodes, name in learnable, mapping(matrix.matrix) is not None]
+        for name, matrix in hosted.items()
     }
     device = next(iter(hosted.values())).device.device_kind if hosted else ""
     machine = {"machine": platform.node(), "processor": platform.processor() or platform.machine(), "device": device}
-    key = json.loads(json.dumps({**about, **machine, "jax": jax.__version__, "types": wanted}))
+    key = json.loads(json.dumps({**about, **machine, "jax": jax.__version__, "types": types}))
     with contextlib.suppress(Exception):  # there is none, or it is damaged
-        kept = json.loads(file.read_text())
-        penalties = {name: float(kept["seconds_per_byte"][name]) for name in hosted}
-        if kept["about"] == key and all(0 <= penalty < math.inf for penalty in penalties.values()):
+        saved = json.loads(file.read_text())
+        penalties = {name: float(saved["seconds_per_byte"][name]) for name in hosted}
+        if saved["about"] == key and all(0 <= penalty < math.inf for penalty in penalties.values()):
             return penalties
     penalties = measure(hosted, learnable)
     with contextlib.suppress(InputError):  # a store that is only read

@@ -46,13 +46,13 @@ def choose_placement(
     }
     chosen = place_types(size, learnable, cache.given, cache.bytes_per_device, cache.host_bytes, together or [size])
     for name, place in cache.given.items():
-        found = [one.features[name] for one in graphs if name in one.features]
-        if place == "disk" and name not in learnable and any(mapping(matrix) is None for matrix in found):
+        matrices = [source.features[name] for source in graphs if name in source.features]
+        if place == "disk" and name not in learnable and any(mapping(matrix) is None for matrix in matrices):
             raise InputError(
                 f"cache.placement: the features of {name!r} are on disk only in a store; `python -m hetjax.convert` makes one"
             )
-    here = learnable.keys() & (size.keys() if mine is None else mine)
-    on_host, memory = sum(size[t] for t in here if chosen[t] == "host"), runtime.memory()
+    local = learnable.keys() & (size.keys() if mine is None else mine)
+    on_host, memory = sum(size[t] for t in local if chosen[t] == "host"), runtime.memory()
     if on_host > memory:
         raise InputError(
             f"learnable features on the host take {on_host:,} bytes, and it has {memory:,}; cache.host_bytes moves some to disk"

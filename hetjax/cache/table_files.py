@@ -29,8 +29,8 @@ def write(file: Path, array: jax.Array | np.ndarray) -> None:
     array = on_host(array)
     step = max(1, AT_ONCE // max(1, array.strides[0])) if len(array) else 1  # bytes from a row to the next
     with open(file, "wb") as stream:
-        about = {"descr": np.dtype(array.dtype).str, "fortran_order": False, "shape": array.shape}
-        np.lib.format.write_array_header_1_0(stream, about)
+        header = {"descr": np.dtype(array.dtype).str, "fortran_order": False, "shape": array.shape}
+        np.lib.format.write_array_header_1_0(stream, header)
         for start in range(0, len(array), step):
             stream.write(np.ascontiguousarray(array[start : start + step]))  # type: ignore[arg-type]  # stubs know no buffers before Python 3.12
             release(array)

@@ -82,8 +82,8 @@ def create(key: jax.Array, shape: Shape) -> Table:
 
 def in_parts(key: jax.Array, node_type: str, shape: Shape) -> Iterator[Table]:
     """The parts of a type's new table, one after the other."""
-    own = key_of(key, node_type)
-    return (fresh(own, shape, number) for number in range(parts_of(shape)))
+    type_key = key_of(key, node_type)
+    return (fresh(type_key, shape, number) for number in range(parts_of(shape)))
 
 
 def parts_of(shape: Shape) -> int:
@@ -179,8 +179,8 @@ def update(table: Table, ids: "Array | None", gradient: jax.Array, adam: RowAdam
         numbers += [decay, 1 - decay]
     stacked = jnp.stack([jnp.asarray(number, dtype) for number in numbers])
     correct = [jnp.asarray(corrections(decay, dtype)) for decay in decays]
-    every = jnp.zeros(0, jnp.int32) if ids is None else ids
-    return native.choose(_update_natively, _update_plainly, table, every, gradient.astype(dtype), stacked, *correct)
+    row_ids = jnp.zeros(0, jnp.int32) if ids is None else ids
+    return native.choose(_update_natively, _update_plainly, table, row_ids, gradient.astype(dtype), stacked, *correct)
 
 
 @functools.cache
@@ -204,8 +204,8 @@ def corrections(decay: float, dtype: np.dtype) -> np.ndarray:
 
 def _update_natively(table, ids, gradient, *numbers):
     shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in table]
-    given, aliases = (*table, ids, gradient, *numbers), {place: place for place in range(len(table))}
-    return Table(*kernels.update(len(gradient), *given, results=shapes, aliases=aliases))
+    arguments, aliases = (*table, ids, gradient, *numbers), {place: place for place in range(len(table))}
+    return Table(*kernels.update(len(gradient), *arguments, results=shapes, aliases=aliases))
 
 
 def _update_plainly(table, ids, gradient, numbers, correct_first, correct_second):

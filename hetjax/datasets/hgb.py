@@ -101,9 +101,9 @@ def _read_info(folder) -> tuple[list[str], list[tuple[str, int, int]]]:
         raise
     except Exception as error:
         raise InputError(f"{file}: {reason(error)}; is this the benchmark's text form?") from error
-    for given, what in ((type_names, "node types"), (links, "relations")):
-        if len(set(given)) != len(given):
-            raise InputError(f"{file}: {len(given)} {what}, of which {len(set(given))} have names of their own")
+    for entries, what in ((type_names, "node types"), (links, "relations")):
+        if len(set(entries)) != len(entries):
+            raise InputError(f"{file}: {len(entries)} {what}, of which {len(set(entries))} have names of their own")
     for name, *ends in links:
         for end in ends:
             if not 0 <= end < len(type_names):
@@ -113,24 +113,24 @@ def _read_info(folder) -> tuple[list[str], list[tuple[str, int, int]]]:
 
 def _unique(pairs: list[tuple[str, object]]) -> dict:
     """A JSON object, which has every key once."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         key, times = Counter(key for key, _ in pairs).most_common(1)[0]
         raise ValueError(f"key {shown(key)} is given {times} times")
-    return made
+    return members
 
 
-def _name(given: object) -> str:
-    if not isinstance(given, str):
-        raise ValueError(f"a name is {shown(given)}, and should be text")
-    return given
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"a name is {shown(value)}, and should be text")
+    return value
 
 
-def _end(given: object) -> int:
+def _end(value: object) -> int:
     """The node type at an end of a relation, given as a number or as its digits."""
-    number = whole(given) if isinstance(given, str) else given
+    number = whole(value) if isinstance(value, str) else value
     if type(number) is not int:
-        raise ValueError(f"a relation's start or end is {shown(given)}, and should be an integer")
+        raise ValueError(f"a relation's start or end is {shown(value)}, and should be an integer")
     return number
 
 
@@ -149,19 +149,19 @@ def _read_nodes(file, type_names: list[str]) -> tuple[np.ndarray, dict[int, np.n
             bare.add(kind)
         else:
             values = numbers(cells[3], file, line)
-            known = matrices.setdefault(kind, [])
-            if known and len(values) != len(known[0]):
+            vectors = matrices.setdefault(kind, [])
+            if vectors and len(values) != len(vectors[0]):
                 raise InputError(
-                    f"{file}: line {line}: {len(values)} features != {len(known[0])} of the nodes of type {kind} before"
+                    f"{file}: line {line}: {len(values)} features != {len(vectors[0])} of the nodes of type {kind} before"
                 )
             if not np.isfinite(values).all():
                 column = int(np.argmin(np.isfinite(values)))
                 raise InputError(f"{file}: line {line}: feature {column} is {values[column]}, not a finite number")
-            known.append(values)
+            vectors.append(values)
     for kind in bare & matrices.keys():
         total = types.count(kind)
         raise InputError(f"{file}: feature rows {len(matrices[kind])} != {total} nodes of type {type_names[kind]!r}")
-    return np.array(types, np.int64), {kind: np.stack(known) for kind, known in matrices.items()}
+    return np.array(types, np.int64), {kind: np.stack(vectors) for kind, vectors in matrices.items()}
 
 
 def _read_links(
@@ -179,8 +179,8 @@ def _read_links(
                 )
         pairs[kind].append((source, target))
     edges = {}
-    for (name, source, target), known in zip(links, pairs):
-        ids = local[np.array(known, np.int64).reshape(-1, 2)]
+    for (name, source, target), link_pairs in zip(links, pairs):
+        ids = local[np.array(link_pairs, np.int64).reshape(-1, 2)]
         edges[Relation(type_names[source], name, type_names[target])] = (ids[:, 0], ids[:, 1])
     return edges
 
@@ -195,12 +195,12 @@ def _read_labels(file, node_type: np.ndarray, target: int | None = None) -> tupl
             raise InputError(
                 f"{file}: line {line}: node {node} is of type {node_type[node]} != {target} of the labels before"
             )
-        known = [integer(cell, file, line, "class", 2**15) for cell in cells[3].split(",")]
-        if len(set(known)) != len(known):
-            values, times = np.unique(known, return_counts=True)
+        node_classes = [integer(cell, file, line, "class", 2**15) for cell in cells[3].split(",")]
+        if len(set(node_classes)) != len(node_classes):
+            values, times = np.unique(node_classes, return_counts=True)
             raise InputError(f"{file}: line {line}: class {values[times.argmax()]} is given {times.max()} times")
         nodes.append(node)
-        classes.append(known)
+        classes.append(node_classes)
     if target is None:
         raise InputError(f"{file}: no labels")
     return np.array(nodes, np.int64), classes, target
@@ -208,7 +208,7 @@ def _read_labels(file, node_type: np.ndarray, target: int | None = None) -> tupl
 
 def _label_array(count: int, nodes: np.ndarray, classes: list[list[int]]) -> np.ndarray:
     """Labels as in `HetGraph`, of `count` nodes: a matrix if any of `nodes` has several of the `classes`."""
-    numbers = [len(known) for known in classes]
+    numbers = [len(node_classes) for node_classes in classes]
     flat = np.array(list(itertools.chain.from_iterable(classes)), np.int32)
     if max(numbers) == 1:
         labels = np.full(count, UNLABELLED, np.int32)

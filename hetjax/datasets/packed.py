@@ -32,7 +32,7 @@ class Checked:
         self.stream, self.packed, self.size = stream, packed, 0
 
     def read(self, size: int = -1, /) -> bytes:
-        found = self.stream.read(size)
-        self.size += len(found)
+        data = self.stream.read(size)
+        self.size += len(data)
         check(self.packed, self.size)
-        return found
+        return data

@@ -100,20 +100,20 @@ def _find_triples(folder: Path) -> Path:
         raise InputError(
             f"{folder}: no such folder; it should hold a .nt or .nt.gz file, trainingSet.tsv and testSet.tsv"
         )
-    found = sorted([*folder.glob("*.nt"), *folder.glob("*.nt.gz")])
-    if len(found) != 1:
-        raise InputError(f"{folder}: {len(found)} files end in .nt or .nt.gz, and there should be 1")
-    return found[0]
+    files = sorted([*folder.glob("*.nt"), *folder.glob("*.nt.gz")])
+    if len(files) != 1:
+        raise InputError(f"{folder}: {len(files)} files end in .nt or .nt.gz, and there should be 1")
+    return files[0]
 
 
 def _read_triples(file: Path, literals: str, exclude: Sequence[str]):
     """Distinct triples as `{predicate: [(subject, object), ...]}` over term numbers, and the number of every term."""
     number: dict = {}
     triples: dict[str, dict] = defaultdict(dict)
-    with reading(file), open(file, "rb") as whole:
-        stream: packed.Readable = whole
+    with reading(file), open(file, "rb") as raw:
+        stream: packed.Readable = raw
         if file.suffix == ".gz":
-            stream = packed.Checked(gzip.GzipFile(fileobj=whole), file.stat().st_size)
+            stream = packed.Checked(gzip.GzipFile(fileobj=raw), file.stat().st_size)
         try:
             for subject, predicate, value, _ in pyoxigraph.parse(
                 cast(IO[bytes], stream), format=pyoxigraph.RdfFormat.N_TRIPLES
@@ -125,8 +125,8 @@ def _read_triples(file: Path, literals: str, exclude: Sequence[str]):
         except SyntaxError as error:
             raise InputError(f"{file}: line {error.lineno}: {error.msg}") from None
         except MemoryError:
-            known = sum(map(len, triples.values()))
-            raise InputError(f"{file}: after {known} distinct triples: a term over {LONGEST_TERM} bytes") from None
+            count = sum(map(len, triples.values()))
+            raise InputError(f"{file}: after {count} distinct triples: a term over {LONGEST_TERM} bytes") from None
     names = _local_names(triples)
     for name in exclude:
         chosen = [iri for iri in triples if name in (iri, iri.replace("#", "/").rsplit("/", 1)[-1])]

@@ -61,9 +61,9 @@ def shown(given: object) -> str:
 
 def numbers(cell: str, file: Source, line: int) -> np.ndarray:
     """Float32 `[n]` of numbers between commas; what does not fit is infinite."""
-    given = cell.split(",")
+    values = cell.split(",")
     with reading(f"{file}: line {line}"), np.errstate(over="ignore"):
         if not cell.isascii() or "_" in cell:  # which Python's `float` takes
-            odd = next(number for number in given if not number.isascii() or "_" in number)
-            raise ValueError(f"feature {given.index(odd)} is {shown(odd)}, not a number")
-        return np.array(given, np.float32)
+            odd = next(number for number in values if not number.isascii() or "_" in number)
+            raise ValueError(f"feature {values.index(odd)} is {shown(odd)}, not a number")
+        return np.array(values, np.float32)

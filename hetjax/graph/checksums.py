@@ -30,8 +30,8 @@ def verify(
     Raises:
       InputError: an array whose checksum is another, or that has none; or as `hetjax.graph.store.open`.
     """
-    told = store.contents(path)
-    if told is None:
+    expected = store.contents(path)
+    if expected is None:
         return False
     files = {name: Path(path, f"{name}.npy") for name in store.names(store.describe(path), relations, features)}
     arrays = {name: store.load_array(file) for name, file in files.items()}
@@ -45,30 +45,30 @@ def verify(
         delay=2,
     ) as bar:
         for name, array in arrays.items():
-            if name not in told:
+            if name not in expected:
                 raise InputError(f"{files[name]}: {store.SCHEMA} has no checksum of it")
-            found = _checksum(array, bar)
-            if found != told[name]:
+            checksum = _checksum(array, bar)
+            if checksum != expected[name]:
                 raise InputError(
-                    f"{files[name]}: checksum {found:08x} != {told[name]:08x} in {store.SCHEMA}: it is not what was written"
+                    f"{files[name]}: checksum {checksum:08x} != {expected[name]:08x} in {store.SCHEMA}: it is not what was written"
                 )
     return True
 
 
 def _checksum(array: np.ndarray, bar: tqdm) -> int:
     """CRC-32 of an array's values, row by row whatever the order in its file."""
-    found, step = 0, max(1, AT_ONCE // max(1, array[:1].nbytes)) if array.ndim else 1
+    checksum, step = 0, max(1, AT_ONCE // max(1, array[:1].nbytes)) if array.ndim else 1
     for start in range(0, len(array), step):
-        some = np.ascontiguousarray(array[start : start + step])
-        found = zlib.crc32(some.data, found)
-        bar.update(some.nbytes)
-    return found
+        rows = np.ascontiguousarray(array[start : start + step])
+        checksum = zlib.crc32(rows.data, checksum)
+        bar.update(rows.nbytes)
+    return checksum
 
 
 def held(path: str | os.PathLike) -> tuple[list[Relation], list[str]]:
     """The relations, and the types with features, whose arrays a store has: of a partition's own store not all."""
-    about, there = store.describe(path), store.array_names(path)
-    schema = about.schema
-    relations = [r for n, r in enumerate(schema.relations) if there is None or f"relation_{n}.indptr" in there]
-    types = [t for n, t in enumerate(schema.nodes) if there is None or f"features_{n}" in there]
-    return relations, [name for name in types if name in about.features]
+    description, available = store.describe(path), store.array_names(path)
+    schema = description.schema
+    relations = [r for n, r in enumerate(schema.relations) if available is None or f"relation_{n}.indptr" in available]
+    types = [t for n, t in enumerate(schema.nodes) if available is None or f"features_{n}" in available]
+    return relations, [name for name in types if name in description.features]

@@ -72,8 +72,8 @@ class HetGraph:
             if relation not in self.relations:
                 known = ", ".join(map(str, self.relations))
                 raise InputError(f"relation {Relation(*relation)} is not one of the graph's: {known}")
-        kept = {relation: csc for relation, csc in self.relations.items() if relation in relations}
-        return replace(self, schema=replace(self.schema, relations=tuple(kept)), relations=kept)
+        chosen = {relation: csc for relation, csc in self.relations.items() if relation in relations}
+        return replace(self, schema=replace(self.schema, relations=tuple(chosen)), relations=chosen)
 
     @property
     def nbytes(self) -> int:

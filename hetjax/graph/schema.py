@@ -118,8 +118,8 @@ def _check_name(name: str) -> None:
     """Raise an InputError for a name that is none, that no line could hold, or that is longer than `MOST_NAME`."""
     if not isinstance(name, str):
         raise InputError(f"the name {reprlib.repr(name)} is {type(name).__name__}, and should be a string")
-    if found := UNPRINTABLE.search(name):
-        raise InputError(f"the name {reprlib.repr(name)} has {found[0]!r} as character {found.start()}")
+    if unprintable := UNPRINTABLE.search(name):
+        raise InputError(f"the name {reprlib.repr(name)} has {unprintable[0]!r} as character {unprintable.start()}")
     if (length := len(quote(name, safe=""))) > MOST_NAME:
         raise InputError(
             f"the name {reprlib.repr(name)} has {length:,} characters != at most {MOST_NAME}, each counted as a URL spells it"

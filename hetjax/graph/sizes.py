@@ -117,12 +117,12 @@ def from_json(description: dict, where: str) -> Sizes:
     return Sizes(schema, edges, features, form == LABELS[1])
 
 
-def _width(about: dict, node_type: str) -> tuple[int, str]:
-    width, dtype = about["width"], about["dtype"]
+def _width(features: dict, node_type: str) -> tuple[int, str]:
+    width, dtype = features["width"], features["dtype"]
     known = [kind.name for kind in FEATURE_TYPES]
     if not isinstance(width, int) or isinstance(width, bool) or not 1 <= width <= MOST_VALUES or dtype not in known:
         raise InputError(
-            f"features of type {node_type!r} are {reprlib.repr(about)}, and the width is in 1..{MOST_VALUES}, the dtype one of {', '.join(known)}"
+            f"features of type {node_type!r} are {reprlib.repr(features)}, and the width is in 1..{MOST_VALUES}, the dtype one of {', '.join(known)}"
         )
     return width, dtype
 

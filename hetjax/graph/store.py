@@ -54,24 +54,24 @@ def save(
         for name in chosen:
             durable.write_array(folder / f"{name}.npy", files[name])
         contents = {name: zlib.crc32(np.ascontiguousarray(array).data) for name, array in files.items()}
-        about = {"format": FORMAT, "version": VERSION} | sizes(graph).json() | {"contents": contents}
+        description = {"format": FORMAT, "version": VERSION} | sizes(graph).json() | {"contents": contents}
         if relations is not None or features is not None:
-            about["files"] = sorted(chosen)
-        (folder / SCHEMA).write_text(json.dumps(about, indent=1))
+            description["files"] = sorted(chosen)
+        (folder / SCHEMA).write_text(json.dumps(description, indent=1))
 
 
 def names(
     about: Sizes, relations: Collection[Relation] | None = None, features: Collection[str] | None = None
 ) -> list[str]:
     """The arrays of a store, without their `.npy`: of some relations and some types' features, if not of all."""
-    found = []
+    chosen = []
     for number, relation in enumerate(about.schema.relations):
         if relations is None or relation in relations:
-            found += [f"relation_{number}.{part}" for part in CSC._fields]
+            chosen += [f"relation_{number}.{part}" for part in CSC._fields]
     for number, node_type in enumerate(about.schema.nodes):
         if node_type in about.features and (features is None or node_type in features):
-            found.append(f"features_{number}")
-    return [*found, *FIXED]
+            chosen.append(f"features_{number}")
+    return [*chosen, *FIXED]
 
 
 def _files(graph: HetGraph) -> dict[str, np.ndarray]:
@@ -101,12 +101,12 @@ def contents(path: str | os.PathLike) -> dict[str, int] | None:
     Raises:
       InputError: as `describe`; or they are no such numbers.
     """
-    told = _description(path).get("contents")
-    if told is None:
+    crcs = _description(path).get("contents")
+    if crcs is None:
         return None
-    if not isinstance(told, dict) or any(type(one) is not int or not 0 <= one < 2**32 for one in told.values()):
-        raise InputError(f"{Path(path, SCHEMA)}: contents is {reprlib.repr(told)}, and should be a CRC-32 per array")
-    return told
+    if not isinstance(crcs, dict) or any(type(crc) is not int or not 0 <= crc < 2**32 for crc in crcs.values()):
+        raise InputError(f"{Path(path, SCHEMA)}: contents is {reprlib.repr(crcs)}, and should be a CRC-32 per array")
+    return crcs
 
 
 def array_names(path: str | os.PathLike) -> Collection[str] | None:
@@ -142,41 +142,41 @@ def open(
       InputError: a missing or unreadable file, another format or version, or a file of another shape than it says.
     """
     path = Path(path)
-    about, has = describe(path), array_names(path)
-    schema, csc, matrices = about.schema, {}, {}
+    description, available = describe(path), array_names(path)
+    schema, csc, matrices = description.schema, {}, {}
 
     def require(name: str, what: str) -> None:
-        if has is not None and name not in has:
+        if available is not None and name not in available:
             raise InputError(f"{path}: has the files of one partition alone, and {what} is not among them")
 
     for number, relation in enumerate(schema.relations):
         if relations is None or relation in relations:
             require(f"relation_{number}.indptr", f"relation {relation}")
-            csc[relation] = _map_relation(path, number, relation, about)
+            csc[relation] = _map_relation(path, number, relation, description)
     for number, node_type in enumerate(schema.nodes):
-        if node_type in about.features and (features is None or node_type in features):
+        if node_type in description.features and (features is None or node_type in features):
             require(f"features_{number}", f"what type {node_type!r} has as features")
-            matrices[node_type] = _map_features(path / f"features_{number}.npy", node_type, about)
+            matrices[node_type] = _map_features(path / f"features_{number}.npy", node_type, description)
     count = schema.nodes[schema.target]
-    dtype, shape = (FLAG, (count, schema.classes)) if about.multilabel else (ID, (count,))
+    dtype, shape = (FLAG, (count, schema.classes)) if description.multilabel else (ID, (count,))
     labels = map_array(path / "labels.npy", dtype, shape, "labels")
     splits = {name: map_array(path / f"split_{name}.npy", ID, None, f"split {name!r}") for name in SPLITS}
     return HetGraph(replace(schema, relations=tuple(csc)), csc, matrices, labels, splits)
 
 
-def _map_relation(path: Path, number: int, relation: Relation, about: Sizes) -> CSC:
-    nodes, what = about.schema.nodes, f"relation {relation}"
+def _map_relation(path: Path, number: int, relation: Relation, description: Sizes) -> CSC:
+    nodes, what = description.schema.nodes, f"relation {relation}"
     pointers, ids = (path / f"relation_{number}.{part}.npy" for part in CSC._fields)
     indptr = map_array(pointers, POINTER, (nodes[relation.target] + 1,), what)
-    return CSC(indptr, map_array(ids, index_dtype(nodes[relation.source]), (about.edges[relation],), what))
+    return CSC(indptr, map_array(ids, index_dtype(nodes[relation.source]), (description.edges[relation],), what))
 
 
-def _map_features(file: Path, node_type: str, about: Sizes) -> np.ndarray:
-    matrix, count = load_array(file), about.schema.nodes[node_type]
+def _map_features(file: Path, node_type: str, description: Sizes) -> np.ndarray:
+    matrix, count = load_array(file), description.schema.nodes[node_type]
     if matrix.ndim != 2 or len(matrix) != count:
         rows = len(matrix) if matrix.ndim else 0
         raise InputError(f"{file}: feature rows {rows} != {count} nodes of type {node_type!r}")
-    width, dtype = about.features[node_type]
+    width, dtype = description.features[node_type]
     if matrix.shape[1] != width or matrix.dtype != np.dtype(dtype):  # whose name alone does not tell the order of bytes
         here, there = {"width": matrix.shape[1], "dtype": str(matrix.dtype)}, {"width": width, "dtype": dtype}
         raise InputError(f"{file}: features {here} != {there} in schema.json")
@@ -199,12 +199,12 @@ def load_array(file: Path) -> np.ndarray:
       InputError: it is none, or of another size than its header says.
     """
     with reading(file):
-        about = file.stat()
-        if not stat.S_ISREG(about.st_mode):
+        status = file.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise InputError(f"{file}: is no regular file")
-        wanted = _size(file)
-        if about.st_size != wanted:
-            raise InputError(f"{file}: {about.st_size} bytes != {wanted} that its header says")
+        expected = _size(file)
+        if status.st_size != expected:
+            raise InputError(f"{file}: {status.st_size} bytes != {expected} that its header says")
         return np.load(file, mmap_mode="r", allow_pickle=False)
 
 

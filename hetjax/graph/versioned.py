@@ -21,18 +21,18 @@ def read(file: Path, kind: str, version: int, what: str, hint: str) -> dict:
       InputError: a missing, oversized or unreadable file, or another format or version.
     """
     try:
-        about = file.stat()
+        status = file.stat()
     except OSError as error:
         raise InputError(f"{file}: {error.strerror}; {hint}") from None
-    if not stat.S_ISREG(about.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise InputError(f"{file}: is no regular file; {hint}")
-    if about.st_size > LARGEST:
-        raise InputError(f"{file}: {about.st_size} bytes, and {what} has at most {LARGEST}")
+    if status.st_size > LARGEST:
+        raise InputError(f"{file}: {status.st_size} bytes, and {what} has at most {LARGEST}")
     with reading(file):
-        given = json.loads(file.read_text(encoding="utf-8"))
-    header = (given.get("format"), given.get("version")) if isinstance(given, dict) else (None, None)
+        content = json.loads(file.read_text(encoding="utf-8"))
+    header = (content.get("format"), content.get("version")) if isinstance(content, dict) else (None, None)
     if header != (kind, version):
         raise InputError(
             f"{file}: format {reprlib.repr(header[0])} version {reprlib.repr(header[1])}, and this hetjax reads {kind!r} version {version}"
         )
-    return given
+    return content

@@ -68,8 +68,8 @@ def attend(
     All are taken as the dtype of the offsets. No gradient flows to `slope` and `keep`.
     """
     keep = jnp.zeros((0, offsets.shape[1])) if keep is None else keep
-    given = queries, offsets, keys, values, keep, jnp.asarray(slope)
-    return _attend(adjacency, *(None if x is None else x.astype(offsets.dtype) for x in given))
+    arguments = queries, offsets, keys, values, keep, jnp.asarray(slope)
+    return _attend(adjacency, *(None if x is None else x.astype(offsets.dtype) for x in arguments))
 
 
 @jax.custom_vjp
@@ -78,8 +78,8 @@ def _attend(adjacency, queries, offsets, keys, values, keep, slope) -> Attended:
 
 
 def _forward(adjacency, queries, offsets, keys, values, keep, slope):
-    given = by_target(adjacency), queries, offsets, keys, keys if values is None else values, keep, slope
-    *sums, logits, weights = native.choose(_attend_natively, _attend_plainly, *given)
+    arguments = by_target(adjacency), queries, offsets, keys, keys if values is None else values, keep, slope
+    *sums, logits, weights = native.choose(_attend_natively, _attend_plainly, *arguments)
     return Attended(*sums), (adjacency, queries, keys, values, keep, slope, logits, weights)
 
 
@@ -87,8 +87,8 @@ def _backward(residuals, gradient: Attended):
     """Nothing comes back through `largest`, which cancels in a partial aggregate's total."""
     adjacency, queries, keys, values, keep, slope, logits, weights = residuals
     edges = keep, slope, logits, weights
-    given = by_target(adjacency), queries, keys, keys if values is None else values, edges, gradient[1:]
-    by_queries, by_offsets, by_logits = native.choose(_back_natively, _back_plainly, *given)
+    arguments = by_target(adjacency), queries, keys, keys if values is None else values, edges, gradient[1:]
+    by_queries, by_offsets, by_logits = native.choose(_back_natively, _back_plainly, *arguments)
     back = functools.partial(native.choose, _to_sources_natively, _to_sources_plainly, *by_source(adjacency, len(keys)))
     asked, weighed = (by_logits, queries), (_applied(weights, keep), gradient.numerator)
     if values is None:
@@ -123,11 +123,11 @@ def _attend_plainly(rows, queries, offsets, keys, values, keep, slope):
 def _back_natively(rows, queries, keys, values, edges, gradient):
     _, _, logits, _ = edges
     _, _, numerator = gradient
-    (heads, targets, _), one = numerator.shape, queries.shape[1] == 1
-    shapes = (heads, -(-targets // BLOCK) if one else targets, keys.shape[2]), (targets, heads), logits.shape
+    (heads, targets, _), one_query = numerator.shape, queries.shape[1] == 1
+    shapes = (heads, -(-targets // BLOCK) if one_query else targets, keys.shape[2]), (targets, heads), logits.shape
     results = [jax.ShapeDtypeStruct(shape, logits.dtype) for shape in shapes]
     by_queries, *others = kernels.attend_back(targets, *rows, keys, values, *edges, *gradient, results=results)
-    return jnp.sum(by_queries, axis=1, keepdims=True) if one else by_queries, *others
+    return jnp.sum(by_queries, axis=1, keepdims=True) if one_query else by_queries, *others
 
 
 def _back_plainly(rows, queries, keys, values, edges, gradient):

@@ -177,8 +177,8 @@ class Stack(nn.Module):
             x = {t: project(x[t]) for t, project in self.project.items() if t in x}
         if masks is None or not self.input_dropout:
             return x
-        of = {t: masks.of(block.sources[t]) for t in x}
-        return {t: dropped(rows, self.input_dropout, of[t], (*self.path, t)) for t, rows in x.items()}
+        type_masks = {t: masks.of(block.sources[t]) for t in x}
+        return {t: dropped(rows, self.input_dropout, type_masks[t], (*self.path, t)) for t, rows in x.items()}
 
     def conclude(self, partial: Any, own: jax.Array | None, masks: NodeMasks | None = None) -> jax.Array:
         """Logits from the seeds' combined partial aggregates of the last layer.
@@ -322,4 +322,4 @@ def takes(model: type[Layer] | HGNN) -> frozenset[str]:
     """The names of a model's options."""
     layer = Composed if isinstance(model, HGNN) else model
     place = {"relations", "selves", "targets", "widths", "features", "learned", "logits", "parent", "name"}
-    return frozenset(one.name for one in fields(layer)) - place
+    return frozenset(option.name for option in fields(layer)) - place

@@ -213,8 +213,8 @@ class Layer(nn.Module):
         own = self.own_embeddings(block, x)
         folded = self.fold_relations(block, sources, own, own, masks)
         totals, finished, targets = exchange.after(folded, own, block.targets)
-        of = {t: masks and masks.of(targets[t]) for t in finished}
-        return {t: self.finish(t, totals.get(t), rows, of[t]) for t, rows in finished.items()}
+        type_masks = {t: masks and masks.of(targets[t]) for t in finished}
+        return {t: self.finish(t, totals.get(t), rows, type_masks[t]) for t, rows in finished.items()}
 
 
 class PlainLayer(Layer):

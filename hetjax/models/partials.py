@@ -72,9 +72,9 @@ def merge(one: Attention, other: Attention) -> Attention:
 
 def attended(partial: Attention) -> jax.Array:
     """The weighted means, `[nodes, heads * width]`: zeros for a node without edges."""
-    some = partial.denominator > 0
-    mean = partial.numerator / jnp.where(some, partial.denominator, 1)[..., None]
-    return jax.lax.collapse(jnp.where(some[..., None], mean, 0), 1)
+    has_edges = partial.denominator > 0
+    mean = partial.numerator / jnp.where(has_edges, partial.denominator, 1)[..., None]
+    return jax.lax.collapse(jnp.where(has_edges[..., None], mean, 0), 1)
 
 
 def finite(largest: jax.Array) -> jax.Array:

@@ -167,9 +167,9 @@ def sum_weighted(rows: Rows, weights: jax.Array | None, x: jax.Array) -> jax.Arr
 
 
 def _sum_natively(rows, x, factors, weights):
-    given = (jnp.zeros(0, x.dtype) if scale is None else scale for scale in (factors, weights))
+    scales = (jnp.zeros(0, x.dtype) if scale is None else scale for scale in (factors, weights))
     result = jax.ShapeDtypeStruct((len(rows.indptr) - 1, x.shape[1]), x.dtype)
-    return kernels.sums(len(rows.indptr) - 1, *rows, *given, x, results=[result])[0]
+    return kernels.sums(len(rows.indptr) - 1, *rows, *scales, x, results=[result])[0]
 
 
 def _sum_plainly(rows, x, factors, weights):

@@ -66,9 +66,9 @@ class Options:
         for name in ("hops", "data", "seed"):
             if getattr(self, name) < 0:
                 raise InputError(f"{name} is {getattr(self, name)}, and must be at least 0")
-        given = [key.name for key in fields(self) if getattr(self, key.name) != key.default]
+        changed = [key.name for key in fields(self) if getattr(self, key.name) != key.default]
         for name in ("metapaths", "targets", "data", "copy", "assign", "exchange"):
-            if self.method != "meta" and name in given:
+            if self.method != "meta" and name in changed:
                 raise InputError(f"{name} is for method meta, and the method is {self.method}")
 
     @property
@@ -78,8 +78,8 @@ class Options:
 
 def main(arguments: Sequence[str]) -> None:
     """Read a store's sizes (or, to cut edges, its edges), divide, write, and print the report."""
-    made, paths = parse({"": Options}, arguments, "python -m hetjax.partition", DESCRIPTION, PATHS)
-    options, out = made[""], Path(paths["out"])
+    instances, paths = parse({"": Options}, arguments, "python -m hetjax.partition", DESCRIPTION, PATHS)
+    options, out = instances[""], Path(paths["out"])
     check_new(out)
     reads = options.copy or options.method != "meta"
     graph = _read(paths["graph"]) if reads else None
@@ -126,14 +126,14 @@ def read_metapaths(file: str) -> list[list[Relation]]:
     Raises:
       InputError: the file cannot be read, or is no list of lists of three names.
     """
-    given = yaml_file.read(file)
-    for path in given if isinstance(given, list) and given else [given]:
+    metapaths = yaml_file.read(file)
+    for path in metapaths if isinstance(metapaths, list) and metapaths else [metapaths]:
         for relation in path if isinstance(path, list) and path else [path]:
             if not (isinstance(relation, list) and len(relation) == 3 and all(isinstance(n, str) for n in relation)):
                 raise InputError(
                     f"{file}: {relation!r}, and a relation is [source type, name, target type], a metapath a list of them"
                 )
-    return [[Relation(*relation) for relation in path] for path in given]
+    return [[Relation(*relation) for relation in path] for path in metapaths]
 
 
 if __name__ == "__main__":

@@ -95,8 +95,11 @@ def links(layer: LayerFolds) -> tuple[tuple[Relation | str, str], ...]:
 
 def program_weights(sizes: Sizes, workload: Workload, local_model: LocalModel) -> int:
     """Bytes of all weights of what a partition computes."""
-    every = ((k, source) for k, layer in enumerate(local_model.layers) for _, source in links(layer))
-    return sum(weight_bytes(sizes, workload, layer, source) for layer, source in every)
+    return sum(
+        weight_bytes(sizes, workload, number, source)
+        for number, layer in enumerate(local_model.layers)
+        for _, source in links(layer)
+    )
 
 
 def work(sizes: Sizes, workload: Workload, tree: Metatree, roots: Iterable[Root]) -> Work:
@@ -118,8 +121,8 @@ def work(sizes: Sizes, workload: Workload, tree: Metatree, roots: Iterable[Root]
                 load += count[name] * _row(sizes, workload, name, layer)
         if not together:  # a seed that is folded into itself is an inner node of the layer below
             below |= {name: max(below.get(name, 0.0), seeds[name]) for name in folds.seeds.selves}
-        every = sorted(below.keys() | draws.keys())
-        inner = {n: float(distinct(nodes[n], below.get(n, 0.0), draws.get(n, 0.0))) for n in every}
+        names = sorted(below.keys() | draws.keys())
+        inner = {n: float(distinct(nodes[n], below.get(n, 0.0), draws.get(n, 0.0))) for n in names}
     least = seeds if together else {}
     return Work(load, {name: max(inner.get(name, 0.0), least.get(name, 0.0)) for name in program.reads})
 

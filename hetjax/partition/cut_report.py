@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 def report(cut: "EdgeCut", counts: Cut) -> Report:
     """As `Partitioning.report`."""
     rows = [_cut_row(cut, counts, part) for part in range(cut.parts)]
-    held = sum(cut.sizes.schema.nodes.values()), sum(cut.sizes.edges.values())
+    nodes, edges = sum(cut.sizes.schema.nodes.values()), sum(cut.sizes.edges.values())
     crossing = {str(r): int(count.sum() - count.trace()) for r, count in counts.edges.items()}
     shares = {str(r): _share(crossing[str(r)], count) for r, count in cut.sizes.edges.items()}
-    total = summary(cut, rows, held, traffic.of_cut(cut, counts), traffic.CUT_FORMULAS)
+    total = summary(cut, rows, (nodes, edges), traffic.of_cut(cut, counts), traffic.CUT_FORMULAS)
     return Report(
         rows,
         total
         | {
             "cut_edges": sum(crossing.values()),
-            "cut_share": _share(sum(crossing.values()), held[1]),
+            "cut_share": _share(sum(crossing.values()), edges),
             "cut_share_of": shares,
             "halo_nodes": sum(row["halo_nodes"] for row in rows),
         },

@@ -156,9 +156,9 @@ def edge_cut(
         raise InputError(f"method {method!r}, and an edge-cut is one of {', '.join(EdgeCut.methods)}")
     if not 1 <= parts <= min(MOST_PARTS, count):
         raise InputError(f"{parts} partitions of {count} nodes, outside 1..{min(MOST_PARTS, count)}")
-    whole = _random(count, parts, seed) if method == "random" else _metis(graph, parts, method, seed)
+    owners = _random(count, parts, seed) if method == "random" else _metis(graph, parts, method, seed)
     ends = np.cumsum(list(graph.schema.nodes.values()))[:-1]
-    nodes = dict(zip(graph.schema.nodes, np.split(whole, ends)))
+    nodes = dict(zip(graph.schema.nodes, np.split(owners, ends)))
     return EdgeCut(sizes(graph), nodes, parts, method, hops, workload or Workload(), reads_own, store)
 
 
@@ -213,8 +213,8 @@ def homogeneous(graph: HetGraph, dtype: DTypeLike = np.int64) -> tuple[np.ndarra
     with tqdm(list(zip(graph.relations.values(), places)), "edges, both ways", leave=False, disable=None) as bar:
         for csc, (source, target) in bar:
             _put_ends(csc.indptr, csc.indices, source, target, cursor, neighbours)
-    kept = _sort_unique(indptr, neighbours)
-    return indptr, neighbours[:kept]
+    count = _sort_unique(indptr, neighbours)
+    return indptr, neighbours[:count]
 
 
 @compiled

@@ -34,18 +34,18 @@ def save(partitioning: Partitioning, folder: str | os.PathLike, graph: HetGraph 
     Raises:
       InputError: the folder exists or cannot be written, or another graph than was partitioned.
     """
-    made = partitioning.report(graph)
+    report = partitioning.report(graph)
     with new_folder(folder) as partial:
         partitioning.write(partial, graph)
         (partial / FILE).write_text(json.dumps(partitioning.json(), indent=1))
-        about = made.summary | {"parts": made.rows}
-        (partial / "report.json").write_text(json.dumps(about, indent=1))
+        content = report.summary | {"parts": report.rows}
+        (partial / "report.json").write_text(json.dumps(content, indent=1))
         with open(partial / "report.csv", "w", newline="") as stream:
-            writer = csv.DictWriter(stream, list(made.rows[0]))
+            writer = csv.DictWriter(stream, list(report.rows[0]))
             writer.writeheader()
-            writer.writerows(made.rows)
-        partitioning.draw(made, Path(partial) / "plan.png")
-    return made
+            writer.writerows(report.rows)
+        partitioning.draw(report, Path(partial) / "plan.png")
+    return report
 
 
 def read(folder: str | os.PathLike, *own: type[Partitioning]) -> Partitioning:
@@ -58,19 +58,19 @@ def read(folder: str | os.PathLike, *own: type[Partitioning]) -> Partitioning:
       InputError: a missing or damaged file, another version, or values that contradict each other.
     """
     file = Path(folder) / FILE
-    given = versioned.read(file, FORMAT, VERSION, "a manifest", "`python -m hetjax.partition` makes one")
+    manifest = versioned.read(file, FORMAT, VERSION, "a manifest", "`python -m hetjax.partition` makes one")
     try:
         with reading("manifest"):
-            about = from_json(given["graph"], "graph")
-            if given["graph_digest"] != about.digest:
+            sizes = from_json(manifest["graph"], "graph")
+            if manifest["graph_digest"] != sizes.digest:
                 raise InputError(
-                    f"graph_digest {given['graph_digest']} != {about.digest} of the graph that stands there"
+                    f"graph_digest {manifest['graph_digest']} != {sizes.digest} of the graph that stands there"
                 )
-            require(isinstance(given["store"], str | None), "store", given["store"], "a path or null")
+            require(isinstance(manifest["store"], str | None), "store", manifest["store"], "a path or null")
             kinds = {method: kind for kind in (*KINDS, *own) for method in kind.methods}
-            require(given["method"] in kinds, "method", given["method"], " or ".join(kinds))
-            plan = kinds[given["method"]].from_json(given, about, file.parent)
-            wrong = difference(given, plan.json(), "manifest")
+            require(manifest["method"] in kinds, "method", manifest["method"], " or ".join(kinds))
+            plan = kinds[manifest["method"]].from_json(manifest, sizes, file.parent)
+            wrong = difference(manifest, plan.json(), "manifest")
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     if wrong:
@@ -101,9 +101,9 @@ def open_part(
         )
     if not 0 <= number < len(plan.parts):
         raise InputError(f"{Path(folder) / FILE}: no partition {number} among {len(plan.parts)}")
-    about = plan.local_sizes(plan.parts[number])
+    local = plan.local_sizes(plan.parts[number])
     path = graph_store or (Path(folder) / f"part_{number}" if plan.copied else plan.store)
     if path is None:
         raise InputError(f"{Path(folder) / FILE}: names no store; say where the graph's is")
     check_digest(plan.sizes, store.describe(path), str(path))
-    return plan, store.open(path, about.edges, about.features)
+    return plan, store.open(path, local.edges, local.features)

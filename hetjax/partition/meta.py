@@ -64,9 +64,9 @@ def partition(
     """
     path = os.path.abspath(graph) if isinstance(graph, str | os.PathLike) else None
     if isinstance(graph, str | os.PathLike):
-        about = store.describe(graph)
+        description = store.describe(graph)
     else:
-        about = graph if isinstance(graph, Sizes) else sizes(graph)
+        description = graph if isinstance(graph, Sizes) else sizes(graph)
     if metapaths is not None:
         metapaths = tuple(tuple(Relation(*relation) for relation in chain) for chain in metapaths)
         if not metapaths:
@@ -74,15 +74,17 @@ def partition(
     hops, targets = model.get("hops"), model.get("targets")
     if hops is None:
         hops = HOPS if metapaths is None else max(map(len, metapaths))
-    targets = (about.schema.target,) if targets is None else tuple(targets)
-    tree = Metatree(about.schema, targets, hops, metapaths, model.get("self_term", True), model.get("exchange", "last"))
+    targets = (description.schema.target,) if targets is None else tuple(targets)
+    tree = Metatree(
+        description.schema, targets, hops, metapaths, model.get("self_term", True), model.get("exchange", "last")
+    )
     relation, data = mesh(parts, len(tree.roots), data)
     workload = workload or Workload()
     if data > workload.batch_size:
         raise InputError(
             f"{data} replicas of each partition share a batch of {workload.batch_size}; some would have no seeds"
         )
-    owners = assign(about, tree, workload, relation, data, method)
+    owners = assign(description, tree, workload, relation, data, method)
     if method == "auto":
         method = "exact" if searchable(len(tree.roots), relation) else "lpt"
-    return MetaPartitioning(about, tree, owners, data, method, workload, path, copied)
+    return MetaPartitioning(description, tree, owners, data, method, workload, path, copied)

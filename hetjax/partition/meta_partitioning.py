@@ -117,7 +117,7 @@ class MetaPartitioning(Partitioning):
     def local_sizes(self, part: Part) -> Sizes:
         """The sizes of what a partition opens: all node types, its relations, the static features it reads."""
         edges = {r: self.sizes.edges[r] for r in self.sizes.schema.relations if r in part.local_model.relations}
-        features = {name: about for name, about in self.sizes.features.items() if name in part.local_model.reads}
+        features = {name: feature for name, feature in self.sizes.features.items() if name in part.local_model.reads}
         return Sizes(replace(self.sizes.schema, relations=tuple(edges)), edges, features, self.sizes.multilabel)
 
     def take(self, graph: HetGraph, part: Part) -> HetGraph:
@@ -127,10 +127,10 @@ class MetaPartitioning(Partitioning):
           InputError: the plan was made for a graph of other sizes.
         """
         check_digest(self.sizes, sizes(graph), "the graph")
-        about = self.local_sizes(part)
-        kept = {relation: graph.relations[relation] for relation in about.edges}
-        features = {name: graph.features[name] for name in about.features}
-        return replace(graph, schema=about.schema, relations=kept, features=features)
+        local = self.local_sizes(part)
+        relations = {relation: graph.relations[relation] for relation in local.edges}
+        features = {name: graph.features[name] for name in local.features}
+        return replace(graph, schema=local.schema, relations=relations, features=features)
 
     def json(self) -> dict:
         """The manifest, as plain values."""
@@ -174,16 +174,16 @@ class MetaPartitioning(Partitioning):
         tree = Metatree(sizes.schema, targets, given["hops"], metapaths, given["self_term"], exchange)
         owners = tuple(tuple(_root(root) for root in part["owns"]) for part in given["parts"])
         copied = bool(given["parts"]) and given["parts"][0]["store"] is not None
-        made = tree, owners, given["mesh"]["data"], given["method"], workload_of(given), given["store"]
-        return cls(sizes, *made, copied)
+        data, method, workload = given["mesh"]["data"], given["method"], workload_of(given)
+        return cls(sizes, tree, owners, data, method, workload, given["store"], copied)
 
     def write(self, folder: Path, graph: HetGraph | None) -> None:
         if self.copied:
             assert graph is not None  # `save` is given it
             check_digest(self.sizes, sizes(graph), "the graph")
             for part in self.parts:
-                opened = self.local_sizes(part)
-                store.save(graph, folder / f"part_{part.number}", opened.edges, opened.features)
+                local = self.local_sizes(part)
+                store.save(graph, folder / f"part_{part.number}", local.edges, local.features)
 
     def report(self, graph: HetGraph | None = None) -> Report:
         return meta_report.report(self)
@@ -194,8 +194,8 @@ class MetaPartitioning(Partitioning):
         meta_picture.draw(self, file)
 
 
-def _root(given: str | list) -> Root:
-    if isinstance(given, str):
-        return Root(given, None)
-    relation = Relation(*given)
+def _root(owned: str | list) -> Root:
+    if isinstance(owned, str):
+        return Root(owned, None)
+    relation = Relation(*owned)
     return Root(relation.target, relation)

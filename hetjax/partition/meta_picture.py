@@ -73,23 +73,23 @@ class _Rows:
         return self.y[vertex]
 
     def text(self, vertex: int) -> str:
-        about = self.graph.nodes[vertex]
+        attributes = self.graph.nodes[vertex]
         if not vertex:
-            return shown(about["type"] or "targets")
-        relation = about["relation"]
-        return f"{shown(about['type'])}  ({shown(relation.name) if relation else 'itself'})"
+            return shown(attributes["type"] or "targets")
+        relation = attributes["relation"]
+        return f"{shown(attributes['type'])}  ({shown(relation.name) if relation else 'itself'})"
 
     def draw(self, axis, colours: dict[Root, object]) -> None:
         folded = set()
-        for vertex, about in self.graph.nodes(data=True):
-            x, y = self.x[about["hop"]], self.y[vertex]
-            colour = colours[about["root"]] if vertex else "black"
+        for vertex, attributes in self.graph.nodes(data=True):
+            x, y = self.x[attributes["hop"]], self.y[vertex]
+            colour = colours[attributes["root"]] if vertex else "black"
             axis.plot(x, y, "o", color=colour, ms=5, zorder=3)
             axis.text(x + 0.12, y, self.text(vertex), fontsize=8.5, va="center", color="black", zorder=4)
             for child in self.children[vertex]:
                 below = self.graph.nodes[child]
-                key = (colours[below["root"]], below["hop"], below["relation"], about["type"])
-                again = about["hop"] and key in folded
+                key = (colours[below["root"]], below["hop"], below["relation"], attributes["type"])
+                again = attributes["hop"] and key in folded
                 folded.add(key)
                 self._link(axis, vertex, child, colours[below["root"]], ":" if again else "-")
         axis.set(xlim=(-0.2, self.width), ylim=(self.count + 1, 0))

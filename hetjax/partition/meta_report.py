@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 def report(plan: "MetaPartitioning") -> Report:
     """As `Partitioning.report`."""
-    of, masks = traffic.costs(plan)
+    costs, masks = traffic.costs(plan)
     rows = [
-        _part_row(plan, part) | {"expected_load_bytes": round(of.of(mask)[0])} for part, mask in zip(plan.parts, masks)
+        _part_row(plan, part) | {"expected_load_bytes": round(costs.of(mask)[0])}
+        for part, mask in zip(plan.parts, masks)
     ]
     nodes = sum(plan.sizes.schema.nodes[name] for name in frozenset().union(*map(_touched, plan.parts)))
     edges = sum(plan.sizes.edges[r] for r in plan.model.relations)
@@ -29,7 +30,7 @@ def _touched(part: "Part") -> frozenset[str]:
 
 
 def _part_row(plan: "MetaPartitioning", part: "Part") -> dict:
-    about, nodes, relations = plan.sizes, plan.sizes.schema.nodes, part.local_model.relations
+    sizes, nodes, relations = plan.sizes, plan.sizes.schema.nodes, part.local_model.relations
     boundary = sum(nodes[target] for target in plan.tree.targets)
     return {
         "part": part.number,
@@ -38,8 +39,8 @@ def _part_row(plan: "MetaPartitioning", part: "Part") -> dict:
         "relations": len(relations),
         "nodes": sum(nodes[name] for name in _touched(part)),
         "halo_nodes": 0,
-        "edges": sum(about.edges[r] for r in relations),
-        "topology_bytes": sum(topology_bytes(about, r, nodes[r.target], about.edges[r]) for r in relations),
+        "edges": sum(sizes.edges[r] for r in relations),
+        "topology_bytes": sum(topology_bytes(sizes, r, nodes[r.target], sizes.edges[r]) for r in relations),
         **feature_bytes(plan, {name: nodes[name] for name in part.local_model.reads}),
         "boundary_nodes": boundary if len(plan.parts) > 1 else 0,
     }

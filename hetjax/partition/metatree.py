@@ -183,13 +183,13 @@ class Metatree:
         for hop in range(2, (depth or self.hops) + 1):
             parents, layer = layer, []
             for parent in parents:
-                about = tree.nodes[parent]
-                if self.exchange == "every" and about["root"].relation is None:
+                attributes = tree.nodes[parent]
+                if self.exchange == "every" and attributes["root"].relation is None:
                     continue
                 itself = (None,) if self.reads_own else ()
-                for relation in (*(r for r in self.allowed[-hop] if r.target == about["type"]), *itself):
-                    child = about["type"] if relation is None else relation.source
-                    layer.append(self._grow(tree, parent, child, hop, about["root"], relation))
+                for relation in (*(r for r in self.allowed[-hop] if r.target == attributes["type"]), *itself):
+                    child = attributes["type"] if relation is None else relation.source
+                    layer.append(self._grow(tree, parent, child, hop, attributes["root"], relation))
                 if len(tree) > most:
                     raise InputError(f"the metatree has more than {most} vertices")
         return tree

@@ -17,8 +17,8 @@ def main(folder: str, parts: str, objective: str, seed: str) -> None:
     indptr, neighbours = (np.load(Path(folder, name), mmap_mode="c") for name in (INDPTR, NEIGHBOURS))
     options = pymetis.Options(seed=int(seed), objtype=int(getattr(pymetis.ObjType, objective)))
     adjacency = pymetis.CSRAdjacency(np.asarray(indptr), np.asarray(neighbours))
-    found = pymetis.part_graph(int(parts), adjacency, options=options, recursive=False)
-    np.save(Path(folder, FOUND), np.asarray(found.vertex_part))
+    partitioning = pymetis.part_graph(int(parts), adjacency, options=options, recursive=False)
+    np.save(Path(folder, FOUND), np.asarray(partitioning.vertex_part))
 
 
 if __name__ == "__main__":

@@ -21,20 +21,20 @@ class Owned:
         self.local: dict[str, np.ndarray] = {}
         self.ids: dict[str, list[np.ndarray]] = {}
         self.rows: dict[str, int] = {}
-        for name, of in self.owner.items():
-            counts = np.bincount(of, minlength=parts)
-            order = np.argsort(of, kind="stable").astype(np.int32)
+        for name, owners in self.owner.items():
+            counts = np.bincount(owners, minlength=parts)
+            order = np.argsort(owners, kind="stable").astype(np.int32)
             self.ids[name] = np.split(order, np.cumsum(counts)[:-1])
-            self.local[name] = np.empty(len(of), np.int32)
+            self.local[name] = np.empty(len(owners), np.int32)
             self.local[name][order] = np.concatenate([np.arange(count, dtype=np.int32) for count in counts])
             self.rows[name] = max(1, int(counts.max()))
 
     def take(self, name: str, matrix: np.ndarray, part: int) -> np.ndarray:
         """A partition's rows of a matrix `[nodes, ...]`: `[rows, ...]`, zeros where there is room for more."""
         ids = self.ids[name][part]
-        made = np.zeros((self.rows[name], *matrix.shape[1:]), matrix.dtype)
-        made[: len(ids)] = matrix[ids]
-        return made
+        rows = np.zeros((self.rows[name], *matrix.shape[1:]), matrix.dtype)
+        rows[: len(ids)] = matrix[ids]
+        return rows
 
     def whole(self, name: str, taken: np.ndarray) -> np.ndarray:
         """The inverse of `take`: a matrix `[nodes, ...]` from all partitions' rows, `[parts * rows, ...]`."""

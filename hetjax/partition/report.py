@@ -74,17 +74,17 @@ def table(report: Report) -> str:
     lines = [heads, *([_cell(name, row[name]) for name in names] for row in report.rows)]
     widths = [max(map(len, column)) for column in zip(*lines)]
     text = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines]
-    about = report.summary
+    total = report.summary
     text.append(
-        f"replication {about['replication_nodes']:.2f} of nodes, {about['replication_edges']:.2f} of edges; "
-        f"balance (largest by mean) {about['balance_edges']:.2f} of edges, {about['balance_bytes']:.2f} of bytes"
+        f"replication {total['replication_nodes']:.2f} of nodes, {total['replication_edges']:.2f} of edges; "
+        f"balance (largest by mean) {total['balance_edges']:.2f} of edges, {total['balance_bytes']:.2f} of bytes"
     )
     if "expected_load_bytes" in report.rows[0]:
         load = _balance([row["expected_load_bytes"] for row in report.rows])
         text[-1] += f", {load:.2f} of the load that is expected of a step"
-    if "cut_share" in about:
-        text.append(f"{about['cut_edges']:,} edges are cut, {100 * about['cut_share']:.1f} %")
-    kinds = ", ".join(f"{name.replace('_', ' ')} {readable(count)}" for name, count in about["step_bytes"].items())
+    if "cut_share" in total:
+        text.append(f"{total['cut_edges']:,} edges are cut, {100 * total['cut_share']:.1f} %")
+    kinds = ", ".join(f"{name.replace('_', ' ')} {readable(count)}" for name, count in total["step_bytes"].items())
     return "\n".join([*text, f"expected to be sent in a step, by all hosts together: {kinds}"])
 
 

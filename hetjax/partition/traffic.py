@@ -37,8 +37,8 @@ def costs(plan: "MetaPartitioning") -> tuple[Costs, list[int]]:
 
 def of_meta(plan: "MetaPartitioning") -> dict[str, float]:
     """Of relation-aggregation-first execution, by the kinds of `META_FORMULAS`."""
-    of, masks = costs(plan)
-    cost, workload = of.cost(masks), plan.workload
+    plan_costs, masks = costs(plan)
+    cost, workload = plan_costs.cost(masks), plan.workload
     exchanges = 1 if plan.tree.exchange == "last" else 2 * plan.tree.hops - 1
     payload = workload.batch_size * len(plan.tree.targets) * workload.hidden * FLOAT
     return {
@@ -50,12 +50,12 @@ def of_meta(plan: "MetaPartitioning") -> dict[str, float]:
 
 def of_cut(cut: "EdgeCut", counts: Cut) -> dict[str, float]:
     """Of data-parallel execution over an edge-cut, with remote features fetched, by the kinds of `CUT_FORMULAS`."""
-    about, target, fetched = cut.sizes, cut.sizes.schema.target, ID + cut.workload.feature_width * FLOAT
-    model = Metatree(about.schema, (target,), cut.hops, self_term=cut.reads_own)
+    sizes, target, fetched = cut.sizes, cut.sizes.schema.target, ID + cut.workload.feature_width * FLOAT
+    model = Metatree(sizes.schema, (target,), cut.hops, self_term=cut.reads_own)
     remote = remote_rows(cut, counts, (target,))
-    learned = sum(rows for name, rows in remote.items() if name not in about.features)
+    learned = sum(rows for name, rows in remote.items() if name not in sizes.features)
     return {
-        "remote_features": sum(remote[name] * (ID + row_bytes(about, name)) for name in about.features),
+        "remote_features": sum(remote[name] * (ID + row_bytes(sizes, name)) for name in sizes.features),
         "remote_learnable_rows": learned * (fetched + learnable_row(cut.workload)),
-        "gradients": 2 * (cut.parts - 1) * program_weights(about, cut.workload, model.local_model(model.roots)),
+        "gradients": 2 * (cut.parts - 1) * program_weights(sizes, cut.workload, model.local_model(model.roots)),
     }

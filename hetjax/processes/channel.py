@@ -48,8 +48,8 @@ class Connection:
           OSError: the other end is gone, or takes nothing any more; the connection is of no more use.
         """
         arrays = {name: np.asarray(array, order="C") for name, array in (arrays or {}).items()}
-        about = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
-        head = json.dumps([words, about]).encode()
+        descriptions = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
+        head = json.dumps([words, descriptions]).encode()
         if not self._sending.acquire(timeout=wait):
             return 0
         size = sum(array.nbytes for array in arrays.values())
@@ -88,32 +88,32 @@ class Connection:
             raise ValueError(f"a message of {words} bytes, and arrays of {rest}")
         head = self._read(words, until)
         with reading("a message"):
-            said, about = json.loads(head)
-            shapes = {name: (_plain(kind), tuple(map(operator.index, shape))) for name, kind, shape in about}
+            values, descriptions = json.loads(head)
+            shapes = {name: (_plain(kind), tuple(map(operator.index, shape))) for name, kind, shape in descriptions}
         if rest != sum(dtype.itemsize * math.prod(shape) for dtype, shape in shapes.values()):
             raise ValueError(f"arrays of {rest} bytes, and another number was announced")
-        return said, {name: self._array(*about) for name, about in shapes.items()}
+        return values, {name: self._array(dtype, shape) for name, (dtype, shape) in shapes.items()}
 
     def _array(self, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         return np.frombuffer(self._read(math.prod(shape) * dtype.itemsize), dtype).reshape(shape)
 
     def _read(self, count: int, until: float | None = None) -> bytearray:
-        found = bytearray(count)
-        view, done = memoryview(found), 0
+        data = bytearray(count)
+        view, done = memoryview(data), 0
         try:
             while done < count:
                 if until:
                     self.stream.settimeout(max(0.001, until - time.monotonic()))
-                got = self.stream.recv_into(view[done:])
-                if not got:
+                received = self.stream.recv_into(view[done:])
+                if not received:
                     raise ConnectionError("the connection was closed")
                 if until and time.monotonic() > until:
                     raise TimeoutError("it takes too long")
-                done += got
+                done += received
         finally:
             if until:
                 self.stream.settimeout(SILENCE)
-        return found
+        return data
 
     def close(self) -> None:
         self.stream.close()

@@ -155,16 +155,16 @@ class ConnectedGroup(ProcessGroup):
     def _listen(self, other: int) -> None:
         while True:
             try:
-                (kind, *about), arrays = self.connections[other].receive()
+                (kind, *content), arrays = self.connections[other].receive()
             except TimeoutError:
                 return self._stop(other, f"has said nothing for {SILENCE} s", 1)
             except Exception as error:  # whatever it sent
                 return self._stop(other, f"is gone ({error})", 1)
             if kind == "value":
-                tag, value = about
+                tag, value = content
                 self.arrived[other, tag].put((value, arrays))
             elif kind == "stopped":
-                number, why, status = about
+                number, why, status = content
                 return self._stop(number, why, status)
             elif kind == "bye":
                 return None

@@ -50,9 +50,9 @@ def process_group(options: Processes, about: dict[str, Any]) -> Iterator[Process
     except KeyboardInterrupt:
         group.fail("stopped from the keyboard", 130)
     except Exception as error:
-        said = ending(error)
-        if said and not isinstance(error, ConnectionError):
-            group.fail(*said)
+        line_and_status = ending(error)
+        if line_and_status and not isinstance(error, ConnectionError):
+            group.fail(*line_and_status)
         # a collective or a connection fails where another process is gone; then the group says so, and ends this one
         time.sleep(PATIENCE)
         traceback.print_exc()
@@ -68,10 +68,10 @@ def _place(options: Processes) -> tuple[str, int, int, list[int] | None]:
     if options.cluster == "none":
         assert options.process_id is not None  # all three are given
         return options.coordinator, options.num_processes, options.process_id, None
-    given = options.coordinator or None, options.num_processes or None, options.process_id
+    known = options.coordinator or None, options.num_processes or None, options.process_id
     method = None if options.cluster == "auto" else options.cluster
     try:
-        found, said = detect_cluster(*given, None, method, options.start_seconds)
+        place, warnings = detect_cluster(*known, None, method, options.start_seconds)
     except KeyError as error:
         raise InputError(
             f"cluster {options.cluster}: {error.args[0]} is not set: this process was not started by it"
@@ -79,27 +79,27 @@ def _place(options: Processes) -> tuple[str, int, int, list[int] | None]:
     except Exception as error:  # whatever a cluster's environment lacks
         raise InputError(f"cluster {options.cluster}: {type(error).__name__}: {' '.join(str(error).split())}") from None
     names = ("coordinator", "num_processes", "process_id")
-    missing = [name for name, value in zip(names, found) if value is None]
+    missing = [name for name, value in zip(names, place) if value is None]
     if missing:
-        why = "".join(f" ({words})" for words in said)
+        why = "".join(f" ({words})" for words in warnings)
         raise InputError(f"cluster {options.cluster}: nothing here says {', '.join(missing)}{why}; give --{missing[0]}")
-    return found
+    return place
 
 
 def _join(
-    address: str, count: int, number: int, devices: list[int] | None, about: dict, options: Processes
+    address: str, count: int, number: int, devices: list[int] | None, alike: dict, options: Processes
 ) -> ConnectedGroup:
     seconds, secret = options.start_seconds, read_secret(options.secret_file)
-    hello = {"number": number, "count": count, "host": socket.gethostname(), "pid": os.getpid(), "about": about}
+    hello = {"number": number, "count": count, "host": socket.gethostname(), "pid": os.getpid(), "about": alike}
     with reading(f"coordinator {address:.200}"):
         host, port = _address(address)
         how = hello, secret, time.monotonic() + seconds, seconds
         if number:
-            connection, every, service = find(host, port, *how)
+            connection, peers, service = find(host, port, *how)
             connections, service = {0: connection}, relay(host, service)
         else:
-            connections, every, service = gather(port, *how)
-    group = ConnectedGroup(number, every, connections)
+            connections, peers, service = gather(port, *how)
+    group = ConnectedGroup(number, peers, connections)
     jax.config.update("jax_cpu_collectives_implementation", "gloo")
     jax.config.update("jax_enable_preemption_service", False)  # it would keep a process from ending when told to
     jax.distributed.initialize(
@@ -108,21 +108,21 @@ def _join(
     return group
 
 
-def _address(given: str) -> tuple[str, int]:
+def _address(address: str) -> tuple[str, int]:
     """The host and the port of `HOST:PORT`."""
-    found = re.fullmatch(r"\[?([^\s\[\]]+)\]?:([0-9]{1,5})", given)
-    if not found or not given.isprintable() or not 0 < int(found[2]) < 2**16:
-        raise InputError(f"coordinator {given[:200]!r}, and should be HOST:PORT")
-    found[1].encode("idna")  # what is no name is said before it is looked up
-    return found[1], int(found[2])
+    match = re.fullmatch(r"\[?([^\s\[\]]+)\]?:([0-9]{1,5})", address)
+    if not match or not address.isprintable() or not 0 < int(match[2]) < 2**16:
+        raise InputError(f"coordinator {address[:200]!r}, and should be HOST:PORT")
+    match[1].encode("idna")  # what is no name is said before it is looked up
+    return match[1], int(match[2])
 
 
 def relay(host: str, port: int) -> int:
     """A port of this computer's own that leads to another's; it stays open when that one closes."""
-    server, kept = socket.create_server(("127.0.0.1", 0)), []
+    server, streams = socket.create_server(("127.0.0.1", 0)), []
 
     def lead(near: socket.socket) -> None:
-        kept.append(near)  # what nothing refers to is closed
+        streams.append(near)  # what nothing refers to is closed
         far = connect(host, port, time.monotonic() + PATIENCE)
         threading.Thread(target=_pump, args=(near, far), daemon=True).start()
         _pump(far, near)

@@ -116,11 +116,11 @@ def find(
         opened.callback(connection.close)
         secrets.answer(connection, secret, until)
         connection.send(hello)
-        (kind, *said), _ = connection.receive(until)
+        (kind, *reply), _ = connection.receive(until)
         if kind == "refused":
-            raise InputError(said[0])
-        every, service = said
-        peers = [Peer(*one) for one in every]
+            raise InputError(reply[0])
+        rows, service = reply
+        peers = [Peer(*row) for row in rows]
         opened.pop_all()
     return connection, peers, service
 
@@ -140,7 +140,7 @@ def gather(
             try:
                 connection, other = door.came.get(timeout=max(0.0, deadline - time.monotonic()))
             except Empty:
-                missing = ", ".join(str(one) for one in range(count) if one not in hellos)
+                missing = ", ".join(str(number) for number in range(count) if number not in hellos)
                 many, last = door.dropped
                 strangers = f"; {many} connections were dropped, the last from {last}" if many else ""
                 line = f"process {missing} of {count} did not come within {seconds} s{strangers}"
@@ -149,15 +149,15 @@ def gather(
             if wrong:
                 _refuse([*connections.values(), connection], wrong)
             connections[other["number"]], hellos[other["number"]] = connection, other
-    every = [[hellos[one][key] for key in Peer._fields] for one in range(count)]
+    peers = [Peer(*(hellos[number][key] for key in Peer._fields)) for number in range(count)]
     service = free_port()
     for number, connection in connections.items():
         try:
-            connection.send(["welcome", every, service])
+            connection.send(["welcome", peers, service])
         except OSError:
             line = f"process {number} on {hellos[number]['host']} ended before all {count} had come"
             _refuse(connections.values(), line)
-    return {number: connections[number] for number in sorted(connections)}, [Peer(*one) for one in every], service
+    return {number: connections[number] for number in sorted(connections)}, peers, service
 
 
 def _difference(here: dict, there: dict, known: dict) -> str | None:
@@ -168,9 +168,9 @@ def _difference(here: dict, there: dict, known: dict) -> str | None:
     if there["number"] in known:
         return f"process_id {there['number']} was given to two processes, on {there['host']} and on {known[there['number']]['host']}"
     for key in here["about"] | there["about"]:
-        mine, its = (hello["about"].get(key, "absent") for hello in (here, there))
-        if mine != its:
-            return f"{who} was started with {key:.200} {its!r:.200} != {mine!r:.200} of process 0"
+        own, its = (hello["about"].get(key, "absent") for hello in (here, there))
+        if own != its:
+            return f"{who} was started with {key:.200} {its!r:.200} != {own!r:.200} of process 0"
     return None
 
 
@@ -205,5 +205,5 @@ def server(port: int) -> socket.socket:
 
 
 def free_port() -> int:
-    with server(0) as one:
-        return one.getsockname()[1]
+    with server(0) as listener:
+        return listener.getsockname()[1]

@@ -28,11 +28,11 @@ def read_secret(file: str) -> bytes:
         if Path(file).exists() and not Path(file).is_file():
             raise InputError(f"secret_file {file}: not a file")
         with open(file, "rb") as opened:
-            found = opened.read(MOST + 1).strip()
-    if not LEAST <= len(found) <= MOST:
-        size = f"{len(found)} bytes" if len(found) <= MOST else f"more than {MOST} bytes"
+            secret = opened.read(MOST + 1).strip()
+    if not LEAST <= len(secret) <= MOST:
+        size = f"{len(secret)} bytes" if len(secret) <= MOST else f"more than {MOST} bytes"
         raise InputError(f"secret_file {file}: {size}, and a secret has {LEAST} to {MOST}")
-    return found
+    return secret
 
 
 def challenge(connection: Connection, secret: bytes, until: float) -> None:
@@ -45,27 +45,27 @@ def challenge(connection: Connection, secret: bytes, until: float) -> None:
       ValueError: it has another, or is no process of hetjax's.
       OSError: it is gone, or takes too long.
     """
-    mine = secrets.token_hex()
-    connection.send(mine)
-    (its, proof), _ = connection.receive(until, WORDS)
-    if not hmac.compare_digest(proof, _proof(secret, "newcomer", mine, its)):
+    nonce = secrets.token_hex()
+    connection.send(nonce)
+    (its_nonce, proof), _ = connection.receive(until, WORDS)
+    if not hmac.compare_digest(proof, _proof(secret, "newcomer", nonce, its_nonce)):
         connection.send(["refused", "it has another secret (--secret_file) than this process"])
         raise ValueError("it has another secret (--secret_file)")
-    connection.send(["welcome", _proof(secret, "process 0", its, mine)])
+    connection.send(["welcome", _proof(secret, "process 0", its_nonce, nonce)])
 
 
 def answer(connection: Connection, secret: bytes, until: float) -> None:
     """In a newcomer: answer process 0's challenge, and see that it has the secret itself. As `challenge`."""
-    its, _ = connection.receive(until, WORDS)
-    mine = secrets.token_hex()
-    connection.send([mine, _proof(secret, "newcomer", its, mine)])
-    (kind, said), _ = connection.receive(until, WORDS)
+    its_nonce, _ = connection.receive(until, WORDS)
+    nonce = secrets.token_hex()
+    connection.send([nonce, _proof(secret, "newcomer", its_nonce, nonce)])
+    (kind, reply), _ = connection.receive(until, WORDS)
     if kind == "refused":
-        raise ValueError(said)
-    if not hmac.compare_digest(said, _proof(secret, "process 0", mine, its)):
+        raise ValueError(reply)
+    if not hmac.compare_digest(reply, _proof(secret, "process 0", nonce, its_nonce)):
         raise ValueError("it does not have the secret of --secret_file")
 
 
-def _proof(secret: bytes, *about: str) -> str:
+def _proof(secret: bytes, *message: str) -> str:
     """What only who has the secret can make; of a role, lest an answer to one is an answer to the other."""
-    return hmac.new(secret, json.dumps(about).encode(), "sha256").hexdigest()
+    return hmac.new(secret, json.dumps(message).encode(), "sha256").hexdigest()

@@ -186,7 +186,7 @@ def pad_block(
     }
 
     def padded(ids: Mapping[str, "Array | None"], rows: Mapping[str, int]) -> dict[str, "Array | None"]:
-        return {t: None if some is None else pad(some, rows[t], NO_NODE) for t, some in ids.items()}
+        return {t: None if type_ids is None else pad(type_ids, rows[t], NO_NODE) for t, type_ids in ids.items()}
 
     named = padded(block.targets, targets), padded(block.sources, sources)
     return Block(adjacency, padded(block.self_rows, targets), *named)

@@ -157,8 +157,8 @@ class Batches:
 
     def _estimate(self) -> None:
         """Raise the capacities to what a few whole batches need, and what others are likely to."""
-        whole = max(1, min(len(self.train) // self.regime.batch_size, self.steps()))
-        trials = [divmod(trial, whole) for trial in range(TRIAL_BATCHES)]
+        whole_batches = max(1, min(len(self.train) // self.regime.batch_size, self.steps()))
+        trials = [divmod(trial, whole_batches) for trial in range(TRIAL_BATCHES)]
         orders = [self._order(epoch) for epoch in range(trials[-1][0] + 1)]
         needs = self.agree(self._needs(self._sample(orders[epoch], epoch, step)[1] for epoch, step in trials))
         likely = {name: int(max(sizes) + SPREAD * np.std(sorted(sizes))) for name, (sizes, _) in needs.items()}

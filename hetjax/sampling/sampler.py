@@ -101,9 +101,9 @@ class Sampler:
         def number(node_type: str, ids: np.ndarray) -> np.ndarray:
             if node_type in read_by_id:
                 return ids
-            known = reached.setdefault(node_type, [])
-            rows, fresh = self._number(node_type, ids, sum(map(len, known)))
-            known.append(fresh)
+            numbered = reached.setdefault(node_type, [])
+            rows, fresh = self._number(node_type, ids, sum(map(len, numbered)))
+            numbered.append(fresh)
             return rows
 
         def self_rows(node_type: str, ids: np.ndarray) -> np.ndarray:
