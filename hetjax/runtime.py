@@ -28,6 +28,8 @@ def prepare() -> None:
         os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(caches, "hetjax", "programs")
         os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(PROGRAMS))
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    # of two programs that differ in names alone, such as `traffic.scope`, the names are part of what is kept
+    os.environ.setdefault("JAX_COMPILATION_CACHE_INCLUDE_METADATA_IN_KEY", "1")
     alone = sys.executable and "IPython" not in sys.modules  # no notebook's process, which holds more than this run
     if "GLIBC_TUNABLES" not in os.environ and platform.libc_ver()[0] == "glibc" and alone:
         os.environ["GLIBC_TUNABLES"] = MALLOC

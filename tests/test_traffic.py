@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
+from hetjax import runtime
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.traffic import Program, per_step, read, scope
 
@@ -128,3 +129,25 @@ def test_programs_compiled_here():
         ("rows", "all-to-all", "data", bytes_of / 2 * 4 / 3),
         ("sums", "all-reduce", "relation", pytest.approx(7 * bytes_of * 4 / 3)),
     ]
+
+
+def test_a_kept_program_is_not_taken_for_one_that_sends_for_something_else(monkeypatch):
+    """As `runtime.prepare` has it, which no test calls."""
+    monkeypatch.setattr(runtime.os, "environ", found := {"GLIBC_TUNABLES": "", "HOME": "/nowhere"})
+    runtime.prepare()
+    name = "jax_compilation_cache_include_metadata_in_key"
+    before, mesh = getattr(jax.config, name), meshes.make(2, 1)
+    jax.config.update(name, bool(int(found[name.upper()])))
+    try:
+        for kind in ("rows", "sums of rows"):
+
+            def each(x, kind=kind):
+                with scope(kind):
+                    return jax.lax.psum(x, "relation")
+
+            mapped = jax.shard_map(each, mesh=mesh, in_specs=P("relation"), out_specs=P(), check_vma=False)
+            program = Program("other", mapped, mesh)
+            program(np.ones((2, 3), np.float32))
+            assert {sent.kind for sent in program.sent()} == {kind.replace(" ", "_")}
+    finally:
+        jax.config.update(name, before)

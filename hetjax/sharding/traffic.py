@@ -96,8 +96,8 @@ class Program:
 
 
 def scope(kind: str) -> AbstractContextManager[Any]:
-    """A context whose collectives are of a kind; XLA may join collectives of two kinds, and then keeps one name."""
-    return jax.named_scope(MARK + kind)
+    """A context whose collectives are of a kind, in words; XLA may join collectives of two kinds, and then keeps one name."""
+    return jax.named_scope(MARK + re.sub(r"\W+", "_", kind))
 
 
 def per_step(programs: Sequence[Program], steps: int) -> list[Sent]:
