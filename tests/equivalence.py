@@ -171,6 +171,7 @@ def alone(graph, mode: str, model: dict, steps: int = 10, wide: bool = False, **
         state, loss = engine.step(state, batch)
         losses.append(float(loss))
         gradients = gradients or first_gradients(engine.gather(state))
+    state = engine.gather(state)
     counts = {t: np.asarray(table.count) for t, table in state.tables.items()}
     return Reference(np.array(losses), gradients, counts, named(state))
 
