@@ -184,8 +184,9 @@ def rounding(reference: Reference) -> set[str]:
 
 def drifted(state: dict, reference: Reference) -> float:
     """The largest error of an array of the state whose steps are not decided by rounding."""
-    held = {name: leaf for name, leaf in reference.state.items() if name not in rounding(reference)}
-    return max(differ(state, held, norm(reference.state.values())).values(), default=0.0)
+    undecided = rounding(reference)
+    decided = {name: leaf for name, leaf in reference.state.items() if name not in undecided}
+    return max(differ(state, decided, norm(reference.state.values())).values(), default=0.0)
 
 
 def apart(found: Reference, reference: Reference) -> Errors:

@@ -8,9 +8,7 @@ import os
 import shutil
 import tempfile
 
-FLAGS = (
-    "--xla_cpu_use_fusion_emitters=false"  # writes fused loops in another way, which compiles in a third of the time
-)
+FLAGS = "--xla_cpu_use_fusion_emitters=false"  # fused loops by XLA's older emitter, which compiles them sooner
 
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}".strip()
