@@ -13,14 +13,24 @@ class CSC(NamedTuple):
     Attributes:
       indptr: int64 `[targets + 1]`; the in-edges of target `v` are `indices[indptr[v]:indptr[v + 1]]`.
       indices: source ids `[edges]`, of the smallest unsigned type that holds every source id.
+      weights: float32 `[edges]`, finite; None: every edge counts alike.
+      loops: whether the first edge of every target is a loop of its own, which every draw of neighbours takes.
     """
 
     indptr: np.ndarray
     indices: np.ndarray
+    weights: "np.ndarray | None" = None
+    loops: bool = False
 
     @property
     def edges(self) -> int:
         return len(self.indices)
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Those that there are, by name."""
+        named = {"indptr": self.indptr, "indices": self.indices, "weights": self.weights}
+        return {name: array for name, array in named.items() if array is not None}
 
 
 def index_dtype(count: int) -> np.dtype:

@@ -48,7 +48,7 @@ class HetGraph:
     def arrays(self) -> Iterator[np.ndarray]:
         """Every array of the graph."""
         for csc in self.relations.values():
-            yield from csc
+            yield from csc.arrays.values()
         yield from self.features.values()
         yield self.labels
         yield from self.splits.values()

@@ -29,6 +29,7 @@ from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, from_json, sizes
 
 FORMAT, VERSION, SCHEMA = "hetjax-store", 1, "schema.json"
+PARTS = ("indptr", "indices")  # of a relation
 FIXED = ("labels", *(f"split_{name}" for name in SPLITS))
 LONGEST_HEADER = 2**14  # bytes; numpy reads none of over 10,000
 POINTER, ID, FLAG = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.int8)
@@ -67,7 +68,7 @@ def names(
     chosen = []
     for number, relation in enumerate(about.schema.relations):
         if relations is None or relation in relations:
-            chosen += [f"relation_{number}.{part}" for part in CSC._fields]
+            chosen += [f"relation_{number}.{part}" for part in PARTS]
     for number, node_type in enumerate(about.schema.nodes):
         if node_type in about.features and (features is None or node_type in features):
             chosen.append(f"features_{number}")
@@ -78,7 +79,7 @@ def _files(graph: HetGraph) -> dict[str, np.ndarray]:
     """Every array, by the name of its file."""
     files, schema = {}, graph.schema
     for number, relation in enumerate(schema.relations):
-        for part, array in graph.relations[relation]._asdict().items():
+        for part, array in graph.relations[relation].arrays.items():
             files[f"relation_{number}.{part}"] = array
     for number, node_type in enumerate(schema.nodes):
         if node_type in graph.features:
@@ -166,7 +167,7 @@ def open(
 
 def _map_relation(path: Path, number: int, relation: Relation, description: Sizes) -> CSC:
     nodes, what = description.schema.nodes, f"relation {relation}"
-    pointers, ids = (path / f"relation_{number}.{part}.npy" for part in CSC._fields)
+    pointers, ids = (path / f"relation_{number}.{part}.npy" for part in PARTS)
     indptr = map_array(pointers, POINTER, (nodes[relation.target] + 1,), what)
     return CSC(indptr, map_array(ids, index_dtype(nodes[relation.source]), (description.edges[relation],), what))
 
