@@ -7,12 +7,13 @@ from typing import Any
 from hetjax.config import SECTIONS, Config, Mesh, changed
 from hetjax.errors import InputError, reading, short
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.sharding.dependency.strategy import Dependency
 from hetjax.sharding.raf.strategy import Raf
 from hetjax.sharding.single.strategy import Single
 from hetjax.sharding.strategy import Engine, Strategy, setup
 from hetjax.sharding.vanilla.strategy import Vanilla
 
-BUILT_IN: dict[str, type[Strategy]] = {strategy.name: strategy for strategy in (Single, Raf, Vanilla)}
+BUILT_IN: dict[str, type[Strategy]] = {strategy.name: strategy for strategy in (Single, Raf, Vanilla, Dependency)}
 
 
 def find(mesh: Mesh) -> Strategy:

@@ -1,0 +1,153 @@
+"""Batches whose neighbourhoods the partitions of the nodes share.
+
+The seeds of a step, their order and every neighbour are those of one device. Topology is read from the graph that every
+process maps, so sampling sends nothing. Systems that keep topology divided too send neighbours from host to host for
+it: what is counted here is in favour of every mode by so much. Every process samples for all partitions: so all know
+the same capacities, and who needs which row of whom, without a word, at the price of sampling more.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax.sharding import Mesh
+
+from hetjax.partition import EdgeCut
+from hetjax.sampling.blocks import NO_NODE, Batch, edges_of, pad, pad_block, relations_of, rows_of
+from hetjax.sampling.loader import Batches
+from hetjax.sampling.regime import Regime
+from hetjax.sampling.sampler import Sampler
+from hetjax.sharding.dependency.exchange import Layout, Mirrors, mirrors, sizes
+from hetjax.sharding.dependency.shares import Keep, Share, shares
+from hetjax.sharding.mesh import from_shards, positions_here
+from hetjax.sharding.spmd import SpmdBatch
+
+Groups = Sequence[Mapping[str, tuple[str, ...]]]  # per layer by their names the types whose rows are sent together
+
+
+class Parts(NamedTuple):
+    """A batch of exact sizes: of every partition its seeds, and its share of every layer."""
+
+    seeds: Sequence[np.ndarray]
+    layers: Sequence[tuple[Share, ...]]
+
+
+class DependencyBatches(Batches):
+    """Batches for a mesh of one device per partition; all partitions share capacities.
+
+    Args:
+      sampler: of the whole graph.
+      cut: who owns which node.
+      mesh: with the axis `data`, a device per partition.
+      learnable: node types whose rows get a gradient.
+      groups: the rows that may be sent.
+      keep: what partitions compute of others' nodes.
+      ring: the schedule.
+      regime, seed: as in `Batches`; on the whole graph a partition computes what its own training nodes read, no more.
+    """
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        cut: EdgeCut,
+        mesh: Mesh,
+        learnable: frozenset[str],
+        groups: Groups,
+        keep: Keep,
+        ring: bool,
+        regime: Regime,
+        seed: int,
+    ):
+        self.sampler, self.owned, self.mesh, self.learnable = sampler, cut.owned, mesh, learnable
+        self.groups, self.keep, self.ring = groups, keep, ring
+        self.all: Parts | None = None  # of the whole graph, which is sampled once
+        super().__init__(sampler.graph, regime, seed, f"dependency_{cut.parts}")
+
+    def sample(self, seeds: np.ndarray, stream: tuple) -> Parts:
+        if self.regime.whole and self.all:
+            return self.all
+        target, regime = self.graph.schema.target, self.regime
+        every = self.learnable if regime.whole else frozenset()  # as Adam steps along every row of the whole graph
+        layers = shares(self.sampler, self.owned, {target: seeds}, regime.fanouts, stream, self.keep, every)
+        owner = self.owned.owner[target][seeds]
+        self.all = Parts([seeds[owner == part] for part in range(self.owned.parts)], layers)
+        return self.all
+
+    def measure(self, sample: Parts) -> Iterator[tuple[str, int, int]]:
+        """Of every capacity the partition that needs most; how partitions differ says nothing of how batches do."""
+        largest: dict[tuple[str, int], int] = {}
+        for seeds, layers in zip(*sample):
+            for name, size, most in self._measure(seeds, layers):
+                largest[name, most] = max(size, largest.get((name, most), 0))
+        for (name, most), size in largest.items():
+            yield name, size, size if self.regime.whole else most  # which comes again as it is
+        for depth, groups in enumerate(self.groups):
+            for name, types in groups.items():
+                for step, size in enumerate(sizes([layers[depth] for layers in sample.layers], types, self.ring)):
+                    most = sum(max(self.owned.rows[t], 1) for t in types)
+                    yield self._sends(depth, name, step), size, size if self.regime.whole else most
+
+    def _measure(self, seeds: np.ndarray, layers: Sequence[Share]) -> Iterator[tuple[str, int, int]]:
+        nodes = self.graph.schema.nodes
+        yield f"{self.use}/seeds", len(seeds), self.regime.batch_size
+        for depth, share in enumerate(layers):
+            for node_type in share.here:
+                yield rows_of(self.use, depth, node_type), len(share.needed[node_type]), nodes[node_type]
+                yield self._here(depth, node_type), len(share.here[node_type]), nodes[node_type]
+            for relation in relations_of(share.block, self.graph):
+                edges = len(share.block.adjacency[relation.key].indices)
+                yield edges_of(self.use, depth, relation), edges, self.graph.relations[relation].edges
+
+    def _here(self, depth: int, node_type: str) -> str:
+        return f"{self.use}/{depth}/here/{node_type}"
+
+    def _sends(self, depth: int, name: str, step: int) -> str:
+        return f"{self.use}/{depth}/sent/{name}/{step}"
+
+    def send(self, seeds: np.ndarray, sample: Parts) -> SpmdBatch:
+        here = positions_here(self.mesh)
+        return from_shards(self.mesh, [self._pad(sample, part, len(seeds)) for part in here])
+
+    def _pad(self, sample: Parts, part: int, count: int) -> SpmdBatch:
+        has, seeds, layers = self.capacities.by_name, sample.seeds[part], sample.layers[part]
+        size, target = has[f"{self.use}/seeds"], self.graph.schema.target
+        targets, blocks = {target: size}, []
+        for depth in reversed(range(len(layers))):
+            share = layers[depth]
+            needed = {t: has[rows_of(self.use, depth, t)] for t in share.here}
+            edges = {r: has[edges_of(self.use, depth, r)] for r in relations_of(share.block, self.graph)}
+            block = pad_block(share.block._replace(sources={}), targets, needed, edges)
+            targets = {t: has[self._here(depth, t)] for t in share.here}
+            sources = {t: pad(ids, targets[t], NO_NODE) for t, ids in share.block.sources.items() if ids is not None}
+            blocks.insert(0, block._replace(sources=sources))
+        rows = {t: pad(self.owned.local[t][ids], targets[t], NO_NODE) for t, ids in layers[0].here.items()}
+        inputs = {} if self.regime.whole else {t: ids for t, ids in rows.items() if t not in self.learnable}
+        rows = {} if self.regime.whole else {t: ids for t, ids in rows.items() if t in self.learnable}
+        labels = self.labels_and_weights(seeds, size)
+        local = Batch(tuple(blocks), inputs, np.arange(size, dtype=np.int32), *labels)
+        sent = tuple(self._mirrors(layers[depth], part, depth) for depth in range(len(layers)))
+        return SpmdBatch(local, (rows, sent), np.full(1, count, np.float32))
+
+    def _mirrors(self, share: Share, part: int, depth: int) -> dict[str, Mirrors]:
+        """Of the groups of types of which any partition sends any row."""
+        has, made = self.capacities.by_name, {}
+        for name, types in self.groups[depth].items():
+            steps = range(self.owned.parts - 1 if self.ring else 1)
+            layout = Layout(self.owned.parts, tuple(has[self._sends(depth, name, step)] for step in steps), self.ring)
+            here = {t: has[self._here(depth, t)] for t in types}
+            needed = {t: has[rows_of(self.use, depth, t)] for t in types}
+            made[name] = mirrors(share, part, types, layout, here, needed)
+        return made
+
+    def residents(self, types: Sequence[str]) -> list[dict[str, np.ndarray]]:
+        """Of every partition the nodes of some types whose static features its device has, in order."""
+        if self.regime.whole:
+            return [{t: layers[0].here[t] for t in types} for layers in self.sample(self.train, (self.seed, 0, 0)).layers]
+        return [{t: self.owned.ids[t][part] for t in types} for part in range(self.owned.parts)]
+
+
+def kinds(groups: Mapping[str, tuple[str, ...]], depth: int, learnable: frozenset[str]) -> dict[str, Any]:
+    """What the rows of every group are, as traffic is named."""
+    if depth:
+        return dict.fromkeys(groups, "embeddings")
+    return {n: "learnable_rows" if learnable.issuperset(types) else "features" for n, types in groups.items()}

@@ -1,0 +1,78 @@
+"""The engine of dependency management: data parallel over partitions of the nodes.
+
+A partition is a device of the mesh axis `data`. Rows of tables and static features lie with the nodes' masters. Before every
+layer a partition fetches the rows that it reads and does not have; their gradients come back the same way and are summed by
+the masters, who apply row-wise Adam. All else that crosses the mesh is one sum of the weights' gradients and the loss.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+from hetjax.partition import EdgeCut
+from hetjax.sampling.blocks import pad
+from hetjax.sharding.dependency.batches import DependencyBatches, kinds
+from hetjax.sharding.dependency.exchange import Fetch
+from hetjax.sharding.mesh import DATA, from_shards, positions_here
+from hetjax.sharding.spmd import SpmdBatch, SpmdEngine, replicate, to_host
+from hetjax.sharding.strategy import Setup
+from hetjax.sharding.trainer import Rows, TrainState
+
+
+class DependencyEngine(SpmdEngine):
+    """Training on a mesh of one device per partition.
+
+    Args:
+      setup, batches: as in `Engine`.
+      cut: who owns which node.
+      mesh: with the axis `data`.
+    """
+
+    rows_spec = P(DATA)
+
+    def __init__(self, setup: Setup, batches: DependencyBatches, cut: EdgeCut, mesh: Mesh):
+        self.owned, self.groups = cut.owned, batches.groups
+        graph, widths = setup.graph, setup.trainer.widths
+        residents = batches.residents([t for t in widths if t in graph.features])
+        size = {t: max(1, *(len(ids[t]) for ids in residents)) for t in residents[0]}
+
+        def static(part: int) -> dict[str, np.ndarray]:
+            return {t: pad(graph.features[t][ids], size[t], 0) for t, ids in residents[part].items()}
+
+        super().__init__(setup, batches, mesh, from_shards(mesh, [static(part) for part in positions_here(mesh)]))
+
+    def init(self, seed: int) -> TrainState:
+        return self.shard(jax.jit(self.trainer.init)(np.int32(seed)))
+
+    def shard(self, state: TrainState) -> TrainState:
+        state = jax.tree.map(np.asarray, state)
+        alike = replicate(self.mesh, state._replace(tables={}))
+        return alike._replace(tables=from_shards(self.mesh, [self._own(state.tables, part) for part in positions_here(self.mesh)]))
+
+    def _own(self, tables: Mapping[str, Any], part: int) -> dict[str, Any]:
+        return {t: jax.tree.map(lambda leaf: self.owned.take(t, leaf, part), table) for t, table in tables.items()}
+
+    def gather(self, state: TrainState) -> TrainState:
+        state = jax.tree.map(to_host, state)
+        whole = {t: jax.tree.map(lambda leaf: self.owned.whole(t, leaf), table) for t, table in state.tables.items()}
+        return jax.device_put(state._replace(tables=whole), jax.local_devices()[0])
+
+    def read(self, state: TrainState, static: Any, batch: SpmdBatch) -> tuple[dict, dict, Any]:
+        return static, self.trainer.read(state.tables, batch.rows[0]), None
+
+    def exchanges(self, batch: SpmdBatch) -> Sequence[Fetch]:
+        learnable = frozenset(self.trainer.learnable)
+        return [
+            Fetch(mirrors, self.groups[depth], kinds(self.groups[depth], depth, learnable))
+            for depth, mirrors in enumerate(batch.rows[1])
+        ]
+
+    def give_back(self, state: TrainState, gradients: Rows, batch: SpmdBatch, kept: Any) -> tuple[dict, dict]:
+        return dict(gradients), {t: ids for t, ids in batch.rows[0].items() if t in gradients}
+
+    def over_rows(self, value: jax.Array) -> jax.Array:
+        return jax.lax.psum(value, DATA)

@@ -1,0 +1,133 @@
+"""Which part of a step every partition does: the targets that it computes, layer by layer, and the rows that it lacks.
+
+A node's master is the partition that owns it. A partition computes the embeddings of its own nodes that anybody reads, and of
+those of others' that it keeps a copy of (`Keep`). What else it reads are mirrors, whose embeddings their masters send: each
+row once to each partition that reads it. So a node that several partitions reach is computed once, in a mini-batch too: the
+draw of its neighbours depends on the node alone, and its master's answer is everybody's.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from hetjax.compiled import compiled
+from hetjax.partition.owned import Owned
+from hetjax.sampling.blocks import Block
+from hetjax.sampling.sampler import Role, Sampler
+
+Ids = Mapping[str, np.ndarray]  # per node type, int32
+
+
+class Keep(Protocol):
+    """Which rows a partition computes although others own them."""
+
+    def __call__(self, depth: int, node_type: str, ids: np.ndarray, part: int) -> np.ndarray:
+        """A bool for each of `ids`, whether `part` computes it itself.
+
+        Args:
+          depth: of the rows: 0 are features, which are copied here or not; `k` what layer `k` makes, counted from 1.
+        """
+
+
+class Share(NamedTuple):
+    """What one partition does in one layer.
+
+    Attributes:
+      block: its edges, of exact size; its sources are numbered as `needed` is.
+      needed: of the layer below, the nodes whose rows the block reads.
+      here: of the layer below, the nodes whose rows are made on this device.
+      origin: per type of `needed` the partition that each row comes from, uint8; this one of what is here.
+      place: per type of `needed` int32, the row in `here`, or in what the origin sends of the type.
+      sent: per type and partition the rows of `here` that are sent to it, in the order in which it reads them, int32.
+    """
+
+    block: Block
+    needed: Ids
+    here: Ids
+    origin: Ids
+    place: Ids
+    sent: Mapping[str, Sequence[np.ndarray]]
+
+
+def shares(
+    sampler: Sampler,
+    owned: Owned,
+    seeds: Ids,
+    fanouts: Sequence[int],
+    stream: tuple,
+    keep: Keep,
+    every: frozenset[str] = frozenset(),
+) -> list[tuple[Share, ...]]:
+    """The shares of every partition, one per layer, the first layer's first.
+
+    Args:
+      sampler: of the whole graph.
+      owned: who owns which node.
+      seeds, fanouts, stream: as of `Sampler.sample`; a seed is computed by its master.
+      keep: what partitions compute of others' nodes.
+      every: types of which every row is at hand, in the order in which its master holds them, whether it is read or not.
+    """
+    layers: list[list[Share]] = []
+    targets = [{t: ids[owned.owner[t][ids] == part] for t, ids in seeds.items()} for part in range(owned.parts)]
+    for hop, fanout in enumerate(fanouts, start=1):
+        depth = len(fanouts) - hop
+        drawn = [_drawn(sampler, nodes, fanout, (*stream, hop), not depth) for nodes in targets]
+        layers.insert(0, divided(owned, drawn, depth, keep, frozenset() if depth else every))
+        targets = [dict(share.here) for share in layers[0]]
+    if sampler.named:
+        layers[0] = [share._replace(block=share.block._replace(sources=share.here)) for share in layers[0]]
+    return list(zip(*layers))
+
+
+def _drawn(sampler: Sampler, nodes: Ids, fanout: int, stream: tuple, outermost: bool) -> tuple[Block, Ids]:
+    role = Role({t: np.ascontiguousarray(ids, np.int32) for t, ids in nodes.items()}, sampler.graph.schema.relations)
+    (block,), needed = sampler.hop((role,), fanout, stream, outermost)
+    return block, needed
+
+
+def divided(
+    owned: Owned, drawn: Sequence[tuple[Block, Ids]], depth: int, keep: Keep, every: frozenset[str]
+) -> list[Share]:
+    """The share of every partition in one layer, from the blocks that they fold and the nodes that these read."""
+    parts, types = owned.parts, list(drawn[0][1])
+    made = [Share(block, needed, {}, {}, {}, {}) for block, needed in drawn]
+    for t in types:
+        owner = owned.owner[t]
+        read = [share.needed[t] for share in made]
+        own = [owner[ids] == part for part, ids in enumerate(read)]
+        stays = [mine | keep(depth, t, ids, part) for part, (ids, mine) in enumerate(zip(read, own))]
+        fetched = [[ids[~stay & (owner[ids] == q)] for q in range(parts)] for ids, stay in zip(read, stays)]
+        row = np.full(len(owner), -1, np.int32)
+        for part, share in enumerate(made):
+            asked = [fetched[other][part] for other in range(parts)]
+            first = owned.ids[t][part] if t in every else owned.ids[t][part][:0]
+            here = _distinct(row, np.concatenate([first, read[part][stays[part]], *asked]))
+            share.here[t] = here  # type: ignore[index]
+            share.sent[t] = [row[ids] for ids in asked]  # type: ignore[index]
+            share.origin[t] = np.where(stays[part], part, owner[read[part]]).astype(np.uint8)  # type: ignore[index]
+            share.place[t] = np.empty(len(read[part]), np.int32)  # type: ignore[index]
+            share.place[t][stays[part]] = row[read[part][stays[part]]]
+            row[here] = -1
+            for q in range(parts):
+                lacks = share.origin[t] == q
+                if q != part:
+                    share.place[t][lacks] = np.arange(np.count_nonzero(lacks), dtype=np.int32)
+    return made
+
+
+def _distinct(row: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """The nodes that stand in `ids`, each once, in order; `row` then has their numbers."""
+    fresh = np.empty(len(ids), np.int32)
+    return fresh[: _number(row, ids, fresh)].copy()
+
+
+@compiled
+def _number(row, ids, fresh):
+    count = 0
+    for node in ids:
+        if row[node] < 0:
+            row[node] = count
+            fresh[count] = node
+            count += 1
+    return count
