@@ -246,8 +246,9 @@ def initial(trainer, wide: bool):
 
 
 def setting(graph, mode, mesh, model, train) -> Config:
-    """A configuration; of `train` the key `placement` is of the cache, and `fanout` and `batch_size` are of the sampling."""
+    """A configuration; of `train` the key `placement` is of the cache, `fanout` and `batch_size` of the sampling, `options` of the strategy."""
     train = dict(train)
+    options = train.pop("options", {})
     sizes = {"fanout": (3, 2), "batch_size": 9}
     return Config(
         cache=Cache(placement=tuple(train.pop("placement", ()))),
@@ -255,6 +256,7 @@ def setting(graph, mode, mesh, model, train) -> Config:
         sampling=Sampling(mode=mode, **{name: train.pop(name, size) for name, size in sizes.items()}),
         train=Train(learning_rate=0.02, **train),
         mesh=Mesh(*mesh),
+        strategies={mesh[2]: registry.by_name(mesh[2]).Options(**options)} if options and len(mesh) > 2 else {},
     )
 
 

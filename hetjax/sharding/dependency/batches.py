@@ -7,7 +7,7 @@ the same capacities, and who needs which row of whom, without a word, at the pri
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jax.sharding import Mesh
@@ -17,12 +17,12 @@ from hetjax.sampling.blocks import NO_NODE, Batch, edges_of, pad, pad_block, rel
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
-from hetjax.sharding.dependency.exchange import Layout, Mirrors, mirrors, sizes
+from hetjax.sharding.dependency.exchange import Group, Layout, Mirrors, mirrors, sizes
 from hetjax.sharding.dependency.shares import Keep, Share, shares
 from hetjax.sharding.mesh import from_shards, positions_here
 from hetjax.sharding.spmd import SpmdBatch
 
-Groups = Sequence[Mapping[str, tuple[str, ...]]]  # per layer by their names the types whose rows are sent together
+Groups = Sequence[Mapping[str, Group]]  # per layer, by name
 
 
 class Parts(NamedTuple):
@@ -82,7 +82,7 @@ class DependencyBatches(Batches):
         for (name, most), size in largest.items():
             yield name, size, size if self.regime.whole else most  # which comes again as it is
         for depth, groups in enumerate(self.groups):
-            for name, types in groups.items():
+            for name, (_, types) in groups.items():
                 for step, size in enumerate(sizes([layers[depth] for layers in sample.layers], types, self.ring)):
                     most = sum(max(self.owned.rows[t], 1) for t in types)
                     yield self._sends(depth, name, step), size, size if self.regime.whole else most
@@ -131,7 +131,7 @@ class DependencyBatches(Batches):
     def _mirrors(self, share: Share, part: int, depth: int) -> dict[str, Mirrors]:
         """Of the groups of types of which any partition sends any row."""
         has, made = self.capacities.by_name, {}
-        for name, types in self.groups[depth].items():
+        for name, (_, types) in self.groups[depth].items():
             steps = range(self.owned.parts - 1 if self.ring else 1)
             layout = Layout(self.owned.parts, tuple(has[self._sends(depth, name, step)] for step in steps), self.ring)
             here = {t: has[self._here(depth, t)] for t in types}
@@ -145,9 +145,3 @@ class DependencyBatches(Batches):
             return [{t: layers[0].here[t] for t in types} for layers in self.sample(self.train, (self.seed, 0, 0)).layers]
         return [{t: self.owned.ids[t][part] for t in types} for part in range(self.owned.parts)]
 
-
-def kinds(groups: Mapping[str, tuple[str, ...]], depth: int, learnable: frozenset[str]) -> dict[str, Any]:
-    """What the rows of every group are, as traffic is named."""
-    if depth:
-        return dict.fromkeys(groups, "embeddings")
-    return {n: "learnable_rows" if learnable.issuperset(types) else "features" for n, types in groups.items()}

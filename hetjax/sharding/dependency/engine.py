@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 
 from hetjax.partition import EdgeCut
 from hetjax.sampling.blocks import pad
-from hetjax.sharding.dependency.batches import DependencyBatches, kinds
+from hetjax.sharding.dependency.batches import DependencyBatches
 from hetjax.sharding.dependency.exchange import Fetch
 from hetjax.sharding.mesh import DATA, from_shards, positions_here
 from hetjax.sharding.spmd import SpmdBatch, SpmdEngine, replicate, to_host
@@ -51,7 +51,8 @@ class DependencyEngine(SpmdEngine):
     def shard(self, state: TrainState) -> TrainState:
         state = jax.tree.map(np.asarray, state)
         alike = replicate(self.mesh, state._replace(tables={}))
-        return alike._replace(tables=from_shards(self.mesh, [self._own(state.tables, part) for part in positions_here(self.mesh)]))
+        own = [self._own(state.tables, part) for part in positions_here(self.mesh)]
+        return alike._replace(tables=from_shards(self.mesh, own))
 
     def _own(self, tables: Mapping[str, Any], part: int) -> dict[str, Any]:
         return {t: jax.tree.map(lambda leaf: self.owned.take(t, leaf, part), table) for t, table in tables.items()}
@@ -65,11 +66,7 @@ class DependencyEngine(SpmdEngine):
         return static, self.trainer.read(state.tables, batch.rows[0]), None
 
     def exchanges(self, batch: SpmdBatch) -> Sequence[Fetch]:
-        learnable = frozenset(self.trainer.learnable)
-        return [
-            Fetch(mirrors, self.groups[depth], kinds(self.groups[depth], depth, learnable))
-            for depth, mirrors in enumerate(batch.rows[1])
-        ]
+        return [Fetch(mirrors, groups) for mirrors, groups in zip(batch.rows[1], self.groups)]
 
     def give_back(self, state: TrainState, gradients: Rows, batch: SpmdBatch, kept: Any) -> tuple[dict, dict]:
         return dict(gradients), {t: ids for t, ids in batch.rows[0].items() if t in gradients}

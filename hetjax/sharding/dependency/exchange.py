@@ -43,6 +43,18 @@ class Mirrors(NamedTuple):
     inverse: Array
 
 
+class Group(NamedTuple):
+    """Types whose rows are sent together, being of one width and dtype.
+
+    Attributes:
+      kind: of traffic.
+      types: in order.
+    """
+
+    kind: str
+    types: tuple[str, ...]
+
+
 class Layout(NamedTuple):
     """Where rows for others, and rows of others, stand among all that go out, or come.
 
@@ -134,24 +146,20 @@ class Fetch(Exchange):
     """A layer's mirrors, fetched before it folds.
 
     Args:
-      mirrors: per group of types.
-      groups: the types of each.
-      kinds: of what is sent, per group.
+      mirrors: per group, by its name.
+      groups: these.
     """
 
-    def __init__(
-        self, mirrors: Mapping[str, Mirrors], groups: Mapping[str, tuple[str, ...]], kinds: Mapping[str, str]
-    ):
-        self.mirrors, self.groups, self.kinds = mirrors, groups, kinds
+    def __init__(self, mirrors: Mapping[str, Mirrors], groups: Mapping[str, Group]):
+        self.mirrors, self.groups = mirrors, groups
 
     def before(
         self, x: Mapping[str, jax.Array], prepare: Callable[[Mapping[str, jax.Array]], Mapping[str, Any]]
     ) -> tuple[Mapping[str, jax.Array], Mapping[str, Any]]:
         read = dict(x)
         for name, mirrored in self.mirrors.items():
-            types = self.groups[name]
-            rows = jnp.concatenate([x[t] for t in types])
-            read |= dict(zip(types, fetch(self.kinds[name], mirrored, rows)))
+            kind, types = self.groups[name]
+            read |= dict(zip(types, fetch(kind, mirrored, jnp.concatenate([x[t] for t in types]))))
         return read, prepare(read)
 
 

@@ -17,9 +17,12 @@ from hetjax.sampling.sampler import Sampler
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency.batches import DependencyBatches, Groups
 from hetjax.sharding.dependency.engine import DependencyEngine
+from hetjax.sharding.dependency.exchange import Group
 from hetjax.sharding.dependency.shares import Keep
 from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.strategy import Setup, Strategy
+
+FEATURES, LEARNABLE, EMBEDDINGS = "remote_features", "remote_learnable_rows", "remote_embeddings"  # kinds of traffic
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Dependency(Strategy):
         sampler = Sampler(graph, frozenset(), flowing(setup), trainer.model.reads_own, trainer.model.drops)
         mode, learnable = self.mode(config), frozenset(trainer.learnable)
         static_stays = regime.whole and mode == "cache"
-        groups = grouped(setup, mode, learnable if static_stays else frozenset(trainer.widths))
+        groups = grouped(setup, learnable if static_stays else trainer.widths, mode != "cache")
         keep = everything(graph.features if static_stays else ()) if mode == "cache" else nothing
         ring, seed = self.ring(config), config.train.seed
         batches = DependencyBatches(
@@ -78,23 +81,32 @@ class Dependency(Strategy):
         return DependencyEngine(setup, batches, partitioning, mesh)
 
 
-def grouped(setup: Setup, mode: str, fetched: frozenset[str]) -> Groups:
-    """Per layer the types whose rows are sent, by width and dtype.
+def grouped(setup: Setup, features: Container[str], embeddings: bool) -> Groups:
+    """Per layer the types whose rows are sent.
 
     Args:
-      fetched: the types of which the features are sent; embeddings are, unless all are computed everywhere.
+      features: the types of which they are sent before the first layer.
+      embeddings: whether they are sent before others.
     """
-    trainer, graph, layers = setup.trainer, setup.graph, []
-    for depth, layer in enumerate(trainer.model.layers):
-        groups: dict[str, tuple[str, ...]] = {}
+    layers: list[dict[str, Group]] = []
+    for depth, layer in enumerate(setup.trainer.model.layers):
+        layers.append({})
         for t, width in layer.widths.items():
-            if t in fetched if not depth else mode != "cache":
-                features = not depth and not setup.config.model.input_projection
-                dtype = str(graph.features[t].dtype) if features and t in graph.features else "float32"
-                name = f"{dtype}_{width}"
-                groups[name] = (*groups.get(name, ()), t)
-        layers.append(groups)
+            if embeddings if depth else t in features:
+                kind, dtype = _kind(setup, depth, t)
+                name = f"{kind}_{dtype}_{width}"
+                known = layers[-1].get(name, Group(kind, ()))
+                layers[-1][name] = known._replace(types=(*known.types, t))
     return layers
+
+
+def _kind(setup: Setup, depth: int, node_type: str) -> tuple[str, str]:
+    """What the rows of a type are before a layer, and their dtype."""
+    if depth or setup.config.model.input_projection:
+        return EMBEDDINGS, "float32"
+    if node_type in setup.trainer.learnable:
+        return LEARNABLE, "float32"
+    return FEATURES, str(setup.graph.features[node_type].dtype)
 
 
 def everything(static: Container[str]) -> Keep:
