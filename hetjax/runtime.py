@@ -23,9 +23,8 @@ PROGRAMS = 2**31  # bytes of compiled programs that are kept, those used last
 
 def prepare() -> None:
     """Set both up for this process, which is started anew if need be; to be called before anything is done."""
-    caches = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ and os.path.isabs(caches):
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(caches, "hetjax", "programs")
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ and os.path.isabs(caches()):
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(caches(), "hetjax", "programs")
         os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(PROGRAMS))
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     # of two programs that differ in names alone, such as `traffic.scope`, the names are part of what is kept
@@ -34,6 +33,11 @@ def prepare() -> None:
     if "GLIBC_TUNABLES" not in os.environ and platform.libc_ver()[0] == "glibc" and alone:
         os.environ["GLIBC_TUNABLES"] = MALLOC
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def caches() -> str:
+    """The user's cache folder; no absolute path if there is none."""
+    return os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
 
 
 def hush() -> None:

@@ -13,14 +13,14 @@ import numpy as np
 from jax.sharding import Mesh
 
 from hetjax.partition import EdgeCut
-from hetjax.sampling.blocks import NO_NODE, Batch, edges_of, pad, pad_block, relations_of, rows_of
+from hetjax.sampling.blocks import NO_NODE, Batch, Block, edges_of, pad, pad_block, relations_of, rows_of
 from hetjax.sampling.loader import Batches
-from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.dependency.exchange import Group, Layout, Mirrors, mirrors, sizes
 from hetjax.sharding.dependency.shares import Keep, Share, shares
 from hetjax.sharding.mesh import from_shards, positions_here
 from hetjax.sharding.spmd import SpmdBatch
+from hetjax.sharding.strategy import Setup
 
 Groups = Sequence[Mapping[str, Group]]  # per layer, by name
 
@@ -35,33 +35,25 @@ class Parts(NamedTuple):
 class DependencyBatches(Batches):
     """Batches for a mesh of one device per partition; all partitions share capacities.
 
+    On the whole graph a partition computes what training nodes read, and no more.
+
     Args:
       sampler: of the whole graph.
       cut: who owns which node.
       mesh: with the axis `data`, a device per partition.
-      learnable: node types whose rows get a gradient.
+      setup: of the run.
       groups: the rows that may be sent.
       keep: what partitions compute of others' nodes.
       ring: the schedule.
-      regime, seed: as in `Batches`; on the whole graph a partition computes what its own training nodes read, no more.
     """
 
     def __init__(
-        self,
-        sampler: Sampler,
-        cut: EdgeCut,
-        mesh: Mesh,
-        learnable: frozenset[str],
-        groups: Groups,
-        keep: Keep,
-        ring: bool,
-        regime: Regime,
-        seed: int,
+        self, sampler: Sampler, cut: EdgeCut, mesh: Mesh, setup: Setup, groups: Groups, keep: Keep, ring: bool
     ):
-        self.sampler, self.owned, self.mesh, self.learnable = sampler, cut.owned, mesh, learnable
-        self.groups, self.keep, self.ring = groups, keep, ring
+        self.sampler, self.owned, self.mesh = sampler, cut.owned, mesh
+        self.learnable, self.groups, self.keep, self.ring = frozenset(setup.trainer.learnable), groups, keep, ring
         self.all: Parts | None = None  # of the whole graph, which is sampled once
-        super().__init__(sampler.graph, regime, seed, f"dependency_{cut.parts}")
+        super().__init__(sampler.graph, setup.regime, setup.config.train.seed, f"dependency_{cut.parts}")
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> Parts:
         if self.regime.whole and self.all:
@@ -70,8 +62,10 @@ class DependencyBatches(Batches):
         every = self.learnable if regime.whole else frozenset()  # as Adam steps along every row of the whole graph
         layers = shares(self.sampler, self.owned, {target: seeds}, regime.fanouts, stream, self.keep, every)
         owner = self.owned.owner[target][seeds]
-        self.all = Parts([seeds[owner == part] for part in range(self.owned.parts)], layers)
-        return self.all
+        parts = Parts([seeds[owner == part] for part in range(self.owned.parts)], layers)
+        if regime.whole:
+            self.all, self.groups = parts, [_sending(groups, n, layers) for n, groups in enumerate(self.groups)]
+        return parts
 
     def measure(self, sample: Parts) -> Iterator[tuple[str, int, int]]:
         """Of every capacity the partition that needs most; how partitions differ says nothing of how batches do."""
@@ -111,7 +105,8 @@ class DependencyBatches(Batches):
     def _pad(self, sample: Parts, part: int, count: int) -> SpmdBatch:
         has, seeds, layers = self.capacities.by_name, sample.seeds[part], sample.layers[part]
         size, target = has[f"{self.use}/seeds"], self.graph.schema.target
-        targets, blocks = {target: size}, []
+        targets: dict[str, int] = {target: size}
+        blocks: list[Block] = []
         for depth in reversed(range(len(layers))):
             share = layers[depth]
             needed = {t: has[rows_of(self.use, depth, t)] for t in share.here}
@@ -142,6 +137,17 @@ class DependencyBatches(Batches):
     def residents(self, types: Sequence[str]) -> list[dict[str, np.ndarray]]:
         """Of every partition the nodes of some types whose static features its device has, in order."""
         if self.regime.whole:
-            return [{t: layers[0].here[t] for t in types} for layers in self.sample(self.train, (self.seed, 0, 0)).layers]
+            return [
+                {t: layers[0].here[t] for t in types} for layers in self.sample(self.train, (self.seed, 0, 0)).layers
+            ]
         return [{t: self.owned.ids[t][part] for t in types} for part in range(self.owned.parts)]
 
+
+def _sending(groups: Mapping[str, Group], depth: int, layers: Sequence[tuple[Share, ...]]) -> dict[str, Group]:
+    """The groups of which anybody sends anything, or that are read in another order than they are here."""
+    alike = {
+        t
+        for t in layers[0][depth].here
+        if all(np.array_equal(shares[depth].here[t], shares[depth].needed[t]) for shares in layers)
+    }
+    return {name: group for name, group in groups.items() if not alike.issuperset(group.types)}

@@ -35,13 +35,13 @@ class DependencyEngine(SpmdEngine):
     rows_spec = P(DATA)
 
     def __init__(self, setup: Setup, batches: DependencyBatches, cut: EdgeCut, mesh: Mesh):
-        self.owned, self.groups = cut.owned, batches.groups
-        graph, widths = setup.graph, setup.trainer.widths
+        graph, widths, self.owned = setup.graph, setup.trainer.widths, cut.owned
         residents = batches.residents([t for t in widths if t in graph.features])
+        self.groups = batches.groups
         size = {t: max(1, *(len(ids[t]) for ids in residents)) for t in residents[0]}
 
         def static(part: int) -> dict[str, np.ndarray]:
-            return {t: pad(graph.features[t][ids], size[t], 0) for t, ids in residents[part].items()}
+            return {t: np.asarray(pad(graph.features[t][ids], size[t], 0)) for t, ids in residents[part].items()}
 
         super().__init__(setup, batches, mesh, from_shards(mesh, [static(part) for part in positions_here(mesh)]))
 

@@ -120,7 +120,7 @@ def mirrors(
         for other in taken:
             lacks = share.origin[t] == other
             place[lacks] += np.int32(taken[other])
-            taken[other] += np.count_nonzero(lacks)
+            taken[other] += int(np.count_nonzero(lacks))
         place[share.origin[t] == part] += np.int32(start[t])
         positions.append(pad(place, needed[t], NO_NODE))
     for other in taken:

@@ -1,24 +1,26 @@
 """The strategy dependency: an edge-cut of the nodes, one choice for all processes, and what partitions fetch of each other."""
 
 import os
-from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
+from jax.sharding import Mesh
 
-from hetjax.config import Config
+from hetjax.config import UNBOUNDED, Bytes, Config
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import check_digest, sizes
 from hetjax.partition import EdgeCut, edge_cut, read
-from hetjax.sampling.sampler import Sampler
+from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency.batches import DependencyBatches, Groups
+from hetjax.sharding.dependency.costs import read_or_measure
 from hetjax.sharding.dependency.engine import DependencyEngine
 from hetjax.sharding.dependency.exchange import Group
-from hetjax.sharding.dependency.shares import Keep
+from hetjax.sharding.dependency.hybrid import NODE_BYTES, Copies, Prices, choose
+from hetjax.sharding.dependency.shares import Keep, shares
 from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.strategy import Setup, Strategy
 
@@ -29,19 +31,34 @@ FEATURES, LEARNABLE, EMBEDDINGS = "remote_features", "remote_learnable_rows", "r
 class Options:
     """Dependency: the nodes are divided among mesh.data devices; each fetches, or computes too, what it reads of others' nodes."""
 
-    mode: Literal["cache", "communicate"] = "communicate"
-    """cache: compute the embeddings of others' nodes here too; communicate: fetch them from their owners"""
+    mode: Literal["cache", "communicate", "hybrid"] = "hybrid"
+    """cache: compute the embeddings of others' nodes here too; communicate: fetch them from their owners; hybrid: each as what costs less, measured at the start"""
     partitioning: Literal["random", "metis", "metis-vol"] = "random"
     """how nodes are divided; random; metis: few cut edges; metis-vol: little communication (both need pymetis)"""
     schedule: Literal["all_to_all", "ring"] = "all_to_all"
     """how rows are sent; all_to_all: all at once; ring: to one other device after the other"""
+    memory: Bytes = UNBOUNDED
+    """cache, hybrid: bytes of each device for what it keeps of others' nodes, features included, such as 2GB; -1: no bound"""
+    cached: float = -1.0
+    """hybrid: share of every layer's dependencies to compute, the cheapest, whatever they cost; -1: as measured costs say"""
+
+    def __post_init__(self):
+        object.__setattr__(self, "memory", int(Bytes(self.memory)))
+        if self.memory < -1:
+            raise InputError(f"dependency.memory is {self.memory}, and must be at least -1")
+        if self.cached != -1 and not 0 <= self.cached <= 1:
+            raise InputError(f"dependency.cached is {self.cached}, and must be in [0, 1], or -1")
+        if self.cached != -1 and self.mode != "hybrid":
+            raise InputError(
+                f"dependency.cached is {self.cached}, and is for dependency.mode hybrid; it is {self.mode}"
+            )
 
 
 class Dependency(Strategy):
     """Partitions of the nodes, one a device."""
 
     name = "dependency"
-    Options = Options
+    Options: ClassVar[type | None] = Options
 
     def mode(self, config: Config) -> str:
         """One of the modes."""
@@ -67,36 +84,53 @@ class Dependency(Strategy):
         return EdgeCut(sizes(graph), nodes, parts, method, hops, workload, reads_own)
 
     def engine(self, setup: Setup, partitioning: EdgeCut) -> DependencyEngine:
-        config, graph, trainer, regime = setup.config, setup.graph, setup.trainer, setup.regime
+        config, graph, trainer = setup.config, setup.graph, setup.trainer
         mesh = meshes.row(meshes.make(config.mesh.relation, config.mesh.data), 0)
         sampler = Sampler(graph, frozenset(), flowing(setup), trainer.model.reads_own, trainer.model.drops)
-        mode, learnable = self.mode(config), frozenset(trainer.learnable)
-        static_stays = regime.whole and mode == "cache"
-        groups = grouped(setup, learnable if static_stays else trainer.widths, mode != "cache")
-        keep = everything(graph.features if static_stays else ()) if mode == "cache" else nothing
-        ring, seed = self.ring(config), config.train.seed
-        batches = DependencyBatches(
-            sampler, partitioning, mesh, learnable, groups, keep, ring, regime, seed
-        )
+        mode, groups = self.mode(config), grouped(setup, self.mode(config) != "cache")
+        keep = everything(setup) if mode == "cache" else nothing
+        if mode == "hybrid":
+            keep = Copies(self._chosen(setup, partitioning, sampler, mesh))
+        batches = DependencyBatches(sampler, partitioning, mesh, setup, groups, keep, self.ring(config))
         return DependencyEngine(setup, batches, partitioning, mesh)
 
+    def _chosen(self, setup: Setup, cut: EdgeCut, sampler: Sampler, mesh: Mesh) -> list[dict[str, np.ndarray]]:
+        """What partitions compute of others' nodes, by costs that are measured unless a share is given."""
+        seeds = {setup.graph.schema.target: setup.graph.splits["train"]}
+        layers = shares(sampler, cut.owned, seeds, (ALL,) * len(setup.regime.fanouts), (0,), nothing)
+        prices = priced(setup, self.options(setup.config), mesh)
+        return choose(setup.graph, cut.owned, layers, prices, setup.regime.fanouts, setup.trainer.model.reads_own)
 
-def grouped(setup: Setup, features: Container[str], embeddings: bool) -> Groups:
-    """Per layer the types whose rows are sent.
 
-    Args:
-      features: the types of which they are sent before the first layer.
-      embeddings: whether they are sent before others.
-    """
+def priced(setup: Setup, options: Options, mesh: Mesh) -> Prices:
+    """What Algorithm 4 compares."""
+    graph, trainer = setup.graph, setup.trainer
+    layers, types = trainer.model.layers, list(graph.schema.nodes)
+    widths = [dict(trainer.widths), *(layer.widths for layer in layers[1:])]
+    copied = np.array([setup.regime.whole and t in graph.features for t in types])
+    size = np.array([[NODE_BYTES * width.get(t, 0) for t in types] for width in widths], float)
+    size[0] = [graph.features[t].nbytes / max(1, len(graph.features[t])) if t in graph.features else 0 for t in types]
+    vertex, edge = np.zeros(size.shape), np.zeros((len(layers), len(graph.relations)))
+    sent = np.array([[float(width.get(t, 0)) for t in types] for width in widths])
+    if options.cached < 0:
+        costs = read_or_measure(setup, mesh)
+        vertex[1:] = [[of.get(t, 0) for t in types] for of in costs.vertex]
+        edge[1:] = [[of.get(relation.key, 0) for relation in graph.relations] for of in costs.edge]
+        sent *= costs.sent
+    limit = np.inf if options.memory < 0 else float(options.memory)
+    return Prices(vertex, edge, sent, copied, size, limit, options.cached)
+
+
+def grouped(setup: Setup, embeddings: bool) -> Groups:
+    """Per layer the types whose rows may be sent: features before the first one, and before others `embeddings` if so."""
     layers: list[dict[str, Group]] = []
     for depth, layer in enumerate(setup.trainer.model.layers):
         layers.append({})
-        for t, width in layer.widths.items():
-            if embeddings if depth else t in features:
-                kind, dtype = _kind(setup, depth, t)
-                name = f"{kind}_{dtype}_{width}"
-                known = layers[-1].get(name, Group(kind, ()))
-                layers[-1][name] = known._replace(types=(*known.types, t))
+        for t, width in layer.widths.items() if embeddings or not depth else ():
+            kind, dtype = _kind(setup, depth, t)
+            name = f"{kind}_{dtype}_{width}"
+            known = layers[-1].get(name, Group(kind, ()))
+            layers[-1][name] = known._replace(types=(*known.types, t))
     return layers
 
 
@@ -109,8 +143,9 @@ def _kind(setup: Setup, depth: int, node_type: str) -> tuple[str, str]:
     return FEATURES, str(setup.graph.features[node_type].dtype)
 
 
-def everything(static: Container[str]) -> Keep:
-    """Every embedding is computed by whoever reads it; of features those of the types given are copied."""
+def everything(setup: Setup) -> Keep:
+    """Whoever reads an embedding computes it; static features are copied on the whole graph, and fetched in mini-batches."""
+    static = setup.graph.features if setup.regime.whole else {}
     return lambda depth, node_type, ids, part: np.full(len(ids), depth > 0 or node_type in static)
 
 

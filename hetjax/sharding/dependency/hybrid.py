@@ -1,0 +1,229 @@
+"""Which dependencies a partition computes itself and which it fetches: NeutronStar's Algorithm 4.
+
+A dependency of layer `l` is a node of another partition whose embedding of depth `l - 1` a partition's own nodes read. To compute
+it here costs the subtree below it (equation 1), without what is here already; to fetch it costs its width (equation 2). From
+the first layer up, the cheapest are taken first as long as they cost less than they save and memory lasts.
+
+Deviations. The features of the first layer's dependencies cost nothing, as in the paper, where they can be copied: static ones on
+the whole graph. Learnable rows change at every step, and a mini-batch reads other rows every time: these are fetched, and a
+subtree costs equation 2 for each that it reads and nobody here did. On heterogeneous graphs a subtree follows every relation,
+with the widths and the measured costs of each layer. In mini-batches a node has at most as many edges as are drawn.
+"""
+
+import heapq
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from hetjax.compiled import compiled
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.partition.owned import Owned
+from hetjax.sharding.dependency.shares import Share
+
+NODE_BYTES, EDGE_BYTES = 8, 12  # a number of a copied embedding with its gradient; an edge, grouped both ways
+
+
+class Prices(NamedTuple):
+    """What Algorithm 4 compares, per depth `k`, `0` being the features; seconds, or bytes.
+
+    Attributes:
+      vertex: `[layers, types]`, of computing a node's embedding of depth `k`: `T_v d(k)`.
+      edge: `[layers, relations]`, of folding an edge into it: `T_e d(k)`.
+      sent: `[layers, types]`, of fetching a row of depth `k`, there and back: `T_c d(k)`.
+      copied: `[types]`, whether features are copied.
+      bytes: `[layers, types]`, of keeping a row of depth `k`.
+      limit: bytes that may be kept.
+      share: of every layer's dependencies that are computed here, the cheapest, whatever they cost; negative: as costs say.
+    """
+
+    vertex: np.ndarray
+    edge: np.ndarray
+    sent: np.ndarray
+    copied: np.ndarray
+    bytes: np.ndarray
+    limit: float
+    share: float
+
+
+class Neighbours(NamedTuple):
+    """Every relation's edges together, all types' nodes numbered on in the schema's order.
+
+    Attributes:
+      indptr, indices: int64 `[nodes + 1]`, int32 `[edges]`: who a node reads.
+      type: uint16 `[nodes]`.
+      owner: uint8 `[nodes]`.
+      drawn: int32 `[layers, nodes]`: how many of them a node reads for its embedding of that depth; of depth 0 nothing is said.
+      work: float32 `[layers, nodes]`: what computing that costs.
+    """
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    type: np.ndarray
+    owner: np.ndarray
+    drawn: np.ndarray
+    work: np.ndarray
+
+
+def neighbours(graph: HetGraph, owned: Owned, fanouts: Sequence[int], prices: Prices) -> Neighbours:
+    """Of a graph; memory is 4 bytes an edge, and 11 and 8 per layer a node.
+
+    Args:
+      fanouts: of a step, the first layer's last.
+    """
+    counts = list(graph.schema.nodes.values())
+    start = np.cumsum([0, *counts])
+    offset = dict(zip(graph.schema.nodes, start))
+    indptr, drawn = np.zeros(start[-1] + 1, np.int64), np.zeros((len(fanouts), start[-1]), np.int32)
+    work = np.repeat(prices.vertex.astype(np.float32), counts, axis=1)
+    for number, (relation, csc) in enumerate(graph.relations.items()):
+        degree, rows = (
+            np.diff(csc.indptr),
+            slice(offset[relation.target], offset[relation.target] + len(csc.indptr) - 1),
+        )
+        indptr[1:][rows] += degree
+        for depth, fanout in enumerate(reversed(fanouts[1:]), start=1):
+            edges = (degree if fanout < 0 else np.minimum(degree, fanout)).astype(np.int32)
+            drawn[depth, rows] += edges
+            work[depth, rows] += np.float32(prices.edge[depth, number]) * edges
+    np.cumsum(indptr, out=indptr)
+    indices, cursor = np.empty(indptr[-1], np.int32), indptr[:-1].copy()
+    for relation, csc in graph.relations.items():
+        _put(csc.indptr, csc.indices, offset[relation.source], offset[relation.target], cursor, indices)
+    owner = np.concatenate([owned.owner[t] for t in graph.schema.nodes])
+    types = np.repeat(np.arange(len(counts), dtype=np.uint16), counts)
+    return Neighbours(indptr, indices, types, owner, drawn, work)
+
+
+def choose(
+    graph: HetGraph,
+    owned: Owned,
+    layers: Sequence[tuple[Share, ...]],
+    prices: Prices,
+    fanouts: Sequence[int],
+    own: bool,
+) -> list[dict[str, np.ndarray]]:
+    """Per depth and type the copies, uint64 `[nodes]`: bit `p` is set where partition `p` computes the row of a node of others.
+
+    Args:
+      layers: the shares of every partition when all is fetched, which name the dependencies.
+      fanouts: as of `neighbours`.
+      own: whether a node's own embedding of the layer below is read too.
+    """
+    types, about = list(graph.schema.nodes), neighbours(graph, owned, fanouts, prices)
+    start = dict(zip(types, np.cumsum([0, *graph.schema.nodes.values()])))
+    copies = np.zeros((len(fanouts), len(about.type)), np.uint64)
+    for part, shares in enumerate(layers):
+        here, fetched = np.zeros(copies.shape, np.bool_), np.zeros(len(about.type), np.bool_)
+        left = prices.limit
+        for depth, share in enumerate(shares):
+            wanted = [ids[share.origin[t] != part] + start[t] for t, ids in share.needed.items()]
+            nodes = np.sort(np.concatenate(wanted)).astype(np.int64)
+            if depth:
+                left = _choose(nodes, depth, part, about, own, prices, left, here, fetched)
+            else:
+                left = _copy(nodes, about.type, prices, left, here[0], fetched)
+            if left < 0:
+                break
+        copies[here] |= np.uint64(1) << np.uint64(part)
+    ends = list(start.values())[1:]
+    return [dict(zip(types, np.split(row, ends))) for row in copies]
+
+
+@compiled
+def _put(indptr, indices, source, target, cursor, out):
+    for v in range(len(indptr) - 1):
+        for edge in range(indptr[v], indptr[v + 1]):
+            out[cursor[v + target]] = indices[edge] + source
+            cursor[v + target] += 1
+
+
+@compiled
+def _copy(nodes, kind, prices, left, here, fetched):
+    """Features of the first layer's dependencies, copied where they can be and memory lasts; returns what is left of it."""
+    count = 0
+    for node in nodes:
+        t = kind[node]
+        full = prices.share >= 0 and count >= prices.share * len(nodes)
+        if prices.copied[t] and not full and prices.bytes[0, t] <= left:
+            here[node] = True
+            left -= prices.bytes[0, t]
+            count += 1
+        else:
+            fetched[node] = True
+    return left
+
+
+@compiled
+def _choose(nodes, depth, part, graph, own, prices, left, here, fetched):
+    """Lines 4 to 15 of Algorithm 4 for the dependencies of one layer; returns the bytes that are left, -1 if they ran out."""
+    stamp = np.zeros((depth + 1, len(graph.owner)), np.int32)
+    forced = prices.share >= 0
+    trial, taken = 0, 0
+    queue = [(0.0, np.int64(0))][:0]
+    for node in nodes:
+        trial += 1
+        saved = np.inf if forced else prices.sent[depth, graph.type[node]]
+        cost, _, _ = _subtree(node, depth, part, graph, own, prices, here, fetched, stamp, trial, saved)
+        heapq.heappush(queue, (cost, node))
+    while len(queue) and not (forced and taken >= prices.share * len(nodes)):
+        _, node = heapq.heappop(queue)
+        trial += 1
+        saved = np.inf if forced else prices.sent[depth, graph.type[node]]
+        cost, size, below = _subtree(node, depth, part, graph, own, prices, here, fetched, stamp, trial, saved)
+        if cost < saved:
+            if size > left:
+                return -1.0
+            left -= size
+            taken += 1
+            for k, other in below:
+                if k or prices.copied[graph.type[other]]:
+                    here[k, other] = True
+                else:
+                    fetched[other] = True
+    return left
+
+
+@compiled
+def _subtree(node, depth, part, graph, own, prices, here, fetched, stamp, trial, enough):
+    """What computing a node's embedding of some depth adds: seconds (equation 1), bytes, and the `(depth, node)` of all.
+
+    What is here already is left out, and so are a partition's own nodes. The search ends when it costs `enough`.
+    """
+    cost, size = 0.0, 0.0
+    added = [(depth, node)]
+    stamp[depth, node] = trial
+    done = 0
+    while done < len(added) and cost < enough:
+        k, v = added[done]
+        done += 1
+        if not k:
+            continue
+        edges = graph.drawn[k, v]
+        cost += graph.work[k, v]
+        size += prices.bytes[k, graph.type[v]] + edges * EDGE_BYTES
+        first = graph.indptr[v]
+        for edge in range(first - own, first + edges):
+            u = np.int64(graph.indices[edge]) if edge >= first else v
+            if graph.owner[u] == part or here[k - 1, u] or stamp[k - 1, u] == trial:
+                continue
+            stamp[k - 1, u] = trial
+            if k > 1:
+                added.append((k - 1, u))
+            elif prices.copied[graph.type[u]]:
+                size += prices.bytes[0, graph.type[u]]
+                added.append((0, u))
+            elif not fetched[u]:
+                cost += prices.sent[0, graph.type[u]]
+                added.append((0, u))
+    return cost, size, added
+
+
+class Copies:
+    """What `choose` found, as `shares.Keep`."""
+
+    def __init__(self, copies: Sequence[Mapping[str, np.ndarray]]):
+        self.copies = copies
+
+    def __call__(self, depth: int, node_type: str, ids: np.ndarray, part: int) -> np.ndarray:
+        return (self.copies[depth][node_type][ids] >> np.uint64(part)) & np.uint64(1) != 0
