@@ -16,7 +16,8 @@ from hetjax.partition import EdgeCut
 from hetjax.sampling.blocks import NO_NODE, Batch, Block, edges_of, pad, pad_block, relations_of, rows_of
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.sampler import Sampler
-from hetjax.sharding.dependency.exchange import Group, Layout, Mirrors, mirrors, sizes
+from hetjax.sharding.dependency.exchange import Group, Mirrors, counts, mirrors
+from hetjax.sharding.dependency.schedule import Schedule, schedule
 from hetjax.sharding.dependency.shares import Keep, Share, shares
 from hetjax.sharding.mesh import from_shards, positions_here
 from hetjax.sharding.spmd import SpmdBatch
@@ -77,9 +78,14 @@ class DependencyBatches(Batches):
             yield name, size, size if self.regime.whole else most  # which comes again as it is
         for depth, groups in enumerate(self.groups):
             for name, (_, types) in groups.items():
-                for step, size in enumerate(sizes([layers[depth] for layers in sample.layers], types, self.ring)):
-                    most = sum(max(self.owned.rows[t], 1) for t in types)
-                    yield self._sends(depth, name, step), size, size if self.regime.whole else most
+                sent = counts([layers[depth] for layers in sample.layers], types)
+                for (sender, receiver), size in np.ndenumerate(sent):
+                    most = sum(self.owned.rows[t] for t in types)
+                    yield (
+                        self._sends(depth, name, sender, receiver),
+                        int(size),
+                        int(size if self.regime.whole else most),
+                    )
 
     def _measure(self, seeds: np.ndarray, layers: Sequence[Share]) -> Iterator[tuple[str, int, int]]:
         nodes = self.graph.schema.nodes
@@ -95,8 +101,13 @@ class DependencyBatches(Batches):
     def _here(self, depth: int, node_type: str) -> str:
         return f"{self.use}/{depth}/here/{node_type}"
 
-    def _sends(self, depth: int, name: str, step: int) -> str:
-        return f"{self.use}/{depth}/sent/{name}/{step}"
+    def _sends(self, depth: int, name: str, sender: int, receiver: int) -> str:
+        return f"{self.use}/{depth}/sent/{name}/{sender}-{receiver}"
+
+    def schedule(self, depth: int, name: str) -> Schedule:
+        """Of a group, as the capacities are."""
+        parts, has = range(self.owned.parts), self.capacities.by_name
+        return schedule(np.array([[has[self._sends(depth, name, i, j)] for j in parts] for i in parts]), self.ring)
 
     def send(self, seeds: np.ndarray, sample: Parts) -> SpmdBatch:
         here = positions_here(self.mesh)
@@ -127,11 +138,9 @@ class DependencyBatches(Batches):
         """Of the groups of types of which any partition sends any row."""
         has, made = self.capacities.by_name, {}
         for name, (_, types) in self.groups[depth].items():
-            steps = range(self.owned.parts - 1 if self.ring else 1)
-            layout = Layout(self.owned.parts, tuple(has[self._sends(depth, name, step)] for step in steps), self.ring)
             here = {t: has[self._here(depth, t)] for t in types}
             needed = {t: has[rows_of(self.use, depth, t)] for t in types}
-            made[name] = mirrors(share, part, types, layout, here, needed)
+            made[name] = mirrors(share, part, types, self.schedule(depth, name), here, needed)
         return made
 
     def residents(self, types: Sequence[str]) -> list[dict[str, np.ndarray]]:

@@ -1,9 +1,7 @@
 """Rows that masters send to their mirrors, and the mirrors' gradients, which go back and are summed.
 
 Who sends which rows to whom is known before the step (`shares`), so nothing but rows is sent. All types of one width go
-together. Two schedules: `all_to_all` is one collective, whose buckets are as large as the largest of any two partitions;
-`ring` is as many as there are other partitions (NeutronStar, section 4.3): in step `j` worker `i` sends to worker `i + j`, and
-the buckets of a step are as large as its largest.
+together, by the collectives of a `Schedule`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +18,7 @@ from hetjax.models.layer import Exchange
 from hetjax.models.segment import Rows, sum_rows
 from hetjax.sampling.blocks import NO_NODE, pad
 from hetjax.sampling.sampler import group
+from hetjax.sharding.dependency.schedule import Schedule
 from hetjax.sharding.dependency.shares import Share
 from hetjax.sharding.mesh import DATA
 from hetjax.sharding.traffic import scope
@@ -31,13 +30,15 @@ class Mirrors(NamedTuple):
     All types' rows stand one after the other, each with its padding: those that are here, and those that a block reads.
 
     Attributes:
-      send: of every collective the rows that go out, int32 `[parts, capacity]`, or `[capacity]` of a step of a ring.
+      schedule: of the collectives.
+      send: the rows that go out, round by round, int32 `[rows]`.
       back: the same the other way around: of every row that is here where it stands among those that go out.
       positions: per type int32 `[rows read]`, where each stands among those here, and after them those that come.
       inverse: int32 `[rows here and rows that come]`, the inverse: where each stands among all that are read.
     """
 
-    send: tuple[Array, ...]
+    schedule: Schedule
+    send: Array
     back: Rows
     positions: tuple[Array, ...]
     inverse: Array
@@ -55,83 +56,45 @@ class Group(NamedTuple):
     types: tuple[str, ...]
 
 
-class Layout(NamedTuple):
-    """Where rows for others, and rows of others, stand among all that go out, or come.
-
-    Attributes:
-      parts: number of partitions.
-      buckets: rows of a bucket: of the one collective, or of every step of the ring.
-      ring: whether it is one.
-    """
-
-    parts: int
-    buckets: tuple[int, ...]
-    ring: bool
-
-    def bucket(self, part: int, other: int) -> int:
-        """The collective by which a partition sends to another."""
-        return (other - part) % self.parts - 1 if self.ring else 0
-
-    def goes(self, part: int, other: int) -> int:
-        """Where what a partition sends to another begins."""
-        return sum(self.buckets[: self.bucket(part, other)]) if self.ring else other * self.buckets[0]
-
-    def comes(self, part: int, other: int) -> int:
-        """Where what a partition gets from another begins."""
-        return sum(self.buckets[: self.bucket(other, part)]) if self.ring else other * self.buckets[0]
-
-    @property
-    def rows(self) -> int:
-        """Rows that go out of a partition, and that come to it, with padding."""
-        return sum(self.buckets) if self.ring else self.parts * self.buckets[0]
-
-    def shaped(self, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-        """`[rows]` by collective."""
-        if not self.ring:
-            return (rows.reshape(self.parts, self.buckets[0]),)
-        return tuple(np.split(rows, np.cumsum(self.buckets)[:-1]))
-
-
-def sizes(shares: Sequence[Share], types: Sequence[str], ring: bool) -> tuple[int, ...]:
-    """The buckets that hold what all partitions send of some types in one layer."""
-    parts = len(shares)
-    counts = np.array([[sum(len(share.sent[t][q]) for t in types) for q in range(parts)] for share in shares])
-    if not ring:
-        return (int(counts.max(initial=0)),)
-    return tuple(max(int(counts[i, (i + step) % parts]) for i in range(parts)) for step in range(1, parts))
+def counts(shares: Sequence[Share], types: Sequence[str]) -> np.ndarray:
+    """Rows of some types that each partition sends to each in one layer, `[parts, parts]`."""
+    parts = range(len(shares))
+    return np.array([[sum(len(share.sent[t][other]) for t in types) for other in parts] for share in shares])
 
 
 def mirrors(
-    share: Share, part: int, types: Sequence[str], layout: Layout, here: Mapping[str, int], needed: Mapping[str, int]
+    share: Share,
+    part: int,
+    types: Sequence[str],
+    schedule: Schedule,
+    here: Mapping[str, int],
+    needed: Mapping[str, int],
 ) -> Mirrors:
     """What a partition sends and reads of some types.
 
     Args:
-      layout: which suffices.
+      schedule: that has room for it.
       here, needed: the capacities of `Share.here` and `Share.needed`, per type.
     """
     start = dict(zip(types, np.cumsum([0, *(here[t] for t in types)])))
     total = sum(here[t] for t in types)
-    send = np.full(layout.rows, NO_NODE)
-    taken = {other: layout.comes(part, other) + total for other in range(layout.parts) if other != part}
-    positions = []
-    for t in types:
-        place = share.place[t].astype(np.int32)
-        for other in taken:
-            lacks = share.origin[t] == other
-            place[lacks] += np.int32(taken[other])
-            taken[other] += int(np.count_nonzero(lacks))
-        place[share.origin[t] == part] += np.int32(start[t])
-        positions.append(pad(place, needed[t], NO_NODE))
-    for other in taken:
-        rows = np.concatenate([share.sent[t][other] + np.int32(start[t]) for t in types])
-        begin = layout.goes(part, other)
-        send[begin : begin + len(rows)] = rows
-    every = np.concatenate(positions)
+    send = np.full(schedule.total, NO_NODE)
+    positions = {t: share.place[t] + np.int32(start[t]) for t in types}
+    for other in range(schedule.parts):
+        if other != part:
+            rows = np.concatenate([share.sent[t][other] + np.int32(start[t]) for t in types])
+            send[schedule.slots(part, other)[0][: len(rows)]] = rows
+            came, taken = schedule.slots(other, part)[1], 0
+            for t in types:
+                lacks = np.flatnonzero(share.origin[t] == other)
+                positions[t][lacks] = total + came[taken : taken + len(lacks)]
+                taken += len(lacks)
+    padded = tuple(np.asarray(pad(positions[t], needed[t], NO_NODE)) for t in types)
+    every = np.concatenate(padded)
     known = np.flatnonzero(every != NO_NODE).astype(np.int32)
-    inverse = np.full(total + layout.rows, NO_NODE)
+    inverse = np.full(total + schedule.total, NO_NODE)
     inverse[every[known]] = known
-    return Mirrors(layout.shaped(send), _back(send, total), tuple(positions), inverse)
+    return Mirrors(schedule, send, _back(send, total), padded, inverse)
 
 
 def _back(send: np.ndarray, rows: int) -> Rows:
@@ -171,8 +134,7 @@ def fetch(kind: str, mirrors: Mirrors, rows: jax.Array) -> tuple[jax.Array, ...]
       kind: of traffic.
       rows: those that are here, `[rows here, width]`.
     """
-    out = [_read(rows, send) for send in mirrors.send]
-    every = jnp.concatenate([rows, *_swap(kind, out)])
+    every = jnp.concatenate([rows, _swap(kind, mirrors.schedule, _read(rows, mirrors.send))])
     return tuple(_read(every, positions) for positions in mirrors.positions)
 
 
@@ -182,31 +144,27 @@ def _fetch_forward(kind, mirrors, rows):
 
 def _fetch_backward(kind, residuals, gradients):
     mirrors, like = residuals
-    every = _read(jnp.concatenate(gradients), mirrors.inverse)
-    ends = np.cumsum([len(like), *(send.size for send in mirrors.send)])[:-1]
-    own, *came = jnp.split(every, ends)
-    shaped = [part.reshape(*send.shape, every.shape[1]) for part, send in zip(came, mirrors.send)]
-    returned = jnp.concatenate(_swap(kind, shaped, back=True))
-    return None, own + sum_rows(mirrors.back, returned)
+    own, came = jnp.split(_read(jnp.concatenate(gradients), mirrors.inverse), [len(like)])
+    return None, own + sum_rows(mirrors.back, _swap(kind, mirrors.schedule, came, back=True))
 
 
 fetch.defvjp(_fetch_forward, _fetch_backward)
 
 
 def _read(rows: jax.Array, ids: Array) -> jax.Array:
-    read = tables.rows_at if rows.dtype.itemsize >= 4 else tables.read
-    return read(rows, ids.reshape(-1)).reshape(*ids.shape, rows.shape[1])
+    return (tables.rows_at if rows.dtype.itemsize >= 4 else tables.read)(rows, ids)
 
 
-def _swap(kind: str, out: Sequence[jax.Array], back: bool = False) -> list[jax.Array]:
-    """What others send, `[rows, width]` of every collective: to where the answer goes, if `back`."""
-    came, parts = [], jax.lax.axis_size(DATA)
+def _swap(kind: str, schedule: Schedule, out: jax.Array, back: bool = False) -> jax.Array:
+    """What others send, `[rows, width]`; `back` turns every pair around."""
+    starts = np.cumsum([0, *map(schedule.rows, range(len(schedule.rounds)))])
+    came = [out[:0]]
     with scope(kind):
-        for step, rows in enumerate(out, start=1):
-            if rows.ndim == 3:
-                rows = jax.lax.all_to_all(rows, DATA, 0, 0, tiled=True) if rows.size else rows
-                came.append(rows.reshape(-1, rows.shape[-1]))
+        for (size, pairs), start, end in zip(schedule.rounds, starts, starts[1:]):
+            rows = out[start:end]
+            if pairs:
+                came.append(jax.lax.ppermute(rows, DATA, [pair[::-1] for pair in pairs] if back else pairs))
             else:
-                to = [(part, (part + (-step if back else step)) % parts) for part in range(parts)]
-                came.append(jax.lax.ppermute(rows, DATA, to) if rows.size else rows)
-    return came
+                lines = rows.reshape(schedule.parts, size, rows.shape[1])
+                came.append(jax.lax.all_to_all(lines, DATA, 0, 0, tiled=True).reshape(rows.shape))
+    return jnp.concatenate(came)
