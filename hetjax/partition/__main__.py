@@ -22,7 +22,7 @@ from hetjax.partition.report import table
 PATHS = {"graph": "the store to partition", "out": "the folder to write, which must not exist"}
 DESCRIPTION = """Divide a graph among hosts, and write who owns what: manifest.json, a report (report.json, report.csv) and
 a picture (plan.png). Meta-partitioning divides the relations, and reads nothing but their sizes; all other methods
-divide the nodes."""
+divide the nodes, and their report counts what each layer of a full batch then reads from others."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from hetjax.partition import cut_report
 from hetjax.partition.checks import require, require_whole
 from hetjax.partition.contiguous import contiguous
 from hetjax.partition.cost import Workload
+from hetjax.partition.dependencies import dependencies
 from hetjax.partition.fennel import fennel, random_order
 from hetjax.partition.homogeneous import homogeneous
 from hetjax.partition.measure import measure
@@ -122,7 +123,7 @@ class EdgeCut(Partitioning):
         if graph is None:
             raise InputError("the report of an edge-cut needs the graph")
         check_digest(self.sizes, sizes(graph), "the graph")
-        return cut_report.report(self, measure(graph, self))
+        return cut_report.report(self, measure(graph, self), dependencies(graph, self))
 
     def draw(self, report: Report, file: Path) -> None:
         from hetjax.partition import cut_picture  # which takes matplotlib's time to start
