@@ -2,9 +2,10 @@
 
 NeutronStar (SIGMOD 2022, section 3) divides its graphs so. A node weighs `alpha` plus its in-degree, over all relations
 into its type, and the ranges of a type weigh nearly the same. Gemini's released code has `alpha = 8 (P - 1)` for `P`
-partitions, a version of NeutronStar's `12 (P + 1)`: what a node costs those systems in messages, whatever the graph, so that with many
-partitions edges hardly count. Here `alpha` is the mean in-degree of the type, so that its nodes and its edges weigh alike
-in total. Then a range of the mean weight has at most `2 / P` of the nodes and at most `2 / P` of the edges, for any `P`.
+partitions, a version of NeutronStar's `12 (P + 1)`: what a node costs those systems in messages, whatever the graph, so
+that with many partitions edges hardly count. Here `alpha` is the mean in-degree of the type, so that its nodes and its
+edges weigh alike in total. Then a range of the mean weight has at most `2 / P` of the nodes and at most `2 / P` of the
+edges, for any `P`.
 
 What else differs from Gemini: a range ends at the node where its weight is nearest to the mean of what is left, not before
 it; no range is empty while there are nodes for all (Gemini's first ones are, where the first node weighs more than a

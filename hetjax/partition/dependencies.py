@@ -116,9 +116,10 @@ def _both(counts: Mapping) -> tuple[dict, dict]:
 def _spread(indptr, indices, mask, below):
     """Whoever computes a node reads the rows of its in-neighbours."""
     for v in range(len(indptr) - 1):
-        if mask[v] != 0:
+        readers = mask[v]
+        if readers != 0:
             for edge in range(indptr[v], indptr[v + 1]):
-                below[indices[edge]] |= mask[v]
+                below[indices[edge]] |= readers
 
 
 @compiled
