@@ -290,7 +290,7 @@ def _store(rng, seeds, folder) -> Command:
         return _convert("store")(rng, seeds, folder)
     if rng.random() < 0.3:
         return "hetjax.train", ["--data.format=store", f"--data.path={folder}", *SMALL, "--workdir=out"]
-    method = pick(rng, ["meta", "random", "meta"])
+    method = pick(rng, ["meta", "random", "meta", "contiguous", "fennel", "meta"])
     return "hetjax.partition", [f"--graph={folder}", "--parts=2", f"--method={method}", "--out=out"]
 
 

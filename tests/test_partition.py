@@ -87,9 +87,10 @@ def test_command_line(stored, tmp_path):
     assert done.returncode == 0, done.stderr
     assert {r.name for r in read(tmp_path / "paths").model.relations} == {"writes", "written_by", "of"}
 
-    done = command(stored, tmp_path / "metis", "--method", "metis-vol", "--parts", 3)
-    assert done.returncode == 0 and "edges are cut" in done.stdout, done.stderr
-    assert read(tmp_path / "metis").method == "metis-vol"
+    for method in ("metis-vol", "contiguous", "fennel"):
+        done = command(stored, tmp_path / method, "--method", method, "--parts", 3)
+        assert done.returncode == 0 and "edges are cut" in done.stdout, done.stderr
+        assert "redundant edges" in done.stdout and read(tmp_path / method).method == method
 
 
 @pytest.mark.parametrize(
@@ -104,6 +105,8 @@ def test_command_line(stored, tmp_path):
         (["--method", "metis", "--hops", 99], "hops is 99, and should be"),
         (["--method", "metis", "--copy"], "copy is for method meta, and the method is metis"),
         (["--method", "metis", "--parts", 100], "100 partitions of"),
+        (["--method", "fennel", "--parts", 65], "65 partitions of"),
+        (["--method", "contiguous", "--copy"], "copy is for method meta, and the method is contiguous"),
         (["--method", "best"], "best"),
         (["--batch_size", 0], "batch_size is 0"),
         (["--fanout", "[0]"], "fanout is [0]"),

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from dataclasses import replace
+from typing import get_args, get_type_hints
 
 import jax
 import numpy as np
@@ -19,7 +21,7 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.vanilla.exchange import RowCapacities, fetch, give_back, request_rows
-from hetjax.sharding.vanilla.strategy import Vanilla
+from hetjax.sharding.vanilla.strategy import Options, Vanilla
 from hetjax.train import main
 from tests.conftest import random_graph
 from tests.equivalence import MODELS, compare, few, setting, several_labels
@@ -64,6 +66,17 @@ def test_process_0_says_who_owns_what_and_a_continued_run_keeps_to_it(tmp_path):
             np.testing.assert_array_equal(found.nodes[name], of)
     with pytest.raises(InputError, match="cut"):
         strategy.partition(setup(config, random_graph(papers=50)), tmp_path / "cut")
+
+
+def test_a_run_takes_every_method():
+    assert EdgeCut.methods == get_args(get_type_hints(Options)["partitioning"])
+    graph, strategy = random_graph(), Vanilla()
+    plain = setting(graph, "minibatch", (1, 2, "vanilla"), {}, {})
+    for method in EdgeCut.methods:
+        config = replace(plain, strategies={"vanilla": Options(method)})
+        made, expected = strategy.partition(setup(config, graph)), edge_cut(graph, 2, method)
+        assert made.method == method and strategy.partition_name(config) == f"partition_vanilla_{method}_2"
+        assert all(np.array_equal(made.nodes[name], of) for name, of in expected.nodes.items())
 
 
 def test_rows_are_kept_and_found():

@@ -21,8 +21,8 @@ from hetjax.partition.report import table
 
 PATHS = {"graph": "the store to partition", "out": "the folder to write, which must not exist"}
 DESCRIPTION = """Divide a graph among hosts, and write who owns what: manifest.json, a report (report.json, report.csv) and
-a picture (plan.png). Meta-partitioning divides the relations, and reads nothing but their sizes; random and METIS
-partitioning divide the nodes."""
+a picture (plan.png). Meta-partitioning divides the relations, and reads nothing but their sizes; all other methods
+divide the nodes, and their report counts what each layer of a full batch then reads from others."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Options:
     """number of partitions; with more than there are sub-metatrees, a product relation x data, where data counts replicas"""
     hops: int = 0
     """number of layers of the model; 0: the length of the longest metapath, or 2"""
-    method: Literal["meta", "random", "metis", "metis-vol"] = "meta"
-    """meta: divide the relations; random, metis (few cut edges), metis-vol (little communication): divide the nodes"""
+    method: Literal["meta", "random", "metis", "metis-vol", "contiguous", "fennel"] = "meta"
+    """meta: divide the relations; the others divide the nodes: random; metis: few cut edges; metis-vol: little communication; contiguous: ranges of ids; fennel: few cut edges, in one pass"""
     assign: Literal["auto", "exact", "lpt"] = "auto"
     """meta: lpt: the heaviest sub-metatree goes to the lightest partition, as in the paper; exact: search for the least expected cost; auto: exact where that is quick"""
     metapaths: str = ""
@@ -50,7 +50,7 @@ class Options:
     copy: bool = False
     """meta: write a store for each partition, with the files that it needs; false: all read the one store"""
     seed: int = 0
-    """random, metis: the seed of the partitioning"""
+    """random, metis, fennel: the seed of the partitioning"""
     batch_size: int = Workload.batch_size
     """seed nodes per step"""
     fanout: tuple[int, ...] = Workload.fanout
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _read(path: str) -> HetGraph:
-    """A store, checked: an edge that leads nowhere would lead METIS astray, and a copy would have checksums of its own."""
+    """A store, checked: an edge that leads nowhere would lead METIS and Fennel astray, and a copy would have checksums of its own."""
     graph = store.open(path)
     check(graph, path)
     checksums.verify(path)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from hetjax.partition import traffic
+from hetjax.partition.dependencies import Layer, as_json
 from hetjax.partition.measure import Cut
 from hetjax.partition.partitioning import Report
 from hetjax.partition.report import feature_bytes, summary, topology_bytes
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from hetjax.partition.edge_cut import EdgeCut
 
 
-def report(cut: "EdgeCut", counts: Cut) -> Report:
+def report(cut: "EdgeCut", counts: Cut, layers: list[Layer]) -> Report:
     """As `Partitioning.report`."""
     rows = [_cut_row(cut, counts, part) for part in range(cut.parts)]
     nodes, edges = sum(cut.sizes.schema.nodes.values()), sum(cut.sizes.edges.values())
@@ -26,6 +27,7 @@ def report(cut: "EdgeCut", counts: Cut) -> Report:
             "cut_share": _share(sum(crossing.values()), edges),
             "cut_share_of": shares,
             "halo_nodes": sum(row["halo_nodes"] for row in rows),
+            "dependencies": as_json(layers),
         },
     )
 

@@ -1,4 +1,7 @@
-"""Edge-cut partitioning, the baselines of Heta's paper: every node in one partition, at random or by METIS.
+"""Edge-cut partitioning: every node in one partition, at random, by METIS, in ranges of ids, or by Fennel.
+
+The baselines of Heta's paper are the first two. `contiguous` and `fennel` (modules of these names) are two of the three that
+NeutronStar (SIGMOD 2022, section 5.7) compares, METIS being the third.
 
 METIS sees the graph made homogeneous, as in DGL: all types' nodes numbered on, every edge in both directions, once,
 without self loops. All nodes weigh the same, whatever their type, features or split: METIS balances their number, not
@@ -19,19 +22,20 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 from tqdm import tqdm
 
 from hetjax import durable
-from hetjax.compiled import compiled
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.schema import Schema
 from hetjax.graph.sizes import Sizes, check_digest, sizes
 from hetjax.partition import cut_report
 from hetjax.partition.checks import require, require_whole
+from hetjax.partition.contiguous import contiguous
 from hetjax.partition.cost import Workload
+from hetjax.partition.dependencies import dependencies
+from hetjax.partition.fennel import fennel, random_order
+from hetjax.partition.homogeneous import homogeneous
 from hetjax.partition.measure import measure
 from hetjax.partition.metatree import MOST_HOPS
 from hetjax.partition.owned import Owned
@@ -49,14 +53,14 @@ class EdgeCut(Partitioning):
       sizes: of the graph.
       nodes: per node type the partition of every node, uint8 `[nodes]`.
       parts: number of partitions.
-      method: `random`, `metis` or `metis-vol`.
+      method: `random`, `metis`, `metis-vol`, `contiguous` or `fennel`.
       hops: number of layers of the model that costs are expected of.
       workload: the step that they are expected of.
       reads_own: whether that model reads nodes' own embeddings, as self terms do.
       store: as in `Partitioning`.
     """
 
-    methods = ("random", "metis", "metis-vol")
+    methods = ("random", "metis", "metis-vol", "contiguous", "fennel")
 
     sizes: Sizes
     nodes: Mapping[str, np.ndarray]
@@ -119,7 +123,7 @@ class EdgeCut(Partitioning):
         if graph is None:
             raise InputError("the report of an edge-cut needs the graph")
         check_digest(self.sizes, sizes(graph), "the graph")
-        return cut_report.report(self, measure(graph, self))
+        return cut_report.report(self, measure(graph, self), dependencies(graph, self))
 
     def draw(self, report: Report, file: Path) -> None:
         from hetjax.partition import cut_picture  # which takes matplotlib's time to start
@@ -140,10 +144,10 @@ def edge_cut(
     """Put every node into one of `parts` partitions.
 
     Args:
-      graph: in memory or mapped; METIS reads every edge.
+      graph: in memory or mapped; METIS and Fennel read every edge.
       parts: number of partitions.
-      method: `random`, `metis` or `metis-vol`.
-      seed: of the random choice, and of METIS.
+      method: `random`, `metis`, `metis-vol`, `contiguous` or `fennel`.
+      seed: of the random choice, of METIS, and of the order in which Fennel takes the nodes; contiguous ranges need none.
       hops, workload, reads_own, store: as in `EdgeCut`.
 
     Raises:
@@ -156,10 +160,27 @@ def edge_cut(
         raise InputError(f"method {method!r}, and an edge-cut is one of {', '.join(EdgeCut.methods)}")
     if not 1 <= parts <= min(MOST_PARTS, count):
         raise InputError(f"{parts} partitions of {count} nodes, outside 1..{min(MOST_PARTS, count)}")
-    owners = _random(count, parts, seed) if method == "random" else _metis(graph, parts, method, seed)
-    ends = np.cumsum(list(graph.schema.nodes.values()))[:-1]
-    nodes = dict(zip(graph.schema.nodes, np.split(owners, ends)))
+    nodes = _ranges(graph, parts) if method == "contiguous" else _as_one(graph, parts, method, seed)
     return EdgeCut(sizes(graph), nodes, parts, method, hops, workload or Workload(), reads_own, store)
+
+
+def _ranges(graph: HetGraph, parts: int) -> dict[str, np.ndarray]:
+    numbers = np.arange(parts, dtype=PART)
+    return {name: np.repeat(numbers, np.diff(starts)) for name, starts in contiguous(graph, parts).items()}
+
+
+def _as_one(graph: HetGraph, parts: int, method: str, seed: int) -> dict[str, np.ndarray]:
+    """By a method to which all nodes are of one kind."""
+    counts = list(graph.schema.nodes.values())
+    if method == "random":
+        owners = _random(sum(counts), parts, seed)
+    elif method == "fennel":
+        both = 2 * sum(csc.edges for csc in graph.relations.values())
+        indptr, neighbours = homogeneous(graph, np.int32 if both < 2**31 else np.int64)
+        owners = fennel(indptr, neighbours, counts, parts, random_order(sum(counts), seed))
+    else:
+        owners = _metis(graph, parts, method, seed)
+    return dict(zip(graph.schema.nodes, np.split(owners, np.cumsum(counts)[:-1])))
 
 
 def _random(count: int, parts: int, seed: int) -> np.ndarray:
@@ -188,67 +209,3 @@ def _metis(graph: HetGraph, parts: int, method: str, seed: int) -> np.ndarray:
             last = done.stderr.strip().rpartition("\n")[2] or "out of memory?"
             raise InputError(f"method {method}: METIS ended with status {done.returncode}: {last}")
         return np.load(Path(folder, metis.FOUND)).astype(PART)
-
-
-def offsets(schema: Schema) -> dict[str, int]:
-    """The number that a type's first node has in the homogeneous graph."""
-    starts = np.cumsum([0, *schema.nodes.values()])
-    return {name: int(start) for name, start in zip(schema.nodes, starts)}
-
-
-def homogeneous(graph: HetGraph, dtype: DTypeLike = np.int64) -> tuple[np.ndarray, np.ndarray]:
-    """The undirected simple graph below all relations, types' nodes numbered on in the schema's order.
-
-    Returns:
-      `(indptr [nodes + 1], neighbours)`: the neighbours of node `v` are `neighbours[indptr[v]:indptr[v + 1]]`, rising;
-      each edge is there in both directions, once, and there are no self loops.
-    """
-    start = offsets(graph.schema)
-    places = [(start[r.source], start[r.target]) for r in graph.relations]
-    indptr = np.zeros(sum(graph.schema.nodes.values()) + 1, dtype)
-    for csc, (source, target) in zip(graph.relations.values(), places):
-        _count_ends(csc.indptr, csc.indices, source, target, indptr)
-    np.cumsum(indptr, out=indptr)
-    neighbours, cursor = np.empty(indptr[-1], dtype), indptr[:-1].copy()
-    with tqdm(list(zip(graph.relations.values(), places)), "edges, both ways", leave=False, disable=None) as bar:
-        for csc, (source, target) in bar:
-            _put_ends(csc.indptr, csc.indices, source, target, cursor, neighbours)
-    count = _sort_unique(indptr, neighbours)
-    return indptr, neighbours[:count]
-
-
-@compiled
-def _count_ends(indptr, indices, source, target, out):
-    for v in range(len(indptr) - 1):
-        for edge in range(indptr[v], indptr[v + 1]):
-            u, w = np.int64(indices[edge]) + source, v + target
-            if u != w:
-                out[u + 1] += 1
-                out[w + 1] += 1
-
-
-@compiled
-def _put_ends(indptr, indices, source, target, cursor, out):
-    for v in range(len(indptr) - 1):
-        for edge in range(indptr[v], indptr[v + 1]):
-            u, w = np.int64(indices[edge]) + source, v + target
-            if u != w:
-                out[cursor[u]], out[cursor[w]] = w, u
-                cursor[u] += 1
-                cursor[w] += 1
-
-
-@compiled
-def _sort_unique(indptr, neighbours):
-    """Sort each row and drop what stands there twice, in place; returns how many are left."""
-    kept, start = 0, 0
-    for v in range(len(indptr) - 1):
-        stop, first = indptr[v + 1], kept
-        neighbours[start:stop].sort()
-        for place in range(start, stop):
-            if kept == first or neighbours[place] != neighbours[kept - 1]:
-                neighbours[kept] = neighbours[place]
-                kept += 1
-        start = stop
-        indptr[v + 1] = kept
-    return kept

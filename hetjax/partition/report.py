@@ -11,7 +11,8 @@
 | `boundary_nodes` | the target nodes, whose partial aggregates partitions combine, if there are several | own nodes with a cut edge |
 
 The replication factor is the sum over partitions of nodes and halo (of edges) by the number of nodes (edges) that any
-has; the balance of a column is its largest value by its mean. Hybrid replicas of a partition are counted once, except
+has; the balance of a column is its largest value by its mean. For an edge-cut, `dependencies` has what each layer of a full
+batch reads from others (`dependencies.Layer`). Hybrid replicas of a partition are counted once, except
 in traffic.
 """
 
@@ -21,6 +22,7 @@ from typing import Any
 from hetjax.graph.csc import index_dtype
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, row_bytes
+from hetjax.partition import dependencies
 from hetjax.partition.cost import FLOAT
 from hetjax.partition.partitioning import Partitioning, Report
 
@@ -72,8 +74,7 @@ def table(report: Report) -> str:
     names = [name for name in report.rows[0] if name != "expected_load_bytes"]
     heads = [name.removesuffix("_bytes").replace("_", " ") for name in names]
     lines = [heads, *([_cell(name, row[name]) for name in names] for row in report.rows)]
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    text = ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines]
+    text = _aligned(lines)
     total = report.summary
     text.append(
         f"replication {total['replication_nodes']:.2f} of nodes, {total['replication_edges']:.2f} of edges; "
@@ -84,8 +85,16 @@ def table(report: Report) -> str:
         text[-1] += f", {load:.2f} of the load that is expected of a step"
     if "cut_share" in total:
         text.append(f"{total['cut_edges']:,} edges are cut, {100 * total['cut_share']:.1f} %")
+    if "dependencies" in total:
+        text += ["a full batch, all neighbours, all partitions together:"]
+        text += _aligned(dependencies.lines(total["dependencies"]))
     kinds = ", ".join(f"{name.replace('_', ' ')} {readable(count)}" for name, count in total["step_bytes"].items())
     return "\n".join([*text, f"expected to be sent in a step, by all hosts together: {kinds}"])
+
+
+def _aligned(lines: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines]
 
 
 def _cell(name: str, value: Any) -> str:

@@ -11,8 +11,8 @@ from hetjax.sharding.dependency.strategy import Dependency
 class Options:
     """Vanilla: the nodes are divided among mesh.data devices, which fetch features from each other."""
 
-    partitioning: Literal["random", "metis", "metis-vol"] = "random"
-    """how nodes are divided; random; metis: few cut edges; metis-vol: little communication (both need pymetis)"""
+    partitioning: Literal["random", "metis", "metis-vol", "contiguous", "fennel"] = "random"
+    """how nodes are divided; random; metis: few cut edges; metis-vol: little communication (both need pymetis); contiguous: ranges of ids; fennel: few cut edges, in one pass"""
 
 
 class Vanilla(Dependency):
