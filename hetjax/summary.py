@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -16,13 +17,21 @@ from hetjax.run import Run
 from hetjax.sharding.traffic import Sent
 
 
-def summarise(run: Run, test: metrics.Quality, sent: list[dict], cache: list[dict], say: Callable[[str], None]) -> dict:
+def summarise(
+    run: Run,
+    test: metrics.Quality,
+    sent: list[dict],
+    cache: list[dict],
+    details: dict[str, Any],
+    say: Callable[[str], None],
+) -> dict:
     """Write the summary and the pictures of a run that is done.
 
     Args:
       test: quality on the test nodes.
       sent: as `total_traffic` gives it.
       cache: as `Engine.cache_report` gives it, of all processes.
+      details: as `Engine.details` gives them.
       say: is told what cannot be drawn.
     """
     best, config, schema = run.progress.best, run.config, run.graph.schema
@@ -50,6 +59,7 @@ def summarise(run: Run, test: metrics.Quality, sent: list[dict], cache: list[dic
         "processes": run.processes.count,
         "sent_per_step": sent,
         "cache": cache,
+        "details": details,
         "device": jax.devices()[0].device_kind,
         "versions": metrics.versions(),
     }

@@ -284,8 +284,9 @@ def finish(run: Run) -> dict:
         run.state = restored(run.engine, chosen)
     test = evaluate(run, "test")
     sent = summary.total_traffic(run.processes.all_gather("sent", [list(row) for row in traffic(run.engine)]))
+    details = run.engine.details()
     run.engine.close()
-    return summary.summarise(run, test, sent, cache, tell) if run.processes.first else {}
+    return summary.summarise(run, test, sent, cache, details, tell) if run.processes.first else {}
 
 
 def cached(run: Run) -> list[dict]:

@@ -8,7 +8,6 @@ from typing import get_args, get_type_hints
 import jax
 import numpy as np
 import pytest
-from jax.sharding import PartitionSpec as P
 
 from hetjax.command_line import run_command
 from hetjax.errors import InputError
@@ -16,11 +15,8 @@ from hetjax.graph import store
 from hetjax.partition import EdgeCut, edge_cut, save
 from hetjax.partition.edge_cut import PART
 from hetjax.processes.group import ProcessGroup
-from hetjax.sampling.blocks import NO_NODE
-from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
-from hetjax.sharding.vanilla.exchange import RowCapacities, fetch, give_back, request_rows
 from hetjax.sharding.vanilla.strategy import Options, Vanilla
 from hetjax.train import main
 from tests.conftest import random_graph
@@ -86,38 +82,6 @@ def test_rows_are_kept_and_found():
         taken = np.concatenate([owned.take(name, matrix, part) for part in range(3)])
         assert len(taken) == 3 * owned.rows[name]
         np.testing.assert_array_equal(owned.whole(name, taken), matrix)
-
-
-def test_rows_come_from_their_owners_and_gradients_go_back():
-    """Against plain indexing; every partition wants rows of its own, of some others, and some want none."""
-    graph, parts, rng = random_graph(), 4, np.random.default_rng(1)
-    owned = lopsided(graph, parts).owned
-    mesh = meshes.row(meshes.make(1, parts), 0)
-    ids = {"author": [25, 6, 0, 11], "topic": [3, 0, 11, 5], "ghost": [0] * 4}
-    ids = {t: [rng.permutation(graph.schema.nodes[t])[:n].astype(np.int32) for n in sizes] for t, sizes in ids.items()}
-    room = {t: RowCapacities(27, 13, 14) if graph.schema.nodes[t] else RowCapacities(0, 0, 0) for t in ids}
-    matrices = {t: rng.standard_normal((graph.schema.nodes[t], 3)).astype(np.float32) for t in ids}
-    gradient = {t: rng.standard_normal((room[t].rows * parts, 3)).astype(np.float32) for t in ids}
-    wanted = [{t: request_rows(owned, t, ids[t][p], p, room[t], True) for t in ids} for p in range(parts)]
-    rows = [{t: owned.take(t, matrices[t], p) for t in ids} for p in range(parts)]
-
-    def both(rows, wanted, gradient):
-        fetched, asked = fetch(rows, wanted, "data")
-        return fetched, {t: give_back(gradient[t], wanted[t], asked[t], owned.rows[t], "data") for t in rows}
-
-    mapped = jax.shard_map(both, mesh=mesh, in_specs=P("data"), out_specs=P("data"), check_vma=False)
-    fetched, back = jax.jit(mapped)(meshes.from_shards(mesh, rows), meshes.from_shards(mesh, wanted), gradient)
-    for t, of in ids.items():
-        expected = np.zeros_like(matrices[t])
-        for p, (came, gave) in enumerate(zip(np.split(np.asarray(fetched[t]), parts), np.split(gradient[t], parts))):
-            np.testing.assert_array_equal(came[: len(of[p])], matrices[t][of[p]])
-            assert not came[len(of[p]) :].any()
-            np.add.at(expected, of[p], gave[: len(of[p])])
-        for p, (numbers, sums) in enumerate(zip(*(np.split(np.asarray(leaf), parts) for leaf in back[t]))):
-            real = numbers != NO_NODE
-            own = owned.ids[t][p][numbers[real]]
-            assert sorted(own) == sorted(n for n in set(np.concatenate(of)) if owned.owner[t][n] == p)
-            np.testing.assert_allclose(sums[real], expected[own], rtol=1e-6)
 
 
 def test_equals_one_device():

@@ -151,6 +151,10 @@ class Engine(ABC):
         """Of every type with features on the host: rows kept, hits, and what misses cost."""
         return self.features.report() if self.features else []
 
+    def details(self) -> dict[str, Any]:
+        """What the summary says of this strategy, plain values; the same in all processes."""
+        return {}
+
     def close(self) -> None:
         """Delete what lies on disk for this engine alone."""
         if self.features:

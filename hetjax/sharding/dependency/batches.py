@@ -19,6 +19,7 @@ from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.dependency.exchange import Group, Mirrors, counts, mirrors
 from hetjax.sharding.dependency.schedule import Schedule, schedule
 from hetjax.sharding.dependency.shares import Keep, Share, shares
+from hetjax.sharding.dependency.work import Work, added, work
 from hetjax.sharding.mesh import from_shards, positions_here
 from hetjax.sharding.spmd import SpmdBatch
 from hetjax.sharding.strategy import Setup
@@ -53,6 +54,8 @@ class DependencyBatches(Batches):
     ):
         self.sampler, self.owned, self.mesh = sampler, cut.owned, mesh
         self.learnable, self.groups, self.keep, self.ring = frozenset(setup.trainer.learnable), groups, keep, ring
+        self.done: list[Work] = []  # in the batches that were sent
+        self.sent = 0
         self.all: Parts | None = None  # of the whole graph, which is sampled once
         super().__init__(sampler.graph, setup.regime, setup.config.train.seed, f"dependency_{cut.parts}")
 
@@ -67,6 +70,10 @@ class DependencyBatches(Batches):
         if regime.whole:
             self.all, self.groups = parts, [_sending(groups, n, layers) for n, groups in enumerate(self.groups)]
         return parts
+
+    def work(self, sample: Parts) -> list[Work]:
+        """What partitions do in a step, layer by layer."""
+        return work(self.graph, self.owned, sample.layers, sample.seeds)
 
     def measure(self, sample: Parts) -> Iterator[tuple[str, int, int]]:
         """Of every capacity the partition that needs most; how partitions differ says nothing of how batches do."""
@@ -110,7 +117,8 @@ class DependencyBatches(Batches):
         return schedule(np.array([[has[self._sends(depth, name, i, j)] for j in parts] for i in parts]), self.ring)
 
     def send(self, seeds: np.ndarray, sample: Parts) -> SpmdBatch:
-        here = positions_here(self.mesh)
+        here, done = positions_here(self.mesh), self.work(sample)
+        self.done, self.sent = added(self.done, done) if self.done else done, self.sent + 1
         return from_shards(self.mesh, [self._pad(sample, part, len(seeds)) for part in here])
 
     def _pad(self, sample: Parts, part: int, count: int) -> SpmdBatch:
@@ -142,6 +150,10 @@ class DependencyBatches(Batches):
             needed = {t: has[rows_of(self.use, depth, t)] for t in types}
             made[name] = mirrors(share, part, types, self.schedule(depth, name), here, needed)
         return made
+
+    def padding(self) -> list[dict[str, float]]:
+        """Per layer and group the rows that a step sends, padding included."""
+        return [{name: self.schedule(depth, name).sent for name in groups} for depth, groups in enumerate(self.groups)]
 
     def residents(self, types: Sequence[str]) -> list[dict[str, np.ndarray]]:
         """Of every partition the nodes of some types whose static features its device has, in order."""

@@ -17,6 +17,7 @@ from hetjax.partition import EdgeCut
 from hetjax.sampling.blocks import pad
 from hetjax.sharding.dependency.batches import DependencyBatches
 from hetjax.sharding.dependency.exchange import Fetch
+from hetjax.sharding.dependency.work import described
 from hetjax.sharding.mesh import DATA, from_shards, positions_here
 from hetjax.sharding.spmd import SpmdBatch, SpmdEngine, replicate, to_host
 from hetjax.sharding.strategy import Setup
@@ -73,3 +74,8 @@ class DependencyEngine(SpmdEngine):
 
     def over_rows(self, value: jax.Array) -> jax.Array:
         return jax.lax.psum(value, DATA)
+
+    def details(self) -> dict[str, Any]:
+        batches = self.batches
+        assert isinstance(batches, DependencyBatches)
+        return {"layers": described(batches.done, max(1, batches.sent)), "rows_with_padding": batches.padding()}

@@ -33,8 +33,8 @@ class Options:
 
     mode: Literal["cache", "communicate", "hybrid"] = "hybrid"
     """cache: compute the embeddings of others' nodes here too; communicate: fetch them from their owners; hybrid: each as what costs less, measured at the start"""
-    partitioning: Literal["random", "metis", "metis-vol"] = "random"
-    """how nodes are divided; random; metis: few cut edges; metis-vol: little communication (both need pymetis)"""
+    partitioning: Literal["random", "metis", "metis-vol", "contiguous", "fennel"] = "contiguous"
+    """how nodes are divided; random; metis: few cut edges; metis-vol: little communication (both need pymetis); contiguous: ranges of ids; fennel: few cut edges, in one pass"""
     schedule: Literal["all_to_all", "ring"] = "all_to_all"
     """how rows are sent; all_to_all: all at once; ring: to one other device after the other"""
     memory: Bytes = UNBOUNDED

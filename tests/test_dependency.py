@@ -1,0 +1,318 @@
+"""Dependencies between partitions of the nodes: fetched, computed here too, or chosen; equal to one device, counted exactly."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from hetjax.errors import InputError
+from hetjax.graph import store
+from hetjax.partition import EdgeCut, edge_cut
+from hetjax.partition.dependencies import dependencies
+from hetjax.sampling.blocks import NO_NODE
+from hetjax.sampling.sampler import ALL, Sampler
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding.dependency import costs
+from hetjax.sharding.dependency.exchange import counts, fetch, mirrors
+from hetjax.sharding.dependency.hybrid import Copies, Prices, choose
+from hetjax.sharding.dependency.schedule import schedule
+from hetjax.sharding.dependency.shares import shares
+from hetjax.sharding.dependency.strategy import Options, nothing
+from hetjax.sharding.dependency.work import work
+from hetjax.sharding.registry import make_engine
+from tests.conftest import random_graph
+from tests.equivalence import MODELS, compare, few, setting
+from tests.test_command_line import SMALL, train_anew
+from tests.test_vanilla import lopsided
+
+FEW = "cites", "writes", "written_by", "of"
+CACHE, COMMUNICATE, RING = {"mode": "cache"}, {"mode": "communicate"}, {"mode": "communicate", "schedule": "ring"}
+HALF, ALL_CACHED = {"mode": "hybrid", "cached": 0.5}, {"mode": "hybrid", "cached": 1.0}
+LITTLE = {"mode": "hybrid", "cached": 1.0, "memory": 3000}
+
+
+@pytest.mark.parametrize(
+    ("options", "parts", "mode", "model"),
+    [
+        (COMMUNICATE, 2, "minibatch", "R-GCN, dropout"),
+        (COMMUNICATE, 4, "full", "R-GCN, one-hot"),
+        (RING, 3, "minibatch", "HGT, joint"),
+        (RING, 4, "full", "R-GAT, dropout"),
+        (HALF, 3, "minibatch", "R-GCN"),
+        (HALF, 4, "full", "HGT, relation"),
+        (ALL_CACHED, 3, "full", "R-GCN, residual"),
+        (LITTLE, 2, "full", "HGNN, mean, no target"),
+        (CACHE, 3, "full", "HGT, joint"),
+    ],
+)
+def test_equals_one_device_in_double_precision(options, parts, mode, model):
+    errors = compare(few(*FEW), (1, parts, "dependency"), mode, MODELS[model], wide=True, options=options)
+    assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-9
+
+
+@pytest.mark.parametrize(("options", "mode"), [(COMMUNICATE, "minibatch"), (HALF, "full")])
+def test_three_layers_of_a_lopsided_cut_with_penalty_clipping_and_decay(options, mode):
+    """All seeds in one partition, another that owns nothing of a type."""
+    graph, more = few(*FEW), {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1}
+    model = MODELS["R-GCN"] | {"layers": 3}
+    plan = lopsided(graph, 4)
+    errors = compare(
+        graph, (1, 4, "dependency"), mode, model, wide=True, plan=plan, options=options, fanout=(2, 3, 2), **more
+    )
+    assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-9
+
+
+def sampled(graph, cut, keep=nothing, fanouts=(ALL, ALL, ALL)):
+    """The shares of every partition of a whole graph, and its seeds."""
+    train, target = graph.splits["train"], graph.schema.target
+    layers = shares(Sampler(graph), cut.owned, {target: train}, fanouts, (0,), keep)
+    return layers, [train[cut.nodes[target][train] == part] for part in range(cut.parts)]
+
+
+def caching(depth, node_type, ids, part):
+    return np.ones(len(ids), bool)
+
+
+@pytest.mark.parametrize("keep", [nothing, caching])
+def test_what_is_counted_is_what_the_cut_says(keep):
+    """Rows, copies and their edges (the sets of equations 1 and 2) against a count from the graph's edges alone."""
+    graph = random_graph()
+    cut = EdgeCut(edge_cut(graph, 3, "random").sizes, edge_cut(graph, 3, "random").nodes, 3, "random", hops=3)
+    layers, seeds = sampled(graph, cut, keep)
+    expected = sorted(dependencies(graph, cut), key=lambda layer: layer.layer)
+    for found, layer in zip(work(graph, cut.owned, layers, seeds), expected, strict=True):
+        cached = keep is caching
+        pairs = [
+            (found.computed, layer.cached_nodes if cached else layer.nodes),
+            (found.edges, layer.cached_edges if cached else layer.edges),
+        ]
+        if cached:
+            pairs += [(found.copied, layer.redundant_nodes), (found.copied_edges, layer.redundant_edges)]
+        else:
+            pairs.append((found.fetched, layer.remote))
+        for counted, known in pairs:
+            for key, of in known.items():
+                np.testing.assert_array_equal(counted.get(key, np.zeros(3)), of, err_msg=f"{layer.layer} {key}")
+
+
+def test_a_node_that_several_partitions_reach_is_computed_once():
+    """In a mini-batch too: all partitions together fold what one device folds, edge for edge."""
+    graph, fanouts = random_graph(), (2, 3)
+    cut = edge_cut(graph, 4, "random")
+    seeds = {"paper": graph.splits["train"]}
+    alone = Sampler(graph).sample(seeds, fanouts, (7,))
+    layers = shares(Sampler(graph), cut.owned, seeds, fanouts, (7,), nothing)
+    for depth, block in enumerate(alone.blocks):
+        for key, adjacency in block.adjacency.items():
+            folded = sum(len(share[depth].block.adjacency[key].indices) for share in layers)
+            assert folded == len(adjacency.indices)
+    for t, ids in alone.inputs.items():
+        assert sum(len(share[0].here[t]) for share in layers) == len(ids)
+
+
+@pytest.mark.parametrize("ring", [False, True])
+def test_rows_come_from_their_masters_and_gradients_go_back(ring):
+    """Against plain indexing, of a layer of two types with capacities beyond what is needed."""
+    graph, parts, rng = random_graph(), 4, np.random.default_rng(1)
+    cut = lopsided(graph, parts)
+    layers, _ = sampled(graph, cut)
+    types, each = ("paper", "author"), [share[1] for share in layers]
+    plan = schedule(counts(each, types) + 1 - np.eye(parts, dtype=int), ring)
+    here = {t: max(len(share.here[t]) for share in each) + 2 for t in types}
+    needed = {t: max(len(share.needed[t]) for share in each) + 3 for t in types}
+    values = {t: rng.standard_normal((graph.schema.nodes[t], 3)) for t in types}
+    pulls = [{t: rng.standard_normal((needed[t], 3)) for t in types} for _ in range(parts)]
+    local = [
+        np.concatenate([np.pad(values[t][share.here[t]], ((0, here[t] - len(share.here[t])), (0, 0))) for t in types])
+        for share in each
+    ]
+    mesh = meshes.row(meshes.make(1, parts), 0)
+    sent = meshes.from_shards(mesh, [mirrors(share, p, types, plan, here, needed) for p, share in enumerate(each)])
+
+    def both(mirrored, rows, pull):
+        came, back = jax.vjp(lambda rows: fetch("rows", mirrored, rows), rows)
+        return came, back(tuple(pull[t] for t in types))[0]
+
+    with jax.enable_x64(True):
+        mapped = jax.jit(meshes.shard_map(both, mesh, P("data"), P("data")))
+        came, back = mapped(sent, *(meshes.from_shards(mesh, trees) for trees in (local, pulls)))
+    expected = {t: np.zeros_like(values[t]) for t in types}
+    for t, rows in zip(types, came):
+        for part, (share, found) in enumerate(zip(each, np.split(np.asarray(rows), parts))):
+            count = len(share.needed[t])
+            np.testing.assert_array_equal(found[:count], values[t][share.needed[t]])
+            assert not found[count:].any()
+            np.add.at(expected[t], share.needed[t], pulls[part][t][:count])
+    for share, found in zip(each, np.split(np.asarray(back), parts)):
+        start = 0
+        for t in types:
+            ids = share.here[t]
+            np.testing.assert_allclose(found[start : start + len(ids)], expected[t][ids], rtol=1e-12)
+            start += here[t]
+
+
+@pytest.mark.parametrize("ring", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_schedule_carries_every_row_once_with_little_padding(seed, ring):
+    rng = np.random.default_rng(seed)
+    parts = int(rng.integers(2, 8))
+    rows = np.where(rng.random((parts, parts)) < 0.2, 0, rng.zipf(1.5, (parts, parts)) % 10_000)
+    np.fill_diagonal(rows, 0)
+    plan = schedule(rows, ring)
+    assert rows.sum() <= plan.sent <= 1.25 * rows.sum()
+    for number, (size, pairs) in enumerate(plan.rounds):
+        assert size > 0 and plan.rows(number) == (size if pairs else parts * size)
+        assert len({sender for sender, _ in pairs}) == len({receiver for _, receiver in pairs}) == len(pairs)
+        assert not (ring and not pairs)
+    for sender in range(parts):
+        taken = [plan.slots(sender, other)[0] for other in range(parts) if other != sender]
+        assert len(np.unique(np.concatenate(taken))) == sum(map(len, taken))
+        for other in range(parts):
+            if other != sender:
+                assert min(map(len, plan.slots(sender, other))) >= rows[sender, other]
+
+
+def prices(graph, layers, share=-1.0, limit=np.inf, sent=1.0, copied=True):
+    """An edge costs 0.25, a node 0.1, a row that is sent 1."""
+    types, relations = len(graph.schema.nodes), len(graph.relations)
+    has = np.array([copied and t in graph.features for t in graph.schema.nodes])
+    vertex, edge = np.full((layers, types), 0.1), np.full((layers, relations), 0.25)
+    return Prices(vertex, edge, np.full((layers, types), sent), has, np.full((layers, types), 8.0), limit, share)
+
+
+def test_algorithm_4_takes_what_costs_less():
+    """Of two layers, where subtrees do not share anything but features: by the number of edges."""
+    graph = random_graph().only([r for r in random_graph().relations if r.name in ("cites", "extends")])
+    cut = edge_cut(graph, 3, "random")
+    layers, _ = sampled(graph, cut, fanouts=(ALL, ALL))
+    copies = choose(graph, cut.owned, layers, prices(graph, 2), (ALL, ALL), True)
+    degree = sum(np.diff(csc.indptr) for csc in graph.relations.values())
+    for part, share in enumerate(layers):
+        wanted = share[1].needed["paper"][share[1].origin["paper"] != part]
+        here = Copies(copies)(1, "paper", wanted, part)
+        np.testing.assert_array_equal(here, 0.1 + 0.25 * degree[wanted] < 1)
+        outside = np.setdiff1d(np.arange(len(degree)), wanted)
+        assert not Copies(copies)(1, "paper", outside, part).any()
+        first = share[0].needed["paper"][share[0].origin["paper"] != part]
+        assert Copies(copies)(0, "paper", first, part).all()
+
+
+def subtree(graph, owner, part, node, depth, here):
+    """Nodes by depth that computing one adds, by sets; not those that are here."""
+    added, level = set(), {node}
+    for k in range(depth, 0, -1):
+        level = {v for v in level if owner[v] != part and (k, v) not in here}
+        added |= {(k, v) for v in level}
+        below = set(level)
+        for csc in graph.relations.values():
+            for v in level:
+                below |= set(map(int, csc.indices[csc.indptr[v] : csc.indptr[v + 1]]))
+        level = below
+    return added
+
+
+def test_algorithm_4_of_three_layers_equals_a_plain_loop():
+    graph = random_graph(degree=1).only([r for r in random_graph().relations if r.name in ("cites", "extends")])
+    cut = edge_cut(graph, 3, "random")
+    layers, _ = sampled(graph, cut)
+    copies = choose(graph, cut.owned, layers, prices(graph, 3, sent=2.0), (ALL,) * 3, True)
+    owner, degree = cut.nodes["paper"], sum(np.diff(csc.indptr) for csc in graph.relations.values())
+
+    def cost(added):
+        return sum(np.float32(0.1) + np.float32(0.25) * degree[v] for _, v in added)
+
+    taken = 0
+    for part, share in enumerate(layers):
+        here: set = set()
+        for depth in (1, 2):
+            wanted = np.sort(share[depth].needed["paper"][share[depth].origin["paper"] != part])
+            queue = sorted((cost(subtree(graph, owner, part, v, depth, here)), v) for v in map(int, wanted))
+            for _, v in queue:
+                added = subtree(graph, owner, part, v, depth, here)
+                if cost(added) < 2:
+                    here |= added
+                    taken += len(added)
+        for depth in (1, 2):
+            found = np.flatnonzero(Copies(copies)(depth, "paper", np.arange(len(degree)), part))
+            assert {(depth, int(v)) for v in found} == {(k, v) for k, v in here if k == depth}
+    assert taken
+
+
+def test_memory_bounds_what_is_kept():
+    graph = random_graph().only([r for r in random_graph().relations if r.name in ("cites", "extends")])
+    cut = edge_cut(graph, 3, "random")
+    layers, _ = sampled(graph, cut, fanouts=(ALL, ALL))
+    for limit in (0, 100, 1000):
+        copies = choose(graph, cut.owned, layers, prices(graph, 2, 1.0, limit), (ALL, ALL), True)
+        for part in range(3):
+            kept = [(of["paper"] >> np.uint64(part)) & np.uint64(1) != 0 for of in copies]
+            edges = sum(np.diff(csc.indptr)[kept[1]].sum() for csc in graph.relations.values())
+            assert 8 * (kept[0].sum() + kept[1].sum()) + 12 * edges <= limit
+    assert kept[0].any()
+
+
+def test_costs_are_measured_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    for name in ("TARGETS", "ROWS"):
+        monkeypatch.setattr(costs, name, 64)
+    graph = few("cites", "writes")
+    config = setting(graph, "full", (1, 2, "dependency"), {}, {"options": {"mode": "hybrid"}})
+    make_engine(config, graph)
+    (file,) = (tmp_path / "hetjax" / "costs").iterdir()
+    written = file.read_bytes()
+    monkeypatch.setattr(costs, "measure", None)
+    make_engine(config, graph)
+    file.write_text("no json")
+    with pytest.raises(TypeError):
+        make_engine(config, graph)
+    assert json.loads(written)["costs"]["sent"] >= 0
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run on two partitions."""
+    folder = tmp_path_factory.mktemp("dependency")
+    store.save(few(*FEW), folder / "graph")
+    options = ["--data.format", "store", "--data.path", folder / "graph", *SMALL, "--mesh.data", "2"]
+    options += ["--mesh.strategy", "dependency", "--dependency.mode", "communicate"]
+    done = train_anew(folder / "run", *options)
+    assert done.returncode == 0, done.stderr
+    return folder / "run"
+
+
+def test_a_run_says_what_it_fetched_and_sent(finished):
+    """What the compiled programs send is what is counted, to the byte."""
+    summary = json.loads((finished / "summary.json").read_text())
+    sent = {one["kind"]: one["bytes"] for one in summary["sent_per_step"] if one["kind"] != "gradients"}
+    assert sent.keys() == {"remote_features", "remote_learnable_rows", "remote_embeddings"}
+    layers, padded = (summary["details"][name] for name in ("layers", "rows_with_padding"))
+    assert sum(layers[1]["fetched"].values()) <= sum(padded[1].values())
+    assert sent["remote_embeddings"] == 2 * sum(rows * 4 * int(n.rsplit("_", 1)[1]) for n, rows in padded[1].items())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"cached": 2}, "dependency.cached is 2, and must be in"),
+        ({"cached": 0.5, "mode": "cache"}, "dependency.cached is 0.5, and is for dependency.mode hybrid; it is cache"),
+        ({"memory": -2}, "dependency.memory is -2, and must be at least -1"),
+    ],
+)
+def test_options_that_cannot_be_are_one_line(options, words):
+    with pytest.raises(InputError, match=words):
+        Options(**options)
+
+
+def test_padding_is_never_sent_to_anyone():
+    """Rows beyond what is needed are numbers out of range, which read as zeros."""
+    graph, parts = random_graph(), 3
+    cut = edge_cut(graph, parts, "random")
+    layers, _ = sampled(graph, cut)
+    each = [share[1] for share in layers]
+    plan = schedule(counts(each, ("paper",)), True)
+    sizes = {"paper": 50}
+    for part, share in enumerate(each):
+        send = mirrors(share, part, ("paper",), plan, sizes, sizes).send
+        assert np.count_nonzero(send != NO_NODE) == sum(len(rows) for rows in share.sent["paper"])
