@@ -86,7 +86,7 @@ class Chunks:
         for relation in relations:
             indptr = self.graph.relations[relation].indptr
             degrees[relation] = indptr[nodes + 1] - indptr[nodes]
-        ranges = list(_ranges(sum(degrees.values(), np.zeros(len(nodes), np.int64)), self.edges))
+        ranges = list(edge_ranges(sum(degrees.values(), np.zeros(len(nodes), np.int64)), self.edges))
         capacities, sources = (
             Capacities(),
             {node_type: max((stop - start for start, stop in ranges), default=0)} if selves else {},
@@ -180,7 +180,7 @@ def _in_place(matrix: Array) -> Array:
     return jnp.asarray(matrix) if aligned else matrix
 
 
-def _ranges(degrees: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
+def edge_ranges(degrees: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
     """Ranges of nodes with at most `most` edges and nodes together, or one node with more."""
     ends = np.cumsum(degrees + 1)
     start = 0

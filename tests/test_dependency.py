@@ -1,5 +1,6 @@
 """Dependencies between partitions of the nodes: fetched, computed here too, or chosen; equal to one device, counted exactly."""
 
+import dataclasses
 import json
 
 import jax
@@ -18,8 +19,8 @@ from hetjax.sharding.dependency import costs
 from hetjax.sharding.dependency.exchange import counts, fetch, mirrors
 from hetjax.sharding.dependency.hybrid import Copies, Prices, choose
 from hetjax.sharding.dependency.schedule import schedule
-from hetjax.sharding.dependency.shares import shares
-from hetjax.sharding.dependency.strategy import Options, nothing
+from hetjax.sharding.dependency.shares import nothing, shares
+from hetjax.sharding.dependency.strategy import Options
 from hetjax.sharding.dependency.work import work
 from hetjax.sharding.registry import make_engine
 from tests.conftest import random_graph
@@ -316,3 +317,16 @@ def test_padding_is_never_sent_to_anyone():
     for part, share in enumerate(each):
         send = mirrors(share, part, ("paper",), plan, sizes, sizes).send
         assert np.count_nonzero(send != NO_NODE) == sum(len(rows) for rows in share.sent["paper"])
+
+
+@pytest.mark.parametrize(("model", "edges"), [("HGT, joint", 500_000), ("R-GCN, one-hot", 20)])
+def test_partitions_evaluate_as_one_device_does(model, edges):
+    """In one chunk and in many, of any ids in any order; a type that one of them has no node of, and one without any."""
+    graph, found = random_graph(3), []
+    ids = np.concatenate([graph.splits["validation"], graph.splits["test"]])[::-1]
+    for mesh, options in (((1, 1), {}), ((1, 4, "dependency"), {"options": COMMUNICATE})):
+        config = setting(graph, "minibatch", mesh, MODELS[model], options)
+        config = dataclasses.replace(config, sampling=dataclasses.replace(config.sampling, evaluation_edges=edges))
+        engine = make_engine(config, graph)
+        found.append(engine.logits(engine.init(0), ids))
+    np.testing.assert_allclose(found[1], found[0], atol=2e-6 * np.abs(found[0]).max())

@@ -16,15 +16,14 @@ from hetjax.partition import EdgeCut
 from hetjax.sampling.blocks import NO_NODE, Batch, Block, edges_of, pad, pad_block, relations_of, rows_of
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.sampler import Sampler
-from hetjax.sharding.dependency.exchange import Group, Mirrors, counts, mirrors
+from hetjax.sharding.dependency.exchange import Mirrors, counts, mirrors
+from hetjax.sharding.dependency.groups import Group, Groups
 from hetjax.sharding.dependency.schedule import Schedule, schedule
 from hetjax.sharding.dependency.shares import Keep, Share, shares
 from hetjax.sharding.dependency.work import Work, added, work
 from hetjax.sharding.mesh import from_shards, positions_here
 from hetjax.sharding.spmd import SpmdBatch
 from hetjax.sharding.strategy import Setup
-
-Groups = Sequence[Mapping[str, Group]]  # per layer, by name
 
 
 class Parts(NamedTuple):

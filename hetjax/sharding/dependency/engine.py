@@ -6,6 +6,7 @@ the masters, who apply row-wise Adam. All else that crosses the mesh is one sum 
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -16,7 +17,9 @@ from jax.sharding import PartitionSpec as P
 from hetjax.partition import EdgeCut
 from hetjax.sampling.blocks import pad
 from hetjax.sharding.dependency.batches import DependencyBatches
+from hetjax.sharding.dependency.evaluate import DependencyEvaluator, local_rows
 from hetjax.sharding.dependency.exchange import Fetch
+from hetjax.sharding.dependency.groups import grouped
 from hetjax.sharding.dependency.work import described
 from hetjax.sharding.mesh import DATA, from_shards, positions_here
 from hetjax.sharding.spmd import SpmdBatch, SpmdEngine, replicate, to_host
@@ -74,6 +77,20 @@ class DependencyEngine(SpmdEngine):
 
     def over_rows(self, value: jax.Array) -> jax.Array:
         return jax.lax.psum(value, DATA)
+
+    def logits(self, state: TrainState, ids: np.ndarray) -> np.ndarray | None:
+        own = {t: local_rows(self.mesh, table.rows) for t, table in state.tables.items()}
+        here = {part: {t: rows[part] for t, rows in own.items()} for part in positions_here(self.mesh)}
+        found = self.evaluation.logits(state.params, here, ids)
+        return found if self.setup.processes.first else None
+
+    @cached_property
+    def evaluation(self) -> DependencyEvaluator:
+        """By all partitions."""
+        batches, model, sampling = self.batches, self.trainer.model, self.setup.config.sampling
+        assert isinstance(batches, DependencyBatches)
+        groups = grouped(self.setup, True)
+        return DependencyEvaluator(model, batches.sampler, self.owned, self.mesh, groups, sampling.evaluation_edges)
 
     def details(self) -> dict[str, Any]:
         batches = self.batches

@@ -18,6 +18,7 @@ from hetjax.models.layer import Exchange
 from hetjax.models.segment import Rows, sum_rows
 from hetjax.sampling.blocks import NO_NODE, pad
 from hetjax.sampling.sampler import group
+from hetjax.sharding.dependency.groups import Group
 from hetjax.sharding.dependency.schedule import Schedule
 from hetjax.sharding.dependency.shares import Share
 from hetjax.sharding.mesh import DATA
@@ -42,18 +43,6 @@ class Mirrors(NamedTuple):
     back: Rows
     positions: tuple[Array, ...]
     inverse: Array
-
-
-class Group(NamedTuple):
-    """Types whose rows are sent together, being of one width and dtype.
-
-    Attributes:
-      kind: of traffic.
-      types: in order.
-    """
-
-    kind: str
-    types: tuple[str, ...]
 
 
 def counts(shares: Sequence[Share], types: Sequence[str]) -> np.ndarray:

@@ -30,6 +30,11 @@ class Keep(Protocol):
         """
 
 
+def nothing(depth: int, node_type: str, ids: np.ndarray, part: int) -> np.ndarray:
+    """No partition computes what others own."""
+    return np.zeros(len(ids), bool)
+
+
 class Share(NamedTuple):
     """What one partition does in one layer.
 

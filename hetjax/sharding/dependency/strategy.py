@@ -15,16 +15,14 @@ from hetjax.graph.sizes import check_digest, sizes
 from hetjax.partition import EdgeCut, edge_cut, read
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.dependency.batches import DependencyBatches, Groups
+from hetjax.sharding.dependency.batches import DependencyBatches
 from hetjax.sharding.dependency.costs import read_or_measure
 from hetjax.sharding.dependency.engine import DependencyEngine
-from hetjax.sharding.dependency.exchange import Group
+from hetjax.sharding.dependency.groups import grouped
 from hetjax.sharding.dependency.hybrid import NODE_BYTES, Copies, Prices, choose
-from hetjax.sharding.dependency.shares import Keep, shares
+from hetjax.sharding.dependency.shares import Keep, nothing, shares
 from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.strategy import Setup, Strategy
-
-FEATURES, LEARNABLE, EMBEDDINGS = "remote_features", "remote_learnable_rows", "remote_embeddings"  # kinds of traffic
 
 
 @dataclass(frozen=True)
@@ -121,37 +119,10 @@ def priced(setup: Setup, options: Options, mesh: Mesh) -> Prices:
     return Prices(vertex, edge, sent, copied, size, limit, options.cached)
 
 
-def grouped(setup: Setup, embeddings: bool) -> Groups:
-    """Per layer the types whose rows may be sent: features before the first one, and before others `embeddings` if so."""
-    layers: list[dict[str, Group]] = []
-    for depth, layer in enumerate(setup.trainer.model.layers):
-        layers.append({})
-        for t, width in layer.widths.items() if embeddings or not depth else ():
-            kind, dtype = _kind(setup, depth, t)
-            name = f"{kind}_{dtype}_{width}"
-            known = layers[-1].get(name, Group(kind, ()))
-            layers[-1][name] = known._replace(types=(*known.types, t))
-    return layers
-
-
-def _kind(setup: Setup, depth: int, node_type: str) -> tuple[str, str]:
-    """What the rows of a type are before a layer, and their dtype."""
-    if depth or setup.config.model.input_projection:
-        return EMBEDDINGS, "float32"
-    if node_type in setup.trainer.learnable:
-        return LEARNABLE, "float32"
-    return FEATURES, str(setup.graph.features[node_type].dtype)
-
-
 def everything(setup: Setup) -> Keep:
     """Whoever reads an embedding computes it; static features are copied on the whole graph, and fetched in mini-batches."""
     static = setup.graph.features if setup.regime.whole else {}
     return lambda depth, node_type, ids, part: np.full(len(ids), depth > 0 or node_type in static)
-
-
-def nothing(depth: int, node_type: str, ids: np.ndarray, part: int) -> np.ndarray:
-    """No partition computes what others own."""
-    return np.zeros(len(ids), bool)
 
 
 def saved_cut(folder: Path, graph: HetGraph, parts: int, method: str) -> EdgeCut:

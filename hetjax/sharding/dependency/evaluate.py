@@ -1,0 +1,182 @@
+"""Exact evaluation by the partitions that train: full neighbourhoods, layer by layer, so many edges at a time.
+
+Every partition computes the embeddings of its own nodes and keeps them in the memory of its host; what a chunk of them reads of
+others their masters send. So nobody holds the embeddings or the tables of the whole graph.
+"""
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+from hetjax.cache.mapped import gather
+from hetjax.evaluate import edge_ranges
+from hetjax.models.hgnn import Stack
+from hetjax.partition.owned import Owned
+from hetjax.sampling.blocks import Capacities, edges_of, pad, pad_block, relations_of, rows_of
+from hetjax.sampling.sampler import ALL, Role, Sampler
+from hetjax.sharding.dependency.exchange import Fetch, counts, mirrors
+from hetjax.sharding.dependency.groups import Group, Groups
+from hetjax.sharding.dependency.schedule import schedule
+from hetjax.sharding.dependency.shares import Share, divided, nothing
+from hetjax.sharding.mesh import DATA, from_shards, positions_here, shard_map
+from hetjax.sharding.spmd import to_host
+from hetjax.sharding.traffic import Program
+
+Own = Mapping[int, Mapping[str, np.ndarray]]  # per partition that is here, and type, the rows of its own nodes
+
+
+class DependencyEvaluator:
+    """Computes the logits of any target nodes from all of their neighbours.
+
+    Args:
+      model: whose layers are applied.
+      sampler: of the whole graph.
+      owned: who owns which node.
+      mesh: with the axis `data`, a device per partition.
+      groups: per layer the rows that are sent, by name.
+      edges: most edges of a chunk of each partition; a node with more is a chunk of its own.
+    """
+
+    def __init__(
+        self,
+        model: Stack,
+        sampler: Sampler,
+        owned: Owned,
+        mesh: Mesh,
+        groups: Groups,
+        edges: int,
+    ):
+        self.model, self.owned, self.mesh, self.groups, self.edges = model, owned, mesh, groups, edges
+        self.sampler = Sampler(sampler.graph, reads_own=sampler.reads_own)
+        self.capacities = Capacities()
+        self.programs: dict[tuple[int, str], Program] = {}
+        self.graph = sampler.graph
+
+    def logits(self, params: Any, learned: Own, ids: np.ndarray) -> np.ndarray:
+        """Logits float32 `[len(ids), classes]` of the target nodes `ids`, in every process.
+
+        Args:
+          params: the model's weights, on the mesh.
+          learned: rows of learnable features.
+          ids: distinct.
+        """
+        schema, needed = self.graph.schema, self.graph.schema.layer_types(len(self.model.layers), self.model.reads_own)
+        owner = self.owned.owner[schema.target][ids]
+        own, last = learned, len(self.model.layers) - 1
+        for depth in range(last):
+            made = {t: self._layer(params, own, depth, t, self.owned.ids[t]) for t in sorted(needed[depth + 1])}
+            own = {part: {t: rows[part] for t, rows in made.items()} for part in own}
+        logits = np.empty((len(ids), self.model.classes), np.float32)
+        asked = [ids[owner == part] for part in range(self.owned.parts)]
+        done = [np.flatnonzero(owner == part) for part in range(self.owned.parts)]
+        for ranges, h in self._chunks(params, own, last, schema.target, asked):
+            for part, rows in enumerate(np.split(to_host(h), self.owned.parts)):
+                start, stop = ranges[part]
+                logits[done[part][start:stop]] = rows[: stop - start]
+        return logits
+
+    def _layer(
+        self, params: Any, own: Own, depth: int, node_type: str, nodes: Sequence[np.ndarray]
+    ) -> dict[int, np.ndarray]:
+        """The embeddings of a type's nodes, of each partition that is here in the order in which it has them."""
+        width = self.model.layers[depth].features
+        made = {part: np.empty((len(nodes[part]), width), np.float32) for part in own}
+        for ranges, h in self._chunks(params, own, depth, node_type, nodes):
+            for part, rows in local_rows(self.mesh, h).items():
+                start, stop = ranges[part]
+                made[part][start:stop] = rows[: stop - start]
+        return made
+
+    def _chunks(
+        self, params: Any, own: Own, depth: int, node_type: str, nodes: Sequence[np.ndarray]
+    ) -> Iterator[tuple[list[tuple[int, int]], jax.Array]]:
+        """Which of its nodes every partition computed, and what, `[parts * targets, width]`."""
+        relations = self.graph.schema.into(node_type)
+        indptr = [self.graph.relations[relation].indptr for relation in relations]
+        every = []
+        for ids in nodes:
+            degrees = sum((pointers[ids + 1] - pointers[ids] for pointers in indptr), np.zeros(len(ids), np.int64))
+            every.append(list(edge_ranges(degrees, self.edges)))
+        for number in range(max(map(len, every))):
+            ranges = [of[number] if number < len(of) else (0, 0) for of in every]
+            drawn = []
+            for ids, (start, stop) in zip(nodes, ranges):
+                role = Role({node_type: np.ascontiguousarray(ids[start:stop], np.int32)}, relations)
+                (block,), read = self.sampler.hop((role,), ALL, (), True, False)
+                drawn.append((block, read))
+            shares = divided(self.owned, drawn, depth, nothing, frozenset())
+            size = max(stop - start for of in every for start, stop in of)
+            yield ranges, self._computed(params, own, depth, node_type, size, shares)
+
+    def _computed(
+        self, params: Any, own: Own, depth: int, node_type: str, size: int, shares: Sequence[Share]
+    ) -> jax.Array:
+        use, has = f"{node_type}", self.capacities
+
+        def fit(name: str, sizes: Sequence[int], most: int) -> int:
+            return has.fit(name, max(sizes), most)
+
+        nodes, types = self.graph.schema.nodes, list(shares[0].needed)
+        needed = {t: fit(rows_of(use, depth, t), [len(s.needed[t]) for s in shares], nodes[t]) for t in types}
+        here = {t: fit(f"{use}/{depth}/here/{t}", [len(s.here[t]) for s in shares], nodes[t]) for t in types}
+        edges = {
+            r: fit(
+                edges_of(use, depth, r),
+                [len(s.block.adjacency[r.key].indices) for s in shares],
+                self.graph.relations[r].edges,
+            )
+            for r in relations_of(shares[0].block, self.graph)
+        }
+        groups = {
+            name: Group(kind, read)
+            for name, (kind, of) in self.groups[depth].items()
+            if (read := tuple(t for t in of if t in types))
+        }
+        plans = {}
+        for name, (_, read) in groups.items():
+            sent = counts(shares, read)
+            rows = np.array(
+                [
+                    [fit(f"{use}/{depth}/{name}/{i}-{j}", [n], sum(nodes[t] for t in read)) for j, n in enumerate(line)]
+                    for i, line in enumerate(sent)
+                ]
+            )
+            plans[name] = schedule(rows, False)
+
+        def inputs(part: int) -> tuple:
+            share = shares[part]
+            block = pad_block(share.block, {node_type: size}, needed, edges)
+            x = {t: self._rows(own, depth, part, t, share.here[t], here[t]) for t in types}
+            sent = {name: mirrors(share, part, read, plans[name], here, needed) for name, (_, read) in groups.items()}
+            return block, x, sent
+
+        program = self._program(depth, node_type, groups)
+        return program(params, *from_shards(self.mesh, [inputs(part) for part in positions_here(self.mesh)]))
+
+    def _rows(self, own: Own, depth: int, part: int, node_type: str, ids: np.ndarray, size: int) -> np.ndarray:
+        if not depth and node_type in self.graph.features:
+            return gather(self.graph.features[node_type], ids, size)
+        return np.asarray(pad(own[part][node_type][self.owned.local[node_type][ids]], size, 0))
+
+    def _program(self, depth: int, node_type: str, groups: Mapping[str, Group]) -> Program:
+        if (depth, node_type) not in self.programs:
+            function = functools.partial(self._embed, depth, node_type, groups)
+            mapped = shard_map(function, self.mesh, (P(), P(DATA), P(DATA), P(DATA)), P(DATA))
+            self.programs[depth, node_type] = Program("evaluation", mapped, self.mesh)
+        return self.programs[depth, node_type]
+
+    def _embed(self, depth, node_type, groups, params, block, x, sent):
+        exchange, last = Fetch(sent, groups), depth == len(self.model.layers) - 1
+        h: Any = self.model.apply(params, depth, block, x, None, exchange, method="embed")
+        return self.model.apply(params, h[node_type], method="classify") if last else h[node_type]
+
+
+def local_rows(mesh: Mesh, array: jax.Array) -> dict[int, np.ndarray]:
+    """What each partition that is here has of an array `[parts * rows, ...]`."""
+    shards = {shard.device: shard.data for shard in array.addressable_shards}
+    return {part: np.asarray(shards[mesh.devices.flat[part]]) for part in positions_here(mesh)}
