@@ -41,7 +41,7 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
     if synthetic:
         printed += [
             "try next, each with a --workdir of its own: the whole graph at every step (--sampling.mode full --train.epochs 50),",
-            "  attention (--model.name hgt), a graph of your own (--data.format rdf, hgb or store, and --data.path),",
+            "  attention (--model.name hgt), a graph of your own (--data.format rdf, hgb, npz, edges or store, and --data.path),",
             "  or any other choice (--help lists them)",
         ]
     return printed
