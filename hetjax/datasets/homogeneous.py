@@ -9,7 +9,7 @@ from hetjax.datasets.splits import Shipped, Split, divide
 from hetjax.errors import InputError
 from hetjax.graph.csc import as_weights
 from hetjax.graph.hetgraph import FEATURE_TYPES, UNLABELLED, HetGraph, build, check_ids
-from hetjax.graph.schema import Relation, Schema
+from hetjax.graph.schema import MOST_CLASSES, Relation, Schema
 
 NODE = "node"
 EDGE = Relation(NODE, "edge", NODE)
@@ -58,7 +58,10 @@ def assemble(
     Raises:
       InputError: for the first thing that is wrong.
     """
-    schema = Schema({NODE: len(labels)}, (EDGE,), NODE, _classes(labels, where))
+    classes = _classes(labels, where)
+    if not 1 <= classes <= MOST_CLASSES:
+        raise InputError(f"{where}: labels of {classes} classes, outside 1..{MOST_CLASSES}")
+    schema = Schema({NODE: len(labels)}, (EDGE,), NODE, classes)
     ends = _edges(edges, len(labels), options, where)
     matrices = {} if features is None else {NODE: _features(features, options, where)}
     splits = divide(labels, options.split, shipped, where)

@@ -118,9 +118,7 @@ def build(
     for name in splits:
         if name not in SPLITS:
             raise InputError(f"{where}: split {name!r}, and the splits are {', '.join(SPLITS)}")
-    splits = {
-        name: np.sort(_whole(splits.get(name, empty), f"{where}: split {name!r}")).astype(np.int32) for name in SPLITS
-    }
+    splits = {name: _split(splits.get(name, empty), f"{where}: split {name!r}", schema) for name in SPLITS}
     features = {name: np.asanyarray(matrix) for name, matrix in features.items()}
     labels = np.asarray(labels)
     if labels.ndim not in (1, 2):
@@ -157,7 +155,15 @@ def _whole(values, place: str, kinds: str = "iu") -> np.ndarray:
     if values.size and values.dtype.kind not in kinds:
         hint = ": give the ids where it is true (numpy.flatnonzero)" if values.dtype == bool else ""
         raise InputError(f"{place}: {values.dtype}, and there should be integers{hint}")
-    return values
+    return values.astype(values.dtype.newbyteorder("="), copy=False)  # numba takes no other
+
+
+def _split(ids, place: str, schema: Schema) -> np.ndarray:
+    ids = _whole(ids, place)
+    if ids.ndim != 1:
+        raise InputError(f"{place}: ids of shape {ids.shape}, and there should be (ids,)")
+    check_ids(ids, schema.nodes[schema.target], f"{place}: entry", schema.target)  # before int32 wraps a wrong one
+    return np.sort(ids).astype(np.int32)
 
 
 def check_ids(ids: np.ndarray, count: int, place: str, node_type: str) -> None:
