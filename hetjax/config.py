@@ -207,6 +207,8 @@ class Train:
     """step: epochs between two reductions of the learning rates"""
     schedule_factor: float = 0.5
     """step: factor of each reduction"""
+    metric: Literal["micro_f1", "roc_auc"] = "micro_f1"
+    """what the best epoch on the validation nodes is chosen by; micro_f1: micro-F1, which for one label a node is the accuracy; roc_auc: the area under the ROC curve, for graphs of two classes"""
     patience: int = 0
     """stop after so many epochs without a better validation result; 0: never"""
     steps_per_epoch: int = 0

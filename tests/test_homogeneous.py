@@ -189,7 +189,11 @@ def test_what_is_small_already_is_not_copied(tmp_path):
         ("planetoid", {"labels": LABELS - 1}, ": label -2 of node 4 is below -1"),
         ("planetoid", {"labels": np.full(5, -1)}, ": 5 nodes, and none has a label"),
         ("planetoid", {"labels": LABELS[:4]}, r": indptr: int64 \(6,\), and should be integers \(5\)"),
-        ("planetoid", {"labels": LABELS.astype(np.int64) + 2**40}, ": labels of 1099511627778 classes, outside 1..1048576"),
+        (
+            "planetoid",
+            {"labels": LABELS.astype(np.int64) + 2**40},
+            ": labels of 1099511627778 classes, outside 1..1048576",
+        ),
         ("planetoid", {"indptr": PATH["indptr"] + 1}, r": indptr: pointers 1..9 != 0..8, never falling, of indices"),
         ("planetoid", {"indptr": np.array([0, 4, 1, 6, 7, 8])}, ": indptr: pointers 0..8 != 0..8, never falling"),
         ("planetoid", {"indptr": PATH["indptr"][None]}, r": indptr: int64 \(1, 6\), and should be integers \(6\)"),
