@@ -40,14 +40,28 @@ UNBOUNDED = Bytes(-1)
 class Data:
     """Data: where the graph comes from."""
 
-    format: Literal["rdf", "hgb", "store", "synthetic"] = "synthetic"
-    """rdf: N-Triples with split files; hgb: the text form of the Heterogeneous Graph Benchmark; store: hetjax's own form; synthetic: a generated graph, nothing is read"""
+    format: Literal["rdf", "hgb", "npz", "edges", "store", "synthetic"] = "synthetic"
+    """rdf: N-Triples with split files; hgb: the text form of the Heterogeneous Graph Benchmark; npz: one kind of node and edge, as plain arrays in a .npz; edges: the same as a folder with a list of edges; store: hetjax's own form; synthetic: a generated graph, nothing is read"""
     path: str = ""
-    """the folder to read (hgb: or a zip file); a relative path starts in the folder that the environment variable HETJAX_DATA names; if HETJAX_DATA is not set, in the current folder"""
+    """the folder to read (hgb: or a zip file; npz: or the file); a relative path starts in the folder that the environment variable HETJAX_DATA names; if HETJAX_DATA is not set, in the current folder"""
     validation_fraction: float = 0.2
     """rdf, hgb: share of the training nodes that is held out for validation; with 0 the last epoch is kept"""
     split_seed: int = 0
-    """rdf, hgb: the seed that chooses the nodes to hold out"""
+    """rdf, hgb: the seed that chooses the nodes to hold out; npz, edges: the seed of data.split"""
+    split: Literal["public", "random", "shchur"] = "public"
+    """npz, edges: which nodes train, validate and test; public: as the files say; random: shares of the labelled nodes, whatever their classes; shchur: so many nodes of every class, and all others test"""
+    split_number: int = 0
+    """npz, edges: public: which split, where the files hold several, from 0"""
+    split_shares: tuple[float, ...] = (0.6, 0.2, 0.2)
+    """npz, edges: random: shares for training, validation and test; what they leave is not used"""
+    split_per_class: tuple[int, ...] = (20, 30)
+    """npz, edges: shchur: nodes of every class for training and for validation"""
+    undirected: bool = True
+    """npz, edges: add the reverse of every edge, and keep every edge once, with the first of its weights; false: the edges as they are written"""
+    edge_weights: bool = True
+    """npz, edges: read the weights of edges, where there are any; false: every edge counts alike"""
+    normalize_features: Literal["none", "row"] = "none"
+    """npz, edges: row: divide the features of every node by their sum, as the code of the GCN paper does"""
     reverse: bool = True
     """rdf: add the reverse of every relation"""
     literals: Literal["nodes", "drop"] = "nodes"
@@ -71,11 +85,19 @@ class Data:
 
     def __post_init__(self):
         _require(0 <= self.validation_fraction < 1, "data.validation_fraction", self.validation_fraction, "in [0, 1)")
-        for name in ("split_seed", "seed"):
+        for name in ("split_seed", "split_number", "seed"):
             _require(getattr(self, name) >= 0, f"data.{name}", getattr(self, name), "at least 0")
+        shares, counts = self.split_shares, self.split_per_class
+        fits = len(shares) == 3 and all(share >= 0 for share in shares) and shares[0] > 0 and sum(shares) < 1 + 1e-9
+        _require(fits, "data.split_shares", list(shares), "three shares of at most 1 together, the first above 0")
+        fits = len(counts) == 2 and 0 < counts[0] < 2**31 and 0 <= counts[1] < 2**31
+        _require(fits, "data.split_per_class", list(counts), "two numbers of nodes, the first above 0")
+        if self.split_number and self.split != "public":
+            number = f"data.split_number is {self.split_number}"
+            raise InputError(f"{number}, and data.split {self.split} draws a split by data.split_seed")
         if self.path and self.format == "synthetic":
             raise InputError(
-                f"data.path is {self.path}, and data.format synthetic reads nothing: give data.format rdf, hgb or store"
+                f"data.path is {self.path}, and data.format synthetic reads nothing: give data.format rdf, hgb, npz, edges or store"
             )
 
 
@@ -185,6 +207,8 @@ class Train:
     """step: epochs between two reductions of the learning rates"""
     schedule_factor: float = 0.5
     """step: factor of each reduction"""
+    metric: Literal["micro_f1", "roc_auc"] = "micro_f1"
+    """what the best epoch on the validation nodes is chosen by; micro_f1: micro-F1, which for one label a node is the accuracy; roc_auc: the area under the ROC curve, for graphs of two classes"""
     patience: int = 0
     """stop after so many epochs without a better validation result; 0: never"""
     steps_per_epoch: int = 0

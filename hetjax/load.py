@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from hetjax.config import DATA_FOLDER, Data, data_path
-from hetjax.datasets import hgb, rdf, synthetic
+from hetjax.datasets import edges, hgb, npz, rdf, synthetic
+from hetjax.datasets.homogeneous import Options
+from hetjax.datasets.splits import Split
 from hetjax.errors import InputError, reading
 from hetjax.graph import checksums, store
 from hetjax.graph.hetgraph import HetGraph, check, check_labels
@@ -75,6 +77,8 @@ def _read(data: Data) -> HetGraph:
     with reading(path):
         if data.format == "hgb":
             return hgb.read(path, data.validation_fraction, data.split_seed)
+        if data.format in ("npz", "edges"):
+            return (npz if data.format == "npz" else edges).read(path, _homogeneous(data))
         return rdf.read(
             path,
             reverse=data.reverse,
@@ -84,6 +88,11 @@ def _read(data: Data) -> HetGraph:
             validation_fraction=data.validation_fraction,
             split_seed=data.split_seed,
         )
+
+
+def _homogeneous(data: Data) -> Options:
+    split = Split(data.split, data.split_seed, data.split_shares, data.split_per_class, data.split_number)
+    return Options(data.undirected, data.edge_weights, data.normalize_features, split)
 
 
 def _path(data: Data) -> Path:

@@ -16,6 +16,7 @@ from hetjax.processes.group import ProcessGroup
 COUNTS, SUMS = ("epoch", "step", "nodes", "metrics_bytes"), ("loss_sum", "seconds")
 KEYS = (*COUNTS, *SUMS, "best", "graph", "capacities")
 OF_BEST, QUALITY = ("step", "epoch"), ("loss", "accuracy", "micro_f1", "macro_f1")
+OF_TWO = "roc_auc"  # which graphs of two classes have as well
 MOST, MOST_ROWS = 2**53, 2**31  # of any count, and of what a batch has room for
 
 
@@ -27,8 +28,7 @@ class Progress:
       epoch: the epoch under way, from 0.
       step: steps of it that are done.
       loss_sum, nodes: over the seeds of those steps.
-      best: step, epoch and quality of the checkpoint with the best micro-F1 (for one label a node, the accuracy) on the
-        validation nodes, if there was one.
+      best: step, epoch and quality of the checkpoint that is best by `train.metric` on the validation nodes, if there was one.
       metrics_bytes: size of `metrics.jsonl`.
       graph: digest of the graph; a run does not continue on another graph.
       capacities: of the batches, so that a resumed run has the same shapes.
@@ -58,9 +58,12 @@ class Progress:
         self.epoch, self.step, self.loss_sum, self.nodes = self.epoch + 1, 0, 0.0, 0
         return loss
 
-    def validated(self, quality: dict, step: int) -> None:
-        """Remember the quality on the validation nodes after the epoch that ended, if it is the best so far."""
-        if quality["micro_f1"] is not None and (self.best is None or _rank(quality) > _rank(self.best)):
+    def validated(self, quality: dict, step: int, metric: str) -> None:
+        """Remember the quality on the validation nodes after the epoch that ended, if it is the best so far by a metric."""
+        if quality[metric] is None:
+            return
+        best = self.best if self.best and self.best.get(metric) is not None else None
+        if best is None or _rank(quality, metric) > _rank(best, metric):
             self.best = {"step": step, "epoch": self.epoch} | quality
 
     def out_of_patience(self, options: Train) -> bool:
@@ -71,8 +74,8 @@ class Progress:
         return self.epoch - self.best["epoch"] >= options.patience
 
 
-def _rank(quality: dict) -> tuple[float, float]:
-    return quality["micro_f1"], -quality["loss"]
+def _rank(quality: dict, metric: str) -> tuple[float, float]:
+    return quality[metric], -quality["loss"]
 
 
 def newest(
@@ -105,6 +108,8 @@ def check_progress(given: dict[str, Any]) -> None:
             _count(f"best.{name}", given["best"][name])
         for name in QUALITY:
             _number(f"best.{name}", given["best"][name])
+        if given["best"].get(OF_TWO) is not None:
+            _number(f"best.{OF_TWO}", given["best"][OF_TWO])
 
 
 def check_step(progress: Progress, checkpoint: Checkpoint, steps: int) -> None:

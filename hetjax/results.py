@@ -14,8 +14,9 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
       path: the run's folder.
       synthetic: whether its graph was generated.
     """
-    validation = summary["validation_accuracy"]
-    chosen = "the last" if validation is None else f"chosen by its validation accuracy, {_percent(validation)}"
+    by = "ROC AUC" if summary.get("chosen_by") == "roc_auc" else "accuracy"
+    validation = summary["validation_roc_auc" if by == "ROC AUC" else "validation_accuracy"]
+    chosen = "the last" if validation is None else f"chosen by its validation {by}, {_percent(validation)}"
     laps = {name: value for name, value in summary["milliseconds_per_step"].items() if value >= 0.05}
     parts = ", ".join(f"{name} {value:.1f}" for name, value in laps.items()) or "none was trained by this process"
     peak = summary["peak_memory_bytes"] / 2**20
@@ -34,6 +35,7 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
     micro = f"micro-F1 {_percent(summary['test_micro_f1'])}, " if several else ""
     printed += map(_cache_line, summary.get("cache") or ())
     scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
+    scores += f", ROC AUC {_percent(summary['test_roc_auc'])}" if summary.get("test_roc_auc") is not None else ""
     printed.append(f"{scores} (epoch {summary['epoch']}, {chosen})")
     files = "summary.json", "metrics.jsonl", "curves.png", "cache.png", "config.yaml"
     there = [name for name in files if (path / name).exists()]
@@ -41,7 +43,7 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
     if synthetic:
         printed += [
             "try next, each with a --workdir of its own: the whole graph at every step (--sampling.mode full --train.epochs 50),",
-            "  attention (--model.name hgt), a graph of your own (--data.format rdf, hgb or store, and --data.path),",
+            "  attention (--model.name hgt), a graph of your own (--data.format rdf, hgb, npz, edges or store, and --data.path),",
             "  or any other choice (--help lists them)",
         ]
     return printed

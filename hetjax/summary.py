@@ -44,6 +44,8 @@ def summarise(
         "validation_accuracy": best["accuracy"] if best else None,
         "test_macro_f1": test["macro_f1"],
         "test_micro_f1": test["micro_f1"],
+        **_areas(test, best),
+        "chosen_by": config.train.metric,
         "epoch": best["epoch"] if best else config.train.epochs,
         "seconds": round(run.seconds(), 2),
         "milliseconds_per_step": run.clock.medians(),
@@ -66,6 +68,12 @@ def summarise(
     run.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
     draw_run(records.all(say), cache, run.workdir.path, title(config))
     return summary
+
+
+def _areas(test: metrics.Quality, best: dict | None) -> dict:
+    """Of a graph of two classes the areas under the ROC curve."""
+    areas = {"test_roc_auc": test.get("roc_auc"), "validation_roc_auc": best.get("roc_auc") if best else None}
+    return areas if "roc_auc" in test else {}
 
 
 def title(config: Config) -> str:

@@ -20,6 +20,7 @@ if __name__ == "__main__":
     runtime.prepare()
 
 import jax
+import numpy as np
 from tqdm import tqdm
 
 from hetjax import digests, metrics, models, progress, summary
@@ -125,9 +126,23 @@ def open_graph(config: Config, strategy: Strategy) -> HetGraph:
     graph = models.folded(config.model.name, strategy.open(config.data))
     if not len(graph.splits["train"]):
         raise InputError(f"no training nodes among the {len(graph.labels)} of type {graph.schema.target!r}")
+    if config.train.metric == "roc_auc":
+        check_two_classes(graph)
     if config.train.patience and not len(graph.splits["validation"]):
         raise InputError(f"train.patience is {config.train.patience}, and there are no validation nodes")
     return graph
+
+
+def check_two_classes(graph: HetGraph) -> None:
+    """Raise an InputError where the area under the ROC curve says nothing of the validation nodes."""
+    found = np.unique(graph.labels[graph.splits["validation"]])
+    if graph.multilabel or graph.schema.classes != 2:
+        several = ", of which a node may have several" if graph.multilabel else ""
+        raise InputError(
+            f"train.metric is roc_auc, which is for 2 classes, and there are {graph.schema.classes}{several}"
+        )
+    if len(found) != 2:
+        raise InputError(f"train.metric is roc_auc, and the validation nodes are of {len(found)} classes != 2")
 
 
 def begin(
@@ -239,7 +254,7 @@ def end_epoch(run: Run, epoch: int, bar: tqdm) -> None:
     if due:
         quality = evaluate(run, "validation")
         record |= {f"validation_{name}": value for name, value in quality.items()}
-        done.validated(quality, step)
+        done.validated(quality, step, options.metric)
     if run.records:
         run.records.write(record | {"seconds": round(run.seconds(), 3)})
         done.metrics_bytes = run.records.size
@@ -322,8 +337,11 @@ def with_upcoming(drawn: Iterable[Drawn]) -> Iterator[tuple[Drawn, Drawn | None]
 
 def _line(record: dict) -> str:
     accuracy = record["validation_accuracy"]
-    return f"epoch {record['epoch']}: train loss {record['train_loss']:.4f}" + (
-        f", validation accuracy {accuracy:.4f}" if accuracy is not None else ""
+    area = record.get("validation_roc_auc")
+    return (
+        f"epoch {record['epoch']}: train loss {record['train_loss']:.4f}"
+        + (f", validation accuracy {accuracy:.4f}" if accuracy is not None else "")
+        + (f", ROC AUC {area:.4f}" if area is not None else "")
     )
 
 

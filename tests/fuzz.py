@@ -187,15 +187,15 @@ class Fuzzer:
     def run(self, command: Command, folder: Path, whole: bool = False) -> Outcome:
         return forked(lambda: _call(command, whole), folder, self.caches)
 
-    def mutant(self, seed: int, number: int) -> tuple[str, Command, Outcome]:
+    def mutant(self, seed: int, kinds: Sequence[str], number: int) -> tuple[str, Command, Outcome]:
         """Make and run one mutant."""
         folder = self.folder / f"mutant_{number}"
-        kind, command = mutants.mutant(seed, number, self.seeds, folder)
+        kind, command = mutants.mutant(seed, number, self.seeds, folder, kinds)
         found = self.run(command, folder)
         if found.fault:  # made and run once more: what does not come again is the machine's doing
             print(f"mutant {number}: {found.fault}; it is run once more")
             shutil.rmtree(folder)
-            kind, command = mutants.mutant(seed, number, self.seeds, folder)
+            kind, command = mutants.mutant(seed, number, self.seeds, folder, kinds)
             found = self.run(command, folder)
         if not found.fault:
             shutil.rmtree(folder)
@@ -255,6 +255,8 @@ def main() -> None:
         "--first", type=int, default=0, help="number of the first mutant; each is a function of seed and number"
     )
     parser.add_argument("--jobs", type=int, default=2, help="mutants that run at a time")
+    known = ["options", *mutants.KINDS]
+    parser.add_argument("--kinds", nargs="+", default=[], choices=known, help="which inputs are changed, if not all")
     parser.add_argument("--corpus", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--folder", type=Path, help="where mutants that do not pass are kept")
     given = parser.parse_args()
@@ -267,7 +269,7 @@ def main() -> None:
     with multiprocessing.get_context("fork").Pool(given.jobs) as pool:
         numbers = range(given.first, given.first + given.mutants)
         for number, (kind, command, found) in zip(
-            numbers, pool.imap(functools.partial(fuzzer.mutant, given.seed), numbers)
+            numbers, pool.imap(functools.partial(fuzzer.mutant, given.seed, given.kinds), numbers)
         ):
             rows.append((kind, found))
             _say(f"mutant {number} ({kind})", command, found)

@@ -1,13 +1,16 @@
 """Mutants for the fuzzer: valid inputs of every kind, and what is done to them, drawn by a seeded generator."""
 
 import hashlib
+import io
 import json
 import os
 import re
 import shutil
+import warnings
+import zipfile
 import zlib
-from collections.abc import Callable
-from dataclasses import fields
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +21,7 @@ from hetjax.graph import store
 from hetjax.partition import __main__ as partitioning
 from hetjax.predict import Options as Predicting
 from tests.conftest import random_graph
+from tests.test_homogeneous import LAYOUTS, folder_of
 from tests.test_readers import FILES, TEST, TRAINING, TRIPLES
 
 Command = tuple[str, list[str]]  # the module that is run, and its arguments
@@ -89,6 +93,17 @@ PLAIN = [
     "\ud800",
 ]
 PLAIN += [300 * "a", 10_000 * "n", [], {}, [[]], [1, 2], {"a": 1}, 5, "../../x", "\0"]
+ARRAYS = [
+    np.arange(5),
+    np.arange(6),
+    np.zeros((5, 3)),
+    np.zeros((0, 2), int),
+    np.array(3),
+    np.zeros((5, 0)),
+    np.zeros(0),
+]
+ARRAYS += [np.full(5, np.nan), np.array(["a"]), np.ones((2, 5), bool), np.zeros((2, 2, 2)), np.full(8, 2**62)]
+EXTREME = np.array([-1, 0, 1, 5, 2**31, 2**40, -(2**63), 1e300, np.nan])
 HEADERS = [b"((((", b"{'descr': '<i8', 'fortran_order': False, 'shape': (1125899906842624,), }"]
 HEADERS += [b"{'descr': '<i8', 'fortran_order': False, 'shape': (4611686018427387904, 4), }", b"{" * 300]
 HEADERS += [
@@ -119,7 +134,19 @@ def plant(seeds: Path) -> None:
     for name, text in texts.items():
         (seeds / name).parent.mkdir(parents=True, exist_ok=True)
         (seeds / name).write_text(text, newline="")
-    store.save(random_graph(), seeds / "store")
+    graph = random_graph()
+    store.save(graph, seeds / "store")
+    weighted = {
+        relation: csc._replace(weights=np.ones(csc.edges, np.float32) if number % 2 else None)
+        for number, (relation, csc) in enumerate(graph.relations.items())
+    }
+    store.save(replace(graph, relations=weighted), seeds / "weighted")
+    for name, arrays in LAYOUTS.items():
+        (seeds / "npz" / name).mkdir(parents=True)
+        np.savez_compressed(seeds / "npz" / name / "graph.npz", **arrays)
+    (seeds / "edges").mkdir()
+    features, masks = np.array([[0.5, 1], [2, 0], [0, 3], [1, 1], [7, 0]]), np.eye(5, dtype=bool)[:2]
+    folder_of(seeds / "edges", "# a b w\n0\t1\t0.5\n1 2 3e-1\n\n2,3,1\n", features=features, train=masks)
 
 
 def pick(rng: np.random.Generator, among):
@@ -237,12 +264,82 @@ def mutate(rng: np.random.Generator, folder: Path) -> None:
         data = file.read_bytes()
         if rng.random() < 0.1:
             in_tree(rng, folder, file)
+        elif file.suffix == ".npz" and rng.random() < 0.8:
+            in_archive(rng, file)
+        elif file.suffix == ".npy" and rng.random() < 0.3:
+            file.write_bytes(_as_npy(in_array(rng, data)))
         elif rng.random() < 0.6 and (value := _values(file, data)):
             file.write_text((_as_yaml if file.suffix == ".yaml" else json.dumps)(in_values(rng, value)))
         else:
             file.write_bytes(in_bytes(rng, data))
     if rng.random() < 0.5:
         refit(folder)
+
+
+def in_archive(rng: np.random.Generator, file: Path) -> None:
+    """Arrays of an archive garbled, left out, renamed, given twice, or replaced by others."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = [(name, archive.read(name)) for name in archive.namelist()]
+    except Exception:  # what was changed beyond reading stays as it is
+        return
+    for _ in range(int(rng.integers(1, 4)) if members else 0):
+        at, other = int(rng.integers(len(members))), pick(rng, members)
+        name, data = members[at]
+        match int(rng.integers(8)):
+            case 0 if len(members) > 1:
+                del members[at]
+            case 1:
+                members[at] = other[0], data
+            case 2:
+                members[at] = name, other[1]
+            case 3:
+                members[at] = name, _as_npy(pick(rng, ARRAYS))
+            case 4:
+                members[at] = name, _as_npy(in_array(rng, data))
+            case 5 if (larger := _larger(rng, data)) is not None:
+                members[at] = name, larger
+            case _:
+                members[at] = name, in_bytes(rng, data)
+    with zipfile.ZipFile(file, "w", pick(rng, [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])) as archive:
+        written = set()
+        for name, data in members:
+            if name not in written or rng.random() < 0.2:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)  # of a name that is there
+                    archive.writestr(name, data)
+            written.add(name)
+
+
+def in_array(rng: np.random.Generator, data: bytes) -> np.ndarray:
+    """An array with a value replaced by an extreme one, in another dtype, turned or cut; of what is none, another."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            array = np.load(io.BytesIO(data), allow_pickle=False).copy()
+            match int(rng.integers(4)):
+                case 0:
+                    array.reshape(-1)[int(rng.integers(array.size))] = pick(rng, EXTREME).astype(array.dtype)
+                case 1:
+                    array = array.astype(pick(rng, [">i4", "<f8", ">f2", "bool", "uint64", "int8", "complex64", "<U4"]))
+                case 2:
+                    array = array.T if array.ndim > 1 else array[None]
+                case _:
+                    array = array[: int(rng.integers(len(array) + 1))]
+            return array
+        except Exception:  # what was changed beyond reading, is empty, or has no such value
+            return pick(rng, ARRAYS)
+
+
+def _larger(rng: np.random.Generator, data: bytes) -> bytes | None:
+    """Zeros, of which little is packed."""
+    return _as_npy(np.zeros(pick(rng, [10**6, 10**8]), pick(rng, ["int8", "bool"]))) if rng.random() < 0.1 else None
+
+
+def _as_npy(array: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=False)
+    return stream.getvalue()
 
 
 def _values(file: Path, data: bytes):
@@ -285,6 +382,21 @@ def _convert(form: str) -> Callable:
     return command
 
 
+def _homogeneous(form: str) -> Callable:
+    def command(rng, seeds, folder) -> Command:
+        path = folder / pick(rng, list(LAYOUTS)) if form == "npz" else folder
+        given = [f"--data.format={form}", f"--data.path={path}"]
+        given += pick(rng, [[], [], ["--data.split=random"], ["--data.split=shchur", "--data.split_per_class=[1,1]"]])
+        given += pick(
+            rng, [[], ["--data.undirected=false"], ["--data.normalize_features=row"], ["--data.split_number=1"]]
+        )
+        if rng.random() < 0.2:
+            return "hetjax.train", [*given, *SMALL, "--workdir=out"]
+        return "hetjax.convert", [*given, "--out=out"]
+
+    return command
+
+
 def _store(rng, seeds, folder) -> Command:
     if rng.random() < 0.4:
         return _convert("store")(rng, seeds, folder)
@@ -321,7 +433,10 @@ def _run(rng, seeds, folder) -> Command:
 KINDS = {
     "rdf": _convert("rdf"),
     "hgb": _convert("hgb"),
+    "npz": _homogeneous("npz"),
+    "edges": _homogeneous("edges"),
     "store": _store,
+    "weighted": _store,
     "yaml": _yaml,
     "plan": _plan,
     "cut": _plan,
@@ -329,11 +444,11 @@ KINDS = {
 }
 
 
-def mutant(seed: int, number: int, seeds: Path, folder: Path) -> tuple[str, Command]:
-    """Make mutant `number` in `folder`, which is new; its kind, and the command that meets it."""
+def mutant(seed: int, number: int, seeds: Path, folder: Path, kinds: Sequence[str] = ()) -> tuple[str, Command]:
+    """Make mutant `number` in `folder`, which is new; its kind, of all or some, and the command that meets it."""
     rng = np.random.Generator(np.random.Philox([seed, number]))
     folder.mkdir(parents=True)
-    kind = pick(rng, ["options", "options", *KINDS])
+    kind = pick(rng, [*(kinds or ("options", "options", *KINDS))])
     if kind == "options":
         return kind, options(rng, seeds)
     shutil.copytree(seeds / kind, folder / "in")

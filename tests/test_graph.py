@@ -232,6 +232,25 @@ def test_schema_names_what_is_wrong(arguments, message):
         Schema(*arguments)
 
 
+def test_ids_in_any_order_of_bytes_and_none_beyond_32_bits():
+    cites, schema = (
+        Relation("paper", "cites", "paper"),
+        Schema({"paper": 3}, (Relation("paper", "cites", "paper"),), "paper", 2),
+    )
+
+    def built(source=(0, 1), labels=(0, 1, 1), train=(0,)):
+        ids = np.array(source, ">i8"), np.array([1, 2], ">i4")
+        return build(schema, {cites: ids}, {}, np.array(labels), {"train": np.array(train)})
+
+    assert built().relations[cites].indices.tolist() == [0, 1]
+    with pytest.raises(InputError, match="label 4294967296 of 'paper' node 0 is outside 0..1"):
+        built(labels=(2**32, 0, 0))
+    with pytest.raises(InputError, match="split 'train': entry 1 is node 4294967296, but type 'paper' has 3 nodes"):
+        built(train=(0, 2**32))
+    with pytest.raises(InputError, match=r"split 'train': ids of shape \(1, 1\), and there should be \(ids,\)"):
+        built(train=((0,),))
+
+
 def test_store_round_trip(graph, tmp_path):
     store.save(graph, tmp_path / "store")
     opened = store.open(tmp_path / "store")

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, f1_score, log_loss
+from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
 
-from hetjax.metrics import quality
+from hetjax.metrics import quality, roc_auc
 
 
 def test_one_label_by_hand():
@@ -70,3 +70,36 @@ def test_several_labels_of_which_none_occurs():
     found = quality(np.full((3, 2), -np.log(3)), np.zeros((3, 2), np.int8))
     assert found == {"loss": pytest.approx(np.log(4 / 3)), "accuracy": 1, "micro_f1": 0, "macro_f1": 0}
     assert set(quality(np.zeros((0, 2)), np.zeros((0, 2), np.int8)).values()) == {None}
+
+
+def by_pairs(scores, positive):
+    """Every pair of a positive and a negative node, one at a time."""
+    wins, pairs = 0.0, 0
+    for one in scores[positive]:
+        for zero in scores[~positive]:
+            wins += 1 if one > zero else 0.5 if one == zero else 0
+            pairs += 1
+    return wins / pairs
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_roc_auc_is_the_share_of_pairs_in_order(seed):
+    rng = np.random.default_rng(seed)
+    scores = rng.standard_normal(60) if seed % 2 else rng.integers(0, 5, 60).astype(float)  # with many ties
+    positive = rng.random(60) < 0.3
+    assert roc_auc(scores, positive) == by_pairs(scores, positive)
+    np.testing.assert_allclose(roc_auc(scores, positive), roc_auc_score(positive, scores), rtol=1e-12)
+    logits = np.stack([np.zeros(60), scores], axis=1).astype(np.float32)
+    found = quality(logits, positive.astype(np.int32))
+    assert found["roc_auc"] == by_pairs(scores.astype(np.float32), positive)
+    assert set(found) == {"loss", "accuracy", "micro_f1", "macro_f1", "roc_auc"}
+
+
+def test_roc_auc_by_hand():
+    scores, none = np.array([0.1, 0.4, 0.35, 0.8]), np.zeros(4, bool)
+    assert roc_auc(scores, np.array([False, False, True, True])) == 0.75
+    assert roc_auc(scores, scores > 0.3) == 1 and roc_auc(-scores, scores > 0.3) == 0
+    assert roc_auc(np.ones(4), scores > 0.3) == 0.5
+    assert roc_auc(scores, none) is None and roc_auc(scores, ~none) is None
+    assert quality(np.zeros((0, 2)), np.zeros(0, int))["roc_auc"] is None
+    assert "roc_auc" not in quality(np.zeros((1, 3)), np.zeros(1, int))

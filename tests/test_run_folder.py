@@ -4,6 +4,7 @@ import gc
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.metrics import Rises
 from hetjax.pictures import draw_run
-from hetjax.progress import check_progress
+from hetjax.progress import Progress, check_progress
 from hetjax.records import Records
 from hetjax.workdir import Workdir
 from tests.conftest import random_graph
@@ -276,3 +277,55 @@ def test_what_to_try_next_works_from_a_wheel(tmp_path):
     summary |= dict.fromkeys(("validation_accuracy", "test_accuracy", "test_micro_f1", "test_macro_f1"), 0.5)
     lines = results.lines(summary | {"milliseconds_per_step": {}}, tmp_path, True)
     assert "try next" in "".join(lines) and "examples/" not in "".join(lines)
+
+
+def test_the_best_epoch_is_by_the_metric_that_was_chosen():
+    epochs = [
+        NUMBERS | {"micro_f1": f1, "roc_auc": area} for f1, area in ((0.9, None), (0.8, 0.6), (0.7, 0.9), (0.9, 0.2))
+    ]
+    for metric, best in (("micro_f1", 1), ("roc_auc", 3)):
+        progress = Progress()
+        for number, quality in enumerate(epochs, start=1):
+            progress.epoch = number
+            progress.validated(quality, number, metric)
+        assert progress.best["epoch"] == best
+        check_progress(json.loads(json.dumps(vars(progress))))
+    with pytest.raises(ValueError, match="best.roc_auc is 'x', and should be a number"):
+        check_progress(PROGRESS | {"best": PROGRESS["best"] | {"roc_auc": "x"}})
+
+
+@pytest.fixture
+def two_classes(graph, tmp_path):
+    """A store of the random graph with its third class as a second."""
+    store.save(
+        replace(graph, schema=replace(graph.schema, classes=2), labels=np.minimum(graph.labels, 1)), tmp_path / "two"
+    )
+    return tmp_path / "two"
+
+
+def test_a_run_is_chosen_by_its_roc_auc(two_classes, tmp_path, capfd, monkeypatch):
+    said = []
+    monkeypatch.setattr("builtins.print", lambda *words, **_: said.extend(map(str, words)))
+    assert start(tmp_path / "run", two_classes, capfd, "--train.metric", "roc_auc")[0] == 0
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["chosen_by"] == "roc_auc" and 0 <= summary["test_roc_auc"] <= 1
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    best = max(lines[:3], key=lambda line: (line["validation_roc_auc"], -line["validation_loss"]))
+    assert summary["epoch"] == best["epoch"] and summary["validation_roc_auc"] == best["validation_roc_auc"]
+    assert (
+        f"ROC AUC {100 * summary['test_roc_auc']:.2f} % (epoch {best['epoch']}, chosen by its validation ROC AUC"
+        in "\n".join(said)
+    )
+
+
+def test_roc_auc_is_for_two_classes(graph_store, two_classes, tmp_path, capfd):
+    status, error = start(tmp_path / "run", graph_store, capfd, "--train.metric", "roc_auc")
+    assert status == 2 and error == "hetjax: error: train.metric is roc_auc, which is for 2 classes, and there are 3\n"
+    labels = np.load(two_classes / "labels.npy")
+    graph = store.open(two_classes)
+    alike = {"validation": np.flatnonzero(labels == 1)[:2].astype(np.int32)}
+    alike["train"] = np.setdiff1d(graph.splits["train"], alike["validation"])
+    alike["test"] = np.setdiff1d(graph.splits["test"], alike["validation"])
+    store.save(replace(graph, splits=alike), tmp_path / "alike")
+    status, error = start(tmp_path / "run", tmp_path / "alike", capfd, "--train.metric", "roc_auc")
+    assert status == 2 and error.endswith("the validation nodes are of 1 classes != 2\n")

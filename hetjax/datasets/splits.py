@@ -1,6 +1,34 @@
-"""Dividing labelled nodes where a data set itself names only training and test nodes."""
+"""Dividing labelled nodes, where a data set does not, or not whole, or not as one wants them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
+
+from hetjax.errors import InputError
+from hetjax.graph.hetgraph import SPLITS, UNLABELLED
+
+Shipped = Mapping[str, tuple[str, np.ndarray]]  # by the name of a split: the place to name in an error, and the array
+
+
+@dataclass(frozen=True)
+class Split:
+    """Which of the labelled nodes train, validate and test.
+
+    Attributes:
+      kind: `public`: as the files say; `random`: by shares of the nodes; `shchur`: so many nodes of every class, the protocol
+        of Shchur et al. 2018, section 3.
+      seed: of what is drawn; the same seed gives the same nodes on any machine.
+      shares: of `random`: for training, validation and test. What they leave is in no split.
+      per_class: of `shchur`: for training and validation. All others test.
+      number: of `public`: which of several splits.
+    """
+
+    kind: str = "public"
+    seed: int = 0
+    shares: tuple[float, ...] = (0.6, 0.2, 0.2)
+    per_class: tuple[int, ...] = (20, 30)
+    number: int = 0
 
 
 def hold_out(train: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -12,3 +40,69 @@ def hold_out(train: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray,
     order = np.random.default_rng(seed).permutation(len(train))
     size = round(fraction * len(train))
     return np.sort(train[order[size:]]), np.sort(train[order[:size]])
+
+
+def divide(labels: np.ndarray, split: Split, shipped: Shipped, where: str) -> dict[str, np.ndarray]:
+    """The ids of each split.
+
+    Args:
+      labels: as in `HetGraph`.
+      split: how.
+      shipped: what the files hold; read for `public` alone.
+      where: the file or folder to name in an error.
+
+    Raises:
+      InputError: the files hold no such split; or a class has too few nodes.
+    """
+    if split.kind == "public":
+        return _public(shipped, len(labels), split.number, where)
+    known = np.flatnonzero((labels if labels.ndim == 1 else labels[:, 0]) != UNLABELLED)
+    mixed = known[np.argsort(np.random.Philox(split.seed).random_raw(len(known)), kind="stable")]
+    if split.kind == "random":
+        ends = [round(len(mixed) * min(1.0, sum(split.shares[: k + 1]))) for k in range(len(SPLITS))]
+        return dict(zip(SPLITS, np.split(mixed, ends)))
+    return _per_class(labels, mixed, split.per_class, where)
+
+
+def _per_class(labels: np.ndarray, mixed: np.ndarray, wanted: tuple[int, ...], where: str) -> dict[str, np.ndarray]:
+    if labels.ndim == 2:
+        raise InputError(f"{where}: data.split shchur draws nodes of every class, and here a node may have several")
+    grouped = mixed[np.argsort(labels[mixed], kind="stable")]
+    sizes = np.bincount(labels[grouped])
+    few = np.flatnonzero((sizes > 0) & (sizes < sum(wanted)))
+    if len(few):
+        words = " + ".join(map(str, wanted))
+        raise InputError(
+            f"{where}: class {few[0]} has {sizes[few[0]]} labelled nodes < {words} of data.split_per_class"
+        )
+    place = np.arange(len(grouped)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # among the nodes of its class
+    which = np.searchsorted(np.cumsum(wanted), place, side="right")
+    return {name: grouped[which == number] for number, name in enumerate(SPLITS)}
+
+
+def _public(shipped: Shipped, nodes: int, number: int, where: str) -> dict[str, np.ndarray]:
+    if "train" not in shipped:
+        raise InputError(f"{where}: holds no split, which data.split public takes; give data.split random or shchur")
+    found = {name: _splits_of(array, nodes, place) for name, (place, array) in shipped.items()}
+    count = len(found["train"])
+    for name, several in found.items():
+        if len(several) != count:
+            raise InputError(f"{shipped[name][0]}: {len(several)} splits != {count} of {shipped['train'][0]}")
+    if number >= count:
+        raise InputError(f"{where}: data.split_number {number}, and there are {count} splits, 0 the first")
+    return {
+        name: np.flatnonzero(chosen) if (chosen := several[number]).dtype == bool else chosen
+        for name, several in found.items()
+    }
+
+
+def _splits_of(array: np.ndarray, nodes: int, place: str) -> np.ndarray:
+    """`[splits, ids]`, or `[splits, nodes]` of bool."""
+    if array.dtype.kind in "iu" and array.ndim == 1:
+        return array[None]
+    if array.dtype == bool and array.ndim in (1, 2) and nodes in array.shape:
+        masks = np.atleast_2d(array)
+        return masks if masks.shape[1] == nodes else masks.T
+    raise InputError(
+        f"{place}: {array.dtype} {array.shape}, and should be ids, or bool ({nodes},) or (splits, {nodes})"
+    )

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hetjax.compiled import compiled
+from hetjax.errors import InputError
 
 
 class CSC(NamedTuple):
@@ -38,17 +39,45 @@ def index_dtype(count: int) -> np.dtype:
     return np.min_scalar_type(max(count - 1, 0))
 
 
-def from_edges(source: np.ndarray, target: np.ndarray, sources: int, targets: int) -> CSC:
+def from_edges(
+    source: np.ndarray, target: np.ndarray, sources: int, targets: int, weights: np.ndarray | None = None
+) -> CSC:
     """Group edges by target; edges of one target keep the order in which they were given.
 
     Args:
       source, target: integer ids `[edges]`, already checked to lie in `0..sources - 1` and `0..targets - 1`.
       sources, targets: number of nodes on either side.
+      weights: float32 `[edges]`, already checked to be finite; None: every edge counts alike.
     """
+    target = np.ascontiguousarray(target)
     indptr = np.zeros(targets + 1, np.int64)
+    _count(target, indptr)
     indices = np.empty(len(source), index_dtype(sources))
-    _counting_sort(np.ascontiguousarray(source), np.ascontiguousarray(target), indptr, indices)
-    return CSC(indptr, indices)
+    _place(target, indptr, np.ascontiguousarray(source), indices)
+    if weights is None:
+        return CSC(indptr, indices)
+    grouped = np.empty(len(source), np.float32)
+    _place(target, indptr, np.ascontiguousarray(weights), grouped)
+    return CSC(indptr, indices, grouped)
+
+
+def as_weights(values: np.ndarray, edges: int, place: str) -> np.ndarray:
+    """Weights of edges as float32 `[edges]`, or an InputError that begins with `place`."""
+    values = np.asarray(values)
+    if values.shape != (edges,) or values.dtype.kind not in "iuf":
+        raise InputError(f"{place}: weights are {values.dtype} {values.shape}, and should be numbers ({edges},)")
+    with np.errstate(over="ignore"):  # what does not fit is infinite, and refused
+        weights = values.astype(np.float32, copy=False)
+    check_weights(weights, place)
+    return weights
+
+
+def check_weights(weights: np.ndarray, place: str) -> None:
+    """Raise an InputError naming the first weight that is not a finite number."""
+    finite = np.isfinite(weights)
+    if not finite.all():
+        edge = int(np.argmin(finite))
+        raise InputError(f"{place}: weight of edge {edge} is {weights[edge]}, not a finite number of 32 bits")
 
 
 def edges_of(csc: CSC) -> tuple[np.ndarray, np.ndarray]:
@@ -58,19 +87,24 @@ def edges_of(csc: CSC) -> tuple[np.ndarray, np.ndarray]:
 
 
 def reverse(csc: CSC, sources: int) -> CSC:
-    """The same edges, each turned around; `sources` is the number of nodes on the source side of `csc`."""
+    """The same edges, each turned around with its weight; `sources` is the number of nodes on the source side of `csc`."""
     source, target = edges_of(csc)
-    return from_edges(target, source, len(csc.indptr) - 1, sources)
+    return from_edges(target, source, len(csc.indptr) - 1, sources, csc.weights)
 
 
 @compiled
-def _counting_sort(source, target, indptr, indices):
+def _count(target, indptr):
     for edge in range(len(target)):
         indptr[target[edge] + 1] += 1
     for node in range(len(indptr) - 1):
         indptr[node + 1] += indptr[node]
+
+
+@compiled
+def _place(target, indptr, values, out):
+    """Put what edges have where the edges of their targets lie."""
     cursor = indptr[:-1].copy()
     for edge in range(len(target)):
         node = target[edge]
-        indices[cursor[node]] = source[edge]
+        out[cursor[node]] = values[edge]
         cursor[node] += 1

@@ -86,7 +86,7 @@ class HetGraph:
 
 def build(
     schema: Schema,
-    edges: Mapping[Relation, tuple[np.ndarray, np.ndarray]],
+    edges: Mapping[Relation, tuple[np.ndarray, ...]],
     features: Mapping[str, np.ndarray],
     labels: np.ndarray,
     splits: Mapping[str, np.ndarray],
@@ -96,8 +96,9 @@ def build(
 
     Args:
       schema: what the graph is to contain.
-      edges: `(source ids, target ids)` per relation of the schema, all of them. They are asked for one relation at a time, and
-        not kept: a mapping that reads them when asked needs no memory for all of them at once.
+      edges: `(source ids, target ids)` or `(source ids, target ids, weights)` per relation of the schema, all of them. They are
+        asked for one relation at a time, and not kept: a mapping that reads them when asked needs no memory for all of them
+        at once. Weights are finite numbers, kept as float32.
       features, labels, splits: as in `HetGraph`; labels `[nodes, classes]` may be of any integer type or bool, splits need
         not be sorted, and one that is absent is empty.
       where: the file or folder to name in an error.
@@ -117,9 +118,7 @@ def build(
     for name in splits:
         if name not in SPLITS:
             raise InputError(f"{where}: split {name!r}, and the splits are {', '.join(SPLITS)}")
-    splits = {
-        name: np.sort(_whole(splits.get(name, empty), f"{where}: split {name!r}")).astype(np.int32) for name in SPLITS
-    }
+    splits = {name: _split(splits.get(name, empty), f"{where}: split {name!r}", schema) for name in SPLITS}
     features = {name: np.asanyarray(matrix) for name, matrix in features.items()}
     labels = np.asarray(labels)
     if labels.ndim not in (1, 2):
@@ -128,25 +127,26 @@ def build(
         )
     if labels.ndim == 1:
         labels = _whole(labels, f"{where}: labels", "iub")
-    if labels.ndim == 2:
-        _check_label_matrix(labels, schema, where)  # before int8 wraps a wrong value into a right one
+    check_values = _check_label_matrix if labels.ndim == 2 else _check_label_vector
+    check_values(labels, schema, where)  # before int8 or int32 wraps a wrong value into a right one
     labels = np.ascontiguousarray(labels, np.int8) if labels.ndim == 2 else np.asarray(labels, np.int32)
     graph = HetGraph(schema, relations, features, labels, splits)
     check(graph, where, sorted_edges=True)
     return graph
 
 
-def _grouped(ends: tuple[np.ndarray, np.ndarray], relation: Relation, schema: Schema, where: str) -> CSC:
+def _grouped(ends: tuple[np.ndarray, ...], relation: Relation, schema: Schema, where: str) -> CSC:
     """A relation's edges by target, once they are checked."""
-    if len(ends) != 2:
-        raise InputError(f"{where}: relation {relation}: {len(ends)} arrays, and there should be source and target ids")
     place = f"{where}: relation {relation}"
+    if len(ends) not in (2, 3):
+        raise InputError(f"{place}: {len(ends)} arrays, and there should be source and target ids, and weights if any")
     source, target = (_whole(ids, f"{place}: {side} ids") for side, ids in zip(("source", "target"), ends))
     if len(source) != len(target):
-        raise InputError(f"{where}: relation {relation}: {len(source)} source ids != {len(target)} target ids")
+        raise InputError(f"{place}: {len(source)} source ids != {len(target)} target ids")
     for side, ids, node_type in (("source", source, relation.source), ("target", target, relation.target)):
-        check_ids(ids, schema.nodes[node_type], f"{where}: relation {relation}: {side} of edge", node_type)
-    return csc_format.from_edges(source, target, schema.nodes[relation.source], schema.nodes[relation.target])
+        check_ids(ids, schema.nodes[node_type], f"{place}: {side} of edge", node_type)
+    weights = csc_format.as_weights(ends[2], len(source), place) if len(ends) == 3 else None
+    return csc_format.from_edges(source, target, schema.nodes[relation.source], schema.nodes[relation.target], weights)
 
 
 def _whole(values, place: str, kinds: str = "iu") -> np.ndarray:
@@ -155,7 +155,15 @@ def _whole(values, place: str, kinds: str = "iu") -> np.ndarray:
     if values.size and values.dtype.kind not in kinds:
         hint = ": give the ids where it is true (numpy.flatnonzero)" if values.dtype == bool else ""
         raise InputError(f"{place}: {values.dtype}, and there should be integers{hint}")
-    return values
+    return values.astype(values.dtype.newbyteorder("="), copy=False)  # numba takes no other
+
+
+def _split(ids, place: str, schema: Schema) -> np.ndarray:
+    ids = _whole(ids, place)
+    if ids.ndim != 1:
+        raise InputError(f"{place}: ids of shape {ids.shape}, and there should be (ids,)")
+    check_ids(ids, schema.nodes[schema.target], f"{place}: entry", schema.target)  # before int32 wraps a wrong one
+    return np.sort(ids).astype(np.int32)
 
 
 def check_ids(ids: np.ndarray, count: int, place: str, node_type: str) -> None:
@@ -223,7 +231,7 @@ def _check_label_matrix(labels: np.ndarray, schema: Schema, where: str) -> None:
 
 
 def check_csc(csc: CSC, relation: Relation, schema: Schema, where: str = "graph") -> None:
-    """Raise an InputError for the first pointer or source id of a relation that is wrong."""
+    """Raise an InputError for the first pointer, source id or weight of a relation that is wrong."""
     targets = schema.nodes[relation.target]
     if csc.indptr.shape != (targets + 1,) or csc.indptr[0] != 0 or csc.indptr[-1] != csc.edges:
         ends = f"{csc.indptr[0]}..{csc.indptr[-1]}" if len(csc.indptr) else "nothing"
@@ -236,6 +244,12 @@ def check_csc(csc: CSC, relation: Relation, schema: Schema, where: str = "graph"
     check_ids(
         csc.indices, schema.nodes[relation.source], f"{where}: relation {relation}: source of edge", relation.source
     )
+    if csc.weights is not None:
+        place = f"{where}: relation {relation}"
+        if csc.weights.dtype != np.float32 or csc.weights.shape != csc.indices.shape:
+            found = f"{csc.weights.dtype} {csc.weights.shape}"
+            raise InputError(f"{place}: weights are {found} != float32 {csc.indices.shape} of the edges")
+        csc_format.check_weights(csc.weights, place)
 
 
 def _check_features(matrix: np.ndarray, node_type: str, schema: Schema, where: str) -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -28,16 +28,19 @@ class Sizes:
       edges: number of edges per relation, in the schema's order.
       features: `(width, name of the dtype)` per node type that has static features.
       multilabel: whether a node may have several labels.
+      weighted: the relations whose edges have weights.
     """
 
     schema: Schema
     edges: Mapping[Relation, int]
     features: Mapping[str, tuple[int, str]]
     multilabel: bool = False
+    weighted: Set[Relation] = frozenset()
 
     def __post_init__(self):
         for name in ("edges", "features"):
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+        object.__setattr__(self, "weighted", frozenset(self.weighted))
 
     def json(self) -> dict:
         """As plain values, the form that a store's `schema.json` has."""
@@ -47,14 +50,17 @@ class Sizes:
                 {"type": name, "count": int(count), "features": features.get(name)}
                 for name, count in self.schema.nodes.items()
             ],
-            "relations": [
-                {"source": r.source, "name": r.name, "target": r.target, "edges": int(self.edges[r])}
-                for r in self.schema.relations
-            ],
+            "relations": [self._relation_json(relation) for relation in self.schema.relations],
             "target": self.schema.target,
             "classes": int(self.schema.classes),
             "labels": LABELS[self.multilabel],
         }
+
+    def _relation_json(self, relation: Relation) -> dict:
+        """Whose edges have no weights is described as before there were any, so that digests of then still hold."""
+        source, name, target = relation
+        about = {"source": source, "name": name, "target": target, "edges": int(self.edges[relation])}
+        return about | ({"weights": True} if relation in self.weighted else {})
 
     @property
     def digest(self) -> str:
@@ -66,7 +72,8 @@ def sizes(graph: HetGraph) -> Sizes:
     """The sizes of a graph in memory or mapped; no array is read."""
     features = {name: (matrix.shape[1], matrix.dtype.name) for name, matrix in graph.features.items()}
     edges = {relation: csc.edges for relation, csc in graph.relations.items()}
-    return Sizes(graph.schema, edges, features, graph.multilabel)
+    weighted = frozenset(relation for relation, csc in graph.relations.items() if csc.weights is not None)
+    return Sizes(graph.schema, edges, features, graph.multilabel, weighted)
 
 
 def abstract_graph(about: Sizes, labels: np.ndarray, splits: Mapping[str, np.ndarray]) -> HetGraph:
@@ -76,10 +83,12 @@ def abstract_graph(about: Sizes, labels: np.ndarray, splits: Mapping[str, np.nda
         return np.broadcast_to(np.zeros((), dtype), shape)
 
     nodes = about.schema.nodes
-    relations = {
-        r: CSC(empty((nodes[r.target] + 1,), np.int64), empty((about.edges[r],), np.int32))
-        for r in about.schema.relations
-    }
+
+    def abstract(r: Relation) -> CSC:
+        weights = empty((about.edges[r],), np.float32) if r in about.weighted else None
+        return CSC(empty((nodes[r.target] + 1,), np.int64), empty((about.edges[r],), np.int32), weights)
+
+    relations = {r: abstract(r) for r in about.schema.relations}
     features = {name: empty((nodes[name], width), dtype) for name, (width, dtype) in about.features.items()}
     return HetGraph(about.schema, relations, features, labels, splits)
 
@@ -107,6 +116,7 @@ def from_json(description: dict, where: str) -> Sizes:
         for relation, count in edges.items():
             if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= MOST_EDGES:
                 raise InputError(f"relation {relation} has {reprlib.repr(count)} edges, outside 0..{MOST_EDGES}")
+        weighted = frozenset(r for r, given in zip(relations, description["relations"]) if _weighted(given, r))
         features = {
             n["type"]: _width(n["features"], n["type"]) for n in description["nodes"] if n["features"] is not None
         }
@@ -114,7 +124,15 @@ def from_json(description: dict, where: str) -> Sizes:
         raise InputError(f"{where}: {error}") from None
     except Exception as error:  # of plain values of any other shape
         raise InputError(f"{where}: {reason(error)}") from None
-    return Sizes(schema, edges, features, form == LABELS[1])
+    return Sizes(schema, edges, features, form == LABELS[1], weighted)
+
+
+def _weighted(about: dict, relation: Relation) -> bool:
+    """Whether a relation's edges have weights; a description that does not say means that they have none."""
+    weights = about.get("weights", False)
+    if not isinstance(weights, bool):
+        raise InputError(f"relation {relation} has weights {reprlib.repr(weights)}, and should have true or false")
+    return weights
 
 
 def _width(features: dict, node_type: str) -> tuple[int, str]:

@@ -4,35 +4,29 @@ Opening reads `schema.json` and the header of each file, nothing more, so a grap
 rows are read when they are used. Nothing is ever unpickled.
 """
 
-import io
 import json
-import math
 import os
 import reprlib
-import stat
-import warnings
 import zlib
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.lib.format import MAGIC_PREFIX as MAGIC
-from numpy.lib.format import read_array_header_1_0, read_array_header_2_0, read_magic
 
 from hetjax import durable
-from hetjax.errors import InputError, reading
+from hetjax.errors import InputError
 from hetjax.graph import versioned
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import SPLITS, HetGraph
+from hetjax.graph.npy import load_array, map_array
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, from_json, sizes
 
 FORMAT, VERSION, SCHEMA = "hetjax-store", 1, "schema.json"
-PARTS = ("indptr", "indices")  # of a relation
+PARTS, WEIGHTS = ("indptr", "indices"), "weights"  # of a relation; the last where its edges have weights
 FIXED = ("labels", *(f"split_{name}" for name in SPLITS))
-LONGEST_HEADER = 2**14  # bytes; numpy reads none of over 10,000
-POINTER, ID, FLAG = np.dtype(np.int64), np.dtype(np.int32), np.dtype(np.int8)
+POINTER, ID, FLAG, WEIGHT = map(np.dtype, (np.int64, np.int32, np.int8, np.float32))
 
 
 def save(
@@ -68,7 +62,8 @@ def names(
     chosen = []
     for number, relation in enumerate(about.schema.relations):
         if relations is None or relation in relations:
-            chosen += [f"relation_{number}.{part}" for part in PARTS]
+            parts = (*PARTS, WEIGHTS) if relation in about.weighted else PARTS
+            chosen += [f"relation_{number}.{part}" for part in parts]
     for number, node_type in enumerate(about.schema.nodes):
         if node_type in about.features and (features is None or node_type in features):
             chosen.append(f"features_{number}")
@@ -169,7 +164,11 @@ def _map_relation(path: Path, number: int, relation: Relation, description: Size
     nodes, what = description.schema.nodes, f"relation {relation}"
     pointers, ids = (path / f"relation_{number}.{part}.npy" for part in PARTS)
     indptr = map_array(pointers, POINTER, (nodes[relation.target] + 1,), what)
-    return CSC(indptr, map_array(ids, index_dtype(nodes[relation.source]), (description.edges[relation],), what))
+    shape = (description.edges[relation],)
+    indices = map_array(ids, index_dtype(nodes[relation.source]), shape, what)
+    if relation not in description.weighted:
+        return CSC(indptr, indices)
+    return CSC(indptr, indices, map_array(path / f"relation_{number}.{WEIGHTS}.npy", WEIGHT, shape, f"{what}: weights"))
 
 
 def _map_features(file: Path, node_type: str, description: Sizes) -> np.ndarray:
@@ -182,44 +181,3 @@ def _map_features(file: Path, node_type: str, description: Sizes) -> np.ndarray:
         here, there = {"width": matrix.shape[1], "dtype": str(matrix.dtype)}, {"width": width, "dtype": dtype}
         raise InputError(f"{file}: features {here} != {there} in schema.json")
     return matrix
-
-
-def map_array(file: Path, dtype: np.dtype, shape: tuple[int, ...] | None, what: str) -> np.ndarray:
-    """A mapped array; a vector of any length for `shape=None`."""
-    array = load_array(file)
-    if array.dtype != dtype or (array.ndim != 1 if shape is None else array.shape != shape):
-        expected = f"{dtype} {shape if shape is not None else '(any,)'}"
-        raise InputError(f"{file}: {what}: {array.dtype} {array.shape} != {expected} of the schema")
-    return array
-
-
-def load_array(file: Path) -> np.ndarray:
-    """The array of a `.npy` file, mapped.
-
-    Raises:
-      InputError: it is none, or of another size than its header says.
-    """
-    with reading(file):
-        status = file.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise InputError(f"{file}: is no regular file")
-        expected = _size(file)
-        if status.st_size != expected:
-            raise InputError(f"{file}: {status.st_size} bytes != {expected} that its header says")
-        return np.load(file, mmap_mode="r", allow_pickle=False)
-
-
-def _size(file: Path) -> int:
-    """Bytes of a `.npy` file, by its header."""
-    with file.open("rb") as stream:
-        start = io.BytesIO(stream.read(LONGEST_HEADER))
-    if start.read(len(MAGIC)) != MAGIC:
-        raise InputError(f"{file}: {file.stat().st_size} bytes that are no .npy file")
-    start.seek(0)
-    version = read_magic(start)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SyntaxWarning)  # Python's, of a header that is nearly one; it would be printed
-        shape, _, dtype = (read_array_header_1_0 if version == (1, 0) else read_array_header_2_0)(start)
-    if dtype.hasobject:
-        raise InputError(f"{file}: pickled objects, and there should be numbers")
-    return start.tell() + math.prod(shape) * dtype.itemsize

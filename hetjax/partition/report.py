@@ -5,7 +5,7 @@
 | `nodes` | nodes of the types that its relations and self terms touch | nodes that lie in it |
 | `halo_nodes` | none: whatever it folds it has | nodes of others that its edges start from |
 | `edges` | of its relations, at whatever layer, once | whose target lies in it |
-| `topology_bytes` | pointers (8 bytes a target, and 8) and source ids of its relations | the same of its rows |
+| `topology_bytes` | pointers (8 bytes a target, and 8), source ids and weights of its relations | the same of its rows |
 | `feature_bytes` | static features of the types it reads | of its nodes |
 | `learnable_bytes` | float32 rows and two Adam moments of the types it reads | of its nodes |
 | `boundary_nodes` | the target nodes, whose partial aggregates partitions combine, if there are several | own nodes with a cut edge |
@@ -31,8 +31,9 @@ COLUMNS = ("nodes", "halo_nodes", "edges", "topology_bytes", "feature_bytes", "l
 
 
 def topology_bytes(about: Sizes, relation: Relation, targets: int, edges: int) -> int:
-    """Bytes of the pointers and source ids of so many targets and edges of a relation."""
-    return 8 * (targets + 1) + edges * index_dtype(about.schema.nodes[relation.source]).itemsize
+    """Bytes of the pointers, source ids and weights of so many targets and edges of a relation."""
+    weight = FLOAT if relation in about.weighted else 0
+    return 8 * (targets + 1) + edges * (index_dtype(about.schema.nodes[relation.source]).itemsize + weight)
 
 
 def feature_bytes(partitioning: Partitioning, rows: Mapping[str, int]) -> dict[str, int]:

@@ -1,0 +1,143 @@
+"""Graphs of one kind of node and edge: a `HetGraph` of the node type `node` and the relation `edge`."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from hetjax.datasets.splits import Shipped, Split, divide
+from hetjax.errors import InputError
+from hetjax.graph.csc import as_weights
+from hetjax.graph.hetgraph import FEATURE_TYPES, UNLABELLED, HetGraph, build, check_ids
+from hetjax.graph.schema import MOST_CLASSES, Relation, Schema
+
+NODE = "node"
+EDGE = Relation(NODE, "edge", NODE)
+NARROW = tuple(map(np.dtype, ("uint8", "int8", "uint16", "int16", "float16")))  # the smallest first
+AT_ONCE = 2**22  # values
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is made of the arrays of a graph.
+
+    Attributes:
+      undirected: add the reverse of every edge; every edge is then there once.
+      edge_weights: read weights, where there are some.
+      normalize_features: `none`, or `row`: divide every node's features by their sum, as Kipf and Welling's code does.
+      split: which nodes train, validate and test.
+    """
+
+    undirected: bool = True
+    edge_weights: bool = True
+    normalize_features: str = "none"
+    split: Split = field(default_factory=Split)
+
+
+class Edges(NamedTuple):
+    """Integer ids `[edges]` of both ends, and numbers `[edges]` where they have weights."""
+
+    source: np.ndarray
+    target: np.ndarray
+    weights: np.ndarray | None = None
+
+
+def assemble(
+    edges: Edges, features: np.ndarray | None, labels: np.ndarray, shipped: Shipped, options: Options, where: str
+) -> HetGraph:
+    """A graph of arrays, which are not trusted.
+
+    Args:
+      edges: as they were read.
+      features: numbers `[nodes, width]`, or None: a model learns them.
+      labels: integers `[nodes]`, -1 where there is none; or 0 and 1 `[nodes, classes]`, with rows of -1.
+      shipped: the splits that came with them.
+      options: what is made of them.
+      where: the file or folder to name in an error.
+
+    Raises:
+      InputError: for the first thing that is wrong.
+    """
+    classes = _classes(labels, where)
+    if not 1 <= classes <= MOST_CLASSES:
+        raise InputError(f"{where}: labels of {classes} classes, outside 1..{MOST_CLASSES}")
+    schema = Schema({NODE: len(labels)}, (EDGE,), NODE, classes)
+    ends = _edges(edges, len(labels), options, where)
+    matrices = {} if features is None else {NODE: _features(features, options, where)}
+    splits = divide(labels, options.split, shipped, where)
+    return build(schema, {EDGE: ends}, matrices, labels, splits, where)
+
+
+def _classes(labels: np.ndarray, where: str) -> int:
+    if labels.ndim == 2:
+        return labels.shape[1]
+    most, least = int(labels.max(initial=UNLABELLED)), int(labels.min(initial=UNLABELLED))
+    if least < UNLABELLED:
+        raise InputError(f"{where}: label {least} of node {np.argmin(labels)} is below {UNLABELLED}, which is for none")
+    if most < 0:
+        raise InputError(f"{where}: {len(labels)} nodes, and none has a label")
+    return most + 1
+
+
+def _edges(edges: Edges, nodes: int, options: Options, where: str) -> tuple[np.ndarray, ...]:
+    """What `build` takes: with reverses, if asked for; weights that are all 1 are none."""
+    for side, ids in zip(("source", "target"), edges):
+        assert ids is not None  # of the ends alone
+        check_ids(ids, nodes, f"{where}: {side} of edge", NODE)
+    source, target = (np.asarray(ids, np.int32) for ids in edges[:2])
+    weights = edges.weights if options.edge_weights else None
+    if weights is not None:
+        weights = as_weights(weights, len(source), where)
+        weights = None if (weights == 1).all() else weights
+    if options.undirected:
+        source, target, weights = undirected(Edges(source, target, weights), nodes)
+    return (source, target) if weights is None else (source, target, weights)
+
+
+def undirected(edges: Edges, nodes: int) -> Edges:
+    """The edges and their reverses, each once, sorted by target and source.
+
+    An edge that is given keeps its weight, the first if it is given more than once; a reverse that is not has its edge's.
+    """
+    source, target, weights = edges
+    both = np.concatenate([source, target]), np.concatenate([target, source])
+    kept = np.unique(both[1] * np.int64(nodes) + both[0], return_index=True)[1]  # of each the first
+    return Edges(both[0][kept], both[1][kept], None if weights is None else weights[kept % len(source)])
+
+
+def narrowest(values: np.ndarray) -> np.dtype:
+    """The smallest type of features that holds every value, in whichever shape, exactly; float32 if none smaller does."""
+    left = [dtype for dtype in NARROW if dtype.itemsize <= values.dtype.itemsize]
+    rows = max(1, AT_ONCE // max(1, values[:1].size))
+    for start in range(0, len(values), rows):
+        chunk = values[start : start + rows]
+        with np.errstate(all="ignore"):  # of values that do not fit
+            left = [dtype for dtype in left if (chunk.astype(dtype) == chunk).all()]
+        if not left:
+            return np.dtype(np.float32)
+    return left[0] if left else np.dtype(np.float32)
+
+
+def _features(matrix: np.ndarray, options: Options, where: str) -> np.ndarray:
+    """`[nodes, width]` of the smallest type that is exact, or divided by the sums of rows."""
+    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+        raise InputError(f"{where}: features are {matrix.dtype} {matrix.shape}, and should be numbers (nodes, width)")
+    if options.normalize_features == "row":
+        return _normalised(matrix)
+    dtype = narrowest(matrix)
+    if matrix.dtype in FEATURE_TYPES and matrix.dtype.itemsize == dtype.itemsize:
+        return matrix  # as it is, so that what is mapped stays so
+    with np.errstate(over="ignore"):  # what does not fit is infinite, and refused
+        return matrix.astype(dtype)
+
+
+def _normalised(matrix: np.ndarray) -> np.ndarray:
+    """Every row divided by its sum; where that is 0 the row is zeros."""
+    result = np.empty(matrix.shape, np.float32)
+    rows = max(1, AT_ONCE // max(1, matrix.shape[1]))
+    for start in range(0, len(matrix), rows):
+        chunk = matrix[start : start + rows]
+        sums = chunk.sum(axis=1, dtype=np.float64, keepdims=True)
+        with np.errstate(all="ignore"):  # what is not finite is refused
+            result[start : start + rows] = chunk * np.where(sums == 0, 0, 1 / sums)
+    return result

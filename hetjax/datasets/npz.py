@@ -1,0 +1,226 @@
+"""Homogeneous graphs in one `.npz` of plain arrays, by the names that Planetoid's, Shchur's and Platonov's sets have.
+
+A part of a graph (edges, features, labels, splits) may be spelled in several ways; each way is a row of a table below. Other
+arrays of a file, such as names of classes or Planetoid's `self_loops`, are not read. Nothing is ever unpickled.
+"""
+
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from hetjax.datasets import packed
+from hetjax.datasets.homogeneous import NODE, Edges, Options, assemble, narrowest
+from hetjax.datasets.splits import Shipped
+from hetjax.errors import InputError, reading
+from hetjax.graph import npy
+from hetjax.graph.hetgraph import SPLITS, HetGraph, check_ids
+
+INTEGERS, NUMBERS = "iu", "iufb"  # kinds of dtypes
+
+
+def read(path: str | Path, options: Options | None = None) -> HetGraph:
+    """Read a graph.
+
+    Args:
+      path: a `.npz`, or a folder that holds one.
+      options: what is made of it.
+
+    Raises:
+      InputError: an unreadable file; an array that is missing, or of another type or shape; a value that is impossible.
+    """
+    archive, options = Archive(_find(Path(path))), options or Options()
+    labels = _required(archive, LABELS, "labels")
+    edges = _required(archive, EDGES, "edges", len(labels))
+    features = _part(archive, FEATURES, "features", len(labels))
+    shipped = _part(archive, PUBLIC, "splits") if options.split.kind == "public" else None
+    return assemble(edges, features, labels, shipped or {}, options, str(archive.path))
+
+
+def _find(path: Path) -> Path:
+    if not path.is_dir():
+        return path
+    files = sorted(path.glob("*.npz"))
+    if len(files) != 1:
+        raise InputError(f"{path}: {len(files)} files end in .npz, and there should be 1")
+    return files[0]
+
+
+class Archive:
+    """The arrays of an `.npz`, each read when it is asked for, within bounds.
+
+    Raises:
+      InputError: it is no zip, has an array twice, or too much would come out of it.
+    """
+
+    def __init__(self, path: Path):
+        self.path = path
+        with reading(path):
+            self.zip = zipfile.ZipFile(path)
+            self.members = {member.filename.removesuffix(".npy"): member for member in self.zip.infolist()}
+            name, times = Counter(self.zip.namelist()).most_common(1)[0] if self.members else ("", 0)
+            if times > 1:
+                raise InputError(f"{path}: {times} arrays are named {name}")
+            self.check_size(sum(member.file_size for member in self.members.values()))
+
+    def check_size(self, size: int) -> None:
+        """Raise an InputError where so many bytes should not come out of this file."""
+        with reading(self.path):
+            packed.check(self.path.stat().st_size, size)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.members
+
+    def place(self, name: str) -> str:
+        """What an error about an array begins with."""
+        return f"{self.path}: {name}"
+
+    def array(self, name: str, kinds: str, *shapes: tuple[int | str, ...]) -> np.ndarray:
+        """An array whose dtype is of one of `kinds`, and whose shape is one of these; words stand for any number."""
+        place = self.place(name)
+        with reading(place):
+            data = self.zip.read(self.members[name])
+            about = npy.header(data[: npy.LONGEST_HEADER], len(data), place)
+            order: Literal["C", "F"] = "F" if about.fortran else "C"
+            values: np.ndarray = np.ndarray(about.shape, about.dtype, data, about.start, order=order)
+        if values.dtype.kind not in kinds or not any(_fits(values.shape, shape) for shape in shapes):
+            expected = " or ".join(f"({', '.join(map(str, shape))})" for shape in shapes)
+            what = "numbers" if "f" in kinds else "integers"
+            raise InputError(f"{place}: {values.dtype} {values.shape}, and should be {what} {expected}")
+        return np.require(values, values.dtype.newbyteorder("="), "A")
+
+
+def _fits(found: tuple[int, ...], shape: tuple[int | str, ...]) -> bool:
+    return len(found) == len(shape) and all(isinstance(b, str) or a == b for a, b in zip(found, shape))
+
+
+class Spelling(NamedTuple):
+    """A way to spell a part of a graph.
+
+    Attributes:
+      names: the arrays that must be there; one that is there means that all should be.
+      read: of an archive, these names, and what else is known, the part.
+    """
+
+    names: tuple[str, ...]
+    read: Callable[..., Any]
+
+
+def _part(archive: Archive, spellings: Sequence[Spelling], what: str, *known: int) -> Any:
+    """A part of the graph; None if none of the arrays is there that spell it."""
+    found = [one for one in spellings if any(name in archive for name in one.names)]
+    if not found:
+        return None
+    if len(found) > 1:
+        first, second = (next(name for name in one.names if name in archive) for one in found[:2])
+        raise InputError(f"{archive.path}: holds {first} and {second}, and should hold one kind of {what}")
+    for name in found[0].names:
+        if name not in archive:
+            there = next(name for name in found[0].names if name in archive)
+            raise InputError(f"{archive.path}: lacks the array {name}, and has {there}")
+    return found[0].read(archive, found[0].names, *known)
+
+
+def _required(archive: Archive, spellings: Sequence[Spelling], what: str, *known: int) -> Any:
+    part = _part(archive, spellings, what, *known)
+    if part is None:
+        names = " or ".join(one.names[0] for one in spellings)
+        raise InputError(
+            f"{archive.path}: no array of {what}: {names}; it holds {', '.join(sorted(archive.members)[:20])}"
+        )
+    return part
+
+
+def _labels(archive: Archive, names: Sequence[str]) -> np.ndarray:
+    return archive.array(names[0], "iub", ("nodes",), ("nodes", "classes"))
+
+
+def _rows(archive: Archive, names: Sequence[str], rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of compressed sparse rows, the row and the column of every entry."""
+    indptr, indices = archive.array(names[0], INTEGERS, (rows + 1,)), archive.array(names[1], INTEGERS, ("entries",))
+    if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
+        ends = f"{indptr[0]}..{indptr[-1]}"
+        raise InputError(
+            f"{archive.place(names[0])}: pointers {ends} != 0..{len(indices)}, never falling, of {names[1]}"
+        )
+    return np.repeat(np.arange(rows), np.diff(indptr)), indices
+
+
+def _csr_edges(archive: Archive, names: Sequence[str], nodes: int) -> Edges:
+    """Row by row the targets of each source, with weights if there is `..data`."""
+    source, target = _rows(archive, names, nodes)
+    prefix = names[0].removesuffix("indptr")
+    shape, data = f"{prefix}shape", f"{prefix}data"
+    if shape in archive and tuple(archive.array(shape, INTEGERS, (2,))) != (nodes, nodes):
+        raise InputError(f"{archive.place(shape)}: {archive.array(shape, INTEGERS, (2,))} != {nodes} nodes twice")
+    weights = archive.array(data, NUMBERS, target.shape) if data in archive else None
+    return Edges(source, target, weights)
+
+
+def _listed_edges(archive: Archive, names: Sequence[str], nodes: int) -> Edges:
+    pairs = archive.array(names[0], INTEGERS, ("edges", 2))
+    return Edges(pairs[:, 0], pairs[:, 1])
+
+
+def _csr_features(archive: Archive, names: Sequence[str], nodes: int) -> np.ndarray:
+    """Dense, of the smallest type that is exact; nodes that `feat_rows` does not list have zeros."""
+    rows, width = map(int, archive.array(names[3], INTEGERS, (2,)))
+    listed = names[0].replace("indptr", "rows")
+    ids = archive.array(listed, INTEGERS, (rows,)) if listed in archive else np.arange(nodes)
+    if listed in archive:
+        check_ids(ids, nodes, f"{archive.place(listed)}: entry", NODE)
+    if len(ids) != rows or len(np.unique(ids)) != rows or width < 1:
+        raise InputError(
+            f"{archive.place(names[3])}: {rows} rows of width {width} != {len(np.unique(ids))} nodes of width 1 or more"
+        )
+    archive.check_size(4 * nodes * width)
+    row, column = _rows(archive, names, rows)
+    wrong = np.flatnonzero((column < 0) | (column >= width))
+    if len(wrong):
+        raise InputError(
+            f"{archive.place(names[1])}: entry {wrong[0]} is column {column[wrong[0]]}, and there are {width}"
+        )
+    column = column.astype(np.int64)
+    if len(np.unique(row * width + column)) != len(row):
+        raise InputError(f"{archive.place(names[1])}: a row has a column twice")
+    values = archive.array(names[2], NUMBERS, column.shape)
+    matrix = np.zeros((nodes, width), narrowest(values))
+    with np.errstate(over="ignore"):  # what does not fit is infinite, and refused
+        matrix[ids[row], column] = values
+    return matrix
+
+
+def _dense_features(archive: Archive, names: Sequence[str], nodes: int) -> np.ndarray:
+    return archive.array(names[0], NUMBERS, (nodes, "width"))
+
+
+def _splits(archive: Archive, names: Sequence[str]) -> Shipped:
+    return {
+        split: (archive.place(name), archive.array(name, "iub", ("any",), ("any", "any")))
+        for split, name in zip(SPLITS, names)
+    }
+
+
+def _csr(prefix: str) -> tuple[str, ...]:
+    return tuple(f"{prefix}{name}" for name in ("indptr", "indices", "data", "shape"))
+
+
+LABELS = Spelling(("labels",), _labels), Spelling(("node_labels",), _labels)
+EDGES = (
+    Spelling(_csr("adj_")[:2], _csr_edges),  # Shchur et al. 2018
+    Spelling(_csr("")[:2], _csr_edges),  # Planetoid: Yang et al. 2016
+    Spelling(("edges",), _listed_edges),  # Platonov et al. 2023
+)
+FEATURES = (
+    Spelling(_csr("feat_"), _csr_features),
+    Spelling(_csr("attr_"), _csr_features),
+    *(Spelling((name,), _dense_features) for name in ("node_features", "attr_matrix", "features", "feat")),
+)
+PUBLIC = (
+    Spelling(("train_idx", "val_idx", "test_idx"), _splits),
+    Spelling(("train_masks", "val_masks", "test_masks"), _splits),
+    Spelling(("train_mask", "val_mask", "test_mask"), _splits),
+)
