@@ -5,8 +5,10 @@ A checkpoint is a folder named by its step: the state as Orbax writes it, learna
 under another name and renamed when complete, so a killed run leaves no half.
 """
 
+import gc
 import hashlib
 import json
+import logging
 import os
 import shutil
 import sys
@@ -261,16 +263,27 @@ def _reserve(file: Path, size: int) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What goes wrong is raised, and not also printed, thread by thread: Orbax logs it, and tensorstore calls the hook."""
-    logger, hook = internals.orbax_logger(), sys.unraisablehook
-    before, logger.disabled, sys.unraisablehook = logger.disabled, True, lambda *_: None
+    """What goes wrong is raised, and not also printed, thread by thread: Orbax logs it, and tensorstore calls the hook.
+
+    Of several tasks that fail Orbax awaits one, and asyncio logs each of the others when it is collected as garbage: so that is
+    done here, for which nothing may keep them.
+    """
+    loggers, hook = [internals.orbax_logger(), logging.getLogger("asyncio")], sys.unraisablehook
+    before = [logger.disabled for logger in loggers]
+    for logger in loggers:
+        logger.disabled = True
+    sys.unraisablehook = lambda *_: None
     try:
         yield
-    except Exception:
+    except Exception as error:
         time.sleep(SETTLED)
+        error.__traceback__ = error.__cause__ = error.__context__ = None
+        gc.collect()
         raise
     finally:
-        logger.disabled, sys.unraisablehook = before, hook
+        for logger, was in zip(loggers, before):
+            logger.disabled = was
+        sys.unraisablehook = hook
 
 
 def _named(tree: Any) -> dict[str, Any]:

@@ -192,11 +192,6 @@ class Fuzzer:
         folder = self.folder / f"mutant_{number}"
         kind, command = mutants.mutant(seed, number, self.seeds, folder, kinds)
         found = self.run(command, folder)
-        if found.fault:  # made and run once more: what does not come again is the machine's doing
-            print(f"mutant {number}: {found.fault}; it is run once more")
-            shutil.rmtree(folder)
-            kind, command = mutants.mutant(seed, number, self.seeds, folder, kinds)
-            found = self.run(command, folder)
         if not found.fault:
             shutil.rmtree(folder)
         return kind, command, found

@@ -1,6 +1,7 @@
 """Which checkpoints are kept, and which is chosen when some are damaged."""
 
 import errno
+import gc
 import os
 import shutil
 from pathlib import Path
@@ -102,6 +103,21 @@ def test_what_was_not_written_with_a_checkpoint_is_damage(tmp_path, change):
         (checkpoint.folder / "digests.json").write_text("{}")
     with pytest.raises(Damaged, match="is missing, or was not written with it"):
         checkpoint.verify()
+
+
+def test_what_cannot_be_read_is_said_once(tmp_path, caplog):
+    """Of several arrays that cannot be read one is raised, and the others are not logged some time later."""
+    many = {f"array {number}": jnp.ones(2) for number in range(20)}
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, many, {"best": None})
+    checkpoint = checkpoints.at(1)
+    manifest = checkpoint.folder / "state" / "state" / "manifest.ocdbt"
+    manifest.write_bytes(manifest.read_bytes() + b"more")
+    for _ in range(3):
+        with pytest.raises(InputError, match="state"):
+            checkpoint.state(many)
+        gc.collect()
+    assert not caplog.records
 
 
 def test_what_a_killed_save_left_is_cleared(tmp_path):
