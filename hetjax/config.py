@@ -239,9 +239,9 @@ class Mesh:
     relation: int = 1
     """size of the mesh axis relation: partitions of the relations"""
     data: int = 1
-    """size of the mesh axis data; raf: replicas of each partition, which share the seeds of a step; vanilla: partitions of the nodes"""
+    """size of the mesh axis data; raf: replicas of each partition, which share the seeds of a step; vanilla, dependency: partitions of the nodes"""
     strategy: str = "raf"
-    """how several devices share the work; raf: divide the relations; vanilla: divide the nodes; MODULE:NAME: a strategy of your own"""
+    """how several devices share the work; raf: divide the relations; vanilla: divide the nodes; dependency: the same, and fetch each other's embeddings; MODULE:NAME: a strategy of your own"""
 
     def __post_init__(self):
         for name in ("relation", "data"):

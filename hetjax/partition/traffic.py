@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hetjax.graph.sizes import row_bytes
 from hetjax.partition.assign import Costs
-from hetjax.partition.cost import FLOAT, ID, learnable_row, program_weights
+from hetjax.partition.cost import FLOAT, program_weights
 from hetjax.partition.measure import Cut, remote_rows
 from hetjax.partition.metatree import Metatree
 
@@ -23,8 +23,8 @@ META_FORMULAS = {
     "shared_learnable_rows": "sum over types of (hosts that read it - 1) x sum over these of expected distinct rows x (4 + 4 width): ids and gradients",
 }
 CUT_FORMULAS = {
-    "remote_features": "sum over types with static features of expected remote distinct rows x (4 + bytes a row): the id there, the features back",
-    "remote_learnable_rows": "sum over learnable types of expected remote distinct rows x (4 + 4 width + 4 + 4 width): the id there, the row back, the id and its gradient there",
+    "remote_features": "sum over types with static features of expected remote distinct rows x bytes a row; nothing of a full batch, whose features are copied",
+    "remote_learnable_rows": "sum over learnable types of expected remote distinct rows x (4 width + 4 width): the row, and its gradient back",
     "gradients": "2 (P - 1) x bytes of the model's weights (R-GCN's): an all-reduce over P partitions",
 }
 
@@ -50,12 +50,12 @@ def of_meta(plan: "MetaPartitioning") -> dict[str, float]:
 
 def of_cut(cut: "EdgeCut", counts: Cut) -> dict[str, float]:
     """Of data-parallel execution over an edge-cut, with remote features fetched, by the kinds of `CUT_FORMULAS`."""
-    sizes, target, fetched = cut.sizes, cut.sizes.schema.target, ID + cut.workload.feature_width * FLOAT
+    sizes, target = cut.sizes, cut.sizes.schema.target
     model = Metatree(sizes.schema, (target,), cut.hops, self_term=cut.reads_own)
     remote = remote_rows(cut, counts, (target,))
     learned = sum(rows for name, rows in remote.items() if name not in sizes.features)
     return {
-        "remote_features": sum(remote[name] * (ID + row_bytes(sizes, name)) for name in sizes.features),
-        "remote_learnable_rows": learned * (fetched + learnable_row(cut.workload)),
+        "remote_features": sum(remote[name] * row_bytes(sizes, name) for name in sizes.features),
+        "remote_learnable_rows": learned * 2 * cut.workload.feature_width * FLOAT,
         "gradients": 2 * (cut.parts - 1) * program_weights(sizes, cut.workload, model.local_model(model.roots)),
     }
