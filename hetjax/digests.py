@@ -41,7 +41,9 @@ def of_graph(data: Data, graph: HetGraph) -> str:
     if data.format == "store":
         checksums = store.contents(data_path(data.path))
     else:
-        arrays = [array for csc in graph.relations.values() for array in csc.arrays.values()] + list(graph.features.values())
+        arrays = [array for csc in graph.relations.values() for array in csc.arrays.values()] + list(
+            graph.features.values()
+        )
         checksums = [zlib.crc32(np.ascontiguousarray(array).data) for array in arrays]
     labels = (np.ascontiguousarray(array) for array in (graph.labels, *graph.splits.values()))
     return _digest(repr((shape, checksums)).encode(), *labels)

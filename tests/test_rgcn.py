@@ -122,13 +122,25 @@ def poisoned(adjacency: Adjacency, targets: int, sources: int, edges: int, value
     padded = pad_adjacency(adjacency, targets, sources, edges)
     count = len(adjacency.indices)
     indices, reverse = padded.indices.copy(), padded.reverse_indices.copy()
-    edges = padded.reverse_edges.copy()
+    edges, weights = padded.reverse_edges.copy(), padded.weights
     indices[count:], reverse[count:], edges[count:] = value, value, value
-    return padded._replace(indices=indices, reverse_indices=reverse, reverse_edges=edges)
+    if weights is not None:
+        weights = weights.copy()
+        weights[count:] = np.nan
+    return padded._replace(indices=indices, reverse_indices=reverse, reverse_edges=edges, weights=weights)
 
 
+def weighed(adjacency: Adjacency) -> Adjacency:
+    """With weights, of which some are zero, and all of the first target's and its neighbour's."""
+    weights = np.random.default_rng(5).random(len(adjacency.indices)).astype(np.float32)
+    weights[::7] = 0
+    weights[: adjacency.indptr[2]] = 0
+    return adjacency._replace(weights=weights)
+
+
+@pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("value", [2**31 - 1, -1, -(2**31), 3])
-def test_sums_do_not_read_padding(way, value):
+def test_sums_do_not_read_padding(way, value, weights):
     graph = random_graph()
     exact = (
         Sampler(graph, learnable=frozenset(graph.schema.nodes))
@@ -136,6 +148,7 @@ def test_sums_do_not_read_padding(way, value):
         .blocks[0]
         .adjacency["author--writes--paper"]
     )
+    exact = weighed(exact) if weights else exact
     sources = len(exact.reverse_indptr) - 1
     x = jnp.asarray(np.random.default_rng(0).standard_normal((sources + 5, 3)))
     padded = poisoned(exact, 27, sources + 5, len(exact.indices) + 9, value)
@@ -150,17 +163,21 @@ def test_sums_do_not_read_padding(way, value):
     assert not padded[1][sources:].any()
 
 
+@pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("reverse", [True, False])
-def test_sums_equal_a_loop(way, reverse):
+def test_sums_equal_a_loop(way, reverse, weights):
     graph = random_graph(2)
     for key, adjacency in whole_graph(graph, 2)[0].adjacency.items():
         source = key.split("--")[0]
         x = jnp.asarray(np.random.default_rng(0).standard_normal((graph.schema.nodes[source], 3)))
-        used = adjacency if reverse else Adjacency(adjacency.indptr, adjacency.indices)
+        adjacency = weighed(adjacency) if weights else adjacency
+        used = adjacency if reverse else Adjacency(adjacency.indptr, adjacency.indices, weights=adjacency.weights)
         targets = len(adjacency.indptr) - 1
-        dense = np.zeros((targets, len(x)))
-        np.add.at(dense, (np.repeat(np.arange(targets), np.diff(adjacency.indptr)), adjacency.indices), 1)
-        mean = dense / np.maximum(dense.sum(axis=1, keepdims=True), 1)
+        dense, mean = np.zeros((targets, len(x))), np.zeros((targets, len(x)))
+        for v in range(targets):
+            for e in range(adjacency.indptr[v], adjacency.indptr[v + 1]):
+                dense[v, adjacency.indices[e]] += adjacency.weights[e] if weights else 1
+            mean[v] = dense[v] / dense[v].sum() if dense[v].any() else 0
         for fold, matrix in ((segment.neighbour_sum, dense), (segment.neighbour_mean, mean)):
             found, back = jax.vjp(lambda x, fold=fold: fold(used, x), x)
             np.testing.assert_allclose(found, matrix @ x, atol=1e-12)
