@@ -70,7 +70,8 @@ def _neighbour_sum_forward(adjacency, x):
 
 
 def _neighbour_sum_backward(residuals, gradient):
-    return None, _to_sources(*residuals, gradient)
+    adjacency, like = residuals
+    return None, _to_sources(adjacency, like, gradient)
 
 
 neighbour_sum.defvjp(_neighbour_sum_forward, _neighbour_sum_backward)
@@ -90,7 +91,8 @@ def neighbour_mean(adjacency: Adjacency, x: jax.Array) -> jax.Array:
 
 
 def _neighbour_mean_backward(residuals, gradient):
-    return None, _to_sources(*residuals, gradient, _shares(residuals[0], gradient))
+    adjacency, like = residuals
+    return None, _to_sources(adjacency, like, gradient, _shares(adjacency, gradient))
 
 
 neighbour_mean.defvjp(
@@ -120,7 +122,9 @@ def _summed(adjacency: Adjacency, x: jax.Array) -> jax.Array:
     return x if floats else x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
-def _to_sources(adjacency: Adjacency, like: jax.Array, gradient: jax.Array, shares: jax.Array | None = None):
+def _to_sources(
+    adjacency: Adjacency, like: jax.Array, gradient: jax.Array, shares: jax.Array | None = None
+) -> jax.Array:
     """The gradient of the sources, as many as `like` has rows, from that of the targets."""
     turned, edges = by_source(adjacency, like.shape[0])
     weights = _weights(adjacency, gradient)

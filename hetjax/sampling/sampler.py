@@ -30,6 +30,14 @@ class Role(NamedTuple):
     selves: bool = True
 
 
+class Edges(NamedTuple):
+    """Edges that were drawn, grouped by target: int32 pointers and sources, and float32 weights if they have any."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    weights: "np.ndarray | None" = None
+
+
 class Sampler:
     """Draws blocks from one graph. It keeps scratch memory, so one sampler serves one thread.
 
@@ -110,7 +118,7 @@ class Sampler:
             return number(node_type, ids) if self.reads_own else np.full(len(ids), NO_NODE)
 
         selves = [{t: self_rows(t, ids) for t, ids in role.nodes.items()} if role.selves else {} for role in roles]
-        drawn: list[dict[Relation, Adjacency]] = []
+        drawn: list[dict[Relation, Edges]] = []
         for role in roles:
             drawn.append({})
             for relation in role.relations:
@@ -120,9 +128,9 @@ class Sampler:
                     drawn[-1][relation] = edges._replace(indices=number(relation.source, edges.indices))
         below = {node_type: np.concatenate(parts) for node_type, parts in reached.items()}
 
-        def turned(relation: Relation, edges: Adjacency) -> Adjacency:
+        def turned(relation: Relation, edges: Edges) -> Adjacency:
             flows = gradients and (not outermost or relation.source in self.learnable)
-            return group(edges.indptr, edges.indices, len(below[relation.source]), edges.weights) if flows else edges
+            return group(edges.indptr, edges.indices, len(below[relation.source]) if flows else None, edges.weights)
 
         blocks = [
             Block({r.key: turned(r, e) for r, e in into.items()}, own, role.nodes if self.named else {})
@@ -132,11 +140,11 @@ class Sampler:
             _forget(self._row[node_type], ids)
         return blocks, below
 
-    def everyone(self, relation: Relation, targets: np.ndarray) -> Adjacency:
+    def everyone(self, relation: Relation, targets: np.ndarray) -> Edges:
         """All edges into some targets, by source id."""
         return self._draw(relation, np.ascontiguousarray(targets, np.int32), ALL, np.uint64(0))
 
-    def _draw(self, relation: Relation, targets: np.ndarray, fanout: int, key: np.uint64) -> Adjacency:
+    def _draw(self, relation: Relation, targets: np.ndarray, fanout: int, key: np.uint64) -> Edges:
         csc, sources = self.graph.relations[relation], self.graph.schema.nodes[relation.source]
         indptr, always = np.empty(len(targets) + 1, np.int64), int(csc.loops)
         wrong = draw.count_neighbours(csc.indptr, targets, fanout, indptr, always)
@@ -155,10 +163,10 @@ class Sampler:
                 f"relation {relation}: source of edge {wrong} is node {node}, but type {relation.source!r} has {sources} nodes"
             )
         if csc.weights is None:
-            return Adjacency(indptr, indices)
+            return Edges(indptr, indices)
         weights = np.empty(indptr[-1], np.float32)
         draw.draw_weights(csc.indptr, csc.weights, targets, key, indptr, weights, always)
-        return Adjacency(indptr, indices, weights=weights)
+        return Edges(indptr, indices, weights)
 
     def _number(self, node_type: str, ids: np.ndarray, known: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Number nodes in the order in which they are first met, from `known` on.
