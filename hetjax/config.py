@@ -182,7 +182,9 @@ class Train:
     seed: int = 0
     """the seed of the weights, the order of the nodes, the neighbours drawn and dropout"""
     l2: float = 0.0
-    """factor of an L2 penalty, on the first layer's weights and on the learnable features that a batch reads"""
+    """factor of an L2 penalty, on weights and on the learnable features that a batch reads; it multiplies the sum of squares, so it is half of what PyTorch calls the weight decay of Adam"""
+    l2_layers: Literal["first", "all"] = "first"
+    """which weights the L2 penalty is on; first: the first layer's, as in the papers of GCN and R-GCN; all: every layer's, the projection's and the head's, as in the paper of GAT"""
     weight_decay: float = 0.0
     """weight decay, decoupled as in AdamW, of all weights and of the learnable features that a batch reads"""
     label_smoothing: float = 0.0
