@@ -1,6 +1,7 @@
 """Models of homogeneous graphs against loops written from their papers, on graphs of one relation and of several."""
 
 import dataclasses
+import functools
 from collections import defaultdict
 
 import jax
@@ -23,7 +24,7 @@ from tests.conftest import random_graph
 from tests.equivalence import homogeneous, weighted
 
 HEADS, WIDTH = 2, 6
-NAMES = ("gcn", "sage", "gin", "gat")
+NAMES = ("gcn", "sage", "gin", "gat", "gatv2")
 GRAPHS = {
     "homogeneous": homogeneous,
     "weights": lambda: weighted(homogeneous()),
@@ -139,6 +140,7 @@ def gat_loop(graph, p, x, node_type, options, dynamic=False):
 
 
 LOOPS = {"gcn": gcn_loop, "sage": sage_loop, "gin": gin_loop, "gat": gat_loop}
+LOOPS["gatv2"] = functools.partial(gat_loop, dynamic=True)
 
 
 def setting(name, graph, **options):
@@ -169,12 +171,11 @@ def equals_the_loop(name, graph, **options):
 
 
 @pytest.mark.parametrize("first", [True, False])
-@pytest.mark.parametrize("case", cases())
-def test_layer_equals_the_papers_equation(monkeypatch, case, first):
+@pytest.mark.parametrize(("name", "chosen"), cases())
+def test_layer_equals_the_papers_equation(monkeypatch, name, chosen, first):
     for module in (linear, rgat):
         monkeypatch.setattr(module, "multiply_first", lambda *_: first)
-    name, graph = case
-    equals_the_loop(name, GRAPHS[graph]())
+    equals_the_loop(name, GRAPHS[chosen]())
 
 
 @pytest.mark.parametrize(
@@ -184,16 +185,16 @@ def test_layer_equals_the_papers_equation(monkeypatch, case, first):
         ("gin", {"learn_epsilon": True, "norm": "layer"}),
         ("gat", {"logits": True}),
         ("gat", {"logits": True, "output_heads": 4}),
+        ("gatv2", {"logits": True, "output_heads": 4}),
     ],
 )
 def test_options_do_what_the_papers_say(name, options):
     equals_the_loop(name, homogeneous(), **options)
 
 
-@pytest.mark.parametrize("case", cases())
-def test_gradients_equal_finite_differences(case):
-    name, graph = case
-    layer, block, params, x = setting(name, GRAPHS[graph]())
+@pytest.mark.parametrize(("name", "chosen"), cases())
+def test_gradients_equal_finite_differences(name, chosen):
+    layer, block, params, x = setting(name, GRAPHS[chosen]())
     rng = np.random.default_rng(2)
     towards = {t: rng.standard_normal((len(x[t]), WIDTH)) for t in block.self_rows}
 
@@ -208,12 +209,11 @@ def test_gradients_equal_finite_differences(case):
     np.testing.assert_allclose(found, (moved[0] - moved[1]) / 2e-6, rtol=1e-6)
 
 
-@pytest.mark.parametrize("case", cases())
-def test_whole_graph_mini_batches_and_evaluation_agree(case):
+@pytest.mark.parametrize(("name", "chosen"), cases())
+def test_whole_graph_mini_batches_and_evaluation_agree(name, chosen):
     """Of all neighbours: in one block, in sampled blocks of some seeds, and layer by layer in chunks."""
-    name, graph = case[0], GRAPHS[case[1]]()
-    chosen = Model(name, hidden=WIDTH, **({"heads": HEADS} if name in ATTENTION else {}))
-    given = setup(Config(model=chosen, sampling=Sampling(mode="full")), graph)
+    graph, options = GRAPHS[chosen](), {"heads": HEADS} if name in ATTENTION else {}
+    given = setup(Config(model=Model(name, hidden=WIDTH, **options), sampling=Sampling(mode="full")), graph)
     graph, model, rng = given.graph, given.trainer.model, np.random.default_rng(0)
     x = {t: rng.standard_normal((graph.schema.nodes[t], w)).astype(np.float32) for t, w in model.widths.items()}
     blocks = whole_graph(graph, 2, model.reads_own)
@@ -281,7 +281,7 @@ def test_only_what_a_model_changes_is_copied():
     assert sizes(models.changed("gcn", shape)) == sizes(graph)
 
 
-@pytest.mark.parametrize("name", ["rgat", "hgt", *ATTENTION[:1]])
+@pytest.mark.parametrize("name", ["rgat", "hgt", *ATTENTION])
 def test_attention_refuses_weights(name):
     with pytest.raises(InputError, match=f"model {name} reads none: set data.edge_weights false"):
         models.changed(name, weighted(homogeneous()))
