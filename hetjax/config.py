@@ -151,7 +151,7 @@ class Sampling:
     mode: Literal["minibatch", "full"] = "minibatch"
     """minibatch: seed nodes with sampled neighbours; full: the whole graph at every step, one step an epoch"""
     fanout: tuple[int, ...] = (25, 20)
-    """minibatch: neighbours to draw per node and relation, without replacement; one number per layer, the hop next to the seeds first; -1: all neighbours"""
+    """minibatch: neighbours to draw per node and relation, without replacement; one number per layer, the hop next to the seeds first; -1: all neighbours; loops that a model adds come on top"""
     batch_size: int = 1024
     """minibatch: seed nodes per step"""
     evaluation_edges: int = 500_000

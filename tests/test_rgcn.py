@@ -6,12 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hetjax import native
 from hetjax.errors import InputError
 from hetjax.models import rgcn, segment
 from hetjax.models.dropout import Masks
 from hetjax.models.rgcn import Bases, RelationMean, RGCNLayer
 from hetjax.sampling.blocks import Adjacency, Block, pad_adjacency
-from hetjax.sampling.sampler import ALL, Sampler
+from hetjax.sampling.sampler import ALL, Sampler, group
 from hetjax.sampling.whole import whole_graph
 from tests.conftest import random_graph
 
@@ -292,3 +293,25 @@ def test_slices_of_a_row_are_the_matrices_of_one_hot_features(graph, bases, shar
     for node_type in types:
         expected = loop(graph, {"params": plain}, identity, node_type, width)
         np.testing.assert_allclose(found[node_type], expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("mean", [True, False])
+def test_kernels_of_weighted_sums_equal_plain_operations(monkeypatch, mean):
+    """On as many targets as several threads share, some of them without edges and one with many."""
+    rng, targets, sources = np.random.default_rng(0), 700, 900
+    degrees = rng.integers(0, 6, targets)
+    degrees[300], degrees[-1] = 4000, 0
+    indptr = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int32)
+    weights = rng.uniform(0.1, 1, indptr[-1]).astype(np.float32)
+    edges = group(indptr, rng.integers(0, sources, indptr[-1]).astype(np.int32), sources, weights)
+    edges, x = pad_adjacency(edges, targets, sources, int(indptr[-1]) + 50), jnp.asarray(rng.random((sources, 5)))
+    fold, towards = segment.neighbour_mean if mean else segment.neighbour_sum, jnp.asarray(rng.random((targets, 5)))
+
+    def run():
+        return jax.jit(jax.value_and_grad(lambda x: jnp.sum(fold(edges, x) * towards)))(x)
+
+    found = run()
+    monkeypatch.setattr(native, "usable", lambda: False)
+    jax.clear_caches()
+    for one, other in zip(found, run()):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
