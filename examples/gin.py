@@ -1,4 +1,4 @@
-"""A model of your own: GIN (Xu et al., ICLR 2019) per relation, and the mean over relations.
+"""A model of your own: GIN (Xu et al., ICLR 2019) per relation, and the mean over relations. (`--model.name gin` has one MLP per type.)
 
     python -m hetjax.train --model.name examples.gin:model --config examples/quickstart.yaml --workdir runs/gin
 

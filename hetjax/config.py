@@ -106,7 +106,7 @@ class Model:
     """Model: which model, and how large."""
 
     name: str = "rgcn"
-    """rgcn, rgat, hgt, or MODULE:NAME: a `hetjax.HGNN` or a layer class in a module of your own"""
+    """rgcn, rgat, hgt; gcn, sage, gin, gat or gatv2, which are for graphs of one relation, and fold any; or MODULE:NAME: a `hetjax.HGNN` or a layer class in a module of your own"""
     hidden: int = 64
     """width of the embeddings of every layer"""
     layers: int = 2
@@ -122,19 +122,25 @@ class Model:
     share_self: bool = False
     """rgcn: the self term's matrix is a combination of the bases too, as in the code of the R-GCN paper"""
     self_term: bool = True
-    """rgcn, rgat: add a self term, one matrix per node type; false: none, as in Heta's metatrees"""
+    """rgcn, rgat, sage, gin: add a self term, one matrix per node type; false: none, as in Heta's metatrees"""
     bias: bool = True
-    """rgcn, rgat: add a bias to every embedding; false: none, as in the R-GCN paper"""
+    """rgcn, rgat, gcn, sage, gat, gatv2: add a bias to every embedding; false: none, as in the R-GCN paper"""
     one_hot: bool = False
     """rgcn: node types without features get one-hot features, so the first layer has one weight row per node, as in the R-GCN paper"""
     heads: int = 4
-    """rgat, hgt: number of attention heads, which divide model.hidden among them"""
+    """rgat, hgt, gat, gatv2: number of attention heads, which divide model.hidden among them"""
+    output_heads: int = 1
+    """gat, gatv2: with model.head false, number of attention heads of the last layer, which are averaged"""
+    epsilon: float = 0.0
+    """gin: the weight of a node's own embedding is 1 + epsilon"""
+    learn_epsilon: bool = False
+    """gin: learn epsilon, one per node type and layer, from model.epsilon on"""
     softmax: Literal["joint", "relation"] = "joint"
     """hgt: joint: one softmax over the in-edges of all relations, as in the paper; relation: one softmax per relation, as in DGL and GraphStorm"""
     norm: Literal["none", "layer"] = "none"
-    """layer: layer normalisation of every layer's embeddings, with a scale and a bias per node type"""
+    """layer: layer normalisation of every layer's embeddings, with a scale and a bias per node type; gin: between the two layers of its MLP"""
     residual: bool = False
-    """rgcn, rgat: add the embedding of the layer below, where it has the same width"""
+    """rgcn, rgat, gcn, sage, gat, gatv2: add the embedding of the layer below, where it has the same width"""
     dropout: float = 0.0
     """dropout rate of every layer's embeddings"""
     input_dropout: float = 0.0
@@ -142,14 +148,18 @@ class Model:
     input_projection: bool = False
     """map the features of every node type linearly to width model.hidden before the first layer; residuals and skips then reach all layers"""
     attention_dropout: float = 0.0
-    """rgat, hgt: dropout rate of the attention weights"""
+    """rgat, hgt, gat, gatv2: dropout rate of the attention weights"""
 
     def __post_init__(self):
         for name, most in (("hidden", MOST_WIDTH), ("layers", 64), ("feature_width", MOST_WIDTH)):
             _require(1 <= getattr(self, name) <= most, f"model.{name}", getattr(self, name), f"in 1..{most}")
         _require(0 <= self.bases <= MOST_WIDTH, "model.bases", self.bases, f"in 0..{MOST_WIDTH}")
-        _require(1 <= self.heads <= MOST_WIDTH, "model.heads", self.heads, f"in 1..{MOST_WIDTH}")
-        if self.name in ("rgat", "hgt"):
+        for name in ("heads", "output_heads"):
+            _require(
+                1 <= getattr(self, name) <= MOST_WIDTH, f"model.{name}", getattr(self, name), f"in 1..{MOST_WIDTH}"
+            )
+        _require(math.isfinite(self.epsilon), "model.epsilon", self.epsilon, "a finite number")
+        if self.name in ("rgat", "hgt", "gat", "gatv2"):
             divides = f"a multiple of model.heads, {self.heads}"
             _require(self.hidden % self.heads == 0, "model.hidden", self.hidden, divides)
         for name in ("dropout", "input_dropout", "attention_dropout"):
@@ -163,7 +173,7 @@ class Sampling:
     mode: Literal["minibatch", "full"] = "minibatch"
     """minibatch: seed nodes with sampled neighbours; full: the whole graph at every step, one step an epoch"""
     fanout: tuple[int, ...] = (25, 20)
-    """minibatch: neighbours to draw per node and relation, without replacement; one number per layer, the hop next to the seeds first; -1: all neighbours"""
+    """minibatch: neighbours to draw per node and relation, without replacement; one number per layer, the hop next to the seeds first; -1: all neighbours; loops that a model adds come on top"""
     batch_size: int = 1024
     """minibatch: seed nodes per step"""
     evaluation_edges: int = 500_000
@@ -194,7 +204,9 @@ class Train:
     seed: int = 0
     """the seed of the weights, the order of the nodes, the neighbours drawn and dropout"""
     l2: float = 0.0
-    """factor of an L2 penalty, on the first layer's weights and on the learnable features that a batch reads"""
+    """factor of an L2 penalty, on weights and on the learnable features that a batch reads; it multiplies the sum of squares, so it is half of what PyTorch calls the weight decay of Adam"""
+    l2_layers: Literal["first", "all"] = "first"
+    """which weights the L2 penalty is on; first: the first layer's, as in the papers of GCN and R-GCN; all: every layer's, the projection's and the head's, as in the paper of GAT"""
     weight_decay: float = 0.0
     """weight decay, decoupled as in AdamW, of all weights and of the learnable features that a batch reads"""
     label_smoothing: float = 0.0

@@ -133,10 +133,12 @@ def _graph(config: Config, data: Data) -> HetGraph:
 
 def _predict(workdir: Path, other: str) -> Predictions:
     config, trained = run_of(workdir)
-    trainer, graph = setup(config, trained).trainer, trained
+    given = setup(config, trained)
+    trainer, graph = given.trainer, given.graph
     if other:
-        graph = _graph(config, replace(config.data, format="store", path=os.path.abspath(other)))
-        _same_shape(other, graph, trained, setup(config, graph).trainer, trainer)
+        others = setup(config, _graph(config, replace(config.data, format="store", path=os.path.abspath(other))))
+        graph = others.graph
+        _same_shape(other, graph, trained, others.trainer, trainer)
     state, chosen = _state(workdir, trainer, config.train.seed, digests.of_graph(config.data, trained))
     learned = {t: np.asarray(table.rows) for t, table in state.tables.items()}
     features = {t: learned[t] if t in learned else graph.features[t] for t in trainer.widths}

@@ -107,7 +107,7 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
     if processes.first:
         records = begin(config, workdir, processes, graph, checkpoints, done)
         if partitioning is not None:
-            keep_partitioning(partitioning, folder, graph)
+            keep_partitioning(partitioning, folder, run_setup.graph)
     graph = abstract_graph(sizes(graph), graph.labels, graph.splits)  # the engine has what it needs
     del run_setup
     state = initial_state(engine, checkpoint, processes)

@@ -19,6 +19,8 @@ from jax.flatten_util import ravel_pytree
 import hetjax
 from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.datasets import synthetic
+from hetjax.graph.hetgraph import build
+from hetjax.graph.schema import Relation, Schema
 from hetjax.models.dropout import dropped
 from hetjax.models.segment import neighbour_sum
 from hetjax.processes.group import ProcessGroup
@@ -73,10 +75,21 @@ MODELS = {
     "HGNN, mean, no target": {"name": "tests.equivalence:own_blind"},
     "HGNN, max": {"name": "tests.equivalence:own_max"},
     "HGNN, no self term": {"name": "tests.equivalence:own_alone"},
+    "GCN": {"name": "gcn", "dropout": 0.3, "input_dropout": 0.2},
+    "GCN, residual": {"name": "gcn", "residual": True, "input_projection": True, "head": False},
+    "SAGE": {"name": "sage", "dropout": 0.3},
+    "GIN": {"name": "gin", "learn_epsilon": True, "epsilon": 0.3, "norm": "layer", "dropout": 0.3},
+    "GIN, no head": {"name": "gin", "head": False},
+    "GAT": {"name": "gat", "heads": 2, "dropout": 0.3, "attention_dropout": 0.4},
+    "GAT, no head": {"name": "gat", "heads": 2, "output_heads": 3, "head": False},
+    "GATv2": {"name": "gatv2", "heads": 2, "dropout": 0.3, "attention_dropout": 0.4},
+    "GATv2, no head": {"name": "gatv2", "heads": 2, "output_heads": 3, "head": False},
 }
 GRAPHS = {
     "random": lambda: random_graph(3),
     "few relations": lambda: few("cites", "writes", "written_by", "of"),  # which compile sooner
+    "homogeneous": lambda: homogeneous(),
+    "homogeneous, weights": lambda: weighted(homogeneous()),
     "labels": lambda: several_labels(random_graph(3)),
     "ogbn-mag": lambda: synthetic.generate("ogbn-mag", 0.0003, 4),
     "freebase": lambda: synthetic.generate("freebase", 0.0003, 4),
@@ -88,6 +101,29 @@ def few(*names: str):
     """The random graph with some relations."""
     graph = random_graph(3)
     return graph.only([relation for relation in graph.relations if relation.name in names])
+
+
+def homogeneous(nodes: int = 40):
+    """One relation from a type to itself: directed, with loops, some of them twice, edges twice, and nodes without edges."""
+    rng, relation = np.random.default_rng(7), Relation("node", "to", "node")
+    source, target = rng.integers(0, nodes - 4, (2, 3 * nodes))
+    loops = np.array([0, 3, 3, 8])
+    ends = [np.concatenate([end, end[:10], loops]) for end in (source, target)]
+    features, labels = rng.standard_normal((nodes, 7), np.float32), rng.integers(0, 3, nodes)
+    third = nodes // 3
+    order = rng.permutation(nodes)
+    splits = {"train": order[:third], "validation": order[third : 2 * third], "test": order[2 * third :]}
+    schema = Schema({"node": nodes}, (relation,), "node", 3)
+    return build(schema, {relation: tuple(ends)}, {"node": features}, labels, splits)
+
+
+def weighted(graph):
+    """The same graph, its edges with positive weights."""
+    rng = np.random.default_rng(8)
+    relations = {
+        r: csc._replace(weights=rng.uniform(0.5, 2, csc.edges).astype(np.float32)) for r, csc in graph.relations.items()
+    }
+    return dataclasses.replace(graph, relations=relations)
 
 
 def several_labels(graph):

@@ -6,12 +6,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hetjax import native
 from hetjax.errors import InputError
 from hetjax.models import rgcn, segment
 from hetjax.models.dropout import Masks
 from hetjax.models.rgcn import Bases, RelationMean, RGCNLayer
 from hetjax.sampling.blocks import Adjacency, Block, pad_adjacency
-from hetjax.sampling.sampler import ALL, Sampler
+from hetjax.sampling.sampler import ALL, Sampler, group
 from hetjax.sampling.whole import whole_graph
 from tests.conftest import random_graph
 
@@ -122,13 +123,25 @@ def poisoned(adjacency: Adjacency, targets: int, sources: int, edges: int, value
     padded = pad_adjacency(adjacency, targets, sources, edges)
     count = len(adjacency.indices)
     indices, reverse = padded.indices.copy(), padded.reverse_indices.copy()
-    edges = padded.reverse_edges.copy()
+    edges, weights = padded.reverse_edges.copy(), padded.weights
     indices[count:], reverse[count:], edges[count:] = value, value, value
-    return padded._replace(indices=indices, reverse_indices=reverse, reverse_edges=edges)
+    if weights is not None:
+        weights = weights.copy()
+        weights[count:] = np.nan
+    return padded._replace(indices=indices, reverse_indices=reverse, reverse_edges=edges, weights=weights)
 
 
+def weighed(adjacency: Adjacency) -> Adjacency:
+    """With weights, of which some are zero, and all of the first target's and its neighbour's."""
+    weights = np.random.default_rng(5).random(len(adjacency.indices)).astype(np.float32)
+    weights[::7] = 0
+    weights[: adjacency.indptr[2]] = 0
+    return adjacency._replace(weights=weights)
+
+
+@pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("value", [2**31 - 1, -1, -(2**31), 3])
-def test_sums_do_not_read_padding(way, value):
+def test_sums_do_not_read_padding(way, value, weights):
     graph = random_graph()
     exact = (
         Sampler(graph, learnable=frozenset(graph.schema.nodes))
@@ -136,6 +149,7 @@ def test_sums_do_not_read_padding(way, value):
         .blocks[0]
         .adjacency["author--writes--paper"]
     )
+    exact = weighed(exact) if weights else exact
     sources = len(exact.reverse_indptr) - 1
     x = jnp.asarray(np.random.default_rng(0).standard_normal((sources + 5, 3)))
     padded = poisoned(exact, 27, sources + 5, len(exact.indices) + 9, value)
@@ -150,17 +164,21 @@ def test_sums_do_not_read_padding(way, value):
     assert not padded[1][sources:].any()
 
 
+@pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("reverse", [True, False])
-def test_sums_equal_a_loop(way, reverse):
+def test_sums_equal_a_loop(way, reverse, weights):
     graph = random_graph(2)
     for key, adjacency in whole_graph(graph, 2)[0].adjacency.items():
         source = key.split("--")[0]
         x = jnp.asarray(np.random.default_rng(0).standard_normal((graph.schema.nodes[source], 3)))
-        used = adjacency if reverse else Adjacency(adjacency.indptr, adjacency.indices)
+        adjacency = weighed(adjacency) if weights else adjacency
+        used = adjacency if reverse else Adjacency(adjacency.indptr, adjacency.indices, weights=adjacency.weights)
         targets = len(adjacency.indptr) - 1
-        dense = np.zeros((targets, len(x)))
-        np.add.at(dense, (np.repeat(np.arange(targets), np.diff(adjacency.indptr)), adjacency.indices), 1)
-        mean = dense / np.maximum(dense.sum(axis=1, keepdims=True), 1)
+        dense, mean = np.zeros((targets, len(x))), np.zeros((targets, len(x)))
+        for v in range(targets):
+            for e in range(adjacency.indptr[v], adjacency.indptr[v + 1]):
+                dense[v, adjacency.indices[e]] += adjacency.weights[e] if weights else 1
+            mean[v] = dense[v] / dense[v].sum() if dense[v].any() else 0
         for fold, matrix in ((segment.neighbour_sum, dense), (segment.neighbour_mean, mean)):
             found, back = jax.vjp(lambda x, fold=fold: fold(used, x), x)
             np.testing.assert_allclose(found, matrix @ x, atol=1e-12)
@@ -275,3 +293,25 @@ def test_slices_of_a_row_are_the_matrices_of_one_hot_features(graph, bases, shar
     for node_type in types:
         expected = loop(graph, {"params": plain}, identity, node_type, width)
         np.testing.assert_allclose(found[node_type], expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("mean", [True, False])
+def test_kernels_of_weighted_sums_equal_plain_operations(monkeypatch, mean):
+    """On as many targets as several threads share, some of them without edges and one with many."""
+    rng, targets, sources = np.random.default_rng(0), 700, 900
+    degrees = rng.integers(0, 6, targets)
+    degrees[300], degrees[-1] = 4000, 0
+    indptr = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int32)
+    weights = rng.uniform(0.1, 1, indptr[-1]).astype(np.float32)
+    edges = group(indptr, rng.integers(0, sources, indptr[-1]).astype(np.int32), sources, weights)
+    edges, x = pad_adjacency(edges, targets, sources, int(indptr[-1]) + 50), jnp.asarray(rng.random((sources, 5)))
+    fold, towards = segment.neighbour_mean if mean else segment.neighbour_sum, jnp.asarray(rng.random((targets, 5)))
+
+    def run():
+        return jax.jit(jax.value_and_grad(lambda x: jnp.sum(fold(edges, x) * towards)))(x)
+
+    found = run()
+    monkeypatch.setattr(native, "usable", lambda: False)
+    jax.clear_caches()
+    for one, other in zip(found, run()):
+        np.testing.assert_allclose(one, other, rtol=1e-12)

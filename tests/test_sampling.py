@@ -11,6 +11,7 @@ from hypothesis import strategies
 from hetjax.errors import InputError
 from hetjax.graph import csc
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation, Schema
 from hetjax.sampling import draw
 from hetjax.sampling.blocks import NO_NODE, Capacities, pad_sample, round_up
 from hetjax.sampling.regime import mini_batch_regime
@@ -18,6 +19,8 @@ from hetjax.sampling.sampler import ALL, Sampler, group
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding.single.batches import SingleBatches
 from tests.conftest import random_graph
+
+KEY = draw.key(1, 2, 3)
 
 
 def drawn(indptr, indices, sources, targets, fanout, key):
@@ -61,10 +64,10 @@ def test_the_draw_is_a_function_of_key_and_node_alone():
     rng = np.random.default_rng(0)
     made = csc.from_edges(rng.integers(0, 50, 2000), rng.integers(0, 30, 2000), 50, 30)
     everyone = np.arange(30, dtype=np.int32)
-    found = drawn(*made, 50, everyone, 4, draw.key(1, 2, 3))
+    found = drawn(*made[:2], 50, everyone, 4, draw.key(1, 2, 3))
     shuffled = rng.permutation(30).astype(np.int32)[:17]
-    assert drawn(*made, 50, shuffled, 4, draw.key(1, 2, 3)) == [found[node] for node in shuffled]
-    assert drawn(*made, 50, everyone, 4, draw.key(1, 2, 4)) != found
+    assert drawn(*made[:2], 50, shuffled, 4, draw.key(1, 2, 3)) == [found[node] for node in shuffled]
+    assert drawn(*made[:2], 50, everyone, 4, draw.key(1, 2, 4)) != found
 
 
 def test_shuffle_depends_on_the_set_alone():
@@ -85,7 +88,7 @@ def expected_sums(graph: HetGraph, fanouts, seeds, stream):
             for relation in graph.schema.into(node_type):
                 key = draw.key(*stream, hop, relation.key)
                 sources = graph.schema.nodes[relation.source]
-                (found,) = drawn(*graph.relations[relation], sources, np.array([node], np.int32), fanout, key)
+                (found,) = drawn(*graph.relations[relation][:2], sources, np.array([node], np.int32), fanout, key)
                 reached += [(relation.source, u) for u in found]
             for name in reached:
                 into = below.setdefault(name, {})
@@ -205,7 +208,7 @@ def test_the_whole_graph_holds_what_each_layer_needs(graph):
 
 def test_a_wrong_id_in_a_store_is_named_when_it_is_read(graph):
     relation = graph.schema.relations[2]
-    indptr, indices = (array.copy() for array in graph.relations[relation])
+    indptr, indices = (array.copy() for array in graph.relations[relation][:2])
     for change, message in (
         (("indices", 25), "source of edge .* is node 25, but type 'author' has 25 nodes"),
         (("indptr", None), "pointers fall after"),
@@ -239,3 +242,78 @@ def test_capacities_are_of_whole_batches_and_no_more_than_there_is(graph):
     assert found.capacities.by_name == whole.capacities.by_name
     for name, _, most in found.measure(found.sample(train[:16], (0,))):
         assert found.capacities.by_name[name] <= most
+
+
+def with_own_loops(made: csc.CSC, weighted: bool) -> csc.CSC:
+    """The edges with a loop before those of every target, by a loop, and weights that tell edges apart."""
+    indptr, indices = [0], []
+    for v in range(len(made.indptr) - 1):
+        indices += [v, *made.indices[made.indptr[v] : made.indptr[v + 1]]]
+        indptr.append(len(indices))
+    weights = np.arange(1, len(indices) + 1, dtype=np.float32) if weighted else None
+    return csc.CSC(np.array(indptr), np.array(indices, np.uint8), weights, True)
+
+
+def one_relation(edges: csc.CSC, nodes: int) -> HetGraph:
+    relation = Relation("node", "to", "node")
+    labels, empty = np.zeros(nodes, np.int32), np.empty(0, np.int32)
+    schema = Schema({"node": nodes}, (relation,), "node", 2)
+    return HetGraph(
+        schema, {relation: edges}, {}, labels, {"train": np.arange(nodes), "validation": empty, "test": empty}
+    )
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("fanout", [1, 3, ALL])
+def test_loops_are_always_drawn_and_the_fanout_counts_the_others(fanout, weighted):
+    """The others are those that are drawn without loops, and their weights are scaled up to all of them."""
+    rng, nodes = np.random.default_rng(0), 30
+    made = csc.from_edges(rng.integers(0, nodes, 150), rng.integers(0, nodes - 2, 150), nodes, nodes)
+    looped = with_own_loops(made, weighted)
+    relation, targets = Relation("node", "to", "node"), np.arange(nodes, dtype=np.int32)
+    plain, drawn = (Sampler(one_relation(g, nodes))._draw(relation, targets, fanout, KEY) for g in (made, looped))
+    assert plain.weights is None and (drawn.weights is not None) == weighted
+    for v in range(nodes):
+        loop, *others = drawn.indices[drawn.indptr[v] : drawn.indptr[v + 1]]
+        assert loop == v and others == plain.indices[plain.indptr[v] : plain.indptr[v + 1]].tolist()
+        if weighted:
+            degree, first = made.indptr[v + 1] - made.indptr[v], looped.indptr[v]
+            found = drawn.weights[drawn.indptr[v] : drawn.indptr[v + 1]]
+            assert found[0] == looped.weights[first]
+            unscaled = (found[1:] * len(others) / max(degree, 1)).round(3).tolist()
+            there = looped.weights[first : looped.indptr[v + 1]].tolist()
+            assert set(unscaled) <= set(there[1:])
+            for place, u in zip(unscaled, others):
+                assert looped.indices[int(place) - 1] == u  # a weight is the place of its edge, from 1
+
+
+def test_a_sum_by_weights_that_were_drawn_is_right_on_average():
+    rng, degree = np.random.default_rng(0), 7
+    weights = rng.random(degree).astype(np.float32)
+    edges = csc.CSC(np.array([0, degree] + [degree] * 6), np.arange(degree, dtype=np.uint8), weights)
+    sampler, values = Sampler(one_relation(edges, degree)), rng.standard_normal(degree)
+    sums = []
+    for seed in range(4000):
+        found = sampler._draw(Relation("node", "to", "node"), np.zeros(1, np.int32), 3, draw.key(seed))
+        sums.append(values[found.indices] @ found.weights)
+    assert abs(np.mean(sums) - values @ weights) < 4 * np.std(sums) / len(sums) ** 0.5
+
+
+def test_weights_follow_their_edges_into_padded_blocks(graph):
+    """Of a batch with gradients, and of the whole graph."""
+    weights = {r: np.arange(c.edges, dtype=np.float32) for r, c in graph.relations.items()}
+    weighted = dataclasses.replace(
+        graph, relations={r: c._replace(weights=weights[r]) for r, c in graph.relations.items()}
+    )
+    seeds = {"paper": np.arange(9)}
+    plain, found = (Sampler(g).sample(seeds, (ALL, ALL), (0,)) for g in (graph, weighted))
+    blocks, _ = pad_sample(Capacities(), "train", found, {"paper": 16}, graph)
+    for one, other, padded in zip(plain.blocks, found.blocks, blocks):
+        for key, edges in other.adjacency.items():
+            assert one.adjacency[key].weights is None and np.array_equal(one.adjacency[key].indices, edges.indices)
+            assert edges.weights.dtype == np.float32 and len(edges.weights) == len(edges.indices)
+            given = padded.adjacency[key].weights
+            assert np.array_equal(given[: len(edges.weights)], edges.weights) and not given[len(edges.weights) :].any()
+    for key, edges in whole_graph(weighted, 2)[0].adjacency.items():
+        (relation,) = (r for r in graph.relations if r.key == key)
+        np.testing.assert_array_equal(edges.weights, weights[relation])

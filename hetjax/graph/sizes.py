@@ -93,6 +93,11 @@ def abstract_graph(about: Sizes, labels: np.ndarray, splits: Mapping[str, np.nda
     return HetGraph(about.schema, relations, features, labels, splits)
 
 
+def in_shape_alone(csc: CSC) -> bool:
+    """Whether edges are those of an `abstract_graph`."""
+    return csc.indptr.strides == (0,)
+
+
 def from_json(description: dict, where: str) -> Sizes:
     """The inverse of `Sizes.json`.
 

@@ -1,12 +1,15 @@
 """Models as folds: what one relation contributes to a node, and how contributions combine. They never know where they run."""
 
 import importlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hetjax.config import Model, changed
+from hetjax import config
+from hetjax.config import Model
 from hetjax.errors import InputError, reading, short
-from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.hetgraph import HetGraph, check_csc
+from hetjax.graph.sizes import in_shape_alone
 
 if TYPE_CHECKING:  # which import this module
     from hetjax.models.hgnn import HGNN, Layer
@@ -43,7 +46,7 @@ def options(model: Model) -> dict[str, Any]:
 
     chosen = find(model.name)
     known = hgnn.STACK_OPTIONS - {"self_term"} | hgnn.takes(chosen) | ({"self_term"} if chosen.self_term else set())
-    for key, value in changed(model).items():
+    for key, value in config.changed(model).items():
         if key not in known | {"name"}:
             raise InputError(f"model.{key} is {value}, and model {model.name} has no such option")
     return {key: value for key, value in vars(model).items() if key in known}
@@ -56,3 +59,32 @@ def folded(name: str, graph: HetGraph) -> HetGraph:
     model = find(name)
     chosen = model.relations if isinstance(model, HGNN) else None
     return graph if chosen is None else graph.only(chosen)
+
+
+def changed(name: str, graph: HetGraph) -> HetGraph:
+    """The graph with its edges as a model folds them, with loops or weights of its own say; what it leaves is not copied.
+
+    Of what is there in shape alone nothing is changed: who opens it asks again.
+
+    Raises:
+      InputError: edges have weights, and the model reads none; or pointers or ids are out of range.
+    """
+    from hetjax.models.hgnn import HGNN
+
+    model = find(name)
+    if isinstance(model, HGNN):
+        return graph
+    if not model.reads_weights:
+        for relation, csc in graph.relations.items():
+            if csc.weights is not None:
+                raise InputError(
+                    f"relation {relation} has edge weights, and model {name} reads none: set data.edge_weights false"
+                )
+    if model.changed_edges is None:
+        return graph
+    relations = dict(graph.relations)
+    for relation, csc in graph.relations.items():
+        if not in_shape_alone(csc):
+            check_csc(csc, relation, graph.schema)
+            relations[relation] = model.changed_edges(relation, csc, graph.schema.nodes[relation.source])
+    return replace(graph, relations=relations)

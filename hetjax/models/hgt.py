@@ -108,6 +108,7 @@ class HGTLayer(Layer):
     dropout: float = 0.0
     attention_dropout: float = 0.0
     self_term: ClassVar[bool] = False
+    reads_weights: ClassVar[bool] = False
 
     def setup(self):
         if self.features % self.heads:

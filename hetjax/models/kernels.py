@@ -116,8 +116,8 @@ def _turned(first, last, indptr, targets, edges, weights, rows, more_weights, mo
 
 
 @_compiled
-def _sums(first, last, indptr, indices, factors, weights, x, result):
-    width, end = x.shape[1], indptr[-1]
+def _sums(first, last, indptr, indices, edges, factors, weights, edge_weights, x, result):
+    width, end, weighted = x.shape[1], indptr[-1], len(weights) > 0 or len(edge_weights) > 0
     for i in range(first, last):
         for k in range(width):
             result[i, k] = 0
@@ -125,8 +125,10 @@ def _sums(first, last, indptr, indices, factors, weights, x, result):
             if e + AHEAD < end:
                 prefetch(x, indices[e + AHEAD])
             u = indices[e]
-            if len(weights):
-                weight = weights[u]
+            if weighted:
+                weight = weights[u] if len(weights) else 1
+                if len(edge_weights):
+                    weight *= edge_weights[edges[e] if len(edges) else e]
                 for k in range(width):
                     result[i, k] += weight * x[u, k]
             else:
@@ -137,7 +139,7 @@ def _sums(first, last, indptr, indices, factors, weights, x, result):
                 result[i, k] *= factors[i]
 
 
-SUM = "i1 i1 f1 f1 f2 > f2"
+SUM = "i1 i1 i1 f1 f1 f1 f2 > f2"
 ATTEND = "i1 i1 f3 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2"
 ATTEND_BACK = "i1 i1 f3 f3 f2 f0 f2 f2 f2 f2 f3 > f3 f2 f2"
 TO_SOURCES = "i1 i1 i1 f2 f3 f2 f3 > f3"

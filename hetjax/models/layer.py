@@ -76,6 +76,9 @@ class Layer(nn.Module):
       learned: per node type whose source embeddings are learnable features (there are none above the first layer) the
         relations that read it, in the model as a whole.
       self_term: whether nodes are folded into themselves; if not, `selves` is empty.
+      reads_weights: whether edges' weights are read; if not, a graph that has some is refused.
+      changed_edges: what a relation's edges are changed to before anything is drawn of them, `(relation, edges, number of
+        sources) -> edges`; for each relation alone, so that it is the same wherever that is folded. None: nothing.
     """
 
     relations: tuple[Relation, ...]
@@ -85,6 +88,8 @@ class Layer(nn.Module):
     features: int
     learned: Mapping[str, tuple[Relation, ...]] = field(default_factory=dict)
     self_term: ClassVar[bool] = True
+    reads_weights: ClassVar[bool] = True
+    changed_edges: ClassVar[Callable | None] = None
 
     @property
     def monoid(self) -> Monoid:

@@ -21,26 +21,29 @@ class RelationAttention(nn.Module):
     """Equations 1 to 5 of the GAT paper over the edges of one relation.
 
     `a_uv = softmax over u of LeakyReLU(s . W h_u + t . W' h_v)`, and per head the sum over u of `a_uv W h_u`. Sources and
-    targets have matrices of their own, because types have different widths; the paper's one matrix is both being equal.
+    targets have matrices of their own, because types have different widths, unless they share the paper's one.
 
     Attributes:
       features: width of the result, over all heads.
       heads: number of heads.
       dropout: share of the attention weights that is dropped in training.
+      shared: whether `W'` is `W`.
     """
 
     features: int
     heads: int
     dropout: float = 0.0
+    shared: bool = False
 
     @nn.compact
     def __call__(
         self, adjacency: Adjacency, sources: jax.Array, targets: jax.Array, masks: NodeMasks | None = None
     ) -> jax.Array:
         """`[T, features]`, the heads side by side: zeros for a target without neighbours."""
-        kernel, towards = self._side("source", sources.shape[1])
+        kernel, towards = self._kernel("source", sources.shape[1]), self._vector("source")
         sources, targets = (x.astype(kernel.dtype) for x in (sources, targets))
-        offsets = targets @ jnp.einsum("whd,hd->wh", *self._side("target", targets.shape[1]))
+        targets_kernel = kernel if self.shared else self._kernel("target", targets.shape[1])
+        offsets = targets @ jnp.einsum("whd,hd->wh", targets_kernel, self._vector("target"))
         keep = edge_keep_mask(adjacency, self.heads, self.dropout, masks, self.path, offsets.dtype)
         if multiply_first(adjacency, sources, self.features, self.heads):
             projected = jnp.einsum("sw,whd->shd", sources, kernel)
@@ -48,11 +51,15 @@ class RelationAttention(nn.Module):
         queries = jnp.einsum("whd,hd->hw", kernel, towards)[:, None]
         return attended(attend(adjacency, queries, offsets, sources[:, None], slope=SLOPE, keep=keep).partial(kernel))
 
-    def _side(self, side: str, width: int) -> tuple[jax.Array, jax.Array]:
-        """A side's matrix `[width, heads, features / heads]` and its part of the attention vector, `[heads, features / heads]`."""
+    def _kernel(self, side: str, width: int) -> jax.Array:
+        """A side's matrix, `[width, heads, features / heads]`."""
         shape = (width, self.heads, self.features // self.heads)
-        kernel = self.param(f"kernel_{side}", nn.initializers.glorot_uniform(in_axis=0, out_axis=(1, 2)), shape)
-        return kernel, self.param(f"attention_{side}", nn.initializers.glorot_uniform(), shape[1:])
+        return self.param(f"kernel_{side}", nn.initializers.glorot_uniform(in_axis=0, out_axis=(1, 2)), shape)
+
+    def _vector(self, side: str) -> jax.Array:
+        """A side's part of the attention vector, `[heads, features / heads]`."""
+        shape = (self.heads, self.features // self.heads)
+        return self.param(f"attention_{side}", nn.initializers.glorot_uniform(), shape)
 
 
 class RGATLayer(PlainLayer):
@@ -68,6 +75,7 @@ class RGATLayer(PlainLayer):
     heads: int = 4
     attention_dropout: float = 0.0
     activation = staticmethod(nn.elu)
+    reads_weights = False
 
     def setup(self):
         super().setup()

@@ -36,6 +36,8 @@ class Bases(nn.Module):
 class RelationMean(nn.Module):
     """One relation's term of equation 2: the mean over the neighbours `u` of `W_r h_u`, zero without neighbours.
 
+    Edges that have weights are weighed.
+
     Attributes:
       features: width of the result.
       bases: if given, `W_r` is a learned combination of them (equation 3); otherwise a matrix of its own.

@@ -50,7 +50,9 @@ def multiply_first(adjacency: Adjacency, sources: jax.Array, features: int, head
 
 @jax.custom_vjp
 def neighbour_sum(adjacency: Adjacency, x: jax.Array) -> jax.Array:
-    """`out[v] = sum of x[u] over the edges u -> v`: zeros for a target without edges.
+    """`out[v] = sum of w x[u] over the edges u -> v` of weight `w`, or 1: zeros for a target without edges.
+
+    No gradient flows to the weights.
 
     Args:
       adjacency: `targets` rows of edges into `sources` rows of `x`.
@@ -59,7 +61,8 @@ def neighbour_sum(adjacency: Adjacency, x: jax.Array) -> jax.Array:
     Returns:
       `[targets, width]`, of the dtype of `x`.
     """
-    return sum_rows(by_target(adjacency), x)
+    x = _summed(adjacency, x)
+    return sum_rows(by_target(adjacency), x, edge_weights=_weights(adjacency, x))
 
 
 def _neighbour_sum_forward(adjacency, x):
@@ -68,8 +71,7 @@ def _neighbour_sum_forward(adjacency, x):
 
 def _neighbour_sum_backward(residuals, gradient):
     adjacency, like = residuals
-    turned, _ = by_source(adjacency, like.shape[0])
-    return None, sum_rows(turned, gradient)
+    return None, _to_sources(adjacency, like, gradient)
 
 
 neighbour_sum.defvjp(_neighbour_sum_forward, _neighbour_sum_backward)
@@ -79,16 +81,18 @@ neighbour_sum.defvjp(_neighbour_sum_forward, _neighbour_sum_backward)
 def neighbour_mean(adjacency: Adjacency, x: jax.Array) -> jax.Array:
     """The mean of the rows `x[u]` over the edges u -> v: `[targets, width]`, zeros for a target without edges.
 
-    Targets' shares, one over their degrees, multiply what is summed here, and weigh what comes back to the sources: so the
-    sums of all relations read that as it is, where each would have XLA divide it anew.
+    Edges that have weights are weighed: `sum of w x[u] / sum of w`, zeros where the weights add up to nothing. No gradient
+    flows to them. Targets' shares, one over their degrees, multiply what is summed here, and weigh what comes back to the
+    sources: so the sums of all relations read that as it is, where each would have XLA divide it anew.
     """
-    return sum_rows(by_target(adjacency), x, factors=_shares(adjacency, x))
+    x = _summed(adjacency, x)
+    weights = _weights(adjacency, x)
+    return sum_rows(by_target(adjacency), x, factors=_shares(adjacency, x), edge_weights=weights)
 
 
 def _neighbour_mean_backward(residuals, gradient):
     adjacency, like = residuals
-    turned, _ = by_source(adjacency, like.shape[0])
-    return None, sum_rows(turned, gradient, weights=_shares(adjacency, gradient))
+    return None, _to_sources(adjacency, like, gradient, _shares(adjacency, gradient))
 
 
 neighbour_mean.defvjp(
@@ -98,8 +102,33 @@ neighbour_mean.defvjp(
 
 
 def _shares(adjacency: Adjacency, x: jax.Array) -> jax.Array:
-    """One over the degree of every target that has edges, `[targets]` of the dtype of `x`."""
-    return 1 / jnp.maximum(degree(adjacency), 1).astype(x.dtype)
+    """One over the degree of every target that has edges, or over their weights' sum, `[targets]` of the dtype of `x`."""
+    weights = _weights(adjacency, x)
+    if weights is None:
+        return 1 / jnp.maximum(degree(adjacency), 1).astype(x.dtype)
+    of_edges = Rows(adjacency.indptr, jnp.arange(len(weights), dtype=jnp.int32))
+    total = sum_rows(of_edges, weights[:, None])[:, 0]
+    return jnp.where(total == 0, 0, 1 / jnp.where(total == 0, 1, total))
+
+
+def _weights(adjacency: Adjacency, x: jax.Array) -> jax.Array | None:
+    """Of the edges, of the dtype of `x`."""
+    return None if adjacency.weights is None else jnp.asarray(adjacency.weights, x.dtype)
+
+
+def _summed(adjacency: Adjacency, x: jax.Array) -> jax.Array:
+    """What is summed: where edges have weights floats, whatever `x` is."""
+    floats = adjacency.weights is None or jnp.issubdtype(x.dtype, jnp.floating)
+    return x if floats else x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
+def _to_sources(
+    adjacency: Adjacency, like: jax.Array, gradient: jax.Array, shares: jax.Array | None = None
+) -> jax.Array:
+    """The gradient of the sources, as many as `like` has rows, from that of the targets."""
+    turned, edges = by_source(adjacency, like.shape[0])
+    weights = _weights(adjacency, gradient)
+    return sum_rows(turned, gradient, weights=shares, edge_weights=weights, edges=None if weights is None else edges)
 
 
 def by_target(adjacency: Adjacency) -> Rows:
@@ -136,14 +165,22 @@ def _like(x: jax.Array) -> jax.Array:
 
 
 def sum_rows(
-    rows: Rows, x: jax.Array, *, factors: jax.Array | None = None, weights: jax.Array | None = None
+    rows: Rows,
+    x: jax.Array,
+    *,
+    factors: jax.Array | None = None,
+    weights: jax.Array | None = None,
+    edge_weights: jax.Array | None = None,
+    edges: "Array | None" = None,
 ) -> jax.Array:
-    """`out[i] = factors[i] (sum over the edges e of row i of weights[indices[e]] x[indices[e]])`.
+    """`out[i] = factors[i] (sum over the edges e of row i of edge_weights[edges[e]] weights[indices[e]] x[indices[e]])`.
 
     Args:
       x: `[sources, width]`.
       factors: `[rows]`; 1 where there are none.
       weights: `[sources]`; 1 where there are none.
+      edge_weights: `[edges]`; 1 where there are none.
+      edges: int32 `[edges]`, where the weight of every edge stands; None: in its own place.
 
     Returns:
       `[rows, width]`, of the dtype of `x`.
@@ -151,7 +188,7 @@ def sum_rows(
     if not rows.indices.shape[0] or not x.shape[0]:
         return jnp.zeros((rows.indptr.shape[0] - 1, x.shape[1]), x.dtype)
     natively = _sum_natively if jnp.issubdtype(x.dtype, jnp.floating) else _sum_plainly
-    return native.choose(natively, _sum_plainly, rows, x, factors, weights)
+    return native.choose(natively, _sum_plainly, rows, x, factors, weights, edge_weights, edges)
 
 
 def sum_weighted(rows: Rows, weights: jax.Array | None, x: jax.Array) -> jax.Array:
@@ -166,14 +203,20 @@ def sum_weighted(rows: Rows, weights: jax.Array | None, x: jax.Array) -> jax.Arr
     return native.by_platform(_sum_by_rows, _sum_by_segments, rows, weights, x)
 
 
-def _sum_natively(rows, x, factors, weights):
-    scales = (jnp.zeros(0, x.dtype) if scale is None else scale for scale in (factors, weights))
+def _sum_natively(rows, x, factors, weights, edge_weights, edges):
+    scales = (jnp.zeros(0, x.dtype) if scale is None else scale for scale in (factors, weights, edge_weights))
+    places = jnp.zeros(0, jnp.int32) if edges is None else edges
     result = jax.ShapeDtypeStruct((len(rows.indptr) - 1, x.shape[1]), x.dtype)
-    return kernels.sums(len(rows.indptr) - 1, *rows, *scales, x, results=[result])[0]
+    return kernels.sums(len(rows.indptr) - 1, *rows, places, *scales, x, results=[result])[0]
 
 
-def _sum_plainly(rows, x, factors, weights):
-    sums = sum_weighted(rows, None if weights is None else read(weights, rows.indices), x)
+def _sum_plainly(rows, x, factors, weights, edge_weights, edges):
+    if weights is not None:
+        weights = read(weights, rows.indices)
+    if edge_weights is not None:
+        own = edge_weights if edges is None else read(edge_weights, edges)
+        weights = own if weights is None else weights * own
+    sums = sum_weighted(rows, weights, x)
     return sums if factors is None else factors[:, None] * sums
 
 

@@ -30,6 +30,7 @@ class Adjacency(NamedTuple):
       reverse_indptr: int32 `[sources + 1]`, or None where no gradient flows to the source embeddings.
       reverse_indices: int32 `[edges]`, rows of the targets, or None.
       reverse_edges: int32 `[edges]`, where each of these edges stands in `indices`, or None.
+      weights: float32 `[edges]`, in the order of `indices`; None: every edge counts alike.
     """
 
     indptr: Array
@@ -37,10 +38,11 @@ class Adjacency(NamedTuple):
     reverse_indptr: "Array | None" = None
     reverse_indices: "Array | None" = None
     reverse_edges: "Array | None" = None
+    weights: "Array | None" = None
 
     @property
     def reverse(self) -> "tuple[Array, Array, Array] | None":
-        """The last three, or None."""
+        """The three that group by source, or None."""
         if self.reverse_indptr is None or self.reverse_indices is None or self.reverse_edges is None:
             return None
         return self.reverse_indptr, self.reverse_indices, self.reverse_edges
@@ -201,8 +203,10 @@ def pad_adjacency(adjacency: Adjacency, targets: int, sources: int, edges: int) 
     """Give an adjacency the capacities named; added targets and sources have no edges."""
     indptr = pad(adjacency.indptr, targets + 1, adjacency.indptr[-1])
     indices = pad(adjacency.indices, edges, 0)
+    weights = None if adjacency.weights is None else pad(adjacency.weights, edges, 0)
     if adjacency.reverse is None:
-        return Adjacency(indptr, indices)
+        return Adjacency(indptr, indices, weights=weights)
     reverse_indptr, reverse_indices, reverse_edges = adjacency.reverse
     reverse_indptr = pad(reverse_indptr, sources + 1, reverse_indptr[-1])
-    return Adjacency(indptr, indices, reverse_indptr, pad(reverse_indices, edges, 0), pad(reverse_edges, edges, 0))
+    reverse = reverse_indptr, pad(reverse_indices, edges, 0), pad(reverse_edges, edges, 0)
+    return Adjacency(indptr, indices, *reverse, weights)

@@ -55,10 +55,13 @@ def shuffle(key: np.uint64, ids: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def count_neighbours(indptr: np.ndarray, targets: np.ndarray, fanout: int, out_indptr: np.ndarray) -> int:
+def count_neighbours(
+    indptr: np.ndarray, targets: np.ndarray, fanout: int, out_indptr: np.ndarray, always: int = 0
+) -> int:
     """Fill `out_indptr` `[targets + 1]` with the running number of neighbours that `draw_neighbours` will draw.
 
-    A negative fanout means all. Returns the position of the first target whose pointers are not ordered, or -1.
+    A negative fanout means all; the first `always` edges of a target are drawn beside it. Returns the position of the first
+    target whose pointers are not ordered, or -1.
     """
     out_indptr[0] = 0
     for i in range(len(targets)):
@@ -67,24 +70,26 @@ def count_neighbours(indptr: np.ndarray, targets: np.ndarray, fanout: int, out_i
         degree = indptr[targets[i] + 1] - indptr[targets[i]]
         if degree < 0:
             return i
-        out_indptr[i + 1] = out_indptr[i] + (degree if fanout < 0 else min(degree, fanout))
+        out_indptr[i + 1] = out_indptr[i] + (degree if fanout < 0 else min(degree, fanout + always))
     return -1
 
 
 @compiled(inline="always")
-def _choose(key, target, degree, chosen):
-    """Fill `chosen` with some of a target's edges, counted from its first."""
+def _choose(key, target, degree, chosen, always):
+    """Fill `chosen` with some of a target's edges, counted from its first: the first `always`, and of the others some."""
     size = len(chosen)
     if size == degree:
         for j in range(size):
             chosen[j] = j
         return
-    # Floyd's algorithm: each subset of `size` edges is equally likely, with `size` draws.
+    for j in range(always):
+        chosen[j] = j
+    # Floyd's algorithm: each subset of as many edges is equally likely, with one draw for each.
     node_key = bits(key, target)
-    for j in range(size):
+    for j in range(always, size):
         last = degree - size + j
-        edge, taken = np.int32(uniform(node_key, j) * (last + 1)), False
-        for k in range(j):
+        edge, taken = np.int32(always + uniform(node_key, j - always) * (last + 1 - always)), False
+        for k in range(always, j):
             taken |= chosen[k] == edge
         chosen[j] = last if taken else edge
 
@@ -98,6 +103,7 @@ def draw_neighbours(
     key: np.uint64,
     out_indptr: np.ndarray,
     out: np.ndarray,
+    always: int = 0,
 ) -> int:
     """Draw the neighbours of every target, uniformly and without replacement, into `out` (global source ids).
 
@@ -108,6 +114,7 @@ def draw_neighbours(
       key: of this (seed, epoch, step, hop, relation); the node's id is folded in here.
       out_indptr: from `count_neighbours`; where a target has as many neighbours as it is to draw, all are taken in order.
       out: int32 `[out_indptr[T]]`.
+      always: so many edges of every target, its first, are drawn in any case; it has as many.
 
     Returns:
       The position in `indices` of an id that is no source node, which is their number if pointers point beyond; or -1.
@@ -118,7 +125,7 @@ def draw_neighbours(
             if start < 0 or stop > len(indices):
                 return len(indices)
             chosen = out[out_indptr[i] : out_indptr[i + 1]]
-            _choose(key, targets[i], stop - start, chosen)
+            _choose(key, targets[i], stop - start, chosen, always)
             for j in range(len(chosen)):
                 prefetch(indices, start + chosen[j])
         if i >= AHEAD:
@@ -129,3 +136,32 @@ def draw_neighbours(
                     return start + chosen[j]
                 chosen[j] = source
     return -1
+
+
+@compiled
+def draw_weights(
+    indptr: np.ndarray,
+    weights: np.ndarray,
+    targets: np.ndarray,
+    key: np.uint64,
+    out_indptr: np.ndarray,
+    out: np.ndarray,
+    always: int = 0,
+) -> None:
+    """The weights of the edges that `draw_neighbours` draws, which checked the pointers, float32 into `out`.
+
+    Where fewer are drawn than there are, weights are multiplied by edges there are / edges drawn, so that what is expected
+    of a weighted sum is the sum over all; those of the first `always` edges, drawn in any case, are left as they are.
+    """
+    for i in range(len(targets)):
+        start, degree = indptr[targets[i]], indptr[targets[i] + 1] - indptr[targets[i]]
+        first, size = out_indptr[i], out_indptr[i + 1] - out_indptr[i]
+        if size == degree:
+            for j in range(size):
+                out[first + j] = weights[start + j]
+            continue
+        chosen = np.empty(size, np.int32)
+        _choose(key, targets[i], degree, chosen, always)
+        scale = (degree - always) / (size - always)
+        for j in range(size):
+            out[first + j] = weights[start + chosen[j]] * (scale if j >= always else 1.0)

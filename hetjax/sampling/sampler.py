@@ -30,6 +30,14 @@ class Role(NamedTuple):
     selves: bool = True
 
 
+class Edges(NamedTuple):
+    """Edges that were drawn, grouped by target: int32 pointers and sources, and float32 weights if they have any."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    weights: "np.ndarray | None" = None
+
+
 class Sampler:
     """Draws blocks from one graph. It keeps scratch memory, so one sampler serves one thread.
 
@@ -110,38 +118,36 @@ class Sampler:
             return number(node_type, ids) if self.reads_own else np.full(len(ids), NO_NODE)
 
         selves = [{t: self_rows(t, ids) for t, ids in role.nodes.items()} if role.selves else {} for role in roles]
-        drawn: list[dict[Relation, tuple[np.ndarray, np.ndarray]]] = []
+        drawn: list[dict[Relation, Edges]] = []
         for role in roles:
             drawn.append({})
             for relation in role.relations:
                 if relation.target in role.nodes:
                     key = draw.key(*stream, relation.key)
-                    indptr, indices = self._draw(relation, role.nodes[relation.target], fanout, key)
-                    drawn[-1][relation] = indptr, number(relation.source, indices)
+                    edges = self._draw(relation, role.nodes[relation.target], fanout, key)
+                    drawn[-1][relation] = edges._replace(indices=number(relation.source, edges.indices))
         below = {node_type: np.concatenate(parts) for node_type, parts in reached.items()}
 
-        def turned(relation: Relation, edges: tuple[np.ndarray, np.ndarray]) -> Adjacency:
+        def turned(relation: Relation, edges: Edges) -> Adjacency:
             flows = gradients and (not outermost or relation.source in self.learnable)
-            return group(*edges, len(below[relation.source]) if flows else None)
+            return group(edges.indptr, edges.indices, len(below[relation.source]) if flows else None, edges.weights)
 
         blocks = [
-            Block({r.key: turned(r, e) for r, e in edges.items()}, own, role.nodes if self.named else {})
-            for role, edges, own in zip(roles, drawn, selves)
+            Block({r.key: turned(r, e) for r, e in into.items()}, own, role.nodes if self.named else {})
+            for role, into, own in zip(roles, drawn, selves)
         ]
         for node_type, ids in below.items():
             _forget(self._row[node_type], ids)
         return blocks, below
 
-    def everyone(self, relation: Relation, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All edges into some targets: int32 `(indptr, source ids)`."""
+    def everyone(self, relation: Relation, targets: np.ndarray) -> Edges:
+        """All edges into some targets, by source id."""
         return self._draw(relation, np.ascontiguousarray(targets, np.int32), ALL, np.uint64(0))
 
-    def _draw(
-        self, relation: Relation, targets: np.ndarray, fanout: int, key: np.uint64
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _draw(self, relation: Relation, targets: np.ndarray, fanout: int, key: np.uint64) -> Edges:
         csc, sources = self.graph.relations[relation], self.graph.schema.nodes[relation.source]
-        indptr = np.empty(len(targets) + 1, np.int64)
-        wrong = draw.count_neighbours(csc.indptr, targets, fanout, indptr)
+        indptr, always = np.empty(len(targets) + 1, np.int64), int(csc.loops)
+        wrong = draw.count_neighbours(csc.indptr, targets, fanout, indptr, always)
         if wrong >= 0:
             raise InputError(f"relation {relation}: pointers fall after target {targets[wrong]}")
         if indptr[-1] > MOST_EDGES:
@@ -150,13 +156,17 @@ class Sampler:
             )
         indptr = indptr.astype(np.int32)
         indices = np.empty(indptr[-1], np.int32)
-        wrong = draw.draw_neighbours(csc.indptr, csc.indices, sources, targets, key, indptr, indices)
+        wrong = draw.draw_neighbours(csc.indptr, csc.indices, sources, targets, key, indptr, indices, always)
         if wrong >= 0:
             node = csc.indices[wrong] if wrong < csc.edges else "beyond the last"
             raise InputError(
                 f"relation {relation}: source of edge {wrong} is node {node}, but type {relation.source!r} has {sources} nodes"
             )
-        return indptr, indices
+        if csc.weights is None:
+            return Edges(indptr, indices)
+        weights = np.empty(indptr[-1], np.float32)
+        draw.draw_weights(csc.indptr, csc.weights, targets, key, indptr, weights, always)
+        return Edges(indptr, indices, weights)
 
     def _number(self, node_type: str, ids: np.ndarray, known: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Number nodes in the order in which they are first met, from `known` on.
@@ -171,14 +181,14 @@ class Sampler:
         return rows, fresh[:count].copy()
 
 
-def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None) -> Adjacency:
+def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None, weights: np.ndarray | None = None) -> Adjacency:
     """An adjacency from edges grouped by target; grouped by source too if the number of sources is given."""
     if sources is None:
-        return Adjacency(indptr, indices)
+        return Adjacency(indptr, indices, weights=weights)
     reverse_indptr, reverse_indices = np.zeros(sources + 1, np.int32), np.empty(len(indices), np.int32)
     reverse_edges = np.empty(len(indices), np.int32)
     _group_by_source(indptr, indices, reverse_indptr, reverse_indices, reverse_edges)
-    return Adjacency(indptr, indices, reverse_indptr, reverse_indices, reverse_edges)
+    return Adjacency(indptr, indices, reverse_indptr, reverse_indices, reverse_edges, weights)
 
 
 @compiled

@@ -46,4 +46,4 @@ def whole_relation(graph: HetGraph, relation: Relation) -> Adjacency:
         )
     check_csc(csc, relation, graph.schema)
     sources = graph.schema.nodes[relation.source]
-    return group(csc.indptr.astype(np.int32), csc.indices.astype(np.int32), sources)
+    return group(csc.indptr.astype(np.int32), csc.indices.astype(np.int32), sources, csc.weights)

@@ -26,7 +26,7 @@ from hetjax.sampling.loader import Batches
 from hetjax.sharding.mesh import DATA, put, shard_map
 from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.traffic import GRADIENTS, Program, Sent, per_step, scope
-from hetjax.sharding.trainer import FIRST, Rows, TrainState, squares
+from hetjax.sharding.trainer import Rows, TrainState, squares
 
 
 class SpmdBatch(NamedTuple):
@@ -136,13 +136,14 @@ class SpmdEngine(Engine):
 
     def _penalise(self, state: TrainState, loss: jax.Array, gradients: Found) -> tuple[jax.Array, Found]:
         """Add the penalty: of weights everywhere alike, of every row that is read where it lies, once."""
-        first, trainer = state.params["params"][FIRST], self.trainer
+        trainer, parts = self.trainer, self.trainer.penalised(state.params)
         read = {t: tables.read(table.rows, gradients.ids.get(t)) for t, table in state.tables.items()}
         with scope(GRADIENTS):
-            loss = loss + trainer.penalty(first) + self.over_rows(trainer.penalty(read))
-        pull, pull_rows = trainer.penalty_gradient(first), trainer.penalty_gradient(read)
-        pulled = jax.tree.map(jnp.add, gradients.weights["params"][FIRST], pull)
-        weights = gradients.weights | {"params": gradients.weights["params"] | {FIRST: pulled}}
+            loss = loss + trainer.penalty(parts) + self.over_rows(trainer.penalty(read))
+        pull, pull_rows = trainer.penalty_gradient(parts), trainer.penalty_gradient(read)
+        given = gradients.weights["params"]
+        pulled = {name: jax.tree.map(jnp.add, given[name], part) for name, part in pull.items()}
+        weights = gradients.weights | {"params": given | pulled}
         return loss, Found(weights, {t: gradients.rows[t] + pull_rows[t] for t in read}, gradients.ids)
 
     def _step(self, state: TrainState, static: Any, batch: SpmdBatch, seed: jax.Array) -> tuple[TrainState, jax.Array]:

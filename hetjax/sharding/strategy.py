@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from hetjax import models
 from hetjax.arrays import Array
 from hetjax.cache import fill
 from hetjax.cache.features import FeatureStore
@@ -33,7 +34,7 @@ class Setup(NamedTuple):
 
     Attributes:
       config: of the run.
-      graph: as the strategy's `open` gave it.
+      graph: as the strategy's `open` gave it, its edges as the model folds them (`models.changed`).
       regime: what a step sees.
       trainer: model and optimizers.
       processes: that train together.
@@ -66,6 +67,7 @@ def setup(config: Config, graph: HetGraph, processes: ProcessGroup | None = None
     Raises:
       InputError: the model does not go with the graph, or has no such option.
     """
+    graph = models.changed(config.model.name, graph)
     sampling, seeds = config.sampling, len(graph.splits["train"])
     if sampling.mode == "full":
         regime = whole_graph_regime(seeds, config.model.layers)

@@ -51,6 +51,7 @@ class Trainer(NamedTuple):
       widths: of the features of every input type, static or learnable.
       learnable: of the learnable features of every input type without features.
       l2: factor of the penalty on squares.
+      l2_all: whether that is of all weights; if not, of the first layer's.
       label_smoothing: share of every label that is spread evenly: over all classes, or, of several labels, over yes and no.
       clip: largest norm of all gradients together, weights and rows, before the update; 0 is any.
     """
@@ -61,6 +62,7 @@ class Trainer(NamedTuple):
     widths: Mapping[str, int]
     learnable: Mapping[str, Shape]
     l2: float = 0.0
+    l2_all: bool = False
     label_smoothing: float = 0.0
     clip: float = 0.0
 
@@ -84,7 +86,7 @@ class Trainer(NamedTuple):
     def loss(self, params: Any, learned: Rows, static: Rows, batch: Batch, masks: Masks | None = None) -> jax.Array:
         """Mean `cross_entropy` over the batch's seeds, and the penalty if there is one.
 
-        The penalty is `l2` times the sum of squares of the first layer's weights and of the rows in `learned`. The R-GCN
+        The penalty is `l2` times the sum of squares of what is `penalised` and of the rows in `learned`. The R-GCN
         paper's code penalises the first layer alone; its input is one-hot, so that rows are weights too. A
         mini-batch pulls only at the learnable features that it reads.
 
@@ -95,7 +97,7 @@ class Trainer(NamedTuple):
           masks: of the step, in training; without them nothing is dropped.
         """
         loss = self.summed(params, learned, static, batch, masks) / jnp.sum(batch.weights)
-        return loss + self.penalty((params["params"][FIRST], learned)) if self.l2 else loss
+        return loss + self.penalty((self.penalised(params), learned)) if self.l2 else loss
 
     def summed(
         self,
@@ -113,6 +115,14 @@ class Trainer(NamedTuple):
         picked = logits.at[batch.seeds].get(mode="fill", fill_value=0)
         losses = cross_entropy(picked, batch.labels, self.label_smoothing)
         return jnp.sum(jnp.where(batch.weights > 0, losses, 0))
+
+    def penalised(self, params: Any) -> dict[str, Any]:
+        """The weights that the penalty is on, by the names of the model's parts."""
+        return {name: part for name, part in params["params"].items() if self.penalises(name)}
+
+    def penalises(self, name: str) -> bool:
+        """Whether the penalty is on a part of the model: a layer, a projection or the head."""
+        return self.l2_all or name == FIRST
 
     def penalty(self, penalised: Any) -> jax.Array:
         """`l2` times the sum of squares of a tree of arrays."""
@@ -252,6 +262,7 @@ def make_trainer(graph: HetGraph, config: Config, steps: int) -> Trainer:
         network.widths,
         learnable,
         options.l2,
+        options.l2_layers == "all",
         options.label_smoothing,
         options.gradient_clip,
     )

@@ -45,7 +45,7 @@ from hetjax.sharding.raf.replicas import Group, Rows, Sums, groups, owners, pack
 from hetjax.sharding.raf.site import Site, partition_models
 from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.traffic import MESSAGE, PROCESSES, Program, Sent, per_step
-from hetjax.sharding.trainer import FIRST, TrainState, squares
+from hetjax.sharding.trainer import TrainState, squares
 
 ROWS = "rows"  # ("rows", type) stands beside the paths of weights
 
@@ -312,7 +312,8 @@ class RafEngine(Engine):
         penalty = jnp.zeros(())
         if self.trainer.l2:
             rows_at = {(ROWS, t): nodes for t, nodes in ids.items()}
-            read = {path: tables.read(leaf, rows_at.get(path)) for path, leaf in values.items() if penalised(path)}
+            pulled = {path: leaf for path, leaf in values.items() if path[0] == ROWS or self.trainer.penalises(path[1])}
+            read = {path: tables.read(leaf, rows_at.get(path)) for path, leaf in pulled.items()}
             pull = self.trainer.penalty_gradient(read)
             leaves |= {path: leaves[path] + leaf for path, leaf in pull.items()}
             penalty = self.trainer.l2 * self._squares(part, read)
@@ -341,11 +342,6 @@ def _hosted(states: Mapping[int, TrainState]) -> dict[str, SharedTable]:
 def _replaced(state: TrainState, others: Mapping[str, Any]) -> TrainState:
     """A state with these tables in place of its own of the same types."""
     return state._replace(tables={t: others.get(t, table) for t, table in state.tables.items()})
-
-
-def penalised(path: tuple) -> bool:
-    """Whether `l2` penalises a weight or table, as in `Trainer.loss`."""
-    return path[0] == ROWS or path[1] == FIRST
 
 
 def _leaves(weights: Any, rows: Mapping[str, jax.Array]) -> dict[tuple, jax.Array]:

@@ -113,7 +113,10 @@ def whole_local(sampler: Sampler, share: PartitionModel, seeds: np.ndarray) -> L
     blocks, rows = [], []
     for depth, layer in enumerate(program.layers):
         edges = {r: sampler.everyone(r, seeds) for r in layer.seeds.relations}
-        folded = {r.key: group(*into, graph.schema.nodes[r.source]) for r, into in edges.items()}
+        folded = {
+            r.key: group(into.indptr, into.indices, graph.schema.nodes[r.source], into.weights)
+            for r, into in edges.items()
+        }
         own = {share.target: seeds.astype(np.int32)} if share.reads_seeds(depth) else {}
         self_rows = {
             t: None if share.reads_own else np.full(graph.schema.nodes[t], NO_NODE) for t in program.types[depth + 1]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hetjax import models
 from hetjax.cache.placement import choose_placement
 from hetjax.config import Data
 from hetjax.errors import InputError
@@ -47,6 +48,10 @@ class Raf(Strategy):
             ("relation", config.mesh.relation, roots, "relations into the target type, its self term included"),
             ("data", config.mesh.data, setup.regime.batch_size, "seeds of a step (sampling.batch_size)"),
         ):
+            if count > most == 1 and name == "relation":
+                raise InputError(
+                    f"mesh.relation is {count}, and one relation cannot be divided: use mesh.strategy vanilla with mesh.data {count}"
+                )
             if count > most:
                 raise InputError(f"mesh.{name} is {count}, and there are {most} {what}, to divide")
         planned = partition(
@@ -64,7 +69,7 @@ class Raf(Strategy):
     def engine(self, setup: Setup, partitioning: MetaPartitioning) -> RafEngine:
         config, graph, trainer, plan = setup.config, setup.graph, setup.trainer, partitioning
         mesh = meshes.make(config.mesh.relation, config.mesh.data)
-        graphs = {part: load_part(config.data, graph, plan, part) for part in meshes.rows_here(mesh)}
+        graphs = {part: load_part(config.data, graph, plan, part, config.model.name) for part in meshes.rows_here(mesh)}
         site = Site(plan, mesh, graphs, setup.processes)
         together = [share.local_model.reads for share in partition_models(plan)]
         mine = set().union(*(together[part] for part in site.parts))
@@ -78,11 +83,12 @@ class Raf(Strategy):
         return RafEngine(setup, site, make_batches(setup, site, features), features)
 
 
-def load_part(data: Data, graph: HetGraph, plan: MetaPartitioning, number: int) -> HetGraph:
+def load_part(data: Data, graph: HetGraph, plan: MetaPartitioning, number: int, model: str | None = None) -> HetGraph:
     """One partition of a graph.
 
     Args:
-      graph: as `load_abstract` gives it.
+      graph: of a `Setup`: of a store in shape alone.
+      model: by whose name edges that are opened here are changed as it folds them; None: they are left as they are.
 
     Raises:
       InputError: as `hetjax.load.load`.
@@ -91,7 +97,8 @@ def load_part(data: Data, graph: HetGraph, plan: MetaPartitioning, number: int) 
     if data.format != "store":
         return plan.take(graph, part)
     opened = plan.local_sizes(part)
-    return load_some(data, opened.edges, opened.features)
+    part_graph = load_some(data, opened.edges, opened.features)
+    return models.changed(model, part_graph) if model else part_graph
 
 
 def make_batches(setup: Setup, site: Site, features: MeshFeatureStore) -> RafBatches:

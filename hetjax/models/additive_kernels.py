@@ -1,0 +1,139 @@
+"""Additive attention on a CPU, edge by edge: what `additive.attend_additively` says.
+
+As in `kernels`, nothing is copied for every edge and head; a row is read where an edge points at.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+from hetjax.models.kernels import AHEAD
+from hetjax.native import BLOCK, Operation, arrays, is_double
+from hetjax.prefetch import prefetch
+
+# Sums in any order, as in `kernels`.
+_compiled = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+
+
+@_compiled
+def _forward(first, last, indptr, indices, queries, keys, vector, keep, slope, *results):
+    largest, denominator, numerator, logits, weights = results
+    targets, heads, width = queries.shape
+    end, zero = indptr[-1], keys.dtype.type(0)
+    for t in range(first, last):
+        for h in range(heads):
+            largest[t, h], denominator[t, h] = -np.inf, 0
+            for k in range(width):
+                numerator[h, t, k] = 0
+        for e in range(indptr[t], indptr[t + 1]):
+            if e + AHEAD < end:
+                prefetch(keys, indices[e + AHEAD])
+            u = indices[e]
+            for h in range(heads):
+                logit = zero
+                for k in range(width):
+                    x = keys[u, h, k] + queries[t, h, k]
+                    logit += vector[h, k] * (x if x >= 0 else slope[()] * x)
+                logits[e, h] = logit
+                largest[t, h] = max(largest[t, h], logit)
+        for e in range(indptr[t], indptr[t + 1]):
+            u = indices[e]
+            for h in range(heads):
+                weight = math.exp(logits[e, h] - (largest[t, h] if largest[t, h] > -np.inf else 0))
+                weights[e, h] = weight
+                denominator[t, h] += weight
+                if len(keep):
+                    weight *= keep[e, h]
+                for k in range(width):
+                    numerator[h, t, k] += weight * keys[u, h, k]
+    if last == targets:
+        logits[end:] = 0
+        weights[end:] = 0
+
+
+@_compiled
+def _backward(first, last, indptr, indices, queries, keys, vector, keep, slope, weights, *rest):
+    """`by_vector` has the sums over every `BLOCK` targets."""
+    by_denominator, by_numerator, by_queries, by_vector, by_logits = rest
+    targets, heads, width = queries.shape
+    end, zero = indptr[-1], keys.dtype.type(0)
+    for t in range(first, last):
+        part = t // BLOCK
+        for h in range(heads):
+            for k in range(width):
+                by_queries[t, h, k] = 0
+                if t % BLOCK == 0:
+                    by_vector[part, h, k] = 0
+        for e in range(indptr[t], indptr[t + 1]):
+            if e + AHEAD < end:
+                prefetch(keys, indices[e + AHEAD])
+            u = indices[e]
+            for h in range(heads):
+                change = zero
+                for k in range(width):
+                    change += by_numerator[h, t, k] * keys[u, h, k]
+                if len(keep):
+                    change *= keep[e, h]
+                change = weights[e, h] * (change + by_denominator[t, h])
+                by_logits[e, h] = change
+                for k in range(width):
+                    x = keys[u, h, k] + queries[t, h, k]
+                    bent = x if x >= 0 else slope[()] * x
+                    by_vector[part, h, k] += change * bent
+                    by_queries[t, h, k] += change * (vector[h, k] if x >= 0 else slope[()] * vector[h, k])
+    if last == targets:
+        by_logits[end:] = 0
+
+
+@_compiled
+def _turned(first, last, indptr, targets, edges, queries, keys, vector, keep, slope, weights, *rest):
+    by_logits, by_numerator, by_keys = rest
+    heads, width = keys.shape[1:]
+    end = indptr[-1]
+    for u in range(first, last):
+        for h in range(heads):
+            for k in range(width):
+                by_keys[u, h, k] = 0
+        for i in range(indptr[u], indptr[u + 1]):
+            if i + AHEAD < end:
+                prefetch(queries, targets[i + AHEAD])
+            e, t = edges[i], targets[i]
+            for h in range(heads):
+                change, weight = by_logits[e, h], weights[e, h]
+                if len(keep):
+                    weight *= keep[e, h]
+                for k in range(width):
+                    x = keys[u, h, k] + queries[t, h, k]
+                    bent = vector[h, k] if x >= 0 else slope[()] * vector[h, k]
+                    by_keys[u, h, k] += change * bent + weight * by_numerator[h, t, k]
+
+
+FORWARD = "i1 i1 f3 f3 f2 f2 f0 > f2 f2 f3 f2 f2"
+BACKWARD = "i1 i1 f3 f3 f2 f2 f0 f2 f2 f3 > f3 f3 f2"
+TURNED = "i1 i1 i1 f3 f3 f2 f2 f0 f2 f2 f3 > f3"
+
+
+def _additive(first, last, frame):
+    if is_double(frame, FORWARD):
+        _forward(first, last, *arrays(frame, FORWARD, "float64"))
+    else:
+        _forward(first, last, *arrays(frame, FORWARD, "float32"))
+
+
+def _additive_back(first, last, frame):
+    if is_double(frame, BACKWARD):
+        _backward(first, last, *arrays(frame, BACKWARD, "float64"))
+    else:
+        _backward(first, last, *arrays(frame, BACKWARD, "float32"))
+
+
+def _additive_to_sources(first, last, frame):
+    if is_double(frame, TURNED):
+        _turned(first, last, *arrays(frame, TURNED, "float64"))
+    else:
+        _turned(first, last, *arrays(frame, TURNED, "float32"))
+
+
+attend = Operation(_additive)
+attend_back, to_sources = Operation(_additive_back), Operation(_additive_to_sources)

@@ -1,0 +1,66 @@
+"""GAT (Veličković et al., Graph Attention Networks, ICLR 2018)."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from hetjax.errors import InputError
+from hetjax.graph.csc import CSC
+from hetjax.graph.loops import with_loops
+from hetjax.graph.schema import Relation
+from hetjax.models.dropout import NodeMasks
+from hetjax.models.layer import PlainLayer
+from hetjax.models.rgat import RelationAttention
+from hetjax.sampling.blocks import Adjacency
+
+
+def looped_edges(relation: Relation, csc: CSC, sources: int) -> CSC:
+    """A relation from a type to itself with a loop at every node, as the paper's neighbourhoods have."""
+    return with_loops(csc) if relation.source == relation.target else csc
+
+
+class GATLayer(PlainLayer):
+    """Equations 1 to 6: `h_v' = elu(|| over heads of sum over u of a_uv W h_u + b)`, over the in-edges of v and its own loop.
+
+    `a_uv = softmax over u of LeakyReLU(s . W h_u + t . W h_v)`. In a layer that makes the logits (`model.head false`) the heads
+    are averaged, each as wide as there are classes (equation 6). Deviations: with several relations each has weights and a
+    softmax of its own, and the layer is their sum; a relation between two types has a matrix for either, and no loops.
+
+    Attributes:
+      heads: of the attention, concatenated.
+      output_heads: of a layer that makes the logits, averaged.
+      attention_dropout: share of the attention weights that is dropped in training.
+    """
+
+    heads: int = 4
+    output_heads: int = 1
+    attention_dropout: float = 0.0
+    activation = staticmethod(nn.elu)
+    self_term = False
+    reads_weights = False
+    changed_edges = staticmethod(looped_edges)
+
+    def setup(self):
+        super().setup()
+        heads = self.output_heads if self.logits else self.heads
+        if not self.logits and self.features % heads:
+            raise InputError(f"embeddings of width {self.features} do not split into {heads} heads")
+        width = self.features * heads if self.logits else self.features
+        self.attention = {r.key: self._attention(r, width, heads) for r in self.relations}
+
+    def _attention(self, relation: Relation, width: int, heads: int) -> nn.Module:
+        return RelationAttention(width, heads, self.attention_dropout, relation.source == relation.target)
+
+    def relation(
+        self,
+        relation: Relation,
+        adjacency: Adjacency,
+        sources: jax.Array,
+        targets: jax.Array,
+        masks: NodeMasks | None,
+    ) -> jax.Array:
+        h = self.attention[relation.key](adjacency, sources, targets, masks)
+        return jnp.mean(h.reshape(len(h), self.output_heads, self.features), axis=1) if self.logits else h
+
+
+MODEL = GATLayer

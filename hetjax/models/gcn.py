@@ -1,0 +1,54 @@
+"""GCN (Kipf and Welling, Semi-Supervised Classification with Graph Convolutional Networks, ICLR 2017)."""
+
+import jax
+
+from hetjax.graph.csc import CSC
+from hetjax.graph.loops import normalised, with_loops
+from hetjax.graph.schema import Relation
+from hetjax.models.dropout import NodeMasks
+from hetjax.models.layer import PlainLayer
+from hetjax.models.linear import Kernel, fold_product
+from hetjax.models.segment import neighbour_sum
+from hetjax.sampling.blocks import Adjacency
+
+
+def normalised_edges(relation: Relation, csc: CSC, sources: int) -> CSC:
+    """The entries of `D^-1/2 (A + I) D^-1/2` as weights, as PyG's `gcn_norm`; of a relation between two types there is no `I`.
+
+    See `with_loops` and `normalised`.
+    """
+    return normalised(with_loops(csc) if relation.source == relation.target else csc, sources)
+
+
+class GCNLayer(PlainLayer):
+    """Equation 2, `h_v' = relu(sum over u of w_uv / sqrt(d_u d_v) W h_u + b)`, over the in-edges of v and a loop of its own.
+
+    `w` is 1 where edges have no weights, and `d_v` the sum of `w` over these edges. A drawn neighbourhood keeps the weights of
+    the whole graph, scaled up to all edges. Deviations: there is a bias, as in PyG (the paper's equation has none), unless
+    `bias` is unset; a loop that the graph has is not doubled, as in PyG; with several relations there is a matrix for each, and
+    the layer is their sum. A relation between two types has no loops; there `d_u` sums over the out-edges of the source.
+    """
+
+    self_term = False
+    changed_edges = staticmethod(normalised_edges)
+
+    def setup(self):
+        super().setup()
+        self.kernel = {r.key: Kernel(self.features) for r in self.relations}
+
+    @property
+    def reads_target(self) -> bool:
+        return self.residual
+
+    def relation(
+        self,
+        relation: Relation,
+        adjacency: Adjacency,
+        sources: jax.Array,
+        targets: jax.Array | None,
+        masks: NodeMasks | None,
+    ) -> jax.Array:
+        return fold_product(neighbour_sum, adjacency, sources, self.kernel[relation.key](sources.shape[1]))
+
+
+MODEL = GCNLayer
