@@ -32,8 +32,20 @@ CASES = {
         ("ogbn-mag", (4, 1), "full", "R-GCN", False, {}),
         ("labels", (1, 2), "full", "HGNN, mean, no target", False, {}),
         ("random", (1, 2, "vanilla"), "minibatch", "R-GCN", False, {}),
+        ("few relations", (1, 4, "dependency"), "minibatch", "R-GAT", True, {"options": {"mode": "communicate"}}),
+        ("homogeneous", (1, 2, "dependency"), "full", "GCN", True, {"options": {"mode": "hybrid", "cached": 0.5}}),
     ],
-    4: [("few relations", (2, 2), "minibatch", "R-GCN, residual", False, {})],
+    4: [
+        ("few relations", (2, 2), "minibatch", "R-GCN, residual", False, {}),
+        (
+            "random",
+            (1, 4, "dependency"),
+            "full",
+            "R-GCN",
+            True,
+            {"options": {"mode": "communicate", "schedule": "ring"}},
+        ),
+    ],
 }
 BOUNDS = {False: (1e-5, 1e-5, 1e-4), True: (1e-12, 1e-12, 1e-7)}
 

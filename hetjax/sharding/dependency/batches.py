@@ -99,7 +99,9 @@ class DependencyBatches(Batches):
         for depth, share in enumerate(layers):
             for node_type in share.here:
                 yield rows_of(self.use, depth, node_type), len(share.needed[node_type]), nodes[node_type]
-                yield self._here(depth, node_type), len(share.here[node_type]), nodes[node_type]
+                table = not depth and self.regime.whole and node_type in self.learnable  # all rows of it are here
+                here = max(len(share.here[node_type]), self.owned.rows[node_type] if table else 0)
+                yield self._here(depth, node_type), here, max(here, nodes[node_type])
             for relation in relations_of(share.block, self.graph):
                 edges = len(share.block.adjacency[relation.key].indices)
                 yield edges_of(self.use, depth, relation), edges, self.graph.relations[relation].edges

@@ -1,0 +1,111 @@
+"""Dependency management against one device: every model, mode, schedule and partitioning, 1 to 8 partitions, in float64.
+
+    python experiments/dependency_equivalence.py [--seconds S] [--processes 1 2 4]
+
+Prints a line per case and writes experiments/results/dependency_equivalence.csv: relative errors of the loss, of the worst
+gradient, and of the worst weight or table after ten steps of Adam. Graphs are directed; one has one relation, the others several,
+with a type of fewer nodes than there are partitions and a type without any. A case that the file has is not run again.
+"""
+
+import csv
+import itertools
+import sys
+import tempfile
+import time
+from argparse import ArgumentParser
+from pathlib import Path
+
+from runs import ROOT
+
+sys.path.insert(0, str(ROOT))
+
+from tests import quick  # isort: split
+
+import jax
+
+quick.compile_quickly()
+jax.config.update("jax_num_cpu_devices", 8)
+
+from tests.equivalence import GRAPHS, MODELS, Errors, alone, on_mesh
+from tests.many import Case, compare_in
+
+RESULTS = Path(__file__).parent / "results" / "dependency_equivalence.csv"
+WAYS = {
+    "cache": {"mode": "cache"},
+    "communicate": {"mode": "communicate"},
+    "ring": {"mode": "communicate", "schedule": "ring"},
+    "hybrid, 0.3": {"mode": "hybrid", "cached": 0.3},
+    "hybrid, 0.7": {"mode": "hybrid", "cached": 0.7, "schedule": "ring"},
+    "hybrid, chosen": {"mode": "hybrid"},
+}
+HOMOGENEOUS, SEVERAL = "homogeneous", "random"
+ON = {
+    HOMOGENEOUS: ("GCN", "SAGE", "GIN", "GAT", "GATv2", "GAT, no head"),
+    "homogeneous, weights": ("GCN", "SAGE", "GIN"),
+}
+ON[SEVERAL] = ("R-GCN", "R-GCN, dropout", "R-GAT", "R-GAT, dropout", "HGT, joint", "HGT, relation", "HGT, dropout")
+PARTS, METHODS = (1, 2, 3, 4, 8), ("random", "contiguous", "fennel", "metis")
+CASE = ("graph", "model", "mode", "way", "parts", "partitioning", "processes")
+FIELDS = (*CASE, "loss", "gradient", "state")
+STEPS, BOUND = 10, 1e-9
+
+
+def main() -> None:
+    parser = ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after so long")
+    parser.add_argument("--processes", nargs="+", type=int, choices=[1, 2, 4], default=[1])
+    options = parser.parse_args()
+    rows, started = read(), time.perf_counter()
+    for count, (graph, models), mode in itertools.product(options.processes, ON.items(), ("full", "minibatch")):
+        for model in models:
+            wanted = [case for case in cases(graph, model, mode, count) if case not in rows]
+            if not wanted or time.perf_counter() - started > options.seconds:
+                continue
+            for case, errors in zip(wanted, found(graph, model, mode, wanted, count), strict=True):
+                rows[case] = tuple(f"{error:.1e}" for error in errors)
+                print(*case, *rows[case], "OVER ITS BOUND" if max(errors) > BOUND else "", flush=True)
+            write(rows)
+
+
+def cases(graph: str, model: str, mode: str, count: int) -> list[tuple[str, ...]]:
+    """Every way on every number of partitions; partitionings take turns, and all of them with 4."""
+    made = []
+    for (turn, parts), (other, way) in itertools.product(enumerate(PARTS), enumerate(WAYS)):
+        methods = METHODS if parts == 4 and way in ("communicate", "hybrid, 0.3") else (METHODS[(turn + other) % 4],)
+        if parts % count == 0 and (count == 1 or way in ("communicate", "ring", "hybrid, 0.3")):
+            made += [(graph, model, mode, way, str(parts), method, str(count)) for method in methods]
+    return made
+
+
+def found(graph: str, model: str, mode: str, wanted: list[tuple[str, ...]], count: int) -> list[Errors]:
+    """The errors of some cases of one graph, model and sampling."""
+    given = [
+        ((1, int(case[4]), "dependency"), {"options": WAYS[case[3]] | {"partitioning": case[5]}}) for case in wanted
+    ]
+    if count > 1:
+        with tempfile.TemporaryDirectory() as folder:
+            several = [Case(graph, mesh, mode, model, True, train) for mesh, train in given]
+            return compare_in(Path(folder), count, several, STEPS, 1200)
+    with jax.enable_x64(True):
+        data = GRAPHS[graph]()
+        reference = alone(data, mode, MODELS[model], STEPS, True)
+        return [on_mesh(reference, data, mesh, mode, MODELS[model], True, **train) for mesh, train in given]
+
+
+def read() -> dict[tuple, tuple]:
+    if not RESULTS.exists():
+        return {}
+    with open(RESULTS, newline="") as stream:
+        return {
+            tuple(row[name] for name in CASE): tuple(row[name] for name in FIELDS[len(CASE) :])
+            for row in csv.DictReader(stream)
+        }
+
+
+def write(rows: dict[tuple, tuple]) -> None:
+    with open(RESULTS, "w", newline="") as stream:
+        csv.writer(stream, lineterminator="\n").writerows([FIELDS, *((*case, *rows[case]) for case in sorted(rows))])
+
+
+if __name__ == "__main__":
+    main()
