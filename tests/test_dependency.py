@@ -17,7 +17,8 @@ from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency import costs
 from hetjax.sharding.dependency.exchange import counts, fetch, mirrors
-from hetjax.sharding.dependency.hybrid import Copies, Prices, choose
+from hetjax.sharding.dependency.hybrid import Copies, choose
+from hetjax.sharding.dependency.prices import Prices
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.shares import nothing, shares
 from hetjax.sharding.dependency.strategy import Options
@@ -304,6 +305,16 @@ def test_a_run_says_what_it_fetched_and_sent(finished):
 def test_options_that_cannot_be_are_one_line(options, words):
     with pytest.raises(InputError, match=words):
         Options(**options)
+
+
+def test_memory_that_one_partition_exceeds_is_refused():
+    graph = few("cites", "writes")
+    for mode, sampling in (("cache", "full"), ("hybrid", "minibatch")):
+        options = {"options": {"mode": mode, "memory": 100}}
+        config = setting(graph, sampling, (1, 2, "dependency"), {}, options)
+        words = "partition [01] keeps [0-9,]+ of others' nodes" if sampling == "full" else "is for sampling.mode full"
+        with pytest.raises(InputError, match=f"dependency.memory is 100.*{words}"):
+            make_engine(config, graph)
 
 
 def test_padding_is_never_sent_to_anyone():

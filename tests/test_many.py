@@ -135,6 +135,22 @@ def test_a_killed_process_is_named_and_the_run_goes_on_as_if_nothing_had_happene
     np.testing.assert_allclose(records(moved)[-1]["test_loss"], records(folder / "whole")[-1]["test_loss"], rtol=1e-4)
 
 
+def test_partitions_of_the_nodes_in_two_processes_write_one_checkpoint(folder):
+    """Each its own rows; the run continues in one process, on one device."""
+    options = ["--data.path", folder / "data_0" / "graph", "--mesh.data", "2", "--mesh.strategy", "dependency"]
+    options += ["--dependency.mode", "communicate", "--train.epochs", "2", "--sampling.mode", "full"]
+    run_folder = folder / "nodes"
+    assert [status for status, _ in finish(folder, start(folder, commands(run_folder, *options)))] == [0, 0]
+    assert not (run_folder / "tables").exists()
+    moved = shutil.copytree(run_folder, folder / "nodes_moved")
+    (moved / "summary.json").unlink()
+    shutil.rmtree(max((moved / "checkpoints").iterdir()))
+    single = ["--data.path", folder / "data_0" / "graph", "--train.epochs", "2", "--sampling.mode", "full"]
+    done = train(moved, *SHARED, *single)
+    assert done.returncode == 0 and "continuing from" in done.stderr, done.stderr
+    np.testing.assert_allclose(records(moved)[-1]["test_loss"], records(run_folder)[-1]["test_loss"], rtol=1e-4)
+
+
 def test_what_was_started_wrongly_is_one_line_in_every_process(folder):
     path = ["--data.path", folder / "data_0" / "graph", "--mesh.relation", "2"]
     one, other = commands(folder / "none", *path)

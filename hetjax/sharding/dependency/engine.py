@@ -5,6 +5,7 @@ layer a partition fetches the rows that it reads and does not have; their gradie
 the masters, who apply row-wise Adam. All else that crosses the mesh is one sum of the weights' gradients and the loss.
 """
 
+import shutil
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -17,12 +18,14 @@ from jax.sharding import PartitionSpec as P
 from hetjax.partition import EdgeCut
 from hetjax.sampling.blocks import pad
 from hetjax.sharding.dependency.batches import DependencyBatches
-from hetjax.sharding.dependency.evaluate import DependencyEvaluator, local_rows
+from hetjax.sharding.dependency.evaluate import DependencyEvaluator
 from hetjax.sharding.dependency.exchange import Fetch
+from hetjax.sharding.dependency.gathered import local_rows, whole_tables
 from hetjax.sharding.dependency.groups import grouped
+from hetjax.sharding.dependency.prices import Prices, seconds
 from hetjax.sharding.dependency.work import described
 from hetjax.sharding.mesh import DATA, from_shards, positions_here
-from hetjax.sharding.spmd import SpmdBatch, SpmdEngine, replicate, to_host
+from hetjax.sharding.spmd import SpmdBatch, SpmdEngine, replicate
 from hetjax.sharding.strategy import Setup
 from hetjax.sharding.trainer import Rows, TrainState
 
@@ -34,14 +37,18 @@ class DependencyEngine(SpmdEngine):
       setup, batches: as in `Engine`.
       cut: who owns which node.
       mesh: with the axis `data`.
+      prices: by which a hybrid of them was chosen.
     """
 
     rows_spec = P(DATA)
 
-    def __init__(self, setup: Setup, batches: DependencyBatches, cut: EdgeCut, mesh: Mesh):
+    def __init__(
+        self, setup: Setup, batches: DependencyBatches, cut: EdgeCut, mesh: Mesh, prices: Prices | None = None
+    ):
         graph, widths, self.owned = setup.graph, setup.trainer.widths, cut.owned
         residents = batches.residents([t for t in widths if t in graph.features])
-        self.groups = batches.groups
+        self.groups, self.prices = batches.groups, prices
+        self.gathered = setup.folder and setup.folder / "tables"  # files by which processes give rows to process 0
         size = {t: max(1, *(len(ids[t]) for ids in residents)) for t in residents[0]}
 
         def static(part: int) -> dict[str, np.ndarray]:
@@ -61,10 +68,14 @@ class DependencyEngine(SpmdEngine):
     def _own(self, tables: Mapping[str, Any], part: int) -> dict[str, Any]:
         return {t: jax.tree.map(lambda leaf: self.owned.take(t, leaf, part), table) for t, table in tables.items()}
 
-    def gather(self, state: TrainState) -> TrainState:
-        state = jax.tree.map(to_host, state)
-        whole = {t: jax.tree.map(lambda leaf: self.owned.whole(t, leaf), table) for t, table in state.tables.items()}
-        return jax.device_put(state._replace(tables=whole), jax.local_devices()[0])
+    def gather(self, state: TrainState) -> TrainState | None:
+        processes = self.setup.processes
+        tables = whole_tables(state.tables, self.owned, self.mesh, processes, self.gathered)
+        return None if tables is None else jax.tree.map(np.asarray, state._replace(tables={}))._replace(tables=tables)
+
+    def close(self) -> None:
+        if self.gathered and self.setup.processes.first:
+            shutil.rmtree(self.gathered, ignore_errors=True)
 
     def read(self, state: TrainState, static: Any, batch: SpmdBatch) -> tuple[dict, dict, Any]:
         return static, self.trainer.read(state.tables, batch.rows[0]), None
@@ -95,4 +106,11 @@ class DependencyEngine(SpmdEngine):
     def details(self) -> dict[str, Any]:
         batches = self.batches
         assert isinstance(batches, DependencyBatches)
-        return {"layers": described(batches.done, max(1, batches.sent)), "rows_with_padding": batches.padding()}
+        steps, found = max(1, batches.sent), {}
+        if self.prices:
+            schema = batches.graph.schema
+            predicted = seconds(batches.done, self.prices, list(schema.nodes), schema.relations)
+            found["predicted_milliseconds"] = {
+                n: round(1000 * float(of.max()) / steps, 4) for n, of in predicted.items()
+            }
+        return found | {"layers": described(batches.done, steps), "rows_with_padding": batches.padding()}

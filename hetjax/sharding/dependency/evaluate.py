@@ -20,6 +20,7 @@ from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import Capacities, edges_of, pad, pad_block, relations_of, rows_of
 from hetjax.sampling.sampler import ALL, Role, Sampler
 from hetjax.sharding.dependency.exchange import Fetch, counts, mirrors
+from hetjax.sharding.dependency.gathered import local_rows
 from hetjax.sharding.dependency.groups import Group, Groups
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.shares import Share, divided, nothing
@@ -174,9 +175,3 @@ class DependencyEvaluator:
         exchange, last = Fetch(sent, groups), depth == len(self.model.layers) - 1
         h: Any = self.model.apply(params, depth, block, x, None, exchange, method="embed")
         return self.model.apply(params, h[node_type], method="classify") if last else h[node_type]
-
-
-def local_rows(mesh: Mesh, array: jax.Array) -> dict[int, np.ndarray]:
-    """What each partition that is here has of an array `[parts * rows, ...]`."""
-    shards = {shard.device: shard.data for shard in array.addressable_shards}
-    return {part: np.asarray(shards[mesh.devices.flat[part]]) for part in positions_here(mesh)}

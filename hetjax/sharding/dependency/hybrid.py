@@ -19,31 +19,8 @@ import numpy as np
 from hetjax.compiled import compiled
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.partition.owned import Owned
+from hetjax.sharding.dependency.prices import EDGE_BYTES, Prices
 from hetjax.sharding.dependency.shares import Share
-
-NODE_BYTES, EDGE_BYTES = 8, 12  # a number of a copied embedding with its gradient; an edge, grouped both ways
-
-
-class Prices(NamedTuple):
-    """What Algorithm 4 compares, per depth `k`, `0` being the features; seconds, or bytes.
-
-    Attributes:
-      vertex: `[layers, types]`, of computing a node's embedding of depth `k`: `T_v d(k)`.
-      edge: `[layers, relations]`, of folding an edge into it: `T_e d(k)`.
-      sent: `[layers, types]`, of fetching a row of depth `k`, there and back: `T_c d(k)`.
-      copied: `[types]`, whether features are copied.
-      bytes: `[layers, types]`, of keeping a row of depth `k`.
-      limit: bytes that may be kept.
-      share: of every layer's dependencies that are computed here, the cheapest, whatever they cost; negative: as costs say.
-    """
-
-    vertex: np.ndarray
-    edge: np.ndarray
-    sent: np.ndarray
-    copied: np.ndarray
-    bytes: np.ndarray
-    limit: float
-    share: float
 
 
 class Neighbours(NamedTuple):

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
-from jax.sharding import Mesh
 
 from hetjax.config import UNBOUNDED, Bytes, Config
 from hetjax.errors import InputError
@@ -19,7 +18,8 @@ from hetjax.sharding.dependency.batches import DependencyBatches
 from hetjax.sharding.dependency.costs import read_or_measure
 from hetjax.sharding.dependency.engine import DependencyEngine
 from hetjax.sharding.dependency.groups import grouped
-from hetjax.sharding.dependency.hybrid import NODE_BYTES, Copies, Prices, choose
+from hetjax.sharding.dependency.hybrid import Copies, choose
+from hetjax.sharding.dependency.prices import Prices, kept_bytes, priced
 from hetjax.sharding.dependency.shares import Keep, nothing, shares
 from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.strategy import Setup, Strategy
@@ -62,6 +62,17 @@ class Dependency(Strategy):
         """One of the modes."""
         return self.options(config).mode
 
+    def memory(self, config: Config) -> int:
+        """Bytes of each device for what it keeps of others' nodes; -1: no bound."""
+        return self.options(config).memory
+
+    def check(self, config: Config) -> None:
+        super().check(config)
+        if self.memory(config) >= 0 and config.sampling.mode != "full":
+            raise InputError(
+                f"dependency.memory is {self.memory(config)}, and is for sampling.mode full: of mini-batches nothing is kept"
+            )
+
     def ring(self, config: Config) -> bool:
         """Whether rows are sent around a ring."""
         return self.options(config).schedule == "ring"
@@ -85,38 +96,35 @@ class Dependency(Strategy):
         config, graph, trainer = setup.config, setup.graph, setup.trainer
         mesh = meshes.row(meshes.make(config.mesh.relation, config.mesh.data), 0)
         sampler = Sampler(graph, frozenset(), flowing(setup), trainer.model.reads_own, trainer.model.drops)
-        mode, groups = self.mode(config), grouped(setup, self.mode(config) != "cache")
+        mode, memory = self.mode(config), self.memory(config)
+        costs = read_or_measure(setup, mesh) if mode == "hybrid" and self.options(config).cached < 0 else None
+        prices = priced(setup, costs, memory, self.options(config).cached if mode == "hybrid" else -1)
         keep = everything(setup) if mode == "cache" else nothing
         if mode == "hybrid":
-            keep = Copies(self._chosen(setup, partitioning, sampler, mesh))
+            keep = chosen(setup, partitioning, sampler, prices)
+        groups = grouped(setup, mode != "cache")
         batches = DependencyBatches(sampler, partitioning, mesh, setup, groups, keep, self.ring(config))
-        return DependencyEngine(setup, batches, partitioning, mesh)
-
-    def _chosen(self, setup: Setup, cut: EdgeCut, sampler: Sampler, mesh: Mesh) -> list[dict[str, np.ndarray]]:
-        """What partitions compute of others' nodes, by costs that are measured unless a share is given."""
-        seeds = {setup.graph.schema.target: setup.graph.splits["train"]}
-        layers = shares(sampler, cut.owned, seeds, (ALL,) * len(setup.regime.fanouts), (0,), nothing)
-        prices = priced(setup, self.options(setup.config), mesh)
-        return choose(setup.graph, cut.owned, layers, prices, setup.regime.fanouts, setup.trainer.model.reads_own)
+        if mode == "cache" and memory >= 0:
+            require_room(batches, prices, memory)
+        return DependencyEngine(setup, batches, partitioning, mesh, prices if costs else None)
 
 
-def priced(setup: Setup, options: Options, mesh: Mesh) -> Prices:
-    """What Algorithm 4 compares."""
-    graph, trainer = setup.graph, setup.trainer
-    layers, types = trainer.model.layers, list(graph.schema.nodes)
-    widths = [dict(trainer.widths), *(layer.widths for layer in layers[1:])]
-    copied = np.array([setup.regime.whole and t in graph.features for t in types])
-    size = np.array([[NODE_BYTES * width.get(t, 0) for t in types] for width in widths], float)
-    size[0] = [graph.features[t].nbytes / max(1, len(graph.features[t])) if t in graph.features else 0 for t in types]
-    vertex, edge = np.zeros(size.shape), np.zeros((len(layers), len(graph.relations)))
-    sent = np.array([[float(width.get(t, 0)) for t in types] for width in widths])
-    if options.cached < 0:
-        costs = read_or_measure(setup, mesh)
-        vertex[1:] = [[of.get(t, 0) for t in types] for of in costs.vertex]
-        edge[1:] = [[of.get(relation.key, 0) for relation in graph.relations] for of in costs.edge]
-        sent *= costs.sent
-    limit = np.inf if options.memory < 0 else float(options.memory)
-    return Prices(vertex, edge, sent, copied, size, limit, options.cached)
+def chosen(setup: Setup, cut: EdgeCut, sampler: Sampler, prices: Prices) -> Keep:
+    """What partitions compute of others' nodes, by Algorithm 4."""
+    seeds, own = {setup.graph.schema.target: setup.graph.splits["train"]}, setup.trainer.model.reads_own
+    layers = shares(sampler, cut.owned, seeds, (ALL,) * len(setup.regime.fanouts), (0,), nothing)
+    return Copies(choose(setup.graph, cut.owned, layers, prices, setup.regime.fanouts, own))
+
+
+def require_room(batches: DependencyBatches, prices: Prices, memory: int) -> None:
+    """Raise an InputError where a partition keeps more of others' nodes than it may."""
+    types = list(batches.graph.schema.nodes)
+    kept = kept_bytes(batches.work(batches.sample(batches.train, (0, 0, 0))), prices, types)
+    if kept.max() > memory:
+        part, most = int(kept.argmax()), int(kept.max())
+        raise InputError(
+            f"dependency.memory is {memory:,} bytes, and with dependency.mode cache partition {part} keeps {most:,} of others' nodes: give it more, or dependency.mode hybrid"
+        )
 
 
 def everything(setup: Setup) -> Keep:

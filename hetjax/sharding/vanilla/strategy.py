@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from hetjax.config import Config
+from hetjax.config import UNBOUNDED, Config
 from hetjax.sharding.dependency.strategy import Dependency
 
 
@@ -26,3 +26,6 @@ class Vanilla(Dependency):
 
     def ring(self, config: Config) -> bool:
         return False
+
+    def memory(self, config: Config) -> int:
+        return UNBOUNDED

@@ -1,0 +1,94 @@
+"""What a dependency costs: the terms of NeutronStar's equations 1 to 3 for every depth, type and relation."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from hetjax.graph.schema import Relation
+from hetjax.sharding.dependency.costs import Costs
+from hetjax.sharding.dependency.work import Work
+from hetjax.sharding.strategy import Setup
+
+NODE_BYTES, EDGE_BYTES = 8, 12  # a number of a copied embedding with its gradient; an edge, grouped both ways
+
+
+class Prices(NamedTuple):
+    """What Algorithm 4 compares, per depth `k`, `0` being the features; seconds, or bytes.
+
+    Attributes:
+      vertex: `[layers, types]`, of computing a node's embedding of depth `k`: `T_v d(k)`.
+      edge: `[layers, relations]`, of folding an edge into it: `T_e d(k)`.
+      sent: `[layers, types]`, of fetching a row of depth `k`, there and back: `T_c d(k)`.
+      copied: `[types]`, whether features are copied.
+      bytes: `[layers, types]`, of keeping a row of depth `k`.
+      limit: bytes that may be kept.
+      share: of every layer's dependencies that are computed here, the cheapest, whatever they cost; negative: as costs say.
+    """
+
+    vertex: np.ndarray
+    edge: np.ndarray
+    sent: np.ndarray
+    copied: np.ndarray
+    bytes: np.ndarray
+    limit: float
+    share: float
+
+
+def priced(setup: Setup, costs: Costs | None, memory: int, share: float) -> Prices:
+    """What Algorithm 4 compares.
+
+    Args:
+      costs: None: they are not known, and rows are fetched at no cost.
+      memory: -1: no bound.
+      share: as in `Prices`.
+    """
+    graph, layers, types = setup.graph, setup.trainer.model.layers, list(setup.graph.schema.nodes)
+    widths = [dict(setup.trainer.widths), *(layer.widths for layer in layers[1:])]
+    numbers = np.array([[float(width.get(t, 0)) for t in types] for width in widths])
+    static = {t: matrix.nbytes / max(1, len(matrix)) for t, matrix in graph.features.items()}
+    size, sent = NODE_BYTES * numbers, numbers * (costs.sent if costs else 0)
+    for column, t in enumerate(types):
+        if t in static and not setup.config.model.input_projection:  # raw rows come, and no gradient goes back
+            sent[0, column] = static[t] / NODE_BYTES * (costs.sent if costs else 0)
+        size[0, column] = static.get(t, 0)
+    vertex, edge = np.zeros(size.shape), np.zeros((len(layers), len(graph.relations)))
+    if costs:
+        vertex[1:] = [[of.get(t, 0) for t in types] for of in costs.vertex]
+        edge[1:] = [[of.get(relation.key, 0) for relation in graph.relations] for of in costs.edge]
+    copied = np.array([setup.regime.whole and t in static for t in types])
+    return Prices(vertex, edge, sent, copied, size, np.inf if memory < 0 else float(memory), share)
+
+
+def seconds(
+    layers: Sequence[Work], prices: Prices, types: Sequence[str], relations: Sequence[Relation]
+) -> dict[str, np.ndarray]:
+    """What dependencies cost every partition, `[parts]`: to fetch (equation 2), and to compute here (equation 1).
+
+    Args:
+      types, relations: of the graph, in its order.
+    """
+    fetch: np.ndarray = np.zeros(1)
+    compute: np.ndarray = np.zeros(1)
+    for depth, layer in enumerate(layers):
+        fetch = fetch + sum(
+            (prices.sent[depth, types.index(t)] * rows for t, rows in layer.fetched.items()), np.zeros(1)
+        )
+        if depth + 1 < len(layers):
+            nodes = (prices.vertex[depth + 1, types.index(t)] * rows for t, rows in layer.copied.items())
+            edges = (prices.edge[depth + 1, relations.index(r)] * rows for r, rows in layer.copied_edges.items())
+            compute = compute + sum(nodes, np.zeros(1)) + sum(edges, np.zeros(1))
+    return {"fetch": fetch, "compute": compute}
+
+
+def kept_bytes(layers: Sequence[Work], prices: Prices, types: Sequence[str]) -> np.ndarray:
+    """What every partition keeps of others' nodes, `[parts]`: features, embeddings with their gradients, and edges."""
+    kept: np.ndarray = np.zeros(1)
+    for depth, layer in enumerate(layers):
+        features = (prices.bytes[0, types.index(t)] * rows for t, rows in layer.kept.items())
+        kept = kept + sum(features, np.zeros(1)) + EDGE_BYTES * sum(layer.copied_edges.values(), np.zeros(1))
+        if depth + 1 < len(layers):
+            kept = kept + sum(
+                (prices.bytes[depth + 1, types.index(t)] * rows for t, rows in layer.copied.items()), np.zeros(1)
+            )
+    return kept
