@@ -13,12 +13,11 @@ import numpy as np
 from jax.sharding import Mesh
 
 from hetjax.partition import EdgeCut
-from hetjax.sampling.blocks import NO_NODE, Batch, Block, edges_of, pad, pad_block, relations_of, rows_of
+from hetjax.sampling.blocks import NO_NODE, Batch, pad
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.sampler import Sampler
-from hetjax.sharding.dependency.exchange import Mirrors, counts, mirrors
 from hetjax.sharding.dependency.groups import Group, Groups
-from hetjax.sharding.dependency.schedule import Schedule, schedule
+from hetjax.sharding.dependency.room import Room, here_of, measure, room
 from hetjax.sharding.dependency.shares import Keep, Share, shares
 from hetjax.sharding.dependency.work import Work, added, work
 from hetjax.sharding.mesh import from_shards, positions_here
@@ -55,6 +54,7 @@ class DependencyBatches(Batches):
         self.learnable, self.groups, self.keep, self.ring = frozenset(setup.trainer.learnable), groups, keep, ring
         self.done: list[Work] = []  # in the batches that were sent
         self.sent = 0
+        self.padded: list[dict[str, int]] = []  # per layer and group the rows that a step sends, padding included
         self.all: Parts | None = None  # of the whole graph, which is sampled once
         super().__init__(sampler.graph, setup.regime, setup.config.train.seed, f"dependency_{cut.parts}")
 
@@ -76,85 +76,42 @@ class DependencyBatches(Batches):
 
     def measure(self, sample: Parts) -> Iterator[tuple[str, int, int]]:
         """Of every capacity the partition that needs most; how partitions differ says nothing of how batches do."""
-        largest: dict[tuple[str, int], int] = {}
-        for seeds, layers in zip(*sample):
-            for name, size, most in self._measure(seeds, layers):
-                largest[name, most] = max(size, largest.get((name, most), 0))
-        for (name, most), size in largest.items():
-            yield name, size, size if self.regime.whole else most  # which comes again as it is
+        whole = self.regime.whole
+        yield f"{self.use}/seeds", max(map(len, sample.seeds)), self.regime.batch_size
         for depth, groups in enumerate(self.groups):
-            for name, (_, types) in groups.items():
-                sent = counts([layers[depth] for layers in sample.layers], types)
-                for (sender, receiver), size in np.ndenumerate(sent):
-                    most = sum(self.owned.rows[t] for t in types)
-                    yield (
-                        self._sends(depth, name, sender, receiver),
-                        int(size),
-                        int(size if self.regime.whole else most),
-                    )
+            shares = [layers[depth] for layers in sample.layers]
+            for name, size, most in measure(self.use, depth, shares, groups, self.graph):
+                yield name, size, size if whole else most  # the whole graph comes again as it is
+            for t in sorted(self.learnable & shares[0].here.keys()) if whole and not depth else ():
+                yield here_of(self.use, depth, t), self.owned.rows[t], self.owned.rows[t]  # all of a table is here
 
-    def _measure(self, seeds: np.ndarray, layers: Sequence[Share]) -> Iterator[tuple[str, int, int]]:
-        nodes = self.graph.schema.nodes
-        yield f"{self.use}/seeds", len(seeds), self.regime.batch_size
-        for depth, share in enumerate(layers):
-            for node_type in share.here:
-                yield rows_of(self.use, depth, node_type), len(share.needed[node_type]), nodes[node_type]
-                table = not depth and self.regime.whole and node_type in self.learnable  # all rows of it are here
-                here = max(len(share.here[node_type]), self.owned.rows[node_type] if table else 0)
-                yield self._here(depth, node_type), here, max(here, nodes[node_type])
-            for relation in relations_of(share.block, self.graph):
-                edges = len(share.block.adjacency[relation.key].indices)
-                yield edges_of(self.use, depth, relation), edges, self.graph.relations[relation].edges
-
-    def _here(self, depth: int, node_type: str) -> str:
-        return f"{self.use}/{depth}/here/{node_type}"
-
-    def _sends(self, depth: int, name: str, sender: int, receiver: int) -> str:
-        return f"{self.use}/{depth}/sent/{name}/{sender}-{receiver}"
-
-    def schedule(self, depth: int, name: str) -> Schedule:
-        """Of a group, as the capacities are."""
-        parts, has = range(self.owned.parts), self.capacities.by_name
-        return schedule(np.array([[has[self._sends(depth, name, i, j)] for j in parts] for i in parts]), self.ring)
+    def rooms(self, sample: Parts) -> list[Room]:
+        """The shapes of every layer, as the capacities are."""
+        has, layers = self.capacities.by_name, enumerate(zip(sample.layers[0], self.groups))
+        return [room(has, self.use, depth, share, groups, self.ring, self.graph) for depth, (share, groups) in layers]
 
     def send(self, seeds: np.ndarray, sample: Parts) -> SpmdBatch:
-        here, done = positions_here(self.mesh), self.work(sample)
+        rooms, done = self.rooms(sample), self.work(sample)
         self.done, self.sent = added(self.done, done) if self.done else done, self.sent + 1
-        return from_shards(self.mesh, [self._pad(sample, part, len(seeds)) for part in here])
+        self.padded = [{name: plan.sent for name, plan in layer.schedules.items()} for layer in rooms]
+        return from_shards(
+            self.mesh, [self._pad(sample, rooms, part, len(seeds)) for part in positions_here(self.mesh)]
+        )
 
-    def _pad(self, sample: Parts, part: int, count: int) -> SpmdBatch:
-        has, seeds, layers = self.capacities.by_name, sample.seeds[part], sample.layers[part]
-        size, target = has[f"{self.use}/seeds"], self.graph.schema.target
-        targets: dict[str, int] = {target: size}
-        blocks: list[Block] = []
-        for depth in reversed(range(len(layers))):
-            share = layers[depth]
-            needed = {t: has[rows_of(self.use, depth, t)] for t in share.here}
-            edges = {r: has[edges_of(self.use, depth, r)] for r in relations_of(share.block, self.graph)}
-            block = pad_block(share.block._replace(sources={}), targets, needed, edges)
-            targets = {t: has[self._here(depth, t)] for t in share.here}
-            sources = {t: pad(ids, targets[t], NO_NODE) for t, ids in share.block.sources.items() if ids is not None}
-            blocks.insert(0, block._replace(sources=sources))
-        rows = {t: pad(self.owned.local[t][ids], targets[t], NO_NODE) for t, ids in layers[0].here.items()}
-        inputs = {} if self.regime.whole else {t: ids for t, ids in rows.items() if t not in self.learnable}
-        rows = {} if self.regime.whole else {t: ids for t, ids in rows.items() if t in self.learnable}
-        labels = self.labels_and_weights(seeds, size)
-        local = Batch(tuple(blocks), inputs, np.arange(size, dtype=np.int32), *labels)
-        sent = tuple(self._mirrors(layers[depth], part, depth) for depth in range(len(layers)))
-        return SpmdBatch(local, (rows, sent), np.full(1, count, np.float32))
-
-    def _mirrors(self, share: Share, part: int, depth: int) -> dict[str, Mirrors]:
-        """Of the groups of types of which any partition sends any row."""
-        has, made = self.capacities.by_name, {}
-        for name, (_, types) in self.groups[depth].items():
-            here = {t: has[self._here(depth, t)] for t in types}
-            needed = {t: has[rows_of(self.use, depth, t)] for t in types}
-            made[name] = mirrors(share, part, types, self.schedule(depth, name), here, needed)
-        return made
-
-    def padding(self) -> list[dict[str, float]]:
-        """Per layer and group the rows that a step sends, padding included."""
-        return [{name: self.schedule(depth, name).sent for name in groups} for depth, groups in enumerate(self.groups)]
+    def _pad(self, sample: Parts, rooms: Sequence[Room], part: int, count: int) -> SpmdBatch:
+        seeds, layers, size = sample.seeds[part], sample.layers[part], self.capacities.by_name[f"{self.use}/seeds"]
+        targets = [*(layer.here for layer in rooms[1:]), {self.graph.schema.target: size}]
+        blocks = [layer.block(share, target) for layer, share, target in zip(rooms, layers, targets)]
+        named, here = layers[0].block.sources, rooms[0].here
+        sources = {t: pad(ids, here[t], NO_NODE) for t, ids in named.items() if ids is not None}
+        blocks[0] = blocks[0]._replace(sources=sources)
+        rows = {t: pad(self.owned.local[t][ids], here[t], NO_NODE) for t, ids in layers[0].here.items()}
+        rows = {} if self.regime.whole else rows  # of which all are read, in order
+        inputs = {t: ids for t, ids in rows.items() if t not in self.learnable}
+        local = Batch(tuple(blocks), inputs, np.arange(size, dtype=np.int32), *self.labels_and_weights(seeds, size))
+        learned = {t: ids for t, ids in rows.items() if t in self.learnable}
+        sent = tuple(layer.mirrors(share, part) for layer, share in zip(rooms, layers))
+        return SpmdBatch(local, (learned, sent), np.full(1, count, np.float32))
 
     def residents(self, types: Sequence[str]) -> list[dict[str, np.ndarray]]:
         """Of every partition the nodes of some types whose static features its device has, in order."""

@@ -113,4 +113,4 @@ class DependencyEngine(SpmdEngine):
             found["predicted_milliseconds"] = {
                 n: round(1000 * float(of.max()) / steps, 4) for n, of in predicted.items()
             }
-        return found | {"layers": described(batches.done, steps), "rows_with_padding": batches.padding()}
+        return found | {"layers": described(batches.done, steps), "rows_with_padding": batches.padded}

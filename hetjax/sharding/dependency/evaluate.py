@@ -17,12 +17,12 @@ from hetjax.cache.mapped import gather
 from hetjax.evaluate import edge_ranges
 from hetjax.models.hgnn import Stack
 from hetjax.partition.owned import Owned
-from hetjax.sampling.blocks import Capacities, edges_of, pad, pad_block, relations_of, rows_of
+from hetjax.sampling.blocks import Capacities, pad
 from hetjax.sampling.sampler import ALL, Role, Sampler
-from hetjax.sharding.dependency.exchange import Fetch, counts, mirrors
+from hetjax.sharding.dependency.exchange import Fetch
 from hetjax.sharding.dependency.gathered import local_rows
 from hetjax.sharding.dependency.groups import Group, Groups
-from hetjax.sharding.dependency.schedule import schedule
+from hetjax.sharding.dependency.room import measure, room
 from hetjax.sharding.dependency.shares import Share, divided, nothing
 from hetjax.sharding.mesh import DATA, from_shards, positions_here, shard_map
 from hetjax.sharding.spmd import to_host
@@ -117,44 +117,20 @@ class DependencyEvaluator:
     def _computed(
         self, params: Any, own: Own, depth: int, node_type: str, size: int, shares: Sequence[Share]
     ) -> jax.Array:
-        use, has = f"{node_type}", self.capacities
-
-        def fit(name: str, sizes: Sequence[int], most: int) -> int:
-            return has.fit(name, max(sizes), most)
-
-        nodes, types = self.graph.schema.nodes, list(shares[0].needed)
-        needed = {t: fit(rows_of(use, depth, t), [len(s.needed[t]) for s in shares], nodes[t]) for t in types}
-        here = {t: fit(f"{use}/{depth}/here/{t}", [len(s.here[t]) for s in shares], nodes[t]) for t in types}
-        edges = {
-            r: fit(
-                edges_of(use, depth, r),
-                [len(s.block.adjacency[r.key].indices) for s in shares],
-                self.graph.relations[r].edges,
-            )
-            for r in relations_of(shares[0].block, self.graph)
-        }
+        """What every partition makes of a chunk of at most `size` targets."""
         groups = {
             name: Group(kind, read)
-            for name, (kind, of) in self.groups[depth].items()
-            if (read := tuple(t for t in of if t in types))
+            for name, (kind, types) in self.groups[depth].items()
+            if (read := tuple(t for t in types if t in shares[0].here))
         }
-        plans = {}
-        for name, (_, read) in groups.items():
-            sent = counts(shares, read)
-            rows = np.array(
-                [
-                    [fit(f"{use}/{depth}/{name}/{i}-{j}", [n], sum(nodes[t] for t in read)) for j, n in enumerate(line)]
-                    for i, line in enumerate(sent)
-                ]
-            )
-            plans[name] = schedule(rows, False)
+        for name, most_needed, most in measure(node_type, depth, shares, groups, self.graph):
+            self.capacities.fit(name, most_needed, most)
+        shape = room(self.capacities.by_name, node_type, depth, shares[0], groups, False, self.graph)
 
         def inputs(part: int) -> tuple:
             share = shares[part]
-            block = pad_block(share.block, {node_type: size}, needed, edges)
-            x = {t: self._rows(own, depth, part, t, share.here[t], here[t]) for t in types}
-            sent = {name: mirrors(share, part, read, plans[name], here, needed) for name, (_, read) in groups.items()}
-            return block, x, sent
+            x = {t: self._rows(own, depth, part, t, ids, shape.here[t]) for t, ids in share.here.items()}
+            return shape.block(share, {node_type: size}), x, shape.mirrors(share, part)
 
         program = self._program(depth, node_type, groups)
         return program(params, *from_shards(self.mesh, [inputs(part) for part in positions_here(self.mesh)]))
