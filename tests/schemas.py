@@ -1,6 +1,6 @@
 """Random schemas, graphs and models, each trained on every mesh: for tests/test_schemas.py and experiments/random_schemas.py."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -17,13 +17,16 @@ from tests.equivalence import Errors, alone, apart, on_mesh, rounding, setting
 MODELS = ("rgcn", "rgat", "hgt, joint", "hgt, relation", "own")
 OWN = ("own_mean", "own_blind", "own_drops", "own_alone")  # where several attain a maximum, it has several gradients
 WHOLE = "all neighbours"  # one device, mini-batches of all neighbours, against the whole graph
-MESHES = {
-    "raf 2x1": (2, 1),
-    "raf 1x2": (1, 2),
-    "raf 2x2": (2, 2),
-    "vanilla 2": (1, 2, "vanilla"),
-    "vanilla 4": (1, 4, "vanilla"),
+MESHES: dict[str, tuple[tuple, dict]] = {  # and options of the strategy
+    "raf 2x1": ((2, 1), {}),
+    "raf 1x2": ((1, 2), {}),
+    "raf 2x2": ((2, 2), {}),
+    "vanilla 2": ((1, 2, "vanilla"), {}),
+    "vanilla 4": ((1, 4, "vanilla"), {}),
+    "communicate 3": ((1, 3, "dependency"), {"mode": "communicate"}),
+    "hybrid, ring 4": ((1, 4, "dependency"), {"mode": "hybrid", "cached": 0.5, "schedule": "ring"}),
 }
+WAYS = (WHOLE, *MESHES)
 STEPS, BOUND = 4, 1e-9  # of every error
 
 
@@ -125,8 +128,8 @@ def _some(rng: np.random.Generator, value: float) -> float:
     return value if rng.random() < 0.3 else 0.0
 
 
-def found(case: Case) -> Iterator[tuple[str, Errors | None]]:
-    """Of every way to train a case its errors, in float64.
+def found(case: Case, ways: Sequence[str] = WAYS) -> Iterator[tuple[str, Errors | None]]:
+    """Of some ways to train a case its errors, in float64.
 
     None where a mesh has more partitions or replicas than there is work, and where every gradient is zero but for rounding.
     """
@@ -138,15 +141,18 @@ def found(case: Case) -> Iterator[tuple[str, Errors | None]]:
         if any(
             rounding(one) >= {name for name, leaf in one.gradients.items() if leaf.any()} for one in (whole, reference)
         ):
-            yield from ((name, None) for name in (WHOLE, *MESHES))
+            yield from ((name, None) for name in ways)
             return
-        yield WHOLE, apart(alone(case.graph, "minibatch", case.model, STEPS, True, **alike), whole)
-        for name, mesh in MESHES.items():
-            yield name, _on(reference, case, mesh)
+        if WHOLE in ways:
+            yield WHOLE, apart(alone(case.graph, "minibatch", case.model, STEPS, True, **alike), whole)
+        for name, (mesh, options) in MESHES.items():
+            if name in ways:
+                yield name, _on(reference, case, mesh, options)
 
 
-def _on(reference, case: Case, mesh: tuple) -> Errors | None:
+def _on(reference, case: Case, mesh: tuple, options: dict) -> Errors | None:
     graph, mode, model, train = case
+    train = train | {"options": options}
     try:
         config = setting(graph, mode, mesh, model, train)
         plan = registry.by_name(config.mesh.strategy).partition(setup(config, graph))
