@@ -242,6 +242,14 @@ def test_algorithm_4_of_three_layers_equals_a_plain_loop():
     assert taken
 
 
+def test_a_layer_that_nobody_reads_anything_for_has_nothing_to_choose():
+    """No relation leads to the types that the second layer reads, and there are no self terms."""
+    graph = few("writes", "of")
+    model, options = {"self_term": False}, {"mode": "hybrid", "cached": 0.5}
+    errors = compare(graph, (1, 3, "dependency"), "minibatch", model, wide=True, steps=2, options=options)
+    assert errors.loss < 1e-12 and errors.gradient < 1e-12
+
+
 def test_memory_bounds_what_is_kept():
     graph = random_graph().only([r for r in random_graph().relations if r.name in ("cites", "extends")])
     cut = edge_cut(graph, 3, "random")

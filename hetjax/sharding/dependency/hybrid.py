@@ -95,7 +95,7 @@ def choose(
         left = prices.limit
         for depth, share in enumerate(shares):
             wanted = [ids[share.origin[t] != part] + start[t] for t, ids in share.needed.items()]
-            nodes = np.sort(np.concatenate(wanted)).astype(np.int64)
+            nodes = np.sort(np.concatenate([np.empty(0, np.int64), *wanted]))
             if depth:
                 left = _choose(nodes, depth, part, about, own, prices, left, here, fetched)
             else:
