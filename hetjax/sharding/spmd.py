@@ -1,11 +1,11 @@
 """Training by one program on every device of a mesh (single program, multiple data).
 
 Every device has a part of a batch and computes its share of the loss; the weights are alike everywhere, their gradients
-are summed. A strategy of this kind says what differs: where rows of features lie and how they are fetched (`read`), where
-the gradients of learnable rows go (`give_back`), what layers exchange (`exchanges`), and how arrays are laid out.
+are summed. Where a strategy says nothing else, every device has all rows. One that divides them says how arrays are laid
+out (`rows_spec`, `init`, `shard`, `gather`), how rows are fetched (`read`), and where the gradients of learnable ones go
+(`give_back`); any may say what layers exchange (`exchanges`).
 """
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -79,21 +79,34 @@ class SpmdEngine(Engine):
         self.found = self._program(self._gradients, (P(), Found._make((P(), self.rows_spec, self.rows_spec))))
         self.updated = self._program(self._step, (self.state_spec, P()), donate_argnums=0)
 
-    @abstractmethod
+    def init(self, seed: int) -> TrainState:
+        return self.shard(jax.jit(self.trainer.init)(np.int32(seed)))
+
+    def shard(self, state: TrainState) -> TrainState:
+        return replicate(self.mesh, state)
+
+    def gather(self, state: TrainState) -> TrainState | None:
+        return jax.tree.map(to_host, state)
+
     def read(self, state: TrainState, static: Any, batch: SpmdBatch) -> tuple[dict, dict, Any]:
         """The rows of features that a device's part of the batch reads; inside the program.
 
         Returns:
           `(static rows, learnable rows, what give_back needs)`.
         """
+        return static, self.trainer.read(state.tables, batch.local.inputs), None
 
-    @abstractmethod
     def give_back(self, state: TrainState, gradients: Rows, batch: SpmdBatch, kept: Any) -> tuple[dict, dict]:
-        """From the gradients of the rows that were read `(rows, ids)` as in `Found`; inside the program."""
+        """From the gradients of the rows that were read `(rows, ids)` as in `Found`; inside the program.
 
-    @abstractmethod
+        Here all devices read the same rows.
+        """
+        rows = jax.lax.psum(gradients, DATA)
+        return rows, {t: ids for t, ids in batch.local.inputs.items() if t in rows}
+
     def over_rows(self, value: jax.Array) -> jax.Array:
         """A number of the rows that lie on a device, of all rows; inside the program."""
+        return value
 
     def exchanges(self, batch: SpmdBatch) -> Sequence[Exchange]:
         """What layers exchange, one per layer; nothing, if not given. Inside the program."""

@@ -56,9 +56,6 @@ class DependencyEngine(SpmdEngine):
 
         super().__init__(setup, batches, mesh, from_shards(mesh, [static(part) for part in positions_here(mesh)]))
 
-    def init(self, seed: int) -> TrainState:
-        return self.shard(jax.jit(self.trainer.init)(np.int32(seed)))
-
     def shard(self, state: TrainState) -> TrainState:
         state = jax.tree.map(np.asarray, state)
         alike = replicate(self.mesh, state._replace(tables={}))
