@@ -102,8 +102,12 @@ def _connect(host: Host, bridge: str, link: str, rate: str | None, names: str) -
     for device in ("lo", DEVICE):
         _ip("-n", host.namespace, "link", "set", device, "up")
     if rate:
-        shape = ["tbf", "rate", rate, "burst", "256kb", "latency", "100ms"]
-        subprocess.run(host.command(["tc", "qdisc", "add", "dev", DEVICE, "root", *shape]), check=True)
+        subprocess.run(host.command(["tc", "qdisc", "add", "dev", DEVICE, "root", *shape(rate)]), check=True)
+
+
+def shape(rate: str) -> list[str]:
+    """How `tc` limits what a link sends."""
+    return ["tbf", "rate", rate, "burst", "256kb", "latency", "100ms"]
 
 
 def _etc(host: Host) -> Path:

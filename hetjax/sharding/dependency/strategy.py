@@ -16,7 +16,7 @@ from hetjax.partition import EdgeCut, edge_cut, read
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency.batches import DependencyBatches
-from hetjax.sharding.dependency.costs import read_or_measure
+from hetjax.sharding.dependency.costs import Costs, read_or_measure
 from hetjax.sharding.dependency.engine import DependencyEngine
 from hetjax.sharding.dependency.groups import grouped
 from hetjax.sharding.dependency.hybrid import NODE_BYTES, Copies, Prices, choose
@@ -96,12 +96,13 @@ class Dependency(Strategy):
         """What partitions compute of others' nodes, by costs that are measured unless a share is given."""
         seeds = {setup.graph.schema.target: setup.graph.splits["train"]}
         layers = shares(sampler, cut.owned, seeds, (ALL,) * len(setup.regime.fanouts), (0,), nothing)
-        prices = priced(setup, self.options(setup.config), mesh)
+        options = self.options(setup.config)
+        prices = priced(setup, options, read_or_measure(setup, mesh) if options.cached < 0 else None)
         return choose(setup.graph, cut.owned, layers, prices, setup.regime.fanouts, setup.trainer.model.reads_own)
 
 
-def priced(setup: Setup, options: Options, mesh: Mesh) -> Prices:
-    """What Algorithm 4 compares."""
+def priced(setup: Setup, options: Options, costs: Costs | None) -> Prices:
+    """What Algorithm 4 compares; without costs the widths of rows alone."""
     graph, trainer = setup.graph, setup.trainer
     layers, types = trainer.model.layers, list(graph.schema.nodes)
     widths = [dict(trainer.widths), *(layer.widths for layer in layers[1:])]
@@ -110,8 +111,7 @@ def priced(setup: Setup, options: Options, mesh: Mesh) -> Prices:
     size[0] = [graph.features[t].nbytes / max(1, len(graph.features[t])) if t in graph.features else 0 for t in types]
     vertex, edge = np.zeros(size.shape), np.zeros((len(layers), len(graph.relations)))
     sent = np.array([[float(width.get(t, 0)) for t in types] for width in widths])
-    if options.cached < 0:
-        costs = read_or_measure(setup, mesh)
+    if costs:
         vertex[1:] = [[of.get(t, 0) for t in types] for of in costs.vertex]
         edge[1:] = [[of.get(relation.key, 0) for relation in graph.relations] for of in costs.edge]
         sent *= costs.sent
