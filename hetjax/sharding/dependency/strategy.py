@@ -109,14 +109,17 @@ def priced(setup: Setup, options: Options, costs: Costs | None) -> Prices:
     copied = np.array([setup.regime.whole and t in graph.features for t in types])
     size = np.array([[NODE_BYTES * width.get(t, 0) for t in types] for width in widths], float)
     size[0] = [graph.features[t].nbytes / max(1, len(graph.features[t])) if t in graph.features else 0 for t in types]
-    vertex, edge = np.zeros(size.shape), np.zeros((len(layers), len(graph.relations)))
+    vertex, source, edge = np.zeros(size.shape), np.zeros(size.shape), np.zeros((len(layers), len(graph.relations)))
     sent = np.array([[float(width.get(t, 0)) for t in types] for width in widths])
+    if not setup.config.model.input_projection:  # static features come in their own dtype, and nothing goes back
+        sent[0] = [size[0, n] / NODE_BYTES if t in graph.features else sent[0, n] for n, t in enumerate(types)]
     if costs:
         vertex[1:] = [[of.get(t, 0) for t in types] for of in costs.vertex]
+        source[:-1] = [[of.get(t, 0) for t in types] for of in costs.source]
         edge[1:] = [[of.get(relation.key, 0) for relation in graph.relations] for of in costs.edge]
         sent *= costs.sent
     limit = np.inf if options.memory < 0 else float(options.memory)
-    return Prices(vertex, edge, sent, copied, size, limit, options.cached)
+    return Prices(vertex, edge, source, sent, copied, size, limit, options.cached)
 
 
 def everything(setup: Setup) -> Keep:
