@@ -8,9 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hetjax.command_line import parse
+from hetjax.config import SECTIONS, Config
 from hetjax.partition import EdgeCut
+from hetjax.processes.group import ProcessGroup
 from hetjax.sampling.sampler import ALL, Sampler
-from hetjax.sharding.dependency.costs import Costs
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding import registry
+from hetjax.sharding.dependency.costs import Costs, measure
 from hetjax.sharding.dependency.exchange import counts
 from hetjax.sharding.dependency.groups import Groups, grouped
 from hetjax.sharding.dependency.hybrid import Copies, choose
@@ -19,7 +24,8 @@ from hetjax.sharding.dependency.shares import Share, nothing, shares
 from hetjax.sharding.dependency.strategy import Options, everything, priced
 from hetjax.sharding.dependency.work import Work, work
 from hetjax.sharding.single.strategy import flowing
-from hetjax.sharding.strategy import Setup
+from hetjax.sharding.strategy import Setup, setup
+from hetjax.train import open_graph
 
 
 class Counted(NamedTuple):
@@ -36,29 +42,45 @@ class Counted(NamedTuple):
     bytes: int
 
 
-def counted(setup: Setup, cut: EdgeCut, options: Options, costs: Costs | None = None) -> Counted:
+def config_of(options: Sequence[str]) -> Config:
+    """The configuration of a command line."""
+    instances, _ = parse(SECTIONS | registry.sections(None), options, "", "", {})
+    return registry.config_of(instances)
+
+
+def setup_of(config: Config, processes: ProcessGroup | None = None) -> Setup:
+    """As `python -m hetjax.train` makes it."""
+    return setup(config, open_graph(config, registry.find(config.mesh)), processes)
+
+
+def measured_here(given: Setup) -> Costs:
+    """`T_v` and `T_e` on one device; there is no `T_c`."""
+    return measure(given, meshes.row(meshes.make(1, 1), 0))
+
+
+def counted(given: Setup, cut: EdgeCut, options: Options, costs: Costs | None = None) -> Counted:
     """A step on the whole graph.
 
     Args:
       costs: what hybrid goes by.
     """
-    graph, model = setup.graph, setup.trainer.model
-    sampler = Sampler(graph, frozenset(), flowing(setup), model.reads_own, model.drops)
+    graph, model, regime = given.graph, given.trainer.model, given.regime
+    sampler = Sampler(graph, frozenset(), flowing(given), model.reads_own, model.drops)
     seeds = {graph.schema.target: graph.splits["train"]}
-    hops, learnable = (ALL,) * len(setup.regime.fanouts), frozenset(setup.trainer.learnable)
-    keep = everything(setup) if options.mode == "cache" else nothing
+    hops, learnable = (ALL,) * len(regime.fanouts), frozenset(given.trainer.learnable)
+    keep = everything(given) if options.mode == "cache" else nothing
     if options.mode == "hybrid":
         layers = shares(sampler, cut.owned, seeds, hops, (0,), nothing)
-        prices = priced(setup, options, costs)
+        prices = priced(given, options, costs)
         keep = Copies(choose(graph, cut.owned, layers, prices, hops, model.reads_own))
     layers = shares(sampler, cut.owned, seeds, hops, (0,), keep, learnable)
     owner = cut.owned.owner[graph.schema.target][graph.splits["train"]]
     own = [graph.splits["train"][owner == part] for part in range(cut.parts)]
-    groups = grouped(setup, options.mode != "cache")
-    return Counted(work(graph, cut.owned, layers, own), *sent(groups, layers, options.schedule == "ring", setup))
+    groups = grouped(given, options.mode != "cache")
+    return Counted(work(graph, cut.owned, layers, own), *sent(groups, layers, options.schedule == "ring"))
 
 
-def sent(groups: Groups, layers: Sequence[tuple[Share, ...]], ring: bool, setup: Setup) -> tuple[list[dict], int]:
+def sent(groups: Groups, layers: Sequence[tuple[Share, ...]], ring: bool) -> tuple[list[dict], int]:
     """Rows per layer and group, and the bytes of all; gradients of rows go back, of static features nothing does."""
     rows: list[dict[str, int]] = [{} for _ in groups]
     total = 0
@@ -95,15 +117,18 @@ def total(values) -> int:
     return int(sum(np.sum(value) for value in values))
 
 
-def predicted(setup: Setup, done: Sequence[Work], steps: int, costs: Costs) -> float:
+def predicted(given: Setup, done: Sequence[Work], steps: int, costs: Costs) -> float:
     """Seconds that costs say for what a step does because of the division, of the partition that is worst off."""
-    prices = priced(setup, Options(), costs)
-    types, relations = list(setup.graph.schema.nodes), list(setup.graph.relations)
+    prices = priced(given, Options(), costs)
+    types, relations = list(given.graph.schema.nodes), list(given.graph.relations)
     seconds: Any = 0.0
     for depth, one in enumerate(done):
         for t, rows in one.fetched.items():
             seconds = seconds + prices.sent[depth, types.index(t)] * rows
         if depth + 1 < len(done):
+            for t, rows in (one.kept or one.fetched).items():
+                read = rows + one.fetched[t] if one.kept else rows
+                seconds = seconds + prices.source[depth, types.index(t)] * read
             for t, nodes in one.copied.items():
                 seconds = seconds + prices.vertex[depth + 1, types.index(t)] * nodes
             for relation, edges in one.copied_edges.items():

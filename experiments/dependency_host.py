@@ -20,18 +20,16 @@ from hetjax import runtime
 if __name__ == "__main__":
     runtime.prepare()
 
-from dependency_counts import predicted, rows_of
+from dependency_counts import config_of, predicted, rows_of, setup_of
 from hosts import DEVICE, shape
 
-from hetjax.command_line import parse
-from hetjax.config import SECTIONS, Config, Processes
+from hetjax.config import Processes
 from hetjax.processes.launch import process_group
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.dependency.batches import DependencyBatches
 from hetjax.sharding.dependency.costs import Costs, read_or_measure
-from hetjax.sharding.strategy import Engine, Setup, setup
-from hetjax.train import open_graph
+from hetjax.sharding.strategy import Engine, Setup
 
 WARM = 2  # steps that are not measured
 
@@ -59,24 +57,20 @@ def main() -> None:
             Path(job["out"]).write_text(json.dumps(found))
 
 
-def config_of(options: list[str]) -> Config:
-    """The configuration of a command line."""
-    instances, _ = parse(SECTIONS | registry.sections(None), options, "", "", {})
-    return registry.config_of(instances)
-
-
 def at_rate(job: dict, rate: str, group) -> list[dict]:
     """Every way at one bandwidth: a row each. Costs are measured anew, as they depend on it."""
     subprocess.run(["tc", "qdisc", "replace", "dev", DEVICE, "root", *shape(rate)], check=True)
     with tempfile.TemporaryDirectory() as cache:
         os.environ["XDG_CACHE_HOME"] = cache
         setups = {
-            name: given_setup([*job["setting"], f"--mesh.data={group.count}", *options], group)
+            name: setup_of(config_of([*job["setting"], f"--mesh.data={group.count}", *options]), group)
             for name, options in job["ways"].items()
         }
         group.barrier("limited")
         first = next(iter(setups.values()))
+        started = time.perf_counter()
         costs = read_or_measure(first, meshes.row(meshes.make(1, group.count), 0))
+        costs_seconds = time.perf_counter() - started
         ways = {name: begun(one) for name, one in setups.items()}
     laps: dict[str, list[list[float]]] = {name: [] for name in ways}
     wire = dict.fromkeys(ways, 0)
@@ -88,15 +82,10 @@ def at_rate(job: dict, rate: str, group) -> list[dict]:
             laps[name].append(seconds)
     steps = job["rounds"] * job["steps"]
     return [
-        {"rate": rate, "way": name} | row(way, laps[name], wire[name] / steps, costs, group)
+        {"rate": rate, "way": name, "costs_seconds": round(costs_seconds, 2)}
+        | row(way, laps[name], wire[name] / steps, costs, group)
         for name, way in ways.items()
     ]
-
-
-def given_setup(options: list[str], group) -> Setup:
-    """As `python -m hetjax.train` makes it."""
-    config = config_of(options)
-    return setup(config, open_graph(config, registry.find(config.mesh)), group)
 
 
 def begun(given: Setup) -> Way:
@@ -144,6 +133,7 @@ def row(way: Way, laps: list[list[float]], wire: float, costs: Costs, group) -> 
         "t_sent_ns": round(1e9 * costs.sent, 3),
         "t_vertex_ns": round(1e9 * max(max(of.values(), default=0) for of in costs.vertex), 1),
         "t_edge_ns": round(1e9 * max(max(of.values(), default=0) for of in costs.edge), 2),
+        "t_source_ns": round(1e9 * max(max(of.values(), default=0) for of in costs.source), 1),
     }
 
 

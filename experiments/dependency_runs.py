@@ -113,6 +113,12 @@ def measured(
     return json.loads(out.read_text())
 
 
+def bits(rate: str) -> float:
+    """Bits a second, of what `tc` reads."""
+    units = {"gbit": 1e9, "mbit": 1e6, "kbit": 1e3}
+    return float(rate[:-4]) * units[rate[-4:]]
+
+
 def parser_of(words: str | None, graphs: Sequence[str] = tuple(GRAPHS)) -> ArgumentParser:
     """The options that all of these scripts have."""
     parser = ArgumentParser(description=words, formatter_class=RawDescriptionHelpFormatter)

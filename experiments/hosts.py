@@ -132,16 +132,18 @@ def run(made: Sequence[Host], command: Sequence[str], folder: Path, timeout: flo
         _start(host, [_fill(word, number, len(made), coordinator) for word in command], file)
         for number, (host, file) in enumerate(zip(made, files))
     ]
-    while len(ends) < len(running) and time.perf_counter() - started < timeout:
-        for number, process in enumerate(running):
-            if number not in ends and process.poll() is not None:
-                ends[number] = time.perf_counter() - started
-        time.sleep(POLL)
-    crossed = [host.crossed() for host in made]
-    for process in running:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    try:
+        while len(ends) < len(running) and time.perf_counter() - started < timeout:
+            for number, process in enumerate(running):
+                if number not in ends and process.poll() is not None:
+                    ends[number] = time.perf_counter() - started
+            time.sleep(POLL)
+        crossed = [host.crossed() for host in made]
+    finally:  # Ctrl-C too
+        for process in running:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
     return [
         Ended(
             running[number].returncode if number in ends else None,
