@@ -290,7 +290,7 @@ def test_memory_bounds_what_is_kept():
 
 def test_costs_are_measured_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for name in ("TARGETS", "ROWS"):
+    for name in ("TARGETS", "SENT"):
         monkeypatch.setattr(costs, name, 64)
     graph = few("cites", "writes")
     config = setting(graph, "full", (1, 2, "dependency"), {}, {"options": {"mode": "hybrid"}})

@@ -36,7 +36,7 @@ from hetjax.sharding.spmd import replicate
 from hetjax.sharding.strategy import Setup
 from hetjax.sharding.traffic import Program
 
-TARGETS, DEGREE, ROWS, ROUNDS = 4096, 8, 8192, 8
+TARGETS, DEGREE, ROUNDS = 4096, 8, 8
 MORE = 4  # times as many of what is measured
 NUMBERS = 2**21  # of the rows that a block reads, at most: wide features are read by fewer
 LEAST = (
@@ -101,10 +101,12 @@ def _about(setup: Setup, mesh: Mesh) -> dict:
 def measure(setup: Setup, mesh: Mesh) -> Costs:
     """Measure; all processes together. Relations whose ends have the same widths are measured once."""
     model, params = setup.trainer.model, jax.jit(setup.trainer.weights)(np.int32(0)).params
-    found = Costs([], [], [], _sent(mesh, setup.config.model.hidden))
+    every: list[tuple[dict[str, float], dict[str, float], dict[str, float]]] = []
     for depth, layer in enumerate(model.layers[:-1]):
         measured: dict[tuple, tuple[float, float, float]] = {}
-        vertex, edge, source = {}, {}, {}
+        vertex: dict[str, float] = {}
+        edge: dict[str, float] = {}
+        source: dict[str, float] = {}
         for relation in layer.relations:
             widths = {t: (layer.widths if depth else setup.trainer.widths).get(t, 0) for t in relation[::2]}
             flows = tuple(t for t in widths if depth or t in flowing(setup))
@@ -115,9 +117,9 @@ def measure(setup: Setup, mesh: Mesh) -> Costs:
             of_vertex, edge[relation.key], of_source = measured[alike]
             vertex[relation.target] = max(vertex.get(relation.target, 0.0), of_vertex)
             source[relation.source] = source.get(relation.source, 0.0) + of_source
-        for kept, new in zip(found, (vertex, edge, source)):
-            kept.append(new)
-    return found
+        every.append((vertex, edge, source))
+    vertices, edges, sources = (list(one) for one in zip(*every)) if every else ([], [], [])
+    return Costs(vertices, edges, sources, _sent(mesh, setup.config.model.hidden))
 
 
 def _embed(
@@ -176,14 +178,14 @@ def _sent(mesh: Mesh, width: int) -> float:
         sent = np.zeros((parts, rows, width), np.float32)
         return functools.partial(program, from_shards(mesh, [sent for _ in positions_here(mesh)]))
 
-    each = max(1, ROWS // parts)
+    each = max(1, SENT // (parts * width))
     few, many = _times(call(each), call(MORE * each))
     return max(many - few, LEAST * few) / ((MORE - 1) * each * (parts - 1) * width)
 
 
 def _times(*calls: Callable) -> list[float]:
     """Seconds of each, the least of some; they take turns, so that what else the computer does falls on all alike."""
-    rounds = []
+    rounds: list[list[float]] = []
     for _ in range(ROUNDS + 1):
         rounds.append([])
         for call in calls:
