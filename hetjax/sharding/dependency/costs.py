@@ -39,9 +39,8 @@ from hetjax.sharding.traffic import Program
 TARGETS, DEGREE, ROUNDS = 4096, 8, 8
 MORE = 4  # times as many of what is measured
 NUMBERS = 2**21  # of the rows that a block reads, at most: wide features are read by fewer
-LEAST = (
-    0.05  # of the time of a block: what its edges, its targets and its sources each take at least, as nothing is free
-)
+SENT = 2**19  # numbers that a device puts into an all-to-all
+LEAST = 0.05  # of a block's time: what its edges, targets and sources each take at least, as nothing is free
 
 
 class Costs(NamedTuple):
