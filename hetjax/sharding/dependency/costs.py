@@ -1,6 +1,6 @@
 """What an edge, a target and a row cost on the machine that trains: NeutronStar's `T_e`, `T_v` and `T_c`.
 
-They are measured on small random blocks, on all devices of the mesh at once, with the model's own layers, forward and backward.
+They are measured on random blocks of some milliseconds (shorter ones on a busy machine seem cheaper than they are), on all devices of the mesh at once, with the model's own layers, forward and backward.
 An edge's cost is what more edges into the same targets take, a target's what more targets with the same edges take, a
 source's what more rows to read with the same edges and targets take, a row's what larger buckets of an all-to-all there and back take.
 They are kept in the user's cache folder, by the computers that train.
@@ -36,9 +36,9 @@ from hetjax.sharding.spmd import replicate
 from hetjax.sharding.strategy import Setup
 from hetjax.sharding.traffic import Program
 
-TARGETS, DEGREE, ROUNDS = 4096, 8, 8
+TARGETS, DEGREE, ROUNDS = 2**14, 8, 8
 MORE = 4  # times as many of what is measured
-NUMBERS = 2**21  # of the rows that a block reads, at most: wide features are read by fewer
+NUMBERS = 2**22  # of the rows that a block reads or makes, at most: wide ones are fewer
 SENT = 2**19  # numbers that a device puts into an all-to-all
 LEAST = 0.05  # of a block's time: what its edges, targets and sources each take at least, as nothing is free
 
@@ -112,7 +112,7 @@ def measure(setup: Setup, mesh: Mesh) -> Costs:
             alike = *(widths[t] for t in relation[::2]), *(t in flows for t in relation[::2])
             if alike not in measured:
                 work = functools.partial(_embed, model, depth, flows)
-                measured[alike] = _layer(mesh, work, params, relation, widths)
+                measured[alike] = _layer(mesh, work, params, relation, widths, layer.features)
             of_vertex, edge[relation.key], of_source = measured[alike]
             vertex[relation.target] = max(vertex.get(relation.target, 0.0), of_vertex)
             source[relation.source] = source.get(relation.source, 0.0) + of_source
@@ -134,12 +134,12 @@ def _embed(
 
 
 def _layer(
-    mesh: Mesh, work: Callable, params: Any, relation: Relation, widths: Mapping[str, int]
+    mesh: Mesh, work: Callable, params: Any, relation: Relation, widths: Mapping[str, int], made: int
 ) -> tuple[float, float, float]:
-    """Seconds of a target, of an edge and of a source."""
+    """Seconds of a target, which gets `made` numbers, of an edge and of a source."""
     chance = np.random.default_rng(0)
     program = Program("costs", shard_map(work, mesh, P(), P()), mesh)
-    rows = max(1, min(TARGETS, NUMBERS // max(1, MORE * max(widths.values()))))
+    rows = max(1, min(TARGETS, NUMBERS // max(1, MORE * max(made, *widths.values()))))
     edges = rows * DEGREE
 
     def call(targets: int, edges: int, sources: int) -> Callable:
