@@ -2,7 +2,7 @@
 
 `HETJAX_DATA=... python experiments/dependency_scaling.py` counts, in one process and exactly (experiments/dependency_counts.py), for every graph, edge-cut,
 number of partitions and mode: rows fetched, bytes, copied nodes and edges, edges folded in all, and by the partition that folds most.
-`ideal` is the edges of one device by partitions by these most: 1 is perfect scaling of the work. Hybrid goes by costs: `T_v` and
+`ideal` is the edges of one device by partitions by these most: 1 is perfect scaling of the work. Hybrid goes by costs: `T_v`,
 `T_e` are measured on one device of this computer, and `T_c` is that of a link of `--rate`, of eight bytes for each number.
 
 `--timed 2 4` (as root, on Linux) also trains on so many emulated hosts (experiments/dependency_runs.py), which share this
@@ -37,7 +37,6 @@ from runs import markdown, read_rows, replace_rows
 from tqdm import tqdm
 
 from hetjax.partition import edge_cut
-from hetjax.sharding.dependency.costs import Costs
 from hetjax.sharding.dependency.strategy import Options
 
 MODES = {"cache": CACHE, "communicate": COMMUNICATE, "hybrid": HYBRID}
@@ -49,7 +48,7 @@ def grid(name: str, options, folder: Path) -> list[dict]:
     model, graph = options.model or MODELS[name], stored(name, folder)
     given = setup_of(config_of(setting(graph, model, options.hidden)))
     costs, rows = measured_here(given), []
-    costs = Costs(costs.vertex, costs.edge, 64 / bits(options.rates[0]))
+    costs = costs._replace(sent=64 / bits(options.rates[0]))
     alone = None
     turns = [
         (parts, method)
