@@ -102,8 +102,12 @@ def _connect(host: Host, bridge: str, link: str, rate: str | None, names: str) -
     for device in ("lo", DEVICE):
         _ip("-n", host.namespace, "link", "set", device, "up")
     if rate:
-        shape = ["tbf", "rate", rate, "burst", "256kb", "latency", "100ms"]
-        subprocess.run(host.command(["tc", "qdisc", "add", "dev", DEVICE, "root", *shape]), check=True)
+        subprocess.run(host.command(["tc", "qdisc", "add", "dev", DEVICE, "root", *shape(rate)]), check=True)
+
+
+def shape(rate: str) -> list[str]:
+    """How `tc` limits what a link sends."""
+    return ["tbf", "rate", rate, "burst", "256kb", "latency", "100ms"]
 
 
 def _etc(host: Host) -> Path:
@@ -128,16 +132,18 @@ def run(made: Sequence[Host], command: Sequence[str], folder: Path, timeout: flo
         _start(host, [_fill(word, number, len(made), coordinator) for word in command], file)
         for number, (host, file) in enumerate(zip(made, files))
     ]
-    while len(ends) < len(running) and time.perf_counter() - started < timeout:
-        for number, process in enumerate(running):
-            if number not in ends and process.poll() is not None:
-                ends[number] = time.perf_counter() - started
-        time.sleep(POLL)
-    crossed = [host.crossed() for host in made]
-    for process in running:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+    try:
+        while len(ends) < len(running) and time.perf_counter() - started < timeout:
+            for number, process in enumerate(running):
+                if number not in ends and process.poll() is not None:
+                    ends[number] = time.perf_counter() - started
+            time.sleep(POLL)
+        crossed = [host.crossed() for host in made]
+    finally:  # Ctrl-C too
+        for process in running:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
     return [
         Ended(
             running[number].returncode if number in ends else None,

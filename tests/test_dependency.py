@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import platform
 
 import jax
 import numpy as np
@@ -18,12 +19,13 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency import costs
 from hetjax.sharding.dependency.exchange import counts, fetch, mirrors
 from hetjax.sharding.dependency.hybrid import Copies, choose
-from hetjax.sharding.dependency.prices import Prices
+from hetjax.sharding.dependency.prices import Prices, priced
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.shares import nothing, shares
 from hetjax.sharding.dependency.strategy import Options
 from hetjax.sharding.dependency.work import work
 from hetjax.sharding.registry import make_engine
+from hetjax.sharding.strategy import setup
 from tests.conftest import random_graph
 from tests.equivalence import MODELS, compare, few, setting
 from tests.test_command_line import SMALL, train_anew
@@ -176,12 +178,13 @@ def test_a_schedule_carries_every_row_once_with_little_padding(seed, ring):
                 assert min(map(len, plan.slots(sender, other))) >= rows[sender, other]
 
 
-def prices(graph, layers, share=-1.0, limit=np.inf, sent=1.0, copied=True):
-    """An edge costs 0.25, a node 0.1, a row that is sent 1."""
+def prices(graph, layers, share=-1.0, limit=np.inf, sent=1.0, copied=True, source=0.0):
+    """An edge costs 0.25, a node 0.1, a row that is sent 1; a row that is read nothing, unless that is given."""
     types, relations = len(graph.schema.nodes), len(graph.relations)
     has = np.array([copied and t in graph.features for t in graph.schema.nodes])
     vertex, edge = np.full((layers, types), 0.1), np.full((layers, relations), 0.25)
-    return Prices(vertex, edge, np.full((layers, types), sent), has, np.full((layers, types), 8.0), limit, share)
+    sources, sent, bytes_ = (np.full((layers, types), each) for each in (source, sent, 8.0))
+    return Prices(vertex, edge, sources, sent, has, bytes_, limit, share)
 
 
 def test_algorithm_4_takes_what_costs_less():
@@ -199,6 +202,37 @@ def test_algorithm_4_takes_what_costs_less():
         assert not Copies(copies)(1, "paper", outside, part).any()
         first = share[0].needed["paper"][share[0].origin["paper"] != part]
         assert Copies(copies)(0, "paper", first, part).all()
+
+
+def test_a_subtree_costs_what_its_layer_does_for_every_row_that_it_reads():
+    """Such as a product of wide features with a matrix; of rows that are read anyway it costs nothing more."""
+    graph = random_graph().only([r for r in random_graph().relations if r.name in ("cites", "extends")])
+    cut = edge_cut(graph, 3, "random")
+    layers, _ = sampled(graph, cut, fanouts=(ALL, ALL))
+    every, found = np.arange(len(cut.nodes["paper"])), {}
+    for source in (0.0, 100.0):
+        chosen = choose(graph, cut.owned, layers, prices(graph, 2, sent=1.7, source=source), (ALL, ALL), True)
+        found[source] = [Copies(chosen)(1, "paper", every, part) for part in range(3)]
+    assert np.sum(found[0.0]) > np.sum(found[100.0]) > 0
+    for part, share in enumerate(layers):
+        read = np.union1d(share[0].needed["paper"], np.flatnonzero(cut.nodes["paper"] == part))
+        for node in np.flatnonzero(found[100.0][part]):
+            assert all(
+                np.isin(csc.indices[slice(*csc.indptr[node : node + 2])], read).all()
+                for csc in graph.relations.values()
+            )
+
+
+def test_static_features_cost_their_own_bytes_and_do_not_come_back():
+    graph = few("cites", "writes")
+    paper = list(graph.schema.nodes).index("paper")
+    narrow = dataclasses.replace(
+        graph, features=dict(graph.features) | {"paper": graph.features["paper"].astype(np.uint8)}
+    )
+    given, small = (setup(setting(g, "full", (1, 2, "dependency"), {}, {}), g) for g in (graph, narrow))
+    width = graph.features["paper"].shape[1]
+    assert priced(given, None).sent[0, paper] == width / 2
+    assert priced(small, None).sent[0, paper] == width / 8
 
 
 def subtree(graph, owner, part, node, depth, here):
@@ -265,7 +299,7 @@ def test_memory_bounds_what_is_kept():
 
 def test_costs_are_measured_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for name in ("TARGETS", "ROWS"):
+    for name in ("TARGETS", "SENT"):
         monkeypatch.setattr(costs, name, 64)
     graph = few("cites", "writes")
     config = setting(graph, "full", (1, 2, "dependency"), {}, {"options": {"mode": "hybrid"}})
@@ -277,7 +311,8 @@ def test_costs_are_measured_once(tmp_path, monkeypatch):
     file.write_text("no json")
     with pytest.raises(TypeError):
         make_engine(config, graph)
-    assert json.loads(written)["costs"]["sent"] >= 0
+    assert all(cost > 0 for cost in jax.tree.leaves(json.loads(written)["costs"]))  # nothing is free
+    assert json.loads(written)["about"]["hosts"] == [platform.node()]
 
 
 @pytest.fixture(scope="module")

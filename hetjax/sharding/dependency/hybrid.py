@@ -6,7 +6,8 @@ the first layer up, the cheapest are taken first as long as they cost less than 
 
 Deviations. The features of the first layer's dependencies cost nothing, as in the paper, where they can be copied: static ones on
 the whole graph. Learnable rows change at every step, and a mini-batch reads other rows every time: these are fetched, and a
-subtree costs equation 2 for each that it reads and nobody here did. On heterogeneous graphs a subtree follows every relation,
+subtree costs equation 2 for each that it reads and nobody here did. A layer may do work for every row that it reads, such as a
+product with a matrix: a subtree costs that too, for each row that nobody here read. On heterogeneous graphs a subtree follows every relation,
 with the widths and the measured costs of each layer. In mini-batches a node has at most as many edges as are drawn.
 """
 
@@ -186,12 +187,14 @@ def _subtree(node, depth, part, graph, own, prices, here, fetched, stamp, trial,
                 continue
             stamp[k - 1, u] = trial
             if k > 1:
+                cost += prices.source[k - 1, graph.type[u]]
                 added.append((k - 1, u))
             elif prices.copied[graph.type[u]]:
+                cost += prices.source[0, graph.type[u]]
                 size += prices.bytes[0, graph.type[u]]
                 added.append((0, u))
             elif not fetched[u]:
-                cost += prices.sent[0, graph.type[u]]
+                cost += prices.source[0, graph.type[u]] + prices.sent[0, graph.type[u]]
                 added.append((0, u))
     return cost, size, added
 

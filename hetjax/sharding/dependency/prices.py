@@ -19,6 +19,7 @@ class Prices(NamedTuple):
     Attributes:
       vertex: `[layers, types]`, of computing a node's embedding of depth `k`: `T_v d(k)`.
       edge: `[layers, relations]`, of folding an edge into it: `T_e d(k)`.
+      source: `[layers, types]`, of reading a row of depth `k` that was not read before, for the layer above.
       sent: `[layers, types]`, of fetching a row of depth `k`, there and back: `T_c d(k)`.
       copied: `[types]`, whether features are copied.
       bytes: `[layers, types]`, of keeping a row of depth `k`.
@@ -28,6 +29,7 @@ class Prices(NamedTuple):
 
     vertex: np.ndarray
     edge: np.ndarray
+    source: np.ndarray
     sent: np.ndarray
     copied: np.ndarray
     bytes: np.ndarray
@@ -35,29 +37,30 @@ class Prices(NamedTuple):
     share: float
 
 
-def priced(setup: Setup, costs: Costs | None, memory: int, share: float) -> Prices:
+def priced(setup: Setup, costs: Costs | None, memory: int = -1, share: float = -1) -> Prices:
     """What Algorithm 4 compares.
 
     Args:
-      costs: None: they are not known, and rows are fetched at no cost.
+      costs: None: they are not known, and what is compared means nothing.
       memory: -1: no bound.
       share: as in `Prices`.
     """
     graph, layers, types = setup.graph, setup.trainer.model.layers, list(setup.graph.schema.nodes)
     widths = [dict(setup.trainer.widths), *(layer.widths for layer in layers[1:])]
-    numbers = np.array([[float(width.get(t, 0)) for t in types] for width in widths])
+    sent = np.array([[float(width.get(t, 0)) for t in types] for width in widths])
     static = {t: matrix.nbytes / max(1, len(matrix)) for t, matrix in graph.features.items()}
-    size, sent = NODE_BYTES * numbers, numbers * (costs.sent if costs else 0)
-    for column, t in enumerate(types):
-        if t in static and not setup.config.model.input_projection:  # raw rows come, and no gradient goes back
-            sent[0, column] = static[t] / NODE_BYTES * (costs.sent if costs else 0)
-        size[0, column] = static.get(t, 0)
-    vertex, edge = np.zeros(size.shape), np.zeros((len(layers), len(graph.relations)))
+    size = NODE_BYTES * sent
+    size[0] = [static.get(t, 0) for t in types]
+    if not setup.config.model.input_projection:  # static features come in their own dtype, and nothing goes back
+        sent[0] = [size[0, n] / NODE_BYTES if t in static else sent[0, n] for n, t in enumerate(types)]
+    vertex, source, edge = np.zeros(size.shape), np.zeros(size.shape), np.zeros((len(layers), len(graph.relations)))
     if costs:
         vertex[1:] = [[of.get(t, 0) for t in types] for of in costs.vertex]
+        source[:-1] = [[of.get(t, 0) for t in types] for of in costs.source]
         edge[1:] = [[of.get(relation.key, 0) for relation in graph.relations] for of in costs.edge]
+        sent *= costs.sent
     copied = np.array([setup.regime.whole and t in static for t in types])
-    return Prices(vertex, edge, sent, copied, size, np.inf if memory < 0 else float(memory), share)
+    return Prices(vertex, edge, source, sent, copied, size, np.inf if memory < 0 else float(memory), share)
 
 
 def seconds(

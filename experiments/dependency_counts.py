@@ -1,0 +1,137 @@
+"""What partitions compute and send in a step of the strategy `dependency`, counted in one process, without hosts.
+
+For dependency_*.py and crossover.py. The counts are those of a run, to the row: they are made by the same functions.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hetjax.command_line import parse
+from hetjax.config import SECTIONS, Config
+from hetjax.partition import EdgeCut
+from hetjax.processes.group import ProcessGroup
+from hetjax.sampling.sampler import ALL, Sampler
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding import registry
+from hetjax.sharding.dependency.costs import Costs, measure
+from hetjax.sharding.dependency.exchange import counts
+from hetjax.sharding.dependency.groups import Groups, grouped
+from hetjax.sharding.dependency.hybrid import Copies, choose
+from hetjax.sharding.dependency.prices import priced
+from hetjax.sharding.dependency.schedule import schedule
+from hetjax.sharding.dependency.shares import Share, nothing, shares
+from hetjax.sharding.dependency.strategy import Options, everything
+from hetjax.sharding.dependency.work import Work, work
+from hetjax.sharding.single.strategy import flowing
+from hetjax.sharding.strategy import Setup, setup
+from hetjax.train import open_graph
+
+
+class Counted(NamedTuple):
+    """A step of some partitions.
+
+    Attributes:
+      done: per layer.
+      padded: per layer and group of rows, rows sent, padding included.
+      bytes: that all partitions send, but for the gradients of weights.
+    """
+
+    done: list[Work]
+    padded: list[dict[str, int]]
+    bytes: int
+
+
+def config_of(options: Sequence[str]) -> Config:
+    """The configuration of a command line."""
+    instances, _ = parse(SECTIONS | registry.sections(None), options, "", "", {})
+    return registry.config_of(instances)
+
+
+def setup_of(config: Config, processes: ProcessGroup | None = None) -> Setup:
+    """As `python -m hetjax.train` makes it."""
+    return setup(config, open_graph(config, registry.find(config.mesh)), processes)
+
+
+def measured_here(given: Setup) -> Costs:
+    """`T_v` and `T_e` on one device; there is no `T_c`."""
+    return measure(given, meshes.row(meshes.make(1, 1), 0))
+
+
+def counted(given: Setup, cut: EdgeCut, options: Options, costs: Costs | None = None) -> Counted:
+    """A step on the whole graph.
+
+    Args:
+      costs: what hybrid goes by.
+    """
+    graph, model, regime = given.graph, given.trainer.model, given.regime
+    sampler = Sampler(graph, frozenset(), flowing(given), model.reads_own, model.drops)
+    seeds = {graph.schema.target: graph.splits["train"]}
+    hops, learnable = (ALL,) * len(regime.fanouts), frozenset(given.trainer.learnable)
+    keep = everything(given) if options.mode == "cache" else nothing
+    if options.mode == "hybrid":
+        layers = shares(sampler, cut.owned, seeds, hops, (0,), nothing)
+        prices = priced(given, costs, options.memory, options.cached)
+        keep = Copies(choose(graph, cut.owned, layers, prices, hops, model.reads_own))
+    layers = shares(sampler, cut.owned, seeds, hops, (0,), keep, learnable)
+    owner = cut.owned.owner[graph.schema.target][graph.splits["train"]]
+    own = [graph.splits["train"][owner == part] for part in range(cut.parts)]
+    groups = grouped(given, options.mode != "cache")
+    return Counted(work(graph, cut.owned, layers, own), *sent(groups, layers, options.schedule == "ring"))
+
+
+def sent(groups: Groups, layers: Sequence[tuple[Share, ...]], ring: bool) -> tuple[list[dict], int]:
+    """Rows per layer and group, and the bytes of all; gradients of rows go back, of static features nothing does."""
+    rows: list[dict[str, int]] = [{} for _ in groups]
+    total = 0
+    for depth, here in enumerate(groups):
+        for name, group in here.items():
+            plan = schedule(counts([of[depth] for of in layers], group.types), ring)
+            rows[depth][name] = plan.sent
+            _, dtype, width = name.rsplit("_", 2)
+            ways = 1 if group.kind == "remote_features" else 2
+            total += ways * plan.sent * int(width) * np.dtype(dtype).itemsize
+    return rows, total
+
+
+def most(values: Mapping[Any, np.ndarray]) -> np.ndarray:
+    """Of every partition, all types or relations together."""
+    return np.sum([*values.values()], axis=0) if values else np.zeros(1)
+
+
+def rows_of(done: Sequence[Work], steps: int, padded: Sequence[Mapping[str, float]]) -> dict[str, int]:
+    """Of a step, all layers together: of all partitions, and of the one that folds most."""
+    edges = sum(most(one.edges) for one in done)
+    return {
+        "fetched_rows": total(most(one.fetched) for one in done) // steps,
+        "rows_with_padding": round(sum(sum(of.values()) for of in padded)),
+        "copied_nodes": total(most(one.copied) for one in done) // steps,
+        "edges": int(np.sum(edges)) // steps,
+        "copied_edges": total(most(one.copied_edges) for one in done) // steps,
+        "most_edges": int(np.max(edges)) // steps,
+        "kept_rows": total(most(one.kept) for one in done) // steps,
+    }
+
+
+def total(values) -> int:
+    return int(sum(np.sum(value) for value in values))
+
+
+def predicted(given: Setup, done: Sequence[Work], steps: int, costs: Costs) -> float:
+    """Seconds that costs say for what a step does because of the division, of the partition that is worst off."""
+    prices = priced(given, costs)
+    types, relations = list(given.graph.schema.nodes), list(given.graph.relations)
+    seconds: Any = 0.0
+    for depth, one in enumerate(done):
+        for t, rows in one.fetched.items():
+            seconds = seconds + prices.sent[depth, types.index(t)] * rows
+        if depth + 1 < len(done):
+            for t, rows in (one.kept or one.fetched).items():
+                read = rows + one.fetched[t] if one.kept else rows
+                seconds = seconds + prices.source[depth, types.index(t)] * read
+            for t, nodes in one.copied.items():
+                seconds = seconds + prices.vertex[depth + 1, types.index(t)] * nodes
+            for relation, edges in one.copied_edges.items():
+                seconds = seconds + prices.edge[depth + 1, relations.index(relation)] * edges
+    return float(np.max(seconds)) / steps

@@ -1,0 +1,77 @@
+"""Cache, communicate and hybrid on emulated hosts: NeutronStar's Figure 9.
+
+`python experiments/dependency_gain.py` (as root, on Linux, with HETJAX_DATA) trains on every graph, on the whole of it, at every
+bandwidth, in five ways: all dependencies computed, all fetched (by an all-to-all and around a ring), and some of each (likewise).
+Columns: the time of a step, the median of the rounds, and the fastest and the slowest round; `speedup` over cache; bytes counted and on the wire; rows
+that are fetched; nodes of others that are computed, and their edges; the measured costs, and what they predict that a step takes
+longer because the graph is divided. Prints its table, the best and the worst cell, and the noise, and writes
+`experiments/results/dependency_gain.{csv,png}`. Ends with status 1 where the wire carried over 5 % more or less than was counted.
+"""
+
+import tempfile
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+from dependency_runs import MODELS, WAYS, best_and_worst, check, measured, noise, parser_of, setting, stored
+from matplotlib import pyplot
+from runs import markdown, read_rows, replace_rows
+from tqdm import tqdm
+
+KEYS = ("graph", "model", "hidden", "hosts", "rate", "way")
+
+
+def with_speedup(rows: list[dict]) -> list[dict]:
+    """Over cache, and over the better of cache and communicate, at the same bandwidth."""
+    for row in rows:
+        alike = {one["way"]: one["milliseconds_per_step"] for one in rows if one["rate"] == row["rate"]}
+        row["speedup"] = round(alike["cache"] / row["milliseconds_per_step"], 2)
+        better = min(alike["cache"], alike["communicate"], alike["communicate, ring"])
+        row["by_the_better"] = round(better / row["milliseconds_per_step"], 2)
+    return rows
+
+
+def draw(rows: list[dict], file: Path) -> None:
+    """Speedups over cache, a group of bars per graph, a panel per bandwidth."""
+    rates, cells = list(dict.fromkeys(row["rate"] for row in rows)), {}
+    for row in rows:
+        cells[row["graph"], row["model"], row["rate"], row["way"]] = float(row["speedup"])
+    graphs = list(dict.fromkeys(key[:2] for key in cells))
+    figure, axes = pyplot.subplots(1, len(rates), figsize=(5 * len(rates), 3.6), layout="constrained", squeeze=False)
+    for axis, rate in zip(axes[0], rates):
+        for number, way in enumerate(WAYS):
+            places = [place + 0.16 * (number - 2) for place in range(len(graphs))]
+            axis.bar(places, [cells.get((*graph, rate, way), 0) for graph in graphs], 0.15, label=way)
+        axis.set_xticks(range(len(graphs)), [f"{graph}\n{model}" for graph, model in graphs], fontsize=8)
+        axis.set(title=rate, ylabel="speedup over cache", yscale="log")
+        axis.axhline(1, color="grey", linewidth=0.5)
+    axes[0][0].legend(frameon=False, fontsize=7)
+    figure.savefig(file, dpi=120)
+
+
+def main() -> None:
+    options = parser_of(__doc__).parse_args()
+    rows: list[dict] = []
+    with tempfile.TemporaryDirectory() as made_here:
+        folder = options.folder or Path(made_here)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in tqdm(options.graphs, unit="graph"):
+            model = options.model or MODELS[name]
+            given = setting(stored(name, folder), model, options.hidden)
+            found = measured(given, WAYS, options.rates, options.count, (options.rounds, options.steps), folder)
+            about = {"graph": name, "model": model, "hidden": options.hidden, "hosts": options.count}
+            new = with_speedup([about | row for row in found])
+            rows += new
+            replace_rows(options.out / "dependency_gain.csv", KEYS, new)
+    draw(read_rows(options.out / "dependency_gain.csv"), options.out / "dependency_gain.png")
+    print(markdown(rows))
+    hybrid = [row for row in rows if row["way"].startswith("hybrid")]
+    print(best_and_worst(hybrid, "speedup", "hybrid over cache"))
+    print(best_and_worst(hybrid, "by_the_better", "hybrid over the better of cache and communicate"))
+    print(noise(rows))
+    check(rows)
+
+
+if __name__ == "__main__":
+    main()

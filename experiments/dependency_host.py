@@ -1,0 +1,151 @@
+"""What every emulated host runs for dependency_runs.py: some ways of training, in turns, in one process that stays.
+
+`python experiments/dependency_host.py JOB.json --coordinator ADDRESS --count N --number I`: a process that trains every way for so
+many steps in every round, so that whatever else the computer does falls on all ways alike. It limits its own link, and reads the
+bytes that the link carried.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hetjax import runtime
+
+if __name__ == "__main__":
+    runtime.prepare()
+
+from dependency_counts import config_of, predicted, rows_of, setup_of
+from hosts import DEVICE, shape
+
+from hetjax.config import Processes
+from hetjax.processes.launch import process_group
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding import registry
+from hetjax.sharding.dependency.batches import DependencyBatches
+from hetjax.sharding.dependency.costs import Costs, read_or_measure
+from hetjax.sharding.strategy import Engine, Setup
+
+WARM = 2  # steps that are not measured
+
+
+class Way(NamedTuple):
+    """One way of training, ready to go on."""
+
+    engine: Engine
+    state: Any
+    batch: Any
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("job", type=Path, help="what is to be run, as dependency_runs.py writes it")
+    parser.add_argument("--coordinator", required=True, help="address and port of host 0")
+    parser.add_argument("--count", type=int, required=True, help="hosts")
+    parser.add_argument("--number", type=int, required=True, help="of this host")
+    given = parser.parse_args()
+    job = json.loads(given.job.read_text())
+    with process_group(Processes(given.coordinator, given.count, given.number), {}) as group:
+        meshes.provide_cpu_devices(1)
+        known: dict[str, Way] = {}
+        found = [row for rate in job["rates"] for row in at_rate(job, rate, group, known)]
+        if group.first:
+            Path(job["out"]).write_text(json.dumps(found))
+
+
+def at_rate(job: dict, rate: str, group, known: dict[str, Way]) -> list[dict]:
+    """Every way at one bandwidth: a row each. Costs are measured anew, as they depend on it, and hybrid chooses anew.
+
+    Args:
+      known: ways that were begun, which is added to.
+    """
+    subprocess.run(["tc", "qdisc", "replace", "dev", DEVICE, "root", *shape(rate)], check=True)
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["XDG_CACHE_HOME"] = cache
+        common = [*job["setting"], f"--mesh.data={group.count}"]
+        setups = {name: setup_of(config_of([*common, *options]), group) for name, options in job["ways"].items()}
+        group.barrier("limited")
+        first = next(iter(setups.values()))
+        started = time.perf_counter()
+        costs = read_or_measure(first, meshes.row(meshes.make(1, group.count), 0))
+        costs_seconds = time.perf_counter() - started
+        ways = {name: known.get(name) or begun(one) for name, one in setups.items()}
+    laps: dict[str, list[list[float]]] = {name: [] for name in ways}
+    wire = dict.fromkeys(ways, 0)
+    for _ in range(job["rounds"]):
+        for name in ways:
+            before = carried()
+            ways[name], seconds = trained(ways[name], job["steps"])
+            wire[name] += sum(group.all_gather("carried", carried() - before))
+            laps[name].append(seconds)
+    steps = job["rounds"] * job["steps"]
+    known.update((name, way) for name, way in ways.items() if not chooses(way))
+    return [
+        {"rate": rate, "way": name, "costs_seconds": round(costs_seconds, 2)}
+        | row(way, laps[name], wire[name] / steps, costs, group)
+        for name, way in ways.items()
+    ]
+
+
+def chooses(way: Way) -> bool:
+    """Whether measured costs say what is computed."""
+    options = way.engine.setup.config.strategies["dependency"]
+    return options.mode == "hybrid" and options.cached < 0
+
+
+def begun(given: Setup) -> Way:
+    """After some steps, so that all is compiled."""
+    strategy = registry.find(given.config.mesh)
+    engine = strategy.engine(given, strategy.partition(given))
+    engine.batches.prepare()
+    drawn = next(iter(engine.batches.epoch(0)))
+    return trained(Way(engine, engine.init(0), drawn.batch), WARM)[0]
+
+
+def trained(way: Way, steps: int) -> tuple[Way, list[float]]:
+    """So many steps further, and the seconds of each."""
+    seconds, state = [], way.state
+    for _ in range(steps):
+        started = time.perf_counter()
+        state, loss = way.engine.step(state, way.batch)
+        float(loss)
+        seconds.append(time.perf_counter() - started)
+    return way._replace(state=state), seconds
+
+
+def carried() -> int:
+    """Bytes that this host has sent."""
+    line = next(
+        line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith(f"{DEVICE}:")
+    )
+    return int(line.partition(":")[2].split()[8])
+
+
+def row(way: Way, laps: list[list[float]], wire: float, costs: Costs, group) -> dict:
+    """What is said of a way; the spread is of the rounds' medians."""
+    engine, medians = way.engine, [1000 * statistics.median(of) for of in laps]
+    assert isinstance(engine.batches, DependencyBatches)
+    counted = sum(group.all_gather("counted", sum(sent.bytes for sent in engine.traffic())))
+    done = engine.batches.done
+    return {
+        "milliseconds_per_step": round(statistics.median(medians), 2),
+        "fastest_round": round(min(medians), 2),
+        "slowest_round": round(max(medians), 2),
+        "predicted_extra_ms": round(1000 * predicted(engine.setup, done, engine.batches.sent, costs), 2),
+        "bytes_counted": round(counted),
+        "bytes_on_wire": round(wire),
+        **rows_of(done, engine.batches.sent, engine.batches.padded),
+        "t_sent_ns": round(1e9 * costs.sent, 3),
+        "t_vertex_ns": round(1e9 * max(max(of.values(), default=0) for of in costs.vertex), 1),
+        "t_edge_ns": round(1e9 * max(max(of.values(), default=0) for of in costs.edge), 2),
+        "t_source_ns": round(1e9 * max(max(of.values(), default=0) for of in costs.source), 1),
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Shares of the dependencies that are computed, beside the share that hybrid chooses: NeutronStar's Figure 11.
+
+`python experiments/dependency_ratio.py` (as root, on Linux, with HETJAX_DATA) trains on emulated hosts (experiments/dependency_runs.py)
+with `dependency.cached` 0, 0.1, 0.25, 0.5, 0.75, 0.9 and 1, and with what Algorithm 4 chooses by measured costs. A share of nothing fetches static features
+at every step too; every other way copies as large a share of them. `by_the_best` is the time of a cell divided by that of the best share at that bandwidth.
+Prints its table, how far the choice is from the best share, and the noise, and writes `experiments/results/dependency_ratio.{csv,png}`.
+"""
+
+import tempfile
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+from dependency_runs import HYBRID, MODELS, best_and_worst, check, measured, noise, parser_of, setting, stored
+from matplotlib import pyplot
+from runs import markdown, read_rows, replace_rows
+from tqdm import tqdm
+
+SHARES = (0, 0.1, 0.25, 0.5, 0.75, 0.9, 1)
+CHOSEN = "chosen"
+WAYS = {str(share): [HYBRID, f"--dependency.cached={share}"] for share in SHARES} | {CHOSEN: [HYBRID]}
+KEYS = ("graph", "model", "hidden", "hosts", "rate", "way")
+
+
+def compared(rows: list[dict]) -> list[dict]:
+    """With the best share at the same bandwidth."""
+    for row in rows:
+        times = [r["milliseconds_per_step"] for r in rows if r["rate"] == row["rate"] and r["way"] != CHOSEN]
+        row["by_the_best"] = round(row["milliseconds_per_step"] / min(times), 2)
+    return rows
+
+
+def draw(rows: list[dict], file: Path) -> None:
+    """Milliseconds of a step by the share, a panel per graph, a line per bandwidth; the choice is a dashed line."""
+    graphs, rates = (list(dict.fromkeys(row[key] for row in rows)) for key in ("graph", "rate"))
+    figure, axes = pyplot.subplots(1, len(graphs), figsize=(4 * len(graphs), 3.4), layout="constrained", squeeze=False)
+    for axis, graph in zip(axes[0], graphs):
+        for number, rate in enumerate(rates):
+            found = {
+                r["way"]: float(r["milliseconds_per_step"]) for r in rows if (r["graph"], r["rate"]) == (graph, rate)
+            }
+            shares = [share for share in SHARES if str(share) in found]
+            axis.plot(shares, [found[str(share)] for share in shares], "o-", color=f"C{number}", label=rate)
+            if CHOSEN in found:
+                axis.axhline(found[CHOSEN], linestyle="--", color=f"C{number}")
+        axis.set(title=graph, xlabel="share computed", ylabel="ms a step", yscale="log")
+    axes[0][0].legend(frameon=False, fontsize=8)
+    figure.savefig(file, dpi=120)
+
+
+def main() -> None:
+    options = parser_of(__doc__, ("tolokers", "web")).parse_args()
+    rows: list[dict] = []
+    with tempfile.TemporaryDirectory() as made_here:
+        folder = options.folder or Path(made_here)
+        for name in tqdm(options.graphs, unit="graph"):
+            model = options.model or MODELS[name]
+            given = setting(stored(name, folder), model, options.hidden)
+            found = measured(given, WAYS, options.rates, options.count, (options.rounds, options.steps), folder)
+            about = {"graph": name, "model": model, "hidden": options.hidden, "hosts": options.count}
+            new = compared([about | row for row in found])
+            rows += new
+            replace_rows(options.out / "dependency_ratio.csv", KEYS, new)
+    draw(read_rows(options.out / "dependency_ratio.csv"), options.out / "dependency_ratio.png")
+    print(markdown(rows))
+    print(best_and_worst(rows, "by_the_best", "time by that of the best share (large is slow)"))
+    chosen = [row for row in rows if row["way"] == CHOSEN]
+    print(best_and_worst(chosen, "by_the_best", "the choice, by the best share (large is slow)"))
+    print(noise(rows))
+    check(rows)
+
+
+if __name__ == "__main__":
+    main()
