@@ -44,7 +44,7 @@ def draw(rows: list[dict], file: Path) -> None:
             places = [place + 0.16 * (number - 2) for place in range(len(graphs))]
             axis.bar(places, [cells.get((*graph, rate, way), 0) for graph in graphs], 0.15, label=way)
         axis.set_xticks(range(len(graphs)), [f"{graph}\n{model}" for graph, model in graphs], fontsize=8)
-        axis.set(title=rate, ylabel="speedup over cache", yscale="log")
+        axis.set(title=rate, ylabel="speedup over cache")
         axis.axhline(1, color="grey", linewidth=0.5)
     axes[0][0].legend(frameon=False, fontsize=7)
     figure.savefig(file, dpi=120)

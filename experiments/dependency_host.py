@@ -81,6 +81,7 @@ def at_rate(job: dict, rate: str, group, known: dict[str, Way]) -> list[dict]:
         for name in ways:
             before = carried()
             ways[name], seconds = trained(ways[name], job["steps"])
+            group.barrier("trained")  # behind all that the others still wait for: nothing stands in the queue of a link
             wire[name] += sum(group.all_gather("carried", carried() - before))
             laps[name].append(seconds)
     steps = job["rounds"] * job["steps"]
