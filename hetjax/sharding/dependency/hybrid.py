@@ -37,6 +37,7 @@ class Prices(NamedTuple):
       bytes: `[layers, types]`, of keeping a row of depth `k`.
       limit: bytes that may be kept.
       share: of every layer's dependencies that are computed here, the cheapest, whatever they cost; negative: as costs say.
+      start: of fetching anything before a layer, however little.
     """
 
     vertex: np.ndarray
@@ -47,6 +48,7 @@ class Prices(NamedTuple):
     bytes: np.ndarray
     limit: float
     share: float
+    start: float = 0.0
 
 
 class Neighbours(NamedTuple):

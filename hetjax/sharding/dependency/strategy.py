@@ -13,6 +13,7 @@ from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import check_digest, sizes
 from hetjax.partition import EdgeCut, edge_cut, read
+from hetjax.partition.owned import Owned
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency.batches import DependencyBatches
@@ -21,6 +22,7 @@ from hetjax.sharding.dependency.engine import DependencyEngine
 from hetjax.sharding.dependency.groups import grouped
 from hetjax.sharding.dependency.hybrid import NODE_BYTES, Copies, Prices, choose
 from hetjax.sharding.dependency.shares import Keep, nothing, shares
+from hetjax.sharding.dependency.work import seconds, work
 from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.strategy import Setup, Strategy
 
@@ -94,11 +96,34 @@ class Dependency(Strategy):
 
     def _chosen(self, setup: Setup, cut: EdgeCut, sampler: Sampler, mesh: Mesh) -> list[dict[str, np.ndarray]]:
         """What partitions compute of others' nodes, by costs that are measured unless a share is given."""
-        seeds = {setup.graph.schema.target: setup.graph.splits["train"]}
-        layers = shares(sampler, cut.owned, seeds, (ALL,) * len(setup.regime.fanouts), (0,), nothing)
         options = self.options(setup.config)
         prices = priced(setup, options, read_or_measure(setup, mesh) if options.cached < 0 else None)
-        return choose(setup.graph, cut.owned, layers, prices, setup.regime.fanouts, setup.trainer.model.reads_own)
+        return chosen(setup, cut.owned, sampler, prices)
+
+
+def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> list[dict[str, np.ndarray]]:
+    """What `choose` says; on the whole graph nothing or everything instead, if costs say that this is less.
+
+    Algorithm 4 takes one dependency after the other, each partition for itself. It does not see that fetching a few rows
+    takes as long as a collective does, and that what one node's subtree needs another's may need too.
+    """
+    graph, model, fanouts = setup.graph, setup.trainer.model, setup.regime.fanouts
+    nodes, hops = graph.splits["train"], (ALL,) * len(fanouts)
+    seeds = {graph.schema.target: nodes}
+    layers = shares(sampler, owned, seeds, hops, (0,), nothing)
+    found = choose(graph, owned, layers, prices, fanouts, model.reads_own)
+    if prices.share >= 0 or not setup.regime.whole:
+        return found
+    everything = choose(graph, owned, layers, prices._replace(share=1.0), fanouts, model.reads_own)
+    features = [found[0], *({t: np.zeros_like(of) for t, of in one.items()} for one in found[1:])]
+    own = [nodes[owned.owner[graph.schema.target][nodes] == part] for part in range(owned.parts)]
+
+    def takes(copies: list[dict[str, np.ndarray]]) -> float:
+        return seconds(
+            graph, work(graph, owned, shares(sampler, owned, seeds, hops, (0,), Copies(copies)), own), prices
+        )
+
+    return min((found, everything, features), key=takes)
 
 
 def priced(setup: Setup, options: Options, costs: Costs | None) -> Prices:
@@ -113,13 +138,15 @@ def priced(setup: Setup, options: Options, costs: Costs | None) -> Prices:
     sent = np.array([[float(width.get(t, 0)) for t in types] for width in widths])
     if not setup.config.model.input_projection:  # static features come in their own dtype, and nothing goes back
         sent[0] = [size[0, n] / NODE_BYTES if t in graph.features else sent[0, n] for n, t in enumerate(types)]
+    start = 0.0
     if costs:
         vertex[1:] = [[of.get(t, 0) for t in types] for of in costs.vertex]
         source[:-1] = [[of.get(t, 0) for t in types] for of in costs.source]
         edge[1:] = [[of.get(relation.key, 0) for relation in graph.relations] for of in costs.edge]
         sent *= costs.sent
+        start = costs.start
     limit = np.inf if options.memory < 0 else float(options.memory)
-    return Prices(vertex, edge, source, sent, copied, size, limit, options.cached)
+    return Prices(vertex, edge, source, sent, copied, size, limit, options.cached, start)
 
 
 def everything(setup: Setup) -> Keep:

@@ -9,6 +9,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import relations_of
+from hetjax.sharding.dependency.hybrid import Prices
 from hetjax.sharding.dependency.shares import Share
 
 
@@ -62,6 +63,25 @@ def work(graph: HetGraph, owned: Owned, layers: Sequence[tuple[Share, ...]], see
             )
         )
     return found
+
+
+def seconds(graph: HetGraph, done: Sequence[Work], prices: Prices) -> float:
+    """What prices say that the partition that is worst off does in a step because the graph is divided."""
+    types, relations = list(graph.schema.nodes), list(graph.relations)
+    parts = len(next(iter(done[0].fetched.values())))
+    total = np.zeros(parts)
+    for depth, one in enumerate(done):
+        fetched = sum(one.fetched.values(), np.zeros(parts))
+        total += prices.start * fetched.any()
+        for t, rows in one.fetched.items():
+            total += prices.sent[depth, types.index(t)] * rows
+            total += prices.source[depth, types.index(t)] * (rows + one.kept.get(t, 0))
+        if depth + 1 < len(done):
+            for t, nodes in one.copied.items():
+                total += prices.vertex[depth + 1, types.index(t)] * nodes
+            for relation, edges in one.copied_edges.items():
+                total += prices.edge[depth + 1, relations.index(relation)] * edges
+    return float(total.max())
 
 
 def _degrees(share: Share, graph: HetGraph) -> dict[Relation, np.ndarray]:
