@@ -96,7 +96,7 @@ def main() -> None:
     print(best_and_worst(rows, "by", "the winner over the other"))
     print(best_and_worst(rows, "hybrid_by_winner", "hybrid by the winner (large is slow)"))
     print(noise(all_found))
-    check(all_found)
+    check(all_found, options.count)
 
 
 if __name__ == "__main__":

@@ -18,11 +18,11 @@ from hetjax.sharding import registry
 from hetjax.sharding.dependency.costs import Costs, measure
 from hetjax.sharding.dependency.exchange import counts
 from hetjax.sharding.dependency.groups import Groups, grouped
-from hetjax.sharding.dependency.hybrid import Copies, choose
-from hetjax.sharding.dependency.prices import priced
+from hetjax.sharding.dependency.hybrid import Copies
+from hetjax.sharding.dependency.prices import priced, slowest
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.shares import Share, nothing, shares
-from hetjax.sharding.dependency.strategy import Options, everything
+from hetjax.sharding.dependency.strategy import Options, chosen, everything
 from hetjax.sharding.dependency.work import Work, work
 from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.strategy import Setup, setup
@@ -71,9 +71,7 @@ def counted(given: Setup, cut: EdgeCut, options: Options, costs: Costs | None = 
     hops, learnable = (ALL,) * len(regime.fanouts), frozenset(given.trainer.learnable)
     keep = everything(given) if options.mode == "cache" else nothing
     if options.mode == "hybrid":
-        layers = shares(sampler, cut.owned, seeds, hops, (0,), nothing)
-        prices = priced(given, costs, options.memory, options.cached)
-        keep = Copies(choose(graph, cut.owned, layers, prices, hops, model.reads_own))
+        keep = Copies(chosen(given, cut.owned, sampler, priced(given, costs, options.memory, options.cached)))
     layers = shares(sampler, cut.owned, seeds, hops, (0,), keep, learnable)
     owner = cut.owned.owner[graph.schema.target][graph.splits["train"]]
     own = [graph.splits["train"][owner == part] for part in range(cut.parts)]
@@ -120,18 +118,4 @@ def total(values) -> int:
 
 def predicted(given: Setup, done: Sequence[Work], steps: int, costs: Costs) -> float:
     """Seconds that costs say for what a step does because of the division, of the partition that is worst off."""
-    prices = priced(given, costs)
-    types, relations = list(given.graph.schema.nodes), list(given.graph.relations)
-    seconds: Any = 0.0
-    for depth, one in enumerate(done):
-        for t, rows in one.fetched.items():
-            seconds = seconds + prices.sent[depth, types.index(t)] * rows
-        if depth + 1 < len(done):
-            for t, rows in (one.kept or one.fetched).items():
-                read = rows + one.fetched[t] if one.kept else rows
-                seconds = seconds + prices.source[depth, types.index(t)] * read
-            for t, nodes in one.copied.items():
-                seconds = seconds + prices.vertex[depth + 1, types.index(t)] * nodes
-            for relation, edges in one.copied_edges.items():
-                seconds = seconds + prices.edge[depth + 1, relations.index(relation)] * edges
-    return float(np.max(seconds)) / steps
+    return slowest(given.graph, done, priced(given, costs)) / steps

@@ -70,7 +70,7 @@ def main() -> None:
     print(best_and_worst(hybrid, "speedup", "hybrid over cache"))
     print(best_and_worst(hybrid, "by_the_better", "hybrid over the better of cache and communicate"))
     print(noise(rows))
-    check(rows)
+    check(rows, options.count)
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def main() -> None:
     hybrid = [row for row in rows if row["way"] == "hybrid"]
     print(best_and_worst(hybrid, "gain", "hybrid over communicate"))
     print(noise(rows))
-    check(rows)
+    check(rows, options.count)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def main() -> None:
     chosen = [row for row in rows if row["way"] == CHOSEN]
     print(best_and_worst(chosen, "by_the_best", "the choice, by the best share (large is slow)"))
     print(noise(rows))
-    check(rows)
+    check(rows, options.count)
 
 
 if __name__ == "__main__":

@@ -134,10 +134,10 @@ def parser_of(words: str | None, graphs: Sequence[str] = tuple(GRAPHS)) -> Argum
     return parser
 
 
-def off_the_wire(rows: Sequence[dict]) -> float:
-    """The largest share by which the wire carried more or less than was counted; steps that send nearly nothing are left out."""
+def off_the_wire(rows: Sequence[dict], few: int) -> float:
+    """The largest share by which the wire carried more or less than was counted; differences of `few` bytes are left out."""
     pairs = [(row["bytes_counted"], row["bytes_on_wire"]) for row in rows]
-    return max((abs(wire / counted - 1) for counted, wire in pairs if abs(wire - counted) > HEADERS), default=0.0)
+    return max((abs(wire / counted - 1) for counted, wire in pairs if abs(wire - counted) > few), default=0.0)
 
 
 def noise(rows: Sequence[dict]) -> str:
@@ -157,11 +157,14 @@ def best_and_worst(rows: Sequence[dict], key: str, words: str) -> str:
     return f"{words}: best {cell(order[-1])}, worst {cell(order[0])}"
 
 
-def check(rows: Sequence[dict]) -> None:
-    """End with status 1 where bytes counted are not those on the wire."""
-    off = off_the_wire(rows)
-    print(
-        f"bytes on the wire differ from those counted by {off:.1%} at most, but for {HEADERS:,} bytes of headers a step"
-    )
+def check(rows: Sequence[dict], count: int) -> None:
+    """End with status 1 where bytes counted are not those on the wire.
+
+    Args:
+      count: hosts.
+    """
+    few = HEADERS * count * (count - 1)
+    off = off_the_wire(rows, few)
+    print(f"bytes on the wire differ from those counted by {off:.1%} at most, but for {few:,} bytes of headers a step")
     if off > MOST:
         sys.exit(f"{MOST:.0%} is what headers may take")

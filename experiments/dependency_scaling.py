@@ -123,7 +123,8 @@ def main() -> None:
         if options.timed:
             timed = times(options, folder)
             print(markdown(timed), noise(timed), sep="\n")
-            check(timed)
+            for count in options.timed:
+                check([row for row in timed if row["hosts"] == count], count)
 
 
 if __name__ == "__main__":

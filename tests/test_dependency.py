@@ -19,10 +19,10 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency import costs
 from hetjax.sharding.dependency.exchange import counts, fetch, mirrors
 from hetjax.sharding.dependency.hybrid import Copies, choose
-from hetjax.sharding.dependency.prices import Prices, priced
+from hetjax.sharding.dependency.prices import Prices, priced, slowest
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.shares import nothing, shares
-from hetjax.sharding.dependency.strategy import Options
+from hetjax.sharding.dependency.strategy import Options, chosen
 from hetjax.sharding.dependency.work import work
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
@@ -233,6 +233,25 @@ def test_static_features_cost_their_own_bytes_and_do_not_come_back():
     width = graph.features["paper"].shape[1]
     assert priced(given, None).sent[0, paper] == width / 2
     assert priced(small, None).sent[0, paper] == width / 8
+
+
+@pytest.mark.parametrize(("start", "all_here"), [(0.0, False), (1e6, True)])
+def test_no_row_is_fetched_where_a_collective_takes_longer_than_computing_them_all(start, all_here):
+    """The choice is never dearer than what it is beside: all computed, or nothing but features copied."""
+    graph = random_graph().only([r for r in random_graph().relations if r.name in ("cites", "extends")])
+    given = setup(setting(graph, "full", (1, 3, "dependency"), {}, {}), graph)
+    owned, model = edge_cut(graph, 3, "random").owned, given.trainer.model
+    sampler = Sampler(graph, frozenset(), frozenset(), model.reads_own, model.drops)
+    costs_here = prices(graph, 2, sent=1.0)._replace(start=start)
+    copies = chosen(given, owned, sampler, costs_here)
+    train = graph.splits["train"]
+    layers = shares(sampler, owned, {"paper": train}, (ALL, ALL), (0,), Copies(copies))
+    done = work(graph, owned, layers, [train[owned.owner["paper"][train] == part] for part in range(3)])
+    assert (sum(of.sum() for of in done[1].fetched.values()) == 0) == all_here
+    assert sum(of.sum() for of in done[1].copied.values()) == 0
+    assert sum(of.sum() for of in done[0].copied.values()) > 0
+    busiest = slowest(graph, done, costs_here)
+    assert busiest < slowest(graph, done, costs_here._replace(start=1e6)) or all_here
 
 
 def subtree(graph, owner, part, node, depth, here):

@@ -51,12 +51,14 @@ class Costs(NamedTuple):
       edge: per layer but the last, and relation by its key, `T_e d`.
       source: per layer but the last, and type, what reading one more row of the layer below takes, such as its product with a matrix.
       sent: `T_c`, of a row's number that is fetched, and its gradient given back.
+      start: of fetching anything in a layer, however little, and giving it back.
     """
 
     vertex: list[dict[str, float]]
     edge: list[dict[str, float]]
     source: list[dict[str, float]]
     sent: float
+    start: float
 
 
 def read_or_measure(setup: Setup, mesh: Mesh) -> Costs:
@@ -118,7 +120,7 @@ def measure(setup: Setup, mesh: Mesh) -> Costs:
             source[relation.source] = source.get(relation.source, 0.0) + of_source
         every.append((vertex, edge, source))
     vertices, edges, sources = (list(one) for one in zip(*every)) if every else ([], [], [])
-    return Costs(vertices, edges, sources, _sent(mesh, setup.config.model.hidden))
+    return Costs(vertices, edges, sources, *_sent(mesh, setup.config.model.hidden))
 
 
 def _embed(
@@ -162,11 +164,11 @@ def _layer(
     return each(spread - base, rows), each(edged - base, edges), each(base - read, rows)
 
 
-def _sent(mesh: Mesh, width: int) -> float:
-    """Seconds of a number of a row that is fetched, and of its gradient."""
+def _sent(mesh: Mesh, width: int) -> tuple[float, float]:
+    """Seconds of a number of a row that is fetched and of its gradient, and of one row alone."""
     parts = mesh.size
     if parts == 1:
-        return 0.0
+        return 0.0, 0.0
 
     def there_and_back(rows: jax.Array) -> jax.Array:
         return jax.lax.all_to_all(jax.lax.all_to_all(rows, DATA, 0, 0, tiled=True) * 2, DATA, 0, 0, tiled=True)
@@ -178,8 +180,8 @@ def _sent(mesh: Mesh, width: int) -> float:
         return functools.partial(program, from_shards(mesh, [sent for _ in positions_here(mesh)]))
 
     each = max(1, SENT // (parts * width))
-    few, many = _times(call(each), call(MORE * each))
-    return max(many - few, LEAST * few) / ((MORE - 1) * each * (parts - 1) * width)
+    one, few, many = _times(call(1), call(each), call(MORE * each))
+    return max(many - few, LEAST * few) / ((MORE - 1) * each * (parts - 1) * width), one
 
 
 def _times(*calls: Callable) -> list[float]:

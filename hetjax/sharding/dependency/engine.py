@@ -106,7 +106,7 @@ class DependencyEngine(SpmdEngine):
         steps, found = max(1, batches.sent), {}
         if self.prices:
             schema = batches.graph.schema
-            predicted = seconds(batches.done, self.prices, list(schema.nodes), schema.relations)
+            predicted = seconds(batches.done, self.prices, list(schema.nodes), list(batches.graph.relations))
             found["predicted_milliseconds"] = {
                 n: round(1000 * float(of.max()) / steps, 4) for n, of in predicted.items()
             }

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.sharding.dependency.costs import Costs
 from hetjax.sharding.dependency.work import Work
@@ -25,6 +26,7 @@ class Prices(NamedTuple):
       bytes: `[layers, types]`, of keeping a row of depth `k`.
       limit: bytes that may be kept.
       share: of every layer's dependencies that are computed here, the cheapest, whatever they cost; negative: as costs say.
+      start: of fetching anything before a layer, however little.
     """
 
     vertex: np.ndarray
@@ -35,6 +37,7 @@ class Prices(NamedTuple):
     bytes: np.ndarray
     limit: float
     share: float
+    start: float = 0.0
 
 
 def priced(setup: Setup, costs: Costs | None, memory: int = -1, share: float = -1) -> Prices:
@@ -60,13 +63,15 @@ def priced(setup: Setup, costs: Costs | None, memory: int = -1, share: float = -
         edge[1:] = [[of.get(relation.key, 0) for relation in graph.relations] for of in costs.edge]
         sent *= costs.sent
     copied = np.array([setup.regime.whole and t in static for t in types])
-    return Prices(vertex, edge, source, sent, copied, size, np.inf if memory < 0 else float(memory), share)
+    limit = np.inf if memory < 0 else float(memory)
+    return Prices(vertex, edge, source, sent, copied, size, limit, share, costs.start if costs else 0.0)
 
 
 def seconds(
     layers: Sequence[Work], prices: Prices, types: Sequence[str], relations: Sequence[Relation]
 ) -> dict[str, np.ndarray]:
-    """What dependencies cost every partition, `[parts]`: to fetch (equation 2), and to compute here (equation 1).
+    """What every partition does in a step because the graph is divided, `[parts]`: to `fetch` rows (equation 2, and a collective's
+    own time), and to `compute` others' nodes (equation 1) and what layers do for each row of others that they read.
 
     Args:
       types, relations: of the graph, in its order.
@@ -74,14 +79,22 @@ def seconds(
     fetch: np.ndarray = np.zeros(1)
     compute: np.ndarray = np.zeros(1)
     for depth, layer in enumerate(layers):
-        fetch = fetch + sum(
-            (prices.sent[depth, types.index(t)] * rows for t, rows in layer.fetched.items()), np.zeros(1)
-        )
+        fetch = fetch + prices.start * any(rows.any() for rows in layer.fetched.values())
+        for t, rows in layer.fetched.items():
+            column = types.index(t)
+            fetch = fetch + prices.sent[depth, column] * rows
+            compute = compute + prices.source[depth, column] * (rows + layer.kept.get(t, 0))
         if depth + 1 < len(layers):
             nodes = (prices.vertex[depth + 1, types.index(t)] * rows for t, rows in layer.copied.items())
             edges = (prices.edge[depth + 1, relations.index(r)] * rows for r, rows in layer.copied_edges.items())
             compute = compute + sum(nodes, np.zeros(1)) + sum(edges, np.zeros(1))
     return {"fetch": fetch, "compute": compute}
+
+
+def slowest(graph: HetGraph, layers: Sequence[Work], prices: Prices) -> float:
+    """`seconds` of the partition that is worst off."""
+    every = seconds(layers, prices, list(graph.schema.nodes), list(graph.relations))
+    return float((every["fetch"] + every["compute"]).max())
 
 
 def kept_bytes(layers: Sequence[Work], prices: Prices, types: Sequence[str]) -> np.ndarray:

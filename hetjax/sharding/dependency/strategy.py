@@ -12,6 +12,7 @@ from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import check_digest, sizes
 from hetjax.partition import EdgeCut, edge_cut, read
+from hetjax.partition.owned import Owned
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency.batches import DependencyBatches
@@ -19,8 +20,9 @@ from hetjax.sharding.dependency.costs import read_or_measure
 from hetjax.sharding.dependency.engine import DependencyEngine
 from hetjax.sharding.dependency.groups import grouped
 from hetjax.sharding.dependency.hybrid import Copies, choose
-from hetjax.sharding.dependency.prices import Prices, kept_bytes, priced
+from hetjax.sharding.dependency.prices import Prices, kept_bytes, priced, slowest
 from hetjax.sharding.dependency.shares import Keep, nothing, shares
+from hetjax.sharding.dependency.work import work
 from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.strategy import Setup, Strategy
 
@@ -101,7 +103,7 @@ class Dependency(Strategy):
         prices = priced(setup, costs, memory, self.options(config).cached if mode == "hybrid" else -1)
         keep = everything(setup) if mode == "cache" else nothing
         if mode == "hybrid":
-            keep = chosen(setup, partitioning, sampler, prices)
+            keep = Copies(chosen(setup, partitioning.owned, sampler, prices))
         groups = grouped(setup, mode != "cache")
         batches = DependencyBatches(sampler, partitioning, mesh, setup, groups, keep, self.ring(config))
         if mode == "cache" and memory >= 0:
@@ -109,11 +111,27 @@ class Dependency(Strategy):
         return DependencyEngine(setup, batches, partitioning, mesh, prices if costs else None)
 
 
-def chosen(setup: Setup, cut: EdgeCut, sampler: Sampler, prices: Prices) -> Keep:
-    """What partitions compute of others' nodes, by Algorithm 4."""
-    seeds, own = {setup.graph.schema.target: setup.graph.splits["train"]}, setup.trainer.model.reads_own
-    layers = shares(sampler, cut.owned, seeds, (ALL,) * len(setup.regime.fanouts), (0,), nothing)
-    return Copies(choose(setup.graph, cut.owned, layers, prices, setup.regime.fanouts, own))
+def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> list[dict[str, np.ndarray]]:
+    """What `choose` says; on the whole graph no embedding or all of them instead, if costs say that this is less.
+
+    Algorithm 4 takes one dependency after the other, each partition for itself. It does not see that fetching a few rows
+    takes as long as a collective does, and that what one node's subtree needs another's may need too.
+    """
+    graph, own, fanouts = setup.graph, setup.trainer.model.reads_own, setup.regime.fanouts
+    nodes, target, hops = graph.splits["train"], graph.schema.target, (ALL,) * len(fanouts)
+    layers = shares(sampler, owned, {target: nodes}, hops, (0,), nothing)
+    found = choose(graph, owned, layers, prices, fanouts, own)
+    if prices.share >= 0 or not setup.regime.whole:
+        return found
+    everything = choose(graph, owned, layers, prices._replace(share=1.0), fanouts, own)
+    features = [found[0], *({t: np.zeros_like(of) for t, of in one.items()} for one in found[1:])]
+    seeds = [nodes[owned.owner[target][nodes] == part] for part in range(owned.parts)]
+
+    def takes(copies: list[dict[str, np.ndarray]]) -> float:
+        divided = shares(sampler, owned, {target: nodes}, hops, (0,), Copies(copies))
+        return slowest(graph, work(graph, owned, divided, seeds), prices)
+
+    return min((found, everything, features), key=takes)
 
 
 def require_room(batches: DependencyBatches, prices: Prices, memory: int) -> None:
