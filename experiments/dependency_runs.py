@@ -34,10 +34,8 @@ WAYS = {
 SETTING = ["--mesh.strategy=dependency", "--sampling.mode=full", "--data.format=store", "--data.check=false"]
 WIDTH = 128  # of the web graph's features, which are random
 TENTH, HUNDREDTH = 0.1, 0.01  # of web-Google, and of ogbn-mag
-MOST, HEADERS = (
-    0.05,
-    8192,
-)  # of what was counted, between it and the wire; bytes of a step that are headers where little is sent
+MOST = 0.05  # of what was counted, between it and the wire
+HEADERS = 4096  # bytes of a step and an ordered pair of hosts that are sent beside
 
 
 def converted(*about: str) -> Callable[[Path], None]:
