@@ -81,6 +81,9 @@ def draw(rows: list[dict], file: Path) -> None:
             axes[1][column].plot(parts, [int(row["bytes"]) / 2**20 for _, row in here], "o-", label=way)
         axes[0][column].set(title=graph, xscale="log", yscale="log")
         axes[1][column].set(xlabel="partitions", xscale="log")
+        for axis in axes[:, column]:
+            axis.set_xticks(parts, map(str, parts))
+            axis.tick_params("x", which="minor", bottom=False, labelbottom=False)
     axes[0][0].set(ylabel="edges of the partition\nthat folds most")
     axes[1][0].set(ylabel="MiB a step")
     axes[0][0].legend(frameon=False, fontsize=8)
