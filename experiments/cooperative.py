@@ -42,8 +42,7 @@ def step(graph: HetGraph, cut: EdgeCut, number: int, mode: str) -> dict[str, flo
     target = graph.schema.target
     keep = embeddings if mode == "cache" else nothing
     layers = shares(Sampler(graph), cut.owned, {target: seeds}, FANOUTS, (0, 0, number), keep)
-    owner = cut.nodes[target][seeds]
-    first, second = work(graph, cut.owned, layers, [seeds[owner == part] for part in range(cut.parts)])
+    first, second = work(graph, cut.owned, layers, cut.owned.split(target, seeds))
     edges = sum(first.edges.values()) + sum(second.edges.values())
     static = sum(first.fetched[t] for t in first.fetched if t in graph.features)
     learned = sum(first.fetched[t] for t in first.fetched if t not in graph.features)

@@ -73,8 +73,7 @@ def counted(given: Setup, cut: EdgeCut, options: Options, costs: Costs | None = 
     if options.mode == "hybrid":
         keep = Copies(chosen(given, cut.owned, sampler, priced(given, costs, options.memory, options.cached)))
     layers = shares(sampler, cut.owned, seeds, hops, (0,), keep, learnable)
-    owner = cut.owned.owner[graph.schema.target][graph.splits["train"]]
-    own = [graph.splits["train"][owner == part] for part in range(cut.parts)]
+    own = cut.owned.split(graph.schema.target, graph.splits["train"])
     groups = grouped(given, options.mode != "cache")
     return Counted(work(graph, cut.owned, layers, own), *sent(groups, layers, options.schedule == "ring"))
 

@@ -7,7 +7,6 @@ gradient, and of the worst weight or table after ten steps of Adam. Graphs are d
 with a type of fewer nodes than there are partitions and a type without any. A case that the file has is not run again.
 """
 
-import csv
 import itertools
 import sys
 import tempfile
@@ -15,7 +14,7 @@ import time
 from argparse import ArgumentParser
 from pathlib import Path
 
-from runs import ROOT
+from runs import ROOT, read_rows, write_rows
 
 sys.path.insert(0, str(ROOT))
 
@@ -55,16 +54,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after so long")
     parser.add_argument("--processes", nargs="+", type=int, choices=[1, 2, 4], default=[1])
     options = parser.parse_args()
-    rows, started = read(), time.perf_counter()
+    rows = {tuple(row[name] for name in CASE): row for row in read_rows(RESULTS)}
+    started = time.perf_counter()
     for count, (graph, models), mode in itertools.product(options.processes, ON.items(), ("full", "minibatch")):
         for model in models:
             wanted = [case for case in cases(graph, model, mode, count) if case not in rows]
             if not wanted or time.perf_counter() - started > options.seconds:
                 continue
             for case, errors in zip(wanted, found(graph, model, mode, wanted, count), strict=True):
-                rows[case] = tuple(f"{error:.1e}" for error in errors)
-                print(*case, *rows[case], "OVER ITS BOUND" if max(errors) > BOUND else "", flush=True)
-            write(rows)
+                rows[case] = dict(zip(FIELDS, (*case, *(f"{error:.1e}" for error in errors))))
+                print(*rows[case].values(), "OVER ITS BOUND" if max(errors) > BOUND else "", flush=True)
+            write_rows(RESULTS, [rows[case] for case in sorted(rows)])
 
 
 def cases(graph: str, model: str, mode: str, count: int) -> list[tuple[str, ...]]:
@@ -90,21 +90,6 @@ def found(graph: str, model: str, mode: str, wanted: list[tuple[str, ...]], coun
         data = GRAPHS[graph]()
         reference = alone(data, mode, MODELS[model], STEPS, True)
         return [on_mesh(reference, data, mesh, mode, MODELS[model], True, **train) for mesh, train in given]
-
-
-def read() -> dict[tuple, tuple]:
-    if not RESULTS.exists():
-        return {}
-    with open(RESULTS, newline="") as stream:
-        return {
-            tuple(row[name] for name in CASE): tuple(row[name] for name in FIELDS[len(CASE) :])
-            for row in csv.DictReader(stream)
-        }
-
-
-def write(rows: dict[tuple, tuple]) -> None:
-    with open(RESULTS, "w", newline="") as stream:
-        csv.writer(stream, lineterminator="\n").writerows([FIELDS, *((*case, *rows[case]) for case in sorted(rows))])
 
 
 if __name__ == "__main__":

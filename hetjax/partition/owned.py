@@ -29,6 +29,10 @@ class Owned:
             self.local[name][order] = np.concatenate([np.arange(count, dtype=np.int32) for count in counts])
             self.rows[name] = max(1, int(counts.max()))
 
+    def split(self, name: str, ids: np.ndarray) -> list[np.ndarray]:
+        """Nodes by their owners, of each partition in the order in which they were given."""
+        return [ids[self.owner[name][ids] == part] for part in range(self.parts)]
+
     def take(self, name: str, matrix: np.ndarray, part: int) -> np.ndarray:
         """A partition's rows of a matrix `[nodes, ...]`: `[rows, ...]`, zeros where there is room for more."""
         ids = self.ids[name][part]

@@ -64,8 +64,7 @@ class DependencyBatches(Batches):
         target, regime = self.graph.schema.target, self.regime
         every = self.learnable if regime.whole else frozenset()  # as Adam steps along every row of the whole graph
         layers = shares(self.sampler, self.owned, {target: seeds}, regime.fanouts, stream, self.keep, every)
-        owner = self.owned.owner[target][seeds]
-        parts = Parts([seeds[owner == part] for part in range(self.owned.parts)], layers)
+        parts = Parts(self.owned.split(target, seeds), layers)
         if regime.whole:
             self.all, self.groups = parts, [_sending(groups, n, layers) for n, groups in enumerate(self.groups)]
         return parts

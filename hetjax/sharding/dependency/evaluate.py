@@ -73,7 +73,7 @@ class DependencyEvaluator:
             made = {t: self._layer(params, own, depth, t, self.owned.ids[t]) for t in sorted(needed[depth + 1])}
             own = {part: {t: rows[part] for t, rows in made.items()} for part in own}
         logits = np.empty((len(ids), self.model.classes), np.float32)
-        asked = [ids[owner == part] for part in range(self.owned.parts)]
+        asked = self.owned.split(schema.target, ids)
         done = [np.flatnonzero(owner == part) for part in range(self.owned.parts)]
         for ranges, h in self._chunks(params, own, last, schema.target, asked):
             for part, rows in enumerate(np.split(to_host(h), self.owned.parts)):

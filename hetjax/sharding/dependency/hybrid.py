@@ -55,10 +55,8 @@ def neighbours(graph: HetGraph, owned: Owned, fanouts: Sequence[int], prices: Pr
     indptr, drawn = np.zeros(start[-1] + 1, np.int64), np.zeros((len(fanouts), start[-1]), np.int32)
     work = np.repeat(prices.vertex.astype(np.float32), counts, axis=1)
     for number, (relation, csc) in enumerate(graph.relations.items()):
-        degree, rows = (
-            np.diff(csc.indptr),
-            slice(offset[relation.target], offset[relation.target] + len(csc.indptr) - 1),
-        )
+        degree, first = np.diff(csc.indptr), offset[relation.target]
+        rows = slice(first, first + len(degree))
         indptr[1:][rows] += degree
         for depth, fanout in enumerate(reversed(fanouts[1:]), start=1):
             edges = (degree if fanout < 0 else np.minimum(degree, fanout)).astype(np.int32)

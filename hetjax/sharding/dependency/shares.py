@@ -74,7 +74,8 @@ def shares(
       every: types of which every row is at hand, in the order in which its master holds them, whether it is read or not.
     """
     layers: list[list[Share]] = []
-    targets = [{t: ids[owned.owner[t][ids] == part] for t, ids in seeds.items()} for part in range(owned.parts)]
+    divided_seeds = {t: owned.split(t, ids) for t, ids in seeds.items()}
+    targets = [{t: of[part] for t, of in divided_seeds.items()} for part in range(owned.parts)]
     for hop, fanout in enumerate(fanouts, start=1):
         depth = len(fanouts) - hop
         drawn = [_drawn(sampler, nodes, fanout, (*stream, hop), not depth) for nodes in targets]

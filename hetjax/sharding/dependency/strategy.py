@@ -60,24 +60,13 @@ class Dependency(Strategy):
     name = "dependency"
     Options: ClassVar[type | None] = Options
 
-    def mode(self, config: Config) -> str:
-        """One of the modes."""
-        return self.options(config).mode
-
-    def memory(self, config: Config) -> int:
-        """Bytes of each device for what it keeps of others' nodes; -1: no bound."""
-        return self.options(config).memory
-
     def check(self, config: Config) -> None:
         super().check(config)
-        if self.memory(config) >= 0 and config.sampling.mode != "full":
+        memory = self.options(config).memory
+        if memory >= 0 and config.sampling.mode != "full":
             raise InputError(
-                f"dependency.memory is {self.memory(config)}, and is for sampling.mode full: of mini-batches nothing is kept"
+                f"dependency.memory is {memory}, and is for sampling.mode full: of mini-batches nothing is kept"
             )
-
-    def ring(self, config: Config) -> bool:
-        """Whether rows are sent around a ring."""
-        return self.options(config).schedule == "ring"
 
     def partition_name(self, config: Config) -> str:
         return f"partition_{self.name}_{self.options(config).partitioning}_{config.mesh.data}"
@@ -98,16 +87,16 @@ class Dependency(Strategy):
         config, graph, trainer = setup.config, setup.graph, setup.trainer
         mesh = meshes.row(meshes.make(config.mesh.relation, config.mesh.data), 0)
         sampler = Sampler(graph, frozenset(), flowing(setup), trainer.model.reads_own, trainer.model.drops)
-        mode, memory = self.mode(config), self.memory(config)
-        costs = read_or_measure(setup, mesh) if mode == "hybrid" and self.options(config).cached < 0 else None
-        prices = priced(setup, costs, memory, self.options(config).cached if mode == "hybrid" else -1)
-        keep = everything(setup) if mode == "cache" else nothing
-        if mode == "hybrid":
+        options = self.options(config)
+        costs = read_or_measure(setup, mesh) if options.mode == "hybrid" and options.cached < 0 else None
+        prices = priced(setup, costs, options.memory, options.cached)
+        keep = everything(setup) if options.mode == "cache" else nothing
+        if options.mode == "hybrid":
             keep = Copies(chosen(setup, partitioning.owned, sampler, prices))
-        groups = grouped(setup, mode != "cache")
-        batches = DependencyBatches(sampler, partitioning, mesh, setup, groups, keep, self.ring(config))
-        if mode == "cache" and memory >= 0:
-            require_room(batches, prices, memory)
+        groups, ring = grouped(setup, options.mode != "cache"), options.schedule == "ring"
+        batches = DependencyBatches(sampler, partitioning, mesh, setup, groups, keep, ring)
+        if options.mode == "cache" and options.memory >= 0:
+            require_room(batches, prices, options.memory)
         return DependencyEngine(setup, batches, partitioning, mesh, prices if costs else None)
 
 
@@ -125,7 +114,7 @@ def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> list
         return found
     everything = choose(graph, owned, layers, prices._replace(share=1.0), fanouts, own)
     features = [found[0], *({t: np.zeros_like(of) for t, of in one.items()} for one in found[1:])]
-    seeds = [nodes[owned.owner[target][nodes] == part] for part in range(owned.parts)]
+    seeds = owned.split(target, nodes)
 
     def takes(copies: list[dict[str, np.ndarray]]) -> float:
         divided = shares(sampler, owned, {target: nodes}, hops, (0,), Copies(copies))

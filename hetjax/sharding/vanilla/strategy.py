@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from hetjax.config import UNBOUNDED, Config
-from hetjax.sharding.dependency.strategy import Dependency
+from hetjax.config import Config
+from hetjax.sharding.dependency import strategy as dependency
 
 
 @dataclass(frozen=True)
@@ -15,17 +15,11 @@ class Options:
     """how nodes are divided; random; metis: few cut edges; metis-vol: little communication (both need pymetis); contiguous: ranges of ids; fennel: few cut edges, in one pass"""
 
 
-class Vanilla(Dependency):
+class Vanilla(dependency.Dependency):
     """Data parallelism over an edge-cut of the nodes, as DistDGL and most systems train (Heta, section 2.2)."""
 
     name = "vanilla"
     Options = Options
 
-    def mode(self, config: Config) -> str:
-        return "cache"
-
-    def ring(self, config: Config) -> bool:
-        return False
-
-    def memory(self, config: Config) -> int:
-        return UNBOUNDED
+    def options(self, config: Config) -> dependency.Options:
+        return dependency.Options("cache", super().options(config).partitioning)
