@@ -75,7 +75,7 @@ def counted(given: Setup, cut: EdgeCut, options: Options, costs: Costs | None = 
     layers = shares(sampler, cut.owned, seeds, hops, (0,), keep, learnable)
     own = cut.owned.split(graph.schema.target, graph.splits["train"])
     groups = grouped(given, options.mode != "cache")
-    return Counted(work(graph, cut.owned, layers, own), *sent(groups, layers, options.schedule == "ring"))
+    return Counted(work(graph, cut.owned, layers, own), *sent(groups, layers, options.schedule != "all_to_all"))
 
 
 def sent(groups: Groups, layers: Sequence[tuple[Share, ...]], ring: bool) -> tuple[list[dict], int]:

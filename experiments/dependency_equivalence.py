@@ -33,8 +33,10 @@ WAYS = {
     "cache": {"mode": "cache"},
     "communicate": {"mode": "communicate"},
     "ring": {"mode": "communicate", "schedule": "ring"},
+    "overlap": {"mode": "communicate", "schedule": "overlap"},
     "hybrid, 0.3": {"mode": "hybrid", "cached": 0.3},
     "hybrid, 0.7": {"mode": "hybrid", "cached": 0.7, "schedule": "ring"},
+    "hybrid, 0.5, overlap": {"mode": "hybrid", "cached": 0.5, "schedule": "overlap"},
     "hybrid, chosen": {"mode": "hybrid"},
 }
 HOMOGENEOUS, SEVERAL = "homogeneous", "random"

@@ -23,13 +23,15 @@ from hetjax.graph import store
 
 RESULTS = Path(__file__).parent / "results"
 CACHE, COMMUNICATE, HYBRID = (f"--dependency.mode={mode}" for mode in ("cache", "communicate", "hybrid"))
-RING = "--dependency.schedule=ring"
+RING, OVERLAP = (f"--dependency.schedule={schedule}" for schedule in ("ring", "overlap"))
 WAYS = {
     "cache": [CACHE],
     "communicate": [COMMUNICATE],
     "communicate, ring": [COMMUNICATE, RING],
+    "communicate, overlap": [COMMUNICATE, OVERLAP],
     "hybrid": [HYBRID],
     "hybrid, ring": [HYBRID, RING],
+    "hybrid, overlap": [HYBRID, OVERLAP],
 }
 SETTING = ["--mesh.strategy=dependency", "--sampling.mode=full", "--data.format=store", "--data.check=false"]
 WIDTH = 128  # of the web graph's features, which are random

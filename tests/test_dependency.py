@@ -18,8 +18,11 @@ from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency import costs
 from hetjax.sharding.dependency.exchange import counts, fetch, mirrors
+from hetjax.sharding.dependency.groups import Group
 from hetjax.sharding.dependency.hybrid import Copies, choose
+from hetjax.sharding.dependency.pieces import whole
 from hetjax.sharding.dependency.prices import Prices, priced, slowest
+from hetjax.sharding.dependency.room import divide
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.shares import nothing, shares
 from hetjax.sharding.dependency.strategy import Options, chosen
@@ -33,6 +36,7 @@ from tests.test_vanilla import lopsided
 
 FEW = "cites", "writes", "written_by", "of"
 CACHE, COMMUNICATE, RING = {"mode": "cache"}, {"mode": "communicate"}, {"mode": "communicate", "schedule": "ring"}
+OVERLAP, HALF_OVERLAP = RING | {"schedule": "overlap"}, {"mode": "hybrid", "cached": 0.5, "schedule": "overlap"}
 HALF, ALL_CACHED = {"mode": "hybrid", "cached": 0.5}, {"mode": "hybrid", "cached": 1.0}
 LITTLE = {"mode": "hybrid", "cached": 1.0, "memory": 3000}
 
@@ -49,6 +53,11 @@ LITTLE = {"mode": "hybrid", "cached": 1.0, "memory": 3000}
         (ALL_CACHED, 3, "full", "R-GCN, residual"),
         (LITTLE, 2, "full", "HGNN, mean, no target"),
         (CACHE, 3, "full", "HGT, joint"),
+        (OVERLAP, 3, "minibatch", "R-GAT, dropout"),
+        (OVERLAP, 4, "full", "HGT, joint"),
+        (HALF_OVERLAP, 3, "full", "R-GCN, residual"),
+        (HALF_OVERLAP, 2, "minibatch", "HGT, relation"),
+        (OVERLAP, 2, "full", "HGNN, mean, no target"),
     ],
 )
 def test_equals_one_device_in_double_precision(options, parts, mode, model):
@@ -116,8 +125,8 @@ def test_a_node_that_several_partitions_reach_is_computed_once():
         assert sum(len(share[0].here[t]) for share in layers) == len(ids)
 
 
-@pytest.mark.parametrize("ring", [False, True])
-def test_rows_come_from_their_masters_and_gradients_go_back(ring):
+@pytest.mark.parametrize(("ring", "in_steps"), [(False, False), (True, False), (True, True)])
+def test_rows_come_from_their_masters_and_gradients_go_back(ring, in_steps):
     """Against plain indexing, of a layer of two types with capacities beyond what is needed."""
     graph, parts, rng = random_graph(), 4, np.random.default_rng(1)
     cut = lopsided(graph, parts)
@@ -125,30 +134,35 @@ def test_rows_come_from_their_masters_and_gradients_go_back(ring):
     types, each = ("paper", "author"), [share[1] for share in layers]
     plan = schedule(counts(each, types) + 1 - np.eye(parts, dtype=int), ring)
     here = {t: max(len(share.here[t]) for share in each) + 2 for t in types}
-    needed = {t: max(len(share.needed[t]) for share in each) + 3 for t in types}
+    group = {"rows": Group("rows", types)}
+    pieces = divide(each, group, in_steps, graph)
+    needed = [{t: max(len(piece.rows[t]) for piece in of) + 3 for t in types} for of in zip(*pieces)]
     values = {t: rng.standard_normal((graph.schema.nodes[t], 3)) for t in types}
-    pulls = [{t: rng.standard_normal((needed[t], 3)) for t in types} for _ in range(parts)]
+    pulls = [[{t: rng.standard_normal((rows[t], 3)) for t in types} for rows in needed] for _ in range(parts)]
     local = [
         np.concatenate([np.pad(values[t][share.here[t]], ((0, here[t] - len(share.here[t])), (0, 0))) for t in types])
         for share in each
     ]
     mesh = meshes.row(meshes.make(1, parts), 0)
-    sent = meshes.from_shards(mesh, [mirrors(share, p, types, plan, here, needed) for p, share in enumerate(each)])
+    sent = meshes.from_shards(
+        mesh, [mirrors(share, pieces[p], p, types, plan, here, needed) for p, share in enumerate(each)]
+    )
 
     def both(mirrored, rows, pull):
         came, back = jax.vjp(lambda rows: fetch("rows", mirrored, rows), rows)
-        return came, back(tuple(pull[t] for t in types))[0]
+        return came, back(tuple(tuple(of[t] for t in types) for of in pull))[0]
 
     with jax.enable_x64(True):
         mapped = jax.jit(meshes.shard_map(both, mesh, P("data"), P("data")))
         came, back = mapped(sent, *(meshes.from_shards(mesh, trees) for trees in (local, pulls)))
     expected = {t: np.zeros_like(values[t]) for t in types}
-    for t, rows in zip(types, came):
-        for part, (share, found) in enumerate(zip(each, np.split(np.asarray(rows), parts))):
-            count = len(share.needed[t])
-            np.testing.assert_array_equal(found[:count], values[t][share.needed[t]])
-            assert not found[count:].any()
-            np.add.at(expected[t], share.needed[t], pulls[part][t][:count])
+    for number, of_piece in enumerate(came):
+        for t, rows in zip(types, of_piece):
+            for part, (share, found) in enumerate(zip(each, np.split(np.asarray(rows), parts))):
+                ids = share.needed[t][pieces[part][number].rows[t]]
+                np.testing.assert_array_equal(found[: len(ids)], values[t][ids])
+                assert not found[len(ids) :].any()
+                np.add.at(expected[t], ids, pulls[part][number][t][: len(ids)])
     for share, found in zip(each, np.split(np.asarray(back), parts)):
         start = 0
         for t in types:
@@ -388,7 +402,7 @@ def test_padding_is_never_sent_to_anyone():
     plan = schedule(counts(each, ("paper",)), True)
     sizes = {"paper": 50}
     for part, share in enumerate(each):
-        send = mirrors(share, part, ("paper",), plan, sizes, sizes).send
+        send = mirrors(share, whole(share), part, ("paper",), plan, sizes, [sizes]).send
         assert np.count_nonzero(send != NO_NODE) == sum(len(rows) for rows in share.sent["paper"])
 
 

@@ -95,6 +95,9 @@ def edge_keep_mask(
     target = row_of(by_target(adjacency))
     ids = target if masks.ids is None else read(masks.ids, target)
     pairs = -(-heads // 2)
-    place = (jnp.arange(len(target)) - read(adjacency.indptr, target)) * pairs
+    place = (
+        jnp.arange(len(target)) - read(adjacency.indptr, target) if adjacency.whole is None else adjacency.whole.places
+    )
+    place = place * pairs
     keep = masks.keep_mask(rate, path, ids[:, None], place[:, None] + jnp.arange(pairs)[None])[:, :heads]
     return keep.astype(dtype) / (1 - rate)

@@ -8,8 +8,10 @@ from hetjax.errors import InputError
 from hetjax.graph.csc import CSC
 from hetjax.graph.loops import with_loops
 from hetjax.graph.schema import Relation
+from hetjax.models import partials
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer
+from hetjax.models.partials import Attention, Monoid
 from hetjax.models.rgat import RelationAttention
 from hetjax.sampling.blocks import Adjacency
 
@@ -58,8 +60,15 @@ class GATLayer(PlainLayer):
         sources: jax.Array,
         targets: jax.Array,
         masks: NodeMasks | None,
-    ) -> jax.Array:
-        h = self.attention[relation.key](adjacency, sources, targets, masks)
+    ) -> Attention:
+        return self.attention[relation.key](adjacency, sources, targets, masks)
+
+    @property
+    def edge_monoid(self) -> Monoid:
+        return partials.SOFTMAX
+
+    def relation_total(self, relation: Relation, partial: Attention) -> jax.Array:
+        h = partials.attended(partial)
         return jnp.mean(h.reshape(len(h), self.output_heads, self.features), axis=1) if self.logits else h
 
 

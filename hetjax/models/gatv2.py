@@ -8,7 +8,7 @@ from hetjax.graph.schema import Relation
 from hetjax.models.additive import attend_additively
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
 from hetjax.models.gat import GATLayer
-from hetjax.models.partials import attended
+from hetjax.models.partials import Attention
 from hetjax.models.rgat import SLOPE
 from hetjax.sampling.blocks import Adjacency
 
@@ -32,13 +32,13 @@ class DynamicAttention(nn.Module):
     @nn.compact
     def __call__(
         self, adjacency: Adjacency, sources: jax.Array, targets: jax.Array, masks: NodeMasks | None = None
-    ) -> jax.Array:
-        """`[T, features]`, the heads side by side: zeros for a target without neighbours."""
+    ) -> Attention:
+        """The partial aggregate of the edges."""
         keys, queries = self._side("source", sources), self._side("target", targets)
         shape = (self.heads, self.features // self.heads)
         vector = self.param("attention", nn.initializers.glorot_uniform(), shape)
         keep = edge_keep_mask(adjacency, self.heads, self.dropout, masks, self.path, keys.dtype)
-        return attended(attend_additively(adjacency, queries, keys, vector, SLOPE, keep))
+        return attend_additively(adjacency, queries, keys, vector, SLOPE, keep)
 
     def _side(self, side: str, x: jax.Array) -> jax.Array:
         """Rows times a side's matrix, `[rows, heads, features / heads]`."""

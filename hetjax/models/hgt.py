@@ -137,10 +137,16 @@ class HGTLayer(Layer):
         sources: jax.Array,
         targets: jax.Array,
         masks: NodeMasks | None,
-    ) -> Any:
+    ) -> Attention:
         kernel, bias = self.query[relation.target](targets.shape[1])
         queries = jnp.einsum("tw,whd->htd", targets.astype(kernel.dtype), kernel) + bias[:, None]
-        partial = self.attention[relation.key](adjacency, sources, queries, masks)
+        return self.attention[relation.key](adjacency, sources, queries, masks)
+
+    @property
+    def edge_monoid(self) -> Monoid:
+        return partials.SOFTMAX
+
+    def relation_total(self, relation: Relation, partial: Attention) -> Any:
         return partial if self.softmax == "joint" else self.monoid.lift(partials.attended(partial))
 
     def finish(self, node_type: str, partial: Any, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:

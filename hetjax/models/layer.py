@@ -4,7 +4,8 @@ A layer says three things: what one relation contributes to a node (`relation`),
 (`aggregate_self`), and how the combined total becomes an embedding (`finish`). A model file defines one layer and names it `MODEL`.
 """
 
-from collections.abc import Callable, Container, Mapping
+import functools
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -42,6 +43,19 @@ class Exchange:
           `(x, sources)`: the embeddings below that the block's rows number, and what relations fold, as `prepare` makes it.
         """
         return x, prepare(x)
+
+    def pieces(self, block: Block, sources: Any) -> Sequence[tuple[Mapping[str, Adjacency], Mapping[str, Any]]]:
+        """Groups of the block's edges, by where their sources come from: each is folded without waiting for the others.
+
+        Only of a layer that has an `edge_monoid`; an adjacency then has `whole`.
+
+        Args:
+          sources: as `before` gives them.
+
+        Returns:
+          Of every group the edges per relation, and what `prepare` made of the rows that these number.
+        """
+        return [(block.adjacency, sources)]
 
     def after(
         self, totals: Mapping[str, Any], own: Mapping[str, jax.Array], targets: Mapping[str, Any]
@@ -96,10 +110,15 @@ class Layer(nn.Module):
         """How partial aggregates combine, over relations and wherever they were folded."""
         return partials.SUM
 
+    @property
+    def edge_monoid(self) -> Monoid | None:
+        """How what `relation` gives combines over groups of one relation's edges; None: its edges are folded together."""
+        return None
+
     def relation(
         self, relation: Relation, adjacency: Adjacency, sources: Any, targets: Any, masks: NodeMasks | None
     ) -> Any:
-        """The partial aggregates that one relation's edges give its targets.
+        """The partial aggregates that one relation's edges, or a group of them, give its targets.
 
         Args:
           relation: which.
@@ -110,6 +129,10 @@ class Layer(nn.Module):
           masks: of the targets, in training, if the layer `drops`.
         """
         raise NotImplementedError
+
+    def relation_total(self, relation: Relation, partial: Any) -> Any:
+        """What relations combine, from what `relation` gave, of all of the relation's edges: that itself, unless the model says more."""
+        return partial
 
     def prepare(self, node_type: str, sources: jax.Array) -> Any:
         """What all relations out of a type read, from its `[S, width]`: that itself, unless they share some work."""
@@ -182,33 +205,43 @@ class Layer(nn.Module):
     def fold_relations(
         self,
         block: Block,
-        sources: Mapping[str, Any],
+        sources: Any,
         own: Mapping[str, jax.Array],
         selves: Container[str],
         masks: Masks | None = None,
+        exchange: Exchange = LOCAL,
     ) -> dict[str, Any]:
         """Fold every relation of the block and combine, per target type that anything is folded into.
 
         Args:
           block: of which the adjacency, and what the targets are, are read.
-          sources: as `prepared` gives them.
+          sources: as `prepared` gives them, or the exchange.
           own: the targets' own embeddings of the layer below, `[T, width]` per type.
           selves: the types whose targets are folded into themselves.
           masks: of the step, in training; then the block names its targets.
+          exchange: that says in which groups edges are folded.
         """
+        pieces = exchange.pieces(block, sources)
         contributions = [(t, self.aggregate_self(t, own[t])) for t in self.selves if t in selves]
         for relation in self.relations:
-            if relation.key in block.adjacency:
-                adjacency, target = block.adjacency[relation.key], relation.target
+            key, target = relation.key, relation.target
+            edges = [(of[key], sources[relation.source]) for of, sources in pieces if key in of]
+            if edges:
                 seen = own[target] if self.reads_target else None
                 drawn = masks and masks.of(block.targets[target])
-                contributions.append(
-                    (target, self.relation(relation, adjacency, sources[relation.source], seen, drawn))
-                )
+                folded = [self.relation(relation, adjacency, sources, seen, drawn) for adjacency, sources in edges]
+                contributions.append((target, self.relation_total(relation, self._joined(folded))))
         total: dict[str, Any] = {}
         for target, partial in contributions:
             total[target] = self.monoid.combine(total[target], partial) if target in total else partial
         return total
+
+    def _joined(self, folded: Sequence[Any]) -> Any:
+        """The partial aggregate of all groups of a relation's edges."""
+        if len(folded) == 1:
+            return folded[0]
+        assert self.edge_monoid, "only a layer with an edge_monoid folds a relation's edges in groups"
+        return functools.reduce(self.edge_monoid.combine, folded)
 
     def __call__(
         self, block: Block, x: Mapping[str, jax.Array], masks: Masks | None = None, exchange: Exchange = LOCAL
@@ -216,7 +249,7 @@ class Layer(nn.Module):
         """Embeddings `[targets, features]` per target type of the block, from source embeddings `x`."""
         x, sources = exchange.before(x, self.prepared)
         own = self.own_embeddings(block, x)
-        folded = self.fold_relations(block, sources, own, own, masks)
+        folded = self.fold_relations(block, sources, own, own, masks, exchange)
         totals, finished, targets = exchange.after(folded, own, block.targets)
         type_masks = {t: masks and masks.of(targets[t]) for t in finished}
         return {t: self.finish(t, totals.get(t), rows, type_masks[t]) for t, rows in finished.items()}

@@ -7,10 +7,11 @@ import jax.numpy as jnp
 
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
+from hetjax.models import partials
 from hetjax.models.attention import attend
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
 from hetjax.models.layer import PlainLayer
-from hetjax.models.partials import attended
+from hetjax.models.partials import Attention, Monoid
 from hetjax.models.segment import multiply_first
 from hetjax.sampling.blocks import Adjacency
 
@@ -38,8 +39,8 @@ class RelationAttention(nn.Module):
     @nn.compact
     def __call__(
         self, adjacency: Adjacency, sources: jax.Array, targets: jax.Array, masks: NodeMasks | None = None
-    ) -> jax.Array:
-        """`[T, features]`, the heads side by side: zeros for a target without neighbours."""
+    ) -> Attention:
+        """The partial aggregate of the edges."""
         kernel, towards = self._kernel("source", sources.shape[1]), self._vector("source")
         sources, targets = (x.astype(kernel.dtype) for x in (sources, targets))
         targets_kernel = kernel if self.shared else self._kernel("target", targets.shape[1])
@@ -47,9 +48,9 @@ class RelationAttention(nn.Module):
         keep = edge_keep_mask(adjacency, self.heads, self.dropout, masks, self.path, offsets.dtype)
         if multiply_first(adjacency, sources, self.features, self.heads):
             projected = jnp.einsum("sw,whd->shd", sources, kernel)
-            return attended(attend(adjacency, towards[:, None], offsets, projected, slope=SLOPE, keep=keep).partial())
+            return attend(adjacency, towards[:, None], offsets, projected, slope=SLOPE, keep=keep).partial()
         queries = jnp.einsum("whd,hd->hw", kernel, towards)[:, None]
-        return attended(attend(adjacency, queries, offsets, sources[:, None], slope=SLOPE, keep=keep).partial(kernel))
+        return attend(adjacency, queries, offsets, sources[:, None], slope=SLOPE, keep=keep).partial(kernel)
 
     def _kernel(self, side: str, width: int) -> jax.Array:
         """A side's matrix, `[width, heads, features / heads]`."""
@@ -93,8 +94,15 @@ class RGATLayer(PlainLayer):
         sources: jax.Array,
         targets: jax.Array,
         masks: NodeMasks | None,
-    ) -> jax.Array:
+    ) -> Attention:
         return self.attention[relation.key](adjacency, sources, targets, masks)
+
+    @property
+    def edge_monoid(self) -> Monoid:
+        return partials.SOFTMAX
+
+    def relation_total(self, relation: Relation, partial: Attention) -> jax.Array:
+        return partials.attended(partial)
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
         return self.self_loop[node_type](targets)

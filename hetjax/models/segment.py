@@ -28,8 +28,8 @@ class Rows(NamedTuple):
 
 
 def degree(adjacency: Adjacency) -> jax.Array:
-    """In-edges per target, int32 `[targets]`; parallel edges count each."""
-    return jnp.diff(adjacency.indptr)
+    """In-edges per target, int32 `[targets]`; parallel edges count each. Where these are some of a relation's edges: of all."""
+    return jnp.diff(adjacency.indptr) if adjacency.whole is None else jnp.asarray(adjacency.whole.totals)
 
 
 def multiply_first(adjacency: Adjacency, sources: jax.Array, features: int, heads: int = 1) -> bool:
@@ -81,8 +81,8 @@ neighbour_sum.defvjp(_neighbour_sum_forward, _neighbour_sum_backward)
 def neighbour_mean(adjacency: Adjacency, x: jax.Array) -> jax.Array:
     """The mean of the rows `x[u]` over the edges u -> v: `[targets, width]`, zeros for a target without edges.
 
-    Edges that have weights are weighed: `sum of w x[u] / sum of w`, zeros where the weights add up to nothing. No gradient
-    flows to them. Targets' shares, one over their degrees, multiply what is summed here, and weigh what comes back to the
+    Of some of a relation's edges it is their part of the mean over all. Edges that have weights are weighed: `sum of w x[u] /
+    sum of w`, zeros where the weights add up to nothing. No gradient flows to them. Targets' shares, one over their degrees, multiply what is summed here, and weigh what comes back to the
     sources: so the sums of all relations read that as it is, where each would have XLA divide it anew.
     """
     x = _summed(adjacency, x)
@@ -106,8 +106,11 @@ def _shares(adjacency: Adjacency, x: jax.Array) -> jax.Array:
     weights = _weights(adjacency, x)
     if weights is None:
         return 1 / jnp.maximum(degree(adjacency), 1).astype(x.dtype)
-    of_edges = Rows(adjacency.indptr, jnp.arange(len(weights), dtype=jnp.int32))
-    total = sum_rows(of_edges, weights[:, None])[:, 0]
+    if adjacency.whole is None:
+        of_edges = Rows(adjacency.indptr, jnp.arange(len(weights), dtype=jnp.int32))
+        total = sum_rows(of_edges, weights[:, None])[:, 0]
+    else:
+        total = jnp.asarray(adjacency.whole.totals, x.dtype)
     return jnp.where(total == 0, 0, 1 / jnp.where(total == 0, 1, total))
 
 

@@ -21,6 +21,18 @@ NO_NODE = np.int32(2**31 - 1)  # the id of a padded row
 MOST_EDGES = 2**31 - 1  # of one relation in one batch: rows are counted in int32
 
 
+class Whole(NamedTuple):
+    """What some of a relation's edges must know of all of them.
+
+    Attributes:
+      totals: of every target how many edges enter it, int32 `[targets]`, or the sum of their weights, float64.
+      places: which of its target's edges each of these is, int32 `[edges]`.
+    """
+
+    totals: Array
+    places: Array
+
+
 class Adjacency(NamedTuple):
     """One relation's edges in one layer, grouped by target, and the same edges grouped by source.
 
@@ -31,6 +43,7 @@ class Adjacency(NamedTuple):
       reverse_indices: int32 `[edges]`, rows of the targets, or None.
       reverse_edges: int32 `[edges]`, where each of these edges stands in `indices`, or None.
       weights: float32 `[edges]`, in the order of `indices`; None: every edge counts alike.
+      whole: of the whole relation, where these are some of its edges; None: they are all.
     """
 
     indptr: Array
@@ -39,6 +52,7 @@ class Adjacency(NamedTuple):
     reverse_indices: "Array | None" = None
     reverse_edges: "Array | None" = None
     weights: "Array | None" = None
+    whole: "Whole | None" = None
 
     @property
     def reverse(self) -> "tuple[Array, Array, Array] | None":
@@ -149,7 +163,7 @@ def measure(use: str, sample: Sample, graph: HetGraph) -> Iterator[tuple[str, in
     for depth, (block, rows) in enumerate(zip(sample.blocks, sample.rows)):
         for node_type, size in rows.items():
             yield rows_of(use, depth, node_type), size, graph.schema.nodes[node_type]
-        for relation in relations_of(block, graph):
+        for relation in relations_of(block.adjacency, graph):
             size = len(block.adjacency[relation.key].indices)
             yield edges_of(use, depth, relation), size, graph.relations[relation].edges
 
@@ -172,7 +186,7 @@ def pad_sample(
     for depth in reversed(range(len(sample.blocks))):
         block = sample.blocks[depth]
         sources = {node_type: capacities.by_name[rows_of(use, depth, node_type)] for node_type in sample.rows[depth]}
-        edges = {r: capacities.by_name[edges_of(use, depth, r)] for r in relations_of(block, graph)}
+        edges = {r: capacities.by_name[edges_of(use, depth, r)] for r in relations_of(block.adjacency, graph)}
         padded.insert(0, pad_block(block, targets, sources, edges))
         targets = sources
     return tuple(padded), {node_type: pad(ids, targets[node_type], NO_NODE) for node_type, ids in sample.inputs.items()}
@@ -194,9 +208,9 @@ def pad_block(
     return Block(adjacency, padded(block.self_rows, targets), *named)
 
 
-def relations_of(block: Block, graph: HetGraph) -> list[Relation]:
-    """The relations that a block has edges of."""
-    return [relation for relation in graph.schema.relations if relation.key in block.adjacency]
+def relations_of(adjacency: Mapping[str, Adjacency], graph: HetGraph) -> list[Relation]:
+    """The relations that there are edges of, in the graph's order."""
+    return [relation for relation in graph.schema.relations if relation.key in adjacency]
 
 
 def pad_adjacency(adjacency: Adjacency, targets: int, sources: int, edges: int) -> Adjacency:
@@ -204,9 +218,10 @@ def pad_adjacency(adjacency: Adjacency, targets: int, sources: int, edges: int) 
     indptr = pad(adjacency.indptr, targets + 1, adjacency.indptr[-1])
     indices = pad(adjacency.indices, edges, 0)
     weights = None if adjacency.weights is None else pad(adjacency.weights, edges, 0)
-    if adjacency.reverse is None:
-        return Adjacency(indptr, indices, weights=weights)
-    reverse_indptr, reverse_indices, reverse_edges = adjacency.reverse
-    reverse_indptr = pad(reverse_indptr, sources + 1, reverse_indptr[-1])
-    reverse = reverse_indptr, pad(reverse_indices, edges, 0), pad(reverse_edges, edges, 0)
-    return Adjacency(indptr, indices, *reverse, weights)
+    whole = adjacency.whole and Whole(pad(adjacency.whole.totals, targets, 0), pad(adjacency.whole.places, edges, 0))
+    if adjacency.reverse is not None:
+        reverse_indptr, reverse_indices, reverse_edges = adjacency.reverse
+        reverse_indptr = pad(reverse_indptr, sources + 1, reverse_indptr[-1])
+        reverse = reverse_indptr, pad(reverse_indices, edges, 0), pad(reverse_edges, edges, 0)
+        return Adjacency(indptr, indices, *reverse, weights, whole)
+    return Adjacency(indptr, indices, weights=weights, whole=whole)

@@ -17,7 +17,8 @@ from hetjax.sampling.blocks import NO_NODE, Batch, pad
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.dependency.groups import Group, Groups
-from hetjax.sharding.dependency.room import Room, here_of, measure, room
+from hetjax.sharding.dependency.pieces import Piece
+from hetjax.sharding.dependency.room import Room, divide, here_of, measure, room
 from hetjax.sharding.dependency.shares import Keep, Share, shares
 from hetjax.sharding.dependency.work import Work, added, work
 from hetjax.sharding.mesh import from_shards, positions_here
@@ -26,10 +27,11 @@ from hetjax.sharding.strategy import Setup
 
 
 class Parts(NamedTuple):
-    """A batch of exact sizes: of every partition its seeds, and its share of every layer."""
+    """A batch of exact sizes: of every partition its seeds and its share of every layer; of every layer the pieces of each partition."""
 
     seeds: Sequence[np.ndarray]
     layers: Sequence[tuple[Share, ...]]
+    pieces: Sequence[Sequence[Sequence[Piece]]]
 
 
 class DependencyBatches(Batches):
@@ -44,14 +46,17 @@ class DependencyBatches(Batches):
       setup: of the run.
       groups: the rows that may be sent.
       keep: what partitions compute of others' nodes.
-      ring: the schedule.
+      schedule: `all_to_all`, `ring`, or `overlap`: a ring, of which what came is folded while the next travels, in layers that
+        can.
     """
 
     def __init__(
-        self, sampler: Sampler, cut: EdgeCut, mesh: Mesh, setup: Setup, groups: Groups, keep: Keep, ring: bool
+        self, sampler: Sampler, cut: EdgeCut, mesh: Mesh, setup: Setup, groups: Groups, keep: Keep, schedule: str
     ):
         self.sampler, self.owned, self.mesh = sampler, cut.owned, mesh
-        self.learnable, self.groups, self.keep, self.ring = frozenset(setup.trainer.learnable), groups, keep, ring
+        self.learnable, self.groups, self.keep = frozenset(setup.trainer.learnable), groups, keep
+        self.ring = schedule != "all_to_all"
+        self.in_steps = [schedule == "overlap" and bool(layer.edge_monoid) for layer in setup.trainer.model.layers]
         self.done: list[Work] = []  # in the batches that were sent
         self.sent = 0
         self.padded: list[dict[str, int]] = []  # per layer and group the rows that a step sends, padding included
@@ -64,9 +69,13 @@ class DependencyBatches(Batches):
         target, regime = self.graph.schema.target, self.regime
         every = self.learnable if regime.whole else frozenset()  # as Adam steps along every row of the whole graph
         layers = shares(self.sampler, self.owned, {target: seeds}, regime.fanouts, stream, self.keep, every)
-        parts = Parts(self.owned.split(target, seeds), layers)
         if regime.whole:
-            self.all, self.groups = parts, [_sending(groups, n, layers) for n, groups in enumerate(self.groups)]
+            self.groups = [_sending(groups, n, layers) for n, groups in enumerate(self.groups)]
+        divided = zip(zip(*layers), self.groups, self.in_steps)
+        pieces = [divide(of, groups, in_steps, self.graph) for of, groups, in_steps in divided]
+        parts = Parts(self.owned.split(target, seeds), layers, pieces)
+        if regime.whole:
+            self.all = parts
         return parts
 
     def work(self, sample: Parts) -> list[Work]:
@@ -79,15 +88,18 @@ class DependencyBatches(Batches):
         yield f"{self.use}/seeds", max(map(len, sample.seeds)), self.regime.batch_size
         for depth, groups in enumerate(self.groups):
             shares = [layers[depth] for layers in sample.layers]
-            for name, size, most in measure(self.use, depth, shares, groups, self.graph):
+            for name, size, most in measure(self.use, depth, shares, sample.pieces[depth], groups, self.graph):
                 yield name, size, size if whole else most  # the whole graph comes again as it is
             for t in sorted(self.learnable & shares[0].here.keys()) if whole and not depth else ():
                 yield here_of(self.use, depth, t), self.owned.rows[t], self.owned.rows[t]  # all of a table is here
 
     def rooms(self, sample: Parts) -> list[Room]:
         """The shapes of every layer, as the capacities are."""
-        has, layers = self.capacities.by_name, enumerate(zip(sample.layers[0], self.groups))
-        return [room(has, self.use, depth, share, groups, self.ring, self.graph) for depth, (share, groups) in layers]
+        has, layers = self.capacities.by_name, enumerate(zip(sample.layers[0], sample.pieces, self.groups))
+        return [
+            room(has, self.use, depth, share, pieces[0], groups, self.ring, self.graph)
+            for depth, (share, pieces, groups) in layers
+        ]
 
     def send(self, seeds: np.ndarray, sample: Parts) -> SpmdBatch:
         rooms, done = self.rooms(sample), self.work(sample)
@@ -100,7 +112,9 @@ class DependencyBatches(Batches):
     def _pad(self, sample: Parts, rooms: Sequence[Room], part: int, count: int) -> SpmdBatch:
         seeds, layers, size = sample.seeds[part], sample.layers[part], self.capacities.by_name[f"{self.use}/seeds"]
         targets = [*(layer.here for layer in rooms[1:]), {self.graph.schema.target: size}]
-        blocks = [layer.block(share, target) for layer, share, target in zip(rooms, layers, targets)]
+        of_part = [pieces[part] for pieces in sample.pieces]
+        made = [room.padded(*of, part, target) for room, of, target in zip(rooms, zip(layers, of_part), targets)]
+        blocks = [block for block, _ in made]
         named, here = layers[0].block.sources, rooms[0].here
         sources = {t: pad(ids, here[t], NO_NODE) for t, ids in named.items() if ids is not None}
         blocks[0] = blocks[0]._replace(sources=sources)
@@ -109,8 +123,7 @@ class DependencyBatches(Batches):
         inputs = {t: ids for t, ids in rows.items() if t not in self.learnable}
         local = Batch(tuple(blocks), inputs, np.arange(size, dtype=np.int32), *self.labels_and_weights(seeds, size))
         learned = {t: ids for t, ids in rows.items() if t in self.learnable}
-        sent = tuple(layer.mirrors(share, part) for layer, share in zip(rooms, layers))
-        return SpmdBatch(local, (learned, sent), np.full(1, count, np.float32))
+        return SpmdBatch(local, (learned, tuple(of for _, of in made)), np.full(1, count, np.float32))
 
     def residents(self, types: Sequence[str]) -> list[dict[str, np.ndarray]]:
         """Of every partition the nodes of some types whose static features its device has, in order."""

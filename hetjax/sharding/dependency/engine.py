@@ -78,7 +78,7 @@ class DependencyEngine(SpmdEngine):
         return static, self.trainer.read(state.tables, batch.rows[0]), None
 
     def exchanges(self, batch: SpmdBatch) -> Sequence[Fetch]:
-        return [Fetch(mirrors, groups) for mirrors, groups in zip(batch.rows[1], self.groups)]
+        return [Fetch(fetched, groups) for fetched, groups in zip(batch.rows[1], self.groups)]
 
     def give_back(self, state: TrainState, gradients: Rows, batch: SpmdBatch, kept: Any) -> tuple[dict, dict]:
         return dict(gradients), {t: ids for t, ids in batch.rows[0].items() if t in gradients}

@@ -22,7 +22,7 @@ from hetjax.sampling.sampler import ALL, Role, Sampler
 from hetjax.sharding.dependency.exchange import Fetch
 from hetjax.sharding.dependency.gathered import local_rows
 from hetjax.sharding.dependency.groups import Group, Groups
-from hetjax.sharding.dependency.room import measure, room
+from hetjax.sharding.dependency.room import divide, measure, room
 from hetjax.sharding.dependency.shares import Share, divided, nothing
 from hetjax.sharding.mesh import DATA, from_shards, positions_here, shard_map
 from hetjax.sharding.spmd import to_host
@@ -123,14 +123,16 @@ class DependencyEvaluator:
             for name, (kind, types) in self.groups[depth].items()
             if (read := tuple(t for t in types if t in shares[0].here))
         }
-        for name, most_needed, most in measure(node_type, depth, shares, groups, self.graph):
+        pieces = divide(shares, groups, False, self.graph)
+        for name, most_needed, most in measure(node_type, depth, shares, pieces, groups, self.graph):
             self.capacities.fit(name, most_needed, most)
-        shape = room(self.capacities.by_name, node_type, depth, shares[0], groups, False, self.graph)
+        shape = room(self.capacities.by_name, node_type, depth, shares[0], pieces[0], groups, False, self.graph)
 
         def inputs(part: int) -> tuple:
             share = shares[part]
             x = {t: self._rows(own, depth, part, t, ids, shape.here[t]) for t, ids in share.here.items()}
-            return shape.block(share, {node_type: size}), x, shape.mirrors(share, part)
+            block, fetched = shape.padded(share, pieces[part], part, {node_type: size})
+            return block, x, fetched
 
         program = self._program(depth, node_type, groups)
         return program(params, *from_shards(self.mesh, [inputs(part) for part in positions_here(self.mesh)]))
@@ -147,7 +149,7 @@ class DependencyEvaluator:
             self.programs[depth, node_type] = Program("evaluation", mapped, self.mesh)
         return self.programs[depth, node_type]
 
-    def _embed(self, depth, node_type, groups, params, block, x, sent):
-        exchange, last = Fetch(sent, groups), depth == len(self.model.layers) - 1
+    def _embed(self, depth, node_type, groups, params, block, x, fetched):
+        exchange, last = Fetch(fetched, groups), depth == len(self.model.layers) - 1
         h: Any = self.model.apply(params, depth, block, x, None, exchange, method="embed")
         return self.model.apply(params, h[node_type], method="classify") if last else h[node_type]

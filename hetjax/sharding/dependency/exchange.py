@@ -11,14 +11,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import struct
 
 from hetjax.arrays import Array
 from hetjax.cache import tables
 from hetjax.models.layer import Exchange
 from hetjax.models.segment import Rows, sum_rows
-from hetjax.sampling.blocks import NO_NODE, pad
+from hetjax.sampling.blocks import NO_NODE, Adjacency, Block, pad
 from hetjax.sampling.sampler import group
 from hetjax.sharding.dependency.groups import Group
+from hetjax.sharding.dependency.pieces import Piece
 from hetjax.sharding.dependency.schedule import Schedule
 from hetjax.sharding.dependency.shares import Share
 from hetjax.sharding.mesh import DATA
@@ -34,15 +36,31 @@ class Mirrors(NamedTuple):
       schedule: of the collectives.
       send: the rows that go out, round by round, int32 `[rows]`.
       back: the same the other way around: of every row that is here where it stands among those that go out.
-      positions: per type int32 `[rows read]`, where each stands among those here, and after them those that come.
-      inverse: int32 `[rows here and rows that come]`, the inverse: where each stands among all that are read.
+      positions: of every piece and type int32 `[rows read]`, where each stands among the rows that the piece reads: if there is
+        one piece all that are here, and after them those that come; if there are several those that are here, and then those that
+        come in each step of a ring.
+      inverse: of every piece the inverse, int32, of each of these rows: where it stands among all that are read.
     """
 
     schedule: Schedule
     send: Array
     back: Rows
-    positions: tuple[Array, ...]
-    inverse: Array
+    positions: tuple[tuple[Array, ...], ...]
+    inverse: tuple[Array, ...]
+
+
+class Fetched(struct.PyTreeNode):
+    """What a partition fetches before a layer.
+
+    Attributes:
+      mirrors: per group, by its name.
+      adjacency: the edges of every piece after the first, which has the block's.
+      own_here: whether all targets' own rows are in the first piece.
+    """
+
+    mirrors: Mapping[str, Mirrors]
+    adjacency: tuple[Mapping[str, Adjacency], ...] = ()
+    own_here: bool = struct.field(pytree_node=False, default=True)
 
 
 def counts(shares: Sequence[Share], types: Sequence[str]) -> np.ndarray:
@@ -53,17 +71,20 @@ def counts(shares: Sequence[Share], types: Sequence[str]) -> np.ndarray:
 
 def mirrors(
     share: Share,
+    pieces: Sequence[Piece],
     part: int,
     types: Sequence[str],
     schedule: Schedule,
     here: Mapping[str, int],
-    needed: Mapping[str, int],
+    needed: Sequence[Mapping[str, int]],
 ) -> Mirrors:
     """What a partition sends and reads of some types.
 
     Args:
+      pieces: of the share.
       schedule: that has room for it.
-      here, needed: the capacities of `Share.here` and `Share.needed`, per type.
+      here: the capacities of `Share.here`, per type.
+      needed: of every piece the capacities of its rows, per type.
     """
     start = dict(zip(types, np.cumsum([0, *(here[t] for t in types)])))
     total = sum(here[t] for t in types)
@@ -78,12 +99,22 @@ def mirrors(
                 lacks = np.flatnonzero(share.origin[t] == other)
                 positions[t][lacks] = total + came[taken : taken + len(lacks)]
                 taken += len(lacks)
-    padded = tuple(np.asarray(pad(positions[t], needed[t], NO_NODE)) for t in types)
-    every = np.concatenate(padded)
-    known = np.flatnonzero(every != NO_NODE).astype(np.int32)
-    inverse = np.full(total + schedule.total, NO_NODE)
-    inverse[every[known]] = known
+    regions = [range(total + schedule.total)]
+    if len(pieces) > 1:
+        regions = [range(total), *(range(total + rows.start, total + rows.stop) for rows in schedule.steps)]
+    padded = tuple(
+        tuple(pad(positions[t][piece.rows[t]] - np.int32(region.start), room[t], NO_NODE) for t in types)
+        for piece, room, region in zip(pieces, needed, regions)
+    )
+    inverse = tuple(_inverse(np.concatenate(read), len(region)) for read, region in zip(padded, regions))
     return Mirrors(schedule, send, _back(send, total), padded, inverse)
+
+
+def _inverse(positions: np.ndarray, rows: int) -> np.ndarray:
+    known = np.flatnonzero(positions != NO_NODE).astype(np.int32)
+    inverse = np.full(rows, NO_NODE)
+    inverse[positions[known]] = known
+    return inverse
 
 
 def _back(send: np.ndarray, rows: int) -> Rows:
@@ -98,33 +129,43 @@ class Fetch(Exchange):
     """A layer's mirrors, fetched before it folds.
 
     Args:
-      mirrors: per group, by its name.
-      groups: these.
+      fetched: which, and what is folded of them.
+      groups: by name.
     """
 
-    def __init__(self, mirrors: Mapping[str, Mirrors], groups: Mapping[str, Group]):
-        self.mirrors, self.groups = mirrors, groups
+    def __init__(self, fetched: Fetched, groups: Mapping[str, Group]):
+        self.fetched, self.groups = fetched, groups
 
     def before(
         self, x: Mapping[str, jax.Array], prepare: Callable[[Mapping[str, jax.Array]], Mapping[str, Any]]
-    ) -> tuple[Mapping[str, jax.Array], Mapping[str, Any]]:
-        read = dict(x)
-        for name, mirrored in self.mirrors.items():
+    ) -> tuple[Mapping[str, jax.Array], Any]:
+        pieces = [dict(x), *({} for _ in self.fetched.adjacency)]
+        for name, mirrored in self.fetched.mirrors.items():
             kind, types = self.groups[name]
-            read |= dict(zip(types, fetch(kind, mirrored, jnp.concatenate([x[t] for t in types]))))
-        return read, prepare(read)
+            for piece, rows in zip(pieces, fetch(kind, mirrored, jnp.concatenate([x[t] for t in types]))):
+                piece |= dict(zip(types, rows))
+        own = pieces[0]
+        if not self.fetched.own_here:
+            own = {t: jnp.concatenate([piece[t] for piece in pieces if t in piece]) for t in own}
+        return own, [prepare(piece) for piece in pieces]
+
+    def pieces(self, block: Block, sources: Any) -> Sequence[tuple[Mapping[str, Adjacency], Mapping[str, Any]]]:
+        return list(zip((block.adjacency, *self.fetched.adjacency), sources, strict=True))
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def fetch(kind: str, mirrors: Mirrors, rows: jax.Array) -> tuple[jax.Array, ...]:
-    """The rows that a partition reads, `[rows read, width]` per type; inside `shard_map`.
+def fetch(kind: str, mirrors: Mirrors, rows: jax.Array) -> tuple[tuple[jax.Array, ...], ...]:
+    """The rows that a partition reads, `[rows read, width]` of every piece and type; inside `shard_map`.
+
+    Nothing of a piece waits for what comes after it, and no gradient that goes back for those of other pieces.
 
     Args:
       kind: of traffic.
       rows: those that are here, `[rows here, width]`.
     """
-    every = jnp.concatenate([rows, _swap(kind, mirrors.schedule, _read(rows, mirrors.send))])
-    return tuple(_read(every, positions) for positions in mirrors.positions)
+    came = _swap(kind, mirrors.schedule, _read(rows, mirrors.send))
+    read = _by_piece(mirrors, rows, came)
+    return tuple(tuple(_read(piece, ids) for ids in of) for piece, of in zip(read, mirrors.positions))
 
 
 def _fetch_forward(kind, mirrors, rows):
@@ -133,8 +174,11 @@ def _fetch_forward(kind, mirrors, rows):
 
 def _fetch_backward(kind, residuals, gradients):
     mirrors, like = residuals
-    own, came = jnp.split(_read(jnp.concatenate(gradients), mirrors.inverse), [len(like)])
-    return None, own + sum_rows(mirrors.back, _swap(kind, mirrors.schedule, came, back=True))
+    back = [_read(jnp.concatenate(of), ids) for of, ids in zip(gradients, mirrors.inverse)]
+    own, came = jnp.split(jnp.concatenate(back), [len(like)])
+    return None, own + sum_rows(
+        mirrors.back, jnp.concatenate([came[:0], *_swap(kind, mirrors.schedule, came, back=True)])
+    )
 
 
 fetch.defvjp(_fetch_forward, _fetch_backward)
@@ -144,10 +188,20 @@ def _read(rows: jax.Array, ids: Array) -> jax.Array:
     return (tables.rows_at if rows.dtype.itemsize >= 4 else tables.read)(rows, ids)
 
 
-def _swap(kind: str, schedule: Schedule, out: jax.Array, back: bool = False) -> jax.Array:
-    """What others send, `[rows, width]`; `back` turns every pair around."""
+def _by_piece(mirrors: Mirrors, rows: jax.Array, came: list[jax.Array]) -> list[jax.Array]:
+    """What every piece reads of the rows that are here and those that come, round by round."""
+    if len(mirrors.positions) == 1:
+        return [jnp.concatenate([rows, *came])]
+    steps = mirrors.schedule.steps
+    ends = np.cumsum([len(of) for of in came])
+    of_step = [[x for x, end in zip(came, ends) if step.start < end <= step.stop] for step in steps]
+    return [rows, *(jnp.concatenate([rows[:0], *of]) for of in of_step)]
+
+
+def _swap(kind: str, schedule: Schedule, out: jax.Array, back: bool = False) -> list[jax.Array]:
+    """What others send in every round, `[rows, width]`; `back` turns every pair around."""
     starts = np.cumsum([0, *map(schedule.rows, range(len(schedule.rounds)))])
-    came = [out[:0]]
+    came = []
     with scope(kind):
         for (size, pairs), start, end in zip(schedule.rounds, starts, starts[1:]):
             rows = out[start:end]
@@ -156,4 +210,4 @@ def _swap(kind: str, schedule: Schedule, out: jax.Array, back: bool = False) -> 
             else:
                 lines = rows.reshape(schedule.parts, size, rows.shape[1])
                 came.append(jax.lax.all_to_all(lines, DATA, 0, 0, tiled=True).reshape(rows.shape))
-    return jnp.concatenate(came)
+    return came

@@ -7,9 +7,10 @@ import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
-from hetjax.sampling.blocks import Block, edges_of, pad_block, relations_of, rows_of
-from hetjax.sharding.dependency.exchange import Mirrors, counts, mirrors
+from hetjax.sampling.blocks import Block, edges_of, pad_adjacency, pad_block, relations_of, rows_of
+from hetjax.sharding.dependency.exchange import Fetched, counts, mirrors
 from hetjax.sharding.dependency.groups import Group
+from hetjax.sharding.dependency.pieces import Piece, divided, own_rows, reads_own_elsewhere, whole
 from hetjax.sharding.dependency.schedule import Schedule, schedule
 from hetjax.sharding.dependency.shares import Share
 
@@ -18,41 +19,72 @@ class Room(NamedTuple):
     """Capacities of one layer.
 
     Attributes:
-      needed, here: of the rows that blocks read, and of those that are made on a device, per type.
-      edges: per relation.
+      needed: of the rows that every piece reads, per type.
+      here: of those that are made on a device, per type.
+      edges: of every piece, per relation.
       groups: the types whose rows are sent, by name.
       schedules: of their collectives.
+      own_here: as in `Fetched`.
     """
 
-    needed: Mapping[str, int]
+    needed: Sequence[Mapping[str, int]]
     here: Mapping[str, int]
-    edges: Mapping[Relation, int]
+    edges: Sequence[Mapping[Relation, int]]
     groups: Mapping[str, Group]
     schedules: Mapping[str, Schedule]
+    own_here: bool
 
-    def block(self, share: Share, targets: Mapping[str, int]) -> Block:
-        """A partition's block; of `targets` there is room for so many, per type. Sources are named by none."""
-        return pad_block(share.block._replace(sources={}), targets, self.needed, self.edges)
-
-    def mirrors(self, share: Share, part: int) -> dict[str, Mirrors]:
-        """What a partition sends and reads of every group."""
-        return {
-            name: mirrors(share, part, group.types, self.schedules[name], self.here, self.needed)
+    def padded(
+        self, share: Share, pieces: Sequence[Piece], part: int, targets: Mapping[str, int]
+    ) -> tuple[Block, Fetched]:
+        """A partition's block, and what it fetches; of `targets` there is room for so many, per type. Sources are named by none."""
+        own = own_rows(share, pieces, self.needed)
+        block = share.block._replace(sources={}, adjacency=pieces[0].adjacency, self_rows=own)
+        more = tuple(
+            {r.key: pad_adjacency(piece.adjacency[r.key], targets[r.target], rows[r.source], edges[r]) for r in edges}
+            for piece, rows, edges in zip(pieces[1:], self.needed[1:], self.edges[1:])
+        )
+        sent = {
+            name: mirrors(share, pieces, part, group.types, self.schedules[name], self.here, self.needed)
             for name, group in self.groups.items()
         }
+        return pad_block(block, targets, self.needed[0], self.edges[0]), Fetched(sent, more, self.own_here)
+
+
+def divide(shares: Sequence[Share], groups: Mapping[str, Group], in_steps: bool, graph: HetGraph) -> list[list[Piece]]:
+    """The pieces of one layer's shares.
+
+    Args:
+      in_steps: whether there is one for every step of a ring.
+    """
+    types = {t for group in groups.values() for t in group.types}
+    source = {relation.key: relation.source for relation in graph.relations}
+    if not in_steps or not types:
+        return [whole(share) for share in shares]
+    return [divided(share, part, len(shares), types, source) for part, share in enumerate(shares)]
 
 
 def measure(
-    use: str, depth: int, shares: Sequence[Share], groups: Mapping[str, Group], graph: HetGraph
+    use: str,
+    depth: int,
+    shares: Sequence[Share],
+    pieces: Sequence[Sequence[Piece]],
+    groups: Mapping[str, Group],
+    graph: HetGraph,
 ) -> Iterator[tuple[str, int, int]]:
     """As `blocks.measure`, of one layer of all partitions: what the one that needs most needs."""
     for t, nodes in graph.schema.nodes.items():
         if t in shares[0].here:
-            yield rows_of(use, depth, t), max(len(share.needed[t]) for share in shares), nodes
             yield here_of(use, depth, t), max(len(share.here[t]) for share in shares), nodes
-    for relation in relations_of(shares[0].block, graph):
-        edges = max(len(share.block.adjacency[relation.key].indices) for share in shares)
-        yield edges_of(use, depth, relation), edges, graph.relations[relation].edges
+    for number, of in enumerate(zip(*pieces)):
+        named = f"{use}/{number}"
+        for t in of[0].rows:
+            yield rows_of(named, depth, t), max(len(piece.rows[t]) for piece in of), graph.schema.nodes[t]
+        for relation in relations_of(of[0].adjacency, graph):
+            edges = max(len(piece.adjacency[relation.key].indices) for piece in of)
+            yield edges_of(named, depth, relation), edges, graph.relations[relation].edges
+    elsewhere = any(reads_own_elsewhere(share, part) for part, share in enumerate(shares))
+    yield _own(use, depth), int(len(pieces[0]) > 1 and elsewhere), 1
     for name, (_, types) in groups.items():
         most = sum(graph.schema.nodes[t] for t in types)
         for (sender, receiver), size in np.ndenumerate(counts(shares, types)):
@@ -64,6 +96,7 @@ def room(
     use: str,
     depth: int,
     share: Share,
+    pieces: Sequence[Piece],
     groups: Mapping[str, Group],
     ring: bool,
     graph: HetGraph,
@@ -71,25 +104,30 @@ def room(
     """What capacities have for a layer, by the names of `measure`.
 
     Args:
-      share: any partition's; all have the same types and relations.
+      share, pieces: any partition's; all have the same types and relations.
     """
     parts = range(next((len(sent) for sent in share.sent.values()), 0))
     schedules = {
         name: schedule(np.array([[capacities[_sent(use, depth, name, i, j)] for j in parts] for i in parts]), ring)
         for name in groups
     }
-    return Room(
-        {t: capacities[rows_of(use, depth, t)] for t in share.here},
-        {t: capacities[here_of(use, depth, t)] for t in share.here},
-        {relation: capacities[edges_of(use, depth, relation)] for relation in relations_of(share.block, graph)},
-        groups,
-        schedules,
-    )
+    needed = [{t: capacities[rows_of(f"{use}/{n}", depth, t)] for t in piece.rows} for n, piece in enumerate(pieces)]
+    edges = [
+        {r: capacities[edges_of(f"{use}/{n}", depth, r)] for r in relations_of(piece.adjacency, graph)}
+        for n, piece in enumerate(pieces)
+    ]
+    edges[1:] = [{relation: size for relation, size in of.items() if size} for of in edges[1:]]
+    here = {t: capacities[here_of(use, depth, t)] for t in share.here}
+    return Room(needed, here, edges, groups, schedules, not capacities[_own(use, depth)])
 
 
 def here_of(use: str, depth: int, node_type: str) -> str:
     """The name of the capacity of the rows that are made on a device."""
     return f"{use}/{depth}/here/{node_type}"
+
+
+def _own(use: str, depth: int) -> str:
+    return f"{use}/{depth}/own"
 
 
 def _sent(use: str, depth: int, name: str, sender: int, receiver: int) -> str:

@@ -57,6 +57,14 @@ class Schedule:
         """Rows that all partitions together send, padding included."""
         return sum(size * (len(pairs) or self.parts * (self.parts - 1)) for size, pairs in self.rounds)
 
+    @property
+    def steps(self) -> tuple[range, ...]:
+        """Which of the rows that come do so in each step of a ring, from the first to the one before the last partition."""
+        starts = np.cumsum([0, *(self.rows(number) for number in range(len(self.rounds)))])
+        step = [(pairs[0][1] - pairs[0][0]) % self.parts for _, pairs in self.rounds]
+        bounds = starts[np.searchsorted(step, range(1, self.parts + 1))]
+        return tuple(range(start, end) for start, end in itertools.pairwise(bounds.tolist()))
+
     def slots(self, sender: int, receiver: int) -> tuple[np.ndarray, np.ndarray]:
         """Where the rows of a pair stand: among all that the sender puts in, and among all that the receiver gets."""
         out, came, start = [np.empty(0, np.int32)], [np.empty(0, np.int32)], 0

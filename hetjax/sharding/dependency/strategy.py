@@ -35,8 +35,8 @@ class Options:
     """cache: compute the embeddings of others' nodes here too; communicate: fetch them from their owners; hybrid: each as what costs less, measured at the start"""
     partitioning: Literal["random", "metis", "metis-vol", "contiguous", "fennel"] = "contiguous"
     """how nodes are divided; random; metis: few cut edges; metis-vol: little communication (both need pymetis); contiguous: ranges of ids; fennel: few cut edges, in one pass"""
-    schedule: Literal["all_to_all", "ring"] = "all_to_all"
-    """how rows are sent; all_to_all: all at once; ring: to one other device after the other"""
+    schedule: Literal["all_to_all", "ring", "overlap"] = "all_to_all"
+    """how rows are sent; all_to_all: all at once; ring: to one other device after the other; overlap: as ring, and what came is folded while the next travels"""
     memory: Bytes = UNBOUNDED
     """cache, hybrid: bytes of each device for what it keeps of others' nodes, features included, such as 2GB; -1: no bound"""
     cached: float = -1.0
@@ -93,8 +93,8 @@ class Dependency(Strategy):
         keep = everything(setup) if options.mode == "cache" else nothing
         if options.mode == "hybrid":
             keep = Copies(chosen(setup, partitioning.owned, sampler, prices))
-        groups, ring = grouped(setup, options.mode != "cache"), options.schedule == "ring"
-        batches = DependencyBatches(sampler, partitioning, mesh, setup, groups, keep, ring)
+        groups = grouped(setup, options.mode != "cache")
+        batches = DependencyBatches(sampler, partitioning, mesh, setup, groups, keep, options.schedule)
         if options.mode == "cache" and options.memory >= 0:
             require_room(batches, prices, options.memory)
         return DependencyEngine(setup, batches, partitioning, mesh, prices if costs else None)

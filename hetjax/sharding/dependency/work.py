@@ -65,7 +65,7 @@ def work(graph: HetGraph, owned: Owned, layers: Sequence[tuple[Share, ...]], see
 
 
 def _degrees(share: Share, graph: HetGraph) -> dict[Relation, np.ndarray]:
-    return {r: np.diff(share.block.adjacency[r.key].indptr) for r in relations_of(share.block, graph)}
+    return {r: np.diff(share.block.adjacency[r.key].indptr) for r in relations_of(share.block.adjacency, graph)}
 
 
 def added(one: Sequence[Work], other: Sequence[Work]) -> list[Work]:

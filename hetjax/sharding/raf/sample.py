@@ -134,7 +134,7 @@ def measure_local(use: str, sample: LocalSample, graph: HetGraph) -> Iterator[tu
         for node_type, size in rows.items():
             yield rows_of(use, depth, node_type), size, graph.schema.nodes[node_type]
         for role, block in zip(Roles._fields, roles):
-            for relation in relations_of(block, graph):
+            for relation in relations_of(block.adjacency, graph):
                 size = len(block.adjacency[relation.key].indices)
                 yield edges_of(f"{use}/{role}", depth, relation), size, graph.relations[relation].edges
 
@@ -153,7 +153,9 @@ def pad_local(
         sources = {t: capacities.by_name[rows_of(use, depth, t)] for t in sample.rows[depth]}
         roles = []
         for role, block, targets in zip(Roles._fields, sample.blocks[depth], (seeds, inner)):
-            edges = {r: capacities.by_name[edges_of(f"{use}/{role}", depth, r)] for r in relations_of(block, graph)}
+            edges = {
+                r: capacities.by_name[edges_of(f"{use}/{role}", depth, r)] for r in relations_of(block.adjacency, graph)
+            }
             roles.append(pad_block(block, targets, sources, edges))
         blocks.insert(0, Roles(*roles))
         inner = sources

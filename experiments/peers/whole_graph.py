@@ -1,0 +1,87 @@
+"""What the peers' epochs on the whole graph share: arguments, the graph file, and the clock. It needs torch and numpy alone.
+
+A graph is an `.npz` as `benchmarks/graph_file.py` says. Types without features have learnable ones, 64 wide. An epoch is one step:
+forward, loss of the training nodes, backward, Adam.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+LEARNABLE = 64
+
+
+class Graph(NamedTuple):
+    """Counts of nodes per type, edges int64 `[2, E]` per relation, features per type that has them, and what is classified."""
+
+    nodes: dict[str, int]
+    edges: dict[tuple[str, str, str], torch.Tensor]
+    features: dict[str, torch.Tensor]
+    target: str
+    labels: torch.Tensor
+    train: torch.Tensor
+
+    @property
+    def classes(self) -> int:
+        return int(self.labels.max()) + 1
+
+    @property
+    def widths(self) -> dict[str, int]:
+        return {t: self.features[t].shape[1] if t in self.features else LEARNABLE for t in self.nodes}
+
+    @property
+    def into_target(self) -> list[tuple[str, str, str]]:
+        """The relations that the last layer needs."""
+        return [relation for relation in self.edges if relation[2] == self.target]
+
+    def tables(self) -> torch.nn.ParameterDict:
+        """Learnable features, of types that have none."""
+        lacks = {t: nodes for t, nodes in self.nodes.items() if t not in self.features}
+        return torch.nn.ParameterDict({t: torch.randn(n, LEARNABLE) / LEARNABLE**0.5 for t, n in lacks.items()})
+
+
+def arguments(description: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("graph")
+    parser.add_argument("--model", choices=["gcn", "gat", "rgcn", "rgat", "hgt"], required=True)
+    parser.add_argument("--hidden", type=int, default=64)
+    parser.add_argument("--heads", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=10, help="epochs that are timed, after two that are not")
+    torch.manual_seed(0)
+    return parser.parse_args()
+
+
+def read(file: str) -> Graph:
+    with np.load(file, allow_pickle=False) as arrays:
+        found = {tuple(key.split("|")): torch.from_numpy(arrays[key]) for key in arrays.files}
+    (target,) = (key[1] for key in found if key[0] == "labels")
+    return Graph(
+        {key[1]: int(count) for key, count in found.items() if key[0] == "nodes"},
+        {key[1:]: ends.long() for key, ends in found.items() if key[0] == "edges"},
+        {key[1]: rows for key, rows in found.items() if key[0] == "features"},
+        target,
+        found["labels", target].long(),
+        found["train", target].long(),
+    )
+
+
+def report(system: str, graph: Graph, steps: int, parameters: list, logits: Callable[[], torch.Tensor]) -> None:
+    """Train, and print one JSON line: the median milliseconds of an epoch, the last loss, and the most memory held."""
+    optimizer, times, loss = torch.optim.Adam(parameters, lr=0.01), [], torch.zeros(())
+    for _ in range(steps + 2):
+        started = time.perf_counter()
+        loss = torch.nn.functional.cross_entropy(logits()[graph.train], graph.labels[graph.train])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        times.append(1000 * (time.perf_counter() - started))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    ms = round(statistics.median(times[2:]), 1)
+    print(json.dumps({"ms_per_step": ms, "loss": float(loss.detach()), "system": system, "peak_mib": peak}))
