@@ -56,7 +56,7 @@ def divided(share: Share, part: int, parts: int, types: Container[str], source: 
     return [Piece(*piece) for piece in zip(edges, rows)]
 
 
-def own_rows(share: Share, pieces: Sequence[Piece], sizes: Sequence[Mapping[str, int]]) -> dict[str, Array | None]:
+def own_rows(share: Share, pieces: Sequence[Piece], sizes: Sequence[Mapping[str, int]]) -> dict[str, "Array | None"]:
     """`Block.self_rows` in the rows of all pieces, which stand one after the other, each with room for so many of a type."""
     if len(pieces) == 1:
         return dict(share.block.self_rows)
