@@ -103,9 +103,11 @@ _attend.defvjp(_forward, _backward)
 
 def _attend_natively(rows, queries, offsets, keys, values, keep, slope):
     (targets, heads), edges, width = offsets.shape, len(rows.indices), values.shape[2]
-    shapes = 3 * [(targets, heads)] + [(heads, targets, width)] + 2 * [(edges, heads)]
+    shapes = 3 * [(targets, heads)] + [(targets, heads, width)] + 2 * [(edges, heads)]
     results = [jax.ShapeDtypeStruct(shape, offsets.dtype) for shape in shapes]
-    return tuple(kernels.attend(targets, *rows, queries, offsets, keys, values, keep, slope, results=results))
+    arguments = _by_row(queries), offsets, keys, values, keep, slope
+    *sums, numerator, logits, weights = kernels.attend(targets, *rows, *arguments, results=results)
+    return *sums, _by_row(numerator), logits, weights
 
 
 def _attend_plainly(rows, queries, offsets, keys, values, keep, slope):
@@ -122,12 +124,13 @@ def _attend_plainly(rows, queries, offsets, keys, values, keep, slope):
 
 def _back_natively(rows, queries, keys, values, edges, gradient):
     _, _, logits, _ = edges
-    _, _, numerator = gradient
+    *sums, numerator = gradient
     (heads, targets, _), one_query = numerator.shape, queries.shape[1] == 1
-    shapes = (heads, -(-targets // BLOCK) if one_query else targets, keys.shape[2]), (targets, heads), logits.shape
+    shapes = (-(-targets // BLOCK) if one_query else targets, heads, keys.shape[2]), (targets, heads), logits.shape
     results = [jax.ShapeDtypeStruct(shape, logits.dtype) for shape in shapes]
-    by_queries, *others = kernels.attend_back(targets, *rows, keys, values, *edges, *gradient, results=results)
-    return jnp.sum(by_queries, axis=1, keepdims=True) if one_query else by_queries, *others
+    arguments = keys, values, *edges, *sums, _by_row(numerator)
+    by_queries, *others = kernels.attend_back(targets, *rows, *arguments, results=results)
+    return _by_row(jnp.sum(by_queries, axis=0, keepdims=True) if one_query else by_queries), *others
 
 
 def _back_plainly(rows, queries, keys, values, edges, gradient):
@@ -143,10 +146,10 @@ def _back_plainly(rows, queries, keys, values, edges, gradient):
 
 
 def _to_sources_natively(rows, edges, like, *summed):
-    (weights, x), dtype = summed[0], like.dtype
-    more = summed[1] if len(summed) > 1 else (jnp.zeros((0, 0), dtype), jnp.zeros((0, 0, 0), dtype))
-    result = jax.ShapeDtypeStruct(like.shape, dtype)
-    return kernels.to_sources(len(like), *rows, edges, weights, x, *more, results=[result])[0]
+    pairs = [(weights, _by_row(x)) for weights, x in summed]
+    pairs += [(jnp.zeros((0, 0), like.dtype), jnp.zeros((0, 0, 0), like.dtype))] * (2 - len(pairs))
+    result = jax.ShapeDtypeStruct(like.shape, like.dtype)
+    return kernels.to_sources(len(like), *rows, edges, *pairs[0], *pairs[1], results=[result])[0]
 
 
 def _to_sources_plainly(rows, edges, like, *summed):
@@ -157,6 +160,11 @@ def _to_sources_plainly(rows, edges, like, *summed):
     ]
     heads = [sum(parts) for parts in zip(*sums)]
     return jnp.stack(heads, axis=1) if like.shape[1] > 1 else sum(heads)[:, None]
+
+
+def _by_row(x: jax.Array) -> jax.Array:
+    """Heads first, or rows first: each from the other."""
+    return jnp.swapaxes(x, 0, 1)
 
 
 def _applied(weights, keep):
