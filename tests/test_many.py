@@ -162,7 +162,7 @@ def test_what_was_started_wrongly_is_one_line_in_every_process(folder):
 
 def test_a_mesh_that_processes_cannot_provide():
     with pytest.raises(InputError, match="1 x mesh.data 3 are 3 devices, which 2 processes cannot provide"):
-        meshes.share_of(1, 3, 2)
+        meshes.share_of({"relation": 1, "data": 3}, 2)
 
 
 def test_a_core_is_made_into_few_devices(monkeypatch):

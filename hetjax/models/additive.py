@@ -4,6 +4,8 @@ As in `attention`, kernels go over the edges on a CPU (additive_kernels.py), and
 of a row per edge, one head at a time.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -16,6 +18,7 @@ from hetjax.native import BLOCK
 from hetjax.sampling.blocks import Adjacency
 
 
+@functools.singledispatch
 def attend_additively(
     adjacency: Adjacency,
     queries: jax.Array,

@@ -43,6 +43,7 @@ class Attended(NamedTuple):
         )
 
 
+@functools.singledispatch
 def attend(
     adjacency: Adjacency,
     queries: jax.Array,

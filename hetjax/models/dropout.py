@@ -4,6 +4,7 @@ What is dropped is a pure function of (seed, step, module, node): the same in wh
 computed, and however often. So training with dropout on a mesh equals training on one device.
 """
 
+from functools import singledispatch
 from typing import NamedTuple
 
 import jax
@@ -74,6 +75,7 @@ def dropped(x: jax.Array, rate: float, masks: NodeMasks | None, path: tuple[str,
     return jnp.where(keep, x / (1 - rate), 0)
 
 
+@singledispatch
 def edge_keep_mask(
     adjacency: Adjacency,
     heads: int,

@@ -48,7 +48,7 @@ class GCNLayer(PlainLayer):
         targets: jax.Array | None,
         masks: NodeMasks | None,
     ) -> jax.Array:
-        return fold_product(neighbour_sum, adjacency, sources, self.kernel[relation.key](sources.shape[1]))
+        return fold_product(adjacency, neighbour_sum, sources, self.kernel[relation.key](sources.shape[1]))
 
 
 MODEL = GCNLayer

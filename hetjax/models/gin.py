@@ -79,7 +79,7 @@ class GINLayer(Layer):
         targets: jax.Array | None,
         masks: NodeMasks | None,
     ) -> jax.Array:
-        return fold_product(neighbour_sum, adjacency, sources, self.first[relation.source](sources.shape[1]))
+        return fold_product(adjacency, neighbour_sum, sources, self.first[relation.source](sources.shape[1]))
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
         return (1 + self.eps[node_type]) * (targets @ self.first[node_type](targets.shape[1]))

@@ -90,7 +90,7 @@ class Composed(PlainLayer):
         drawn = [masks] if self.masked else []
         folded = self.fold[relation.key](adjacency, sources, targets, *drawn)
         if not isinstance(folded, Attention):  # a width of 1 would be spread over all features without a word
-            chex.assert_shape(folded, (len(adjacency.indptr) - 1, self.features), custom_message=relation.key)
+            chex.assert_shape(folded, (adjacency.targets, self.features), custom_message=relation.key)
             chex.assert_type(folded, float)
         return self.monoid.lift(folded)
 

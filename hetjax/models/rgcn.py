@@ -12,7 +12,8 @@ from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer, glorot
-from hetjax.models.segment import multiply_first, neighbour_mean
+from hetjax.models.linear import fold_product
+from hetjax.models.segment import neighbour_mean
 from hetjax.sampling.blocks import Adjacency
 
 
@@ -49,10 +50,7 @@ class RelationMean(nn.Module):
     @nn.compact
     def __call__(self, adjacency: Adjacency, sources: jax.Array) -> jax.Array:
         kernel = matrix(self, sources.shape[1], self.features, self.bases)
-        sources = sources.astype(kernel.dtype)
-        if multiply_first(adjacency, sources, self.features):
-            return neighbour_mean(adjacency, sources @ kernel)
-        return neighbour_mean(adjacency, sources) @ kernel
+        return fold_product(adjacency, neighbour_mean, sources, kernel)
 
 
 class SelfTerm(nn.Module):
@@ -162,7 +160,7 @@ class RGCNLayer(PlainLayer):
         self, relation: Relation, adjacency: Adjacency, sources: Any, targets: jax.Array | None, masks: NodeMasks | None
     ) -> jax.Array:
         if self._one_hot(relation.source):
-            return neighbour_mean(adjacency, sources[relation.key])
+            return fold_product(adjacency, neighbour_mean, sources[relation.key])
         return self.mean[relation.key](adjacency, sources)
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:

@@ -39,7 +39,7 @@ class SAGELayer(PlainLayer):
         targets: jax.Array | None,
         masks: NodeMasks | None,
     ) -> jax.Array:
-        return fold_product(neighbour_mean, adjacency, sources, self.kernel[relation.key](sources.shape[1]))
+        return fold_product(adjacency, neighbour_mean, sources, self.kernel[relation.key](sources.shape[1]))
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
         return self.self_loop[node_type](targets)

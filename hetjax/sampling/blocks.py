@@ -41,6 +41,11 @@ class Adjacency(NamedTuple):
     weights: "Array | None" = None
 
     @property
+    def targets(self) -> int:
+        """Rows that a fold gives."""
+        return self.indptr.shape[0] - 1
+
+    @property
     def reverse(self) -> "tuple[Array, Array, Array] | None":
         """The three that group by source, or None."""
         if self.reverse_indptr is None or self.reverse_indices is None or self.reverse_edges is None:
