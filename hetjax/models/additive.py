@@ -15,12 +15,12 @@ from hetjax.models import additive_kernels as kernels
 from hetjax.models.partials import Attention, finite
 from hetjax.models.segment import Rows, by_source, by_target, real, row_of, sum_weighted
 from hetjax.native import BLOCK
-from hetjax.sampling.blocks import Adjacency
+from hetjax.sampling.blocks import Edges
 
 
 @functools.singledispatch
 def attend_additively(
-    adjacency: Adjacency,
+    adjacency: Edges,
     queries: jax.Array,
     keys: jax.Array,
     vector: jax.Array,

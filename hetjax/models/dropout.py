@@ -16,7 +16,7 @@ from hetjax.arrays import Array
 from hetjax.cache.tables import read
 from hetjax.models.segment import by_target, row_of
 from hetjax.sampling import draw
-from hetjax.sampling.blocks import Adjacency
+from hetjax.sampling.blocks import Edges
 
 
 class Masks(NamedTuple):
@@ -77,7 +77,7 @@ def dropped(x: jax.Array, rate: float, masks: NodeMasks | None, path: tuple[str,
 
 @singledispatch
 def edge_keep_mask(
-    adjacency: Adjacency,
+    adjacency: Edges,
     heads: int,
     rate: float,
     masks: NodeMasks | None,

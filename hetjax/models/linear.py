@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 
 from hetjax.models.segment import multiply_first
-from hetjax.sampling.blocks import Adjacency
+from hetjax.sampling.blocks import Adjacency, Edges
 
 
 class Kernel(nn.Module):
@@ -27,7 +27,7 @@ class Kernel(nn.Module):
 
 @functools.singledispatch
 def fold_product(
-    adjacency: Adjacency, fold: Callable[[Adjacency, jax.Array], jax.Array], sources: jax.Array, kernel: Any = None
+    adjacency: Edges, fold: Callable[[Adjacency, jax.Array], jax.Array], sources: jax.Array, kernel: Any = None
 ) -> Any:
     """A fold that is linear, `neighbour_sum` or `neighbour_mean`, of the sources times a matrix, in the cheaper order.
 

@@ -20,7 +20,7 @@ from hetjax import native
 from hetjax.arrays import Array
 from hetjax.cache.tables import read
 from hetjax.models import kernels
-from hetjax.sampling.blocks import Adjacency
+from hetjax.sampling.blocks import Adjacency, Edges
 
 EDGE_COST = 40  # multiplications in the time that a sum over edges takes to move one number
 
@@ -38,7 +38,7 @@ def degree(adjacency: Adjacency) -> jax.Array:
 
 
 @functools.singledispatch
-def multiply_first(adjacency: Adjacency, sources: jax.Array, features: int, heads: int = 1) -> bool:
+def multiply_first(adjacency: Edges, sources: jax.Array, features: int, heads: int = 1) -> bool:
     """Whether multiplying every source row by a matrix costs less than summing first and multiplying every target row.
 
     The same mathematics either way; the shapes decide, when the program is traced.
@@ -55,7 +55,7 @@ def multiply_first(adjacency: Adjacency, sources: jax.Array, features: int, head
 
 
 @functools.singledispatch
-def neighbour_sum(adjacency: Adjacency, x: jax.Array) -> jax.Array:
+def neighbour_sum(adjacency: Edges, x: jax.Array) -> jax.Array:
     """`out[v] = sum of w x[u] over the edges u -> v` of weight `w`, or 1: zeros for a target without edges.
 
     No gradient flows to the weights.
@@ -89,7 +89,7 @@ _neighbour_sum.defvjp(_neighbour_sum_forward, _neighbour_sum_backward)
 
 
 @functools.singledispatch
-def neighbour_mean(adjacency: Adjacency, x: jax.Array) -> jax.Array:
+def neighbour_mean(adjacency: Edges, x: jax.Array) -> jax.Array:
     """The mean of the rows `x[u]` over the edges u -> v: `[targets, width]`, zeros for a target without edges.
 
     Edges that have weights are weighed: `sum of w x[u] / sum of w`, zeros where the weights add up to nothing. No gradient

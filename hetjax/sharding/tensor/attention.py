@@ -75,7 +75,8 @@ def _weighed(adjacency: Divided, logits: jax.Array, values: jax.Array, width: in
     """Of all edges' logits and this device's columns of the values; `width` is theirs in all."""
     *sums, numerator = weigh(adjacency.adjacency, logits, values, keep)
     (rows,) = to_rows(adjacency.parts, [jnp.transpose(numerator, (1, 2, 0))], [width])
-    return Attended(*(own_slice(adjacency.parts, x, 0) for x in sums), jnp.transpose(rows, (2, 0, 1)))
+    largest, denominator, kept = (own_slice(adjacency.parts, x, 0) for x in sums)
+    return Attended(largest, denominator, kept, jnp.transpose(rows, (2, 0, 1)))
 
 
 def _columns(parts: int, x: jax.Array) -> jax.Array:

@@ -39,8 +39,8 @@ class TensorEngine(SpmdEngine):
 
     def __init__(self, setup: Setup, batches: TensorBatches, mesh: Mesh, owned: Owned):
         layers = len(setup.trainer.model.layers)
-        rest = dict.fromkeys(Batch._fields, P(FEATURE))
-        self.batch_spec = SpmdBatch(Batch(**rest | {"blocks": (BLOCK_SPEC,) * layers}), P(FEATURE), P(FEATURE))
+        local = Batch._make([P(FEATURE)] * len(Batch._fields))._replace(blocks=(BLOCK_SPEC,) * layers)
+        self.batch_spec = SpmdBatch(local, P(FEATURE), P(FEATURE))
         self.owned, self.gathered = owned, setup.folder and setup.folder / "tables"
         static = {t: setup.graph.features[t] for t in setup.trainer.widths if t in setup.graph.features}
         super().__init__(setup, batches, mesh, self._divided(mesh, static))
