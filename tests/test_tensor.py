@@ -16,6 +16,7 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.mesh import FEATURE
 from hetjax.sharding.registry import make_engine
+from hetjax.sharding.tensor import costs
 from hetjax.sharding.tensor.columns import all_rows, to_columns, to_rows
 from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, compare, few, setting
@@ -137,3 +138,33 @@ def test_a_run_resumes_and_moves_to_another_mesh(tmp_path):
     assert lines["again"] == [value for record in records for key, value in record.items() if key.endswith("_loss")]
     np.testing.assert_allclose(lines["moved"], lines["again"], rtol=1e-4)
     np.testing.assert_allclose(lines["alone"], lines["again"], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("model", "graph", "parts", "layers"),
+    [
+        ("GCN", GRAPHS["homogeneous"](), 3, 3),
+        ("GIN", FEW, 4, 3),
+        ("R-GCN", FEW, 3, 2),
+        ("GATv2", GRAPHS["homogeneous"](), 2, 2),
+        ("R-GAT", few("cites", "writes"), 2, 2),
+        ("HGT, dropout", few("cites", "writes"), 2, 1),
+    ],
+)
+def test_bytes_are_those_of_the_formula(model, graph, parts, layers):
+    """Of linear folds a layer's go together: one all-to-all there and one back, and as many of gradients."""
+    options = MODELS[model] | {"layers": layers, "input_projection": False, "input_dropout": 0.0}
+    engine = make_engine(setting(graph, "full", tensor(parts), options, {}), graph)
+    (drawn,) = engine.batches.epoch(0)
+    engine.step(engine.init(0), drawn.batch)
+    found = {sent.kind: sent.bytes for sent in engine.traffic()}
+    assert {kind: found[kind] for kind in found if kind != "gradients"} == costs.coupled(
+        engine.trainer, engine.setup.graph, parts
+    )
+    names = [sent.collective for sent in engine.updated.sent()]
+    assert set(names) == {"all-to-all", "all-reduce"}
+    if model in ("GCN", "GIN"):
+        folded = 3 * (
+            model == "GCN"
+        )  # whose first layer folds features, of which it has the columns: no gradient either
+        assert names.count("all-to-all") == 4 * layers - folded

@@ -1,12 +1,14 @@
 """The whole graph as one batch: every device has all edges, and a range of the nodes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
+from hetjax.graph.schema import Relation
 from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import NO_NODE, Adjacency, Batch, Block, pad, pad_adjacency
 from hetjax.sampling.loader import Batches
@@ -15,6 +17,7 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import FEATURE
 from hetjax.sharding.spmd import SpmdBatch
 from hetjax.sharding.strategy import Setup
+from hetjax.sharding.tensor.columns import slice_of
 from hetjax.sharding.tensor.folds import Divided
 
 BLOCK_SPEC = Block(P(), P(FEATURE), P(FEATURE), P(FEATURE))  # type: ignore[arg-type]  # of all their arrays
@@ -32,10 +35,12 @@ class TensorBatches(Batches):
       setup: of the run.
       mesh: with the axis `feature`.
       owned: who has which nodes.
+      still: the types whose features the first layer's relations read as they are, at every step the same.
     """
 
-    def __init__(self, setup: Setup, mesh: Mesh, owned: Owned):
+    def __init__(self, setup: Setup, mesh: Mesh, owned: Owned, still: Container[str]):
         self.mesh, self.owned, self.reads_own = mesh, owned, setup.trainer.model.reads_own
+        self.still = [t for t in setup.trainer.widths if t in still]
         super().__init__(setup.graph, setup.regime, setup.config.train.seed, "tensor")
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> tuple[Block, ...]:
@@ -51,9 +56,9 @@ class TensorBatches(Batches):
         rows = np.concatenate([pad(self.owned.local[target][ids], size, NO_NODE) for ids in own])
         labels, weights = (np.concatenate(found) for found in zip(*(self.labels_and_weights(ids, size) for ids in own)))
         local = Batch((), {}, rows, labels, weights)
-        sharded: SpmdBatch = meshes.put(
-            self.mesh, P(FEATURE), SpmdBatch(local, None, np.full(self.mesh.size, len(seeds), np.float32))
-        )
+        count = np.full(self.mesh.size, len(seeds), np.float32)
+        kept = {t: self._columns(self.graph.features[t]) for t in self.still}
+        sharded: SpmdBatch = meshes.put(self.mesh, P(FEATURE), SpmdBatch(local, kept, count))
         return sharded._replace(local=sharded.local._replace(blocks=self._blocks(sample)))
 
     def _blocks(self, sample: tuple[Block, ...]) -> tuple[Block, ...]:
@@ -70,17 +75,32 @@ class TensorBatches(Batches):
 
         return tuple(
             Block(
-                {key: whole[key] for key in block.adjacency},
+                {key: self._as_read(depth, key, whole[key]) for key in block.adjacency},  # type: ignore[misc]
                 own(block.self_rows),
                 named(block.targets),
                 named(block.sources),
             )
-            for block in sample
+            for depth, block in enumerate(sample)
         )
 
-    def _divided(self, key: str, edges: Adjacency) -> Divided:
-        (relation,) = (r for r in self.graph.schema.relations if r.key == key)
+    def _as_read(self, depth: int, key: str, edges: Divided) -> Divided:
+        """A relation's edges in a layer, which say if its sources never change."""
+        source = self._relation(key).source
+        return replace(edges, still=source) if source in self.still and not depth else edges
+
+    def _relation(self, key: str) -> Relation:
+        (found,) = (relation for relation in self.graph.schema.relations if relation.key == key)
+        return found
+
+    def _columns(self, matrix: np.ndarray) -> np.ndarray:
+        """A slice of the columns of all rows for every device, one after the other."""
         parts = self.mesh.size
+        rows, columns = (slice_of(count, parts) * parts for count in matrix.shape)
+        padded = np.pad(matrix, [(0, rows - len(matrix)), (0, columns - matrix.shape[1])])
+        return np.concatenate(np.split(padded, parts, axis=1))
+
+    def _divided(self, key: str, edges: Adjacency) -> Divided:
+        relation, parts = self._relation(key), self.mesh.size
         rows = {t: parts * self.owned.rows[t] for t in (relation.source, relation.target)}
         padded = pad_adjacency(edges, rows[relation.target], rows[relation.source], len(edges.indices))
         return Divided(padded, parts)

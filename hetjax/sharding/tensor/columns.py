@@ -66,6 +66,8 @@ _to_rows.defvjp(
 
 def _swap(kind: str, parts: int, arrays: list[jax.Array]) -> list[jax.Array]:
     """Row `i` of every array `[parts, ...]` goes to device `i`, and row `i` of the result comes from there."""
+    if not arrays:
+        return []
     dtype = jnp.result_type(*arrays)
     message = jnp.concatenate([x.reshape(parts, -1).astype(dtype) for x in arrays], axis=1)
     with scope(kind):

@@ -72,7 +72,7 @@ class TensorEngine(SpmdEngine):
         return dict(gradients), {}
 
     def exchanges(self, batch: SpmdBatch) -> Sequence[Together]:
-        return [Together() for _ in self.trainer.model.layers]
+        return [Together(batch.rows) for _ in self.trainer.model.layers]
 
     def over_rows(self, value: jax.Array) -> jax.Array:
         return jax.lax.psum(value, FEATURE)

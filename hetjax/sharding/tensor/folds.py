@@ -25,10 +25,12 @@ class Divided:
     Attributes:
       adjacency: of all nodes, padded so that every device has as many.
       parts: number of devices.
+      still: the type of the sources, if these are features that never change, whose columns devices keep; otherwise empty.
     """
 
     adjacency: Adjacency
     parts: int = field(metadata={"static": True})
+    still: str = field(default="", metadata={"static": True})
 
     @property
     def targets(self) -> int:
@@ -58,15 +60,31 @@ def _folded(fold: Callable[[Adjacency, jax.Array], jax.Array], divided: Divided,
 
 @multiply_first.register
 def _(adjacency: Divided, sources: jax.Array, features: int, heads: int = 1) -> bool:
-    """By the work of one device and what it sends; a fold narrower than the devices are many would leave some without any."""
-    if heads % adjacency.parts == 0 or sources.shape[1] < adjacency.parts:
+    """By heads nothing else is to be had: whoever has some of the heads has no other columns.
+
+    A fold narrower than the devices are many would leave some without any.
+    """
+    (rows, width), parts = sources.shape, adjacency.parts
+    if heads % parts == 0 and heads > 1:
         return True
-    (rows, width), targets = sources.shape, adjacency.targets
-    first = (
-        rows * width * features + EDGE_COST * adjacency.own_edges * features + SEND_COST * (rows + targets) * features
+    sent = rows * (heads > 1 or not adjacency.still), adjacency.targets
+    return width < parts or sooner((rows, adjacency.targets, adjacency.own_edges), sent, width, features, heads)
+
+
+def sooner(work: tuple[int, int, float], sent: tuple[int, int], width: int, features: int, heads: int = 1) -> bool:
+    """Whether multiplying before a fold is cheaper than after it, by the work of one device and what it sends.
+
+    Args:
+      work: rows of sources and of targets of one device, and edges times the share of the columns that it folds.
+      sent: rows of sources that are sent if they are folded as they are, and of targets.
+      width, features, heads: as of `multiply_first`.
+    """
+    rows, targets, edges = work
+    first = rows * width * features + EDGE_COST * edges * features + SEND_COST * (rows + targets) * features
+    last = (
+        targets * width * features + EDGE_COST * edges * width * heads + SEND_COST * (sent[0] + sent[1] * heads) * width
     )
-    last = targets * width * features + EDGE_COST * adjacency.own_edges * width * heads
-    return first < last + SEND_COST * (rows + targets * heads) * width
+    return first < last
 
 
 @edge_keep_mask.register

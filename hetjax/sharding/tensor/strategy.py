@@ -6,6 +6,7 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding.strategy import Setup, Strategy
 from hetjax.sharding.tensor import attention  # noqa: F401  # registers how divided columns are attended
 from hetjax.sharding.tensor.batches import TensorBatches, ranges
+from hetjax.sharding.tensor.costs import still
 from hetjax.sharding.tensor.engine import TensorEngine
 
 
@@ -35,4 +36,4 @@ class Tensor(Strategy):
                 f"mesh.feature is {parts}, more slices than the {schema.classes} logits that the last layer makes: set model.head true"
             )
         mesh, owned = meshes.features(parts), ranges(schema.nodes, parts)
-        return TensorEngine(setup, TensorBatches(setup, mesh, owned), mesh, owned)
+        return TensorEngine(setup, TensorBatches(setup, mesh, owned, still(setup.trainer, setup.graph)), mesh, owned)

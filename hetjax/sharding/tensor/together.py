@@ -64,24 +64,37 @@ def _(adjacency: Divided, fold: Fold, sources: jax.Array, kernel: Any = None) ->
 
 
 class Together(Exchange):
-    """Computes what waits in a layer's totals."""
+    """Computes what waits in a layer's totals.
+
+    Args:
+      still: of types whose features never change this device's columns of all nodes, which need not be sent.
+    """
+
+    def __init__(self, still: Mapping[str, jax.Array]):
+        self.still = still
 
     def after(
         self, totals: Mapping[str, Any], own: Mapping[str, jax.Array], targets: Mapping[str, Any]
     ) -> tuple[Mapping[str, Any], Mapping[str, jax.Array], Mapping[str, Any]]:
         waiting = {t: total for t, total in totals.items() if isinstance(total, Waiting)}
-        return {**totals, **computed(waiting)} if waiting else totals, own, targets
+        return {**totals, **computed(waiting, self.still)} if waiting else totals, own, targets
 
 
-def computed(waiting: Mapping[str, Waiting]) -> dict[str, jax.Array]:
-    """The sums, per node type, by two all-to-alls."""
+def computed(waiting: Mapping[str, Waiting], still: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
+    """The sums, per node type, by two all-to-alls; `still` as of `Together`."""
     terms = [term for sum_ in waiting.values() for term in sum_.terms]
     parts = terms[0].edges.parts
     made: dict[tuple[int, int], jax.Array] = {}  # what several relations read is multiplied, and sent, once
     for term in terms:
         if _sent(term) not in made:
             made[_sent(term)] = term.sources if term.before is None else term.sources @ term.before
-    columns = dict(zip(made, to_columns(parts, list(made.values()))))
+    here = {
+        _sent(term): still[term.edges.still].astype(term.sources.dtype)
+        for term in terms
+        if term.before is None and term.edges.still in still
+    }
+    sent = {key: rows for key, rows in made.items() if key not in here}
+    columns = here | dict(zip(sent, to_columns(parts, list(sent.values()))))
     sums: dict[tuple[str, int], Any] = {}
     widths: dict[tuple[str, int], int] = {}
     kernels = {id(term.after): term.after for term in terms}
