@@ -34,6 +34,8 @@ CASES = {
         ("random", (1, 2, "vanilla"), "minibatch", "R-GCN", False, {}),
         ("few relations", (1, 4, "dependency"), "minibatch", "R-GAT", True, {"options": {"mode": "communicate"}}),
         ("homogeneous", (1, 2, "dependency"), "full", "GCN", True, {"options": {"mode": "hybrid", "cached": 0.5}}),
+        ("few relations", (1, 1, "tensor", 4), "full", "R-GCN", True, {}),
+        ("homogeneous", (1, 1, "tensor", 4), "full", "GAT", True, {}),
     ],
     4: [
         ("few relations", (2, 2), "minibatch", "R-GCN, residual", False, {}),
