@@ -149,6 +149,8 @@ class Model:
     """map the features of every node type linearly to width model.hidden before the first layer; residuals and skips then reach all layers"""
     attention_dropout: float = 0.0
     """rgat, hgt, gat, gatv2: dropout rate of the attention weights"""
+    decoupled: bool = False
+    """rgcn, gcn, sage, gin: multiply by all matrices first, in model.layers dense layers, and then fold as many times without any, as NeutronTP does"""
 
     def __post_init__(self):
         for name, most in (("hidden", MOST_WIDTH), ("layers", 64), ("feature_width", MOST_WIDTH)):

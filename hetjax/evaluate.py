@@ -136,7 +136,7 @@ class Evaluator:
         if not len(ids):
             return np.empty((0, self.model.classes), np.float32)
         schema, first = self.graph.schema, self.model.layers[0]
-        changed = self.model.input_projection or getattr(
+        changed = self.model.transforms or getattr(
             first, "one_hot", False
         )  # all rows of what is read, in every chunk
         x = {t: on_host(matrix) if changed else _in_place(matrix) for t, matrix in features.items()}

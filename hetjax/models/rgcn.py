@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
+from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer, glorot
 from hetjax.models.linear import fold_product
@@ -114,6 +115,7 @@ class RGCNLayer(PlainLayer):
     bases: int = 0
     share_self: bool = False
     one_hot: bool = False
+    propagation = Propagation
 
     def setup(self):
         super().setup()

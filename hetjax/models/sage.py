@@ -4,6 +4,7 @@ import flax.linen as nn
 import jax
 
 from hetjax.graph.schema import Relation
+from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer
 from hetjax.models.linear import Kernel, fold_product
@@ -18,6 +19,8 @@ class SAGELayer(PlainLayer):
     Deviations: there is a bias, as in DGL and PyG, unless `bias` is unset; embeddings are not normalised to length 1 (line 7);
     with several relations each has a matrix, and their terms are summed.
     """
+
+    propagation = Propagation
 
     def setup(self):
         super().setup()

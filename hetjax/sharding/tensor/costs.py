@@ -61,7 +61,7 @@ def coupled(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, float]:
     """
     found, kept = {"rows_to_columns": 0.0, "columns_to_rows": 0.0}, still(trainer, graph)
     for depth, layer in enumerate(trainer.model.layers):
-        learns = depth or trainer.model.input_projection or _learns(layer, trainer, graph, parts)
+        learns = depth or trainer.model.transforms or _learns(layer, trainer, graph, parts)
         for kind, carried in zip(found, of_layer(layer, graph, parts, frozenset() if depth else kept)):
             found[kind] += (2 if learns else 1) * sum(one.bytes(parts) for one in carried)
     return {kind: sent for kind, sent in found.items() if sent}
@@ -78,7 +78,7 @@ def _learns(layer: Layer, trainer: Trainer, graph: HetGraph, parts: int) -> bool
 def still(trainer: Trainer, graph: HetGraph) -> frozenset[str]:
     """The types whose features the first layer's relations read as they are, at every step the same."""
     model = trainer.model
-    changed = model.input_projection or model.input_dropout or not isinstance(model.layers[0], LINEAR)
+    changed = model.transforms or model.input_dropout or not isinstance(model.layers[0], LINEAR)
     return frozenset() if changed else frozenset(t for t in trainer.widths if t in graph.features)
 
 
