@@ -315,7 +315,9 @@ def _dense(layer: type[Layer], stack: StackOptions, own: Mapping[str, Any], clas
       InputError: the model has no folds without matrices, or an option of matrices that it would not have.
     """
     if layer.propagation is None:
-        raise InputError(f"model.decoupled is true, and {layer.__name__} cannot be decoupled: it has no fold without matrices")
+        raise InputError(
+            f"model.decoupled is true, and {layer.__name__} cannot be decoupled: it has no fold without matrices"
+        )
     known = {*takes(layer.propagation), *(option.name for option in fields(DenseOptions))}
     for option in fields(layer):
         if option.name in own.keys() - known and own[option.name] != option.default:

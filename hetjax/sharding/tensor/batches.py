@@ -21,6 +21,7 @@ from hetjax.sharding.tensor.columns import slice_of
 from hetjax.sharding.tensor.folds import Divided
 
 BLOCK_SPEC = Block(P(), P(FEATURE), P(FEATURE), P(FEATURE))  # type: ignore[arg-type]  # of all their arrays
+SLICED_SPEC = Block(P(), P(), P(), P(FEATURE))  # type: ignore[arg-type]  # whose targets are all nodes on every device
 
 
 def ranges(nodes: Mapping[str, int], parts: int) -> Owned:
@@ -41,6 +42,7 @@ class TensorBatches(Batches):
     def __init__(self, setup: Setup, mesh: Mesh, owned: Owned, still: Container[str]):
         self.mesh, self.owned, self.reads_own = mesh, owned, setup.trainer.model.reads_own
         self.still = [t for t in setup.trainer.widths if t in still]
+        self.decoupled = setup.trainer.model.decoupled is not None
         super().__init__(setup.graph, setup.regime, setup.config.train.seed, "tensor")
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> tuple[Block, ...]:
@@ -73,6 +75,16 @@ class TensorBatches(Batches):
         def own(rows: Mapping[str, Any]) -> dict[str, Any]:
             return {t: found if found is None else self._nowhere(t) for t, found in rows.items()}
 
+        if self.decoupled:
+            return tuple(
+                Block(
+                    {key: whole[key].adjacency for key in block.adjacency},
+                    own(block.self_rows),
+                    block.targets,
+                    named(block.sources),
+                )
+                for block in sample
+            )
         return tuple(
             Block(
                 {key: self._as_read(depth, key, whole[key]) for key in block.adjacency},  # type: ignore[misc]
@@ -110,4 +122,5 @@ class TensorBatches(Batches):
         return np.asarray(pad(np.arange(nodes, dtype=np.int32), rows, NO_NODE))
 
     def _nowhere(self, node_type: str) -> Any:
-        return meshes.put(self.mesh, P(FEATURE), np.full(self.mesh.size * self.owned.rows[node_type], NO_NODE))
+        spec = P() if self.decoupled else P(FEATURE)
+        return meshes.put(self.mesh, spec, np.full(self.mesh.size * self.owned.rows[node_type], NO_NODE))

@@ -53,8 +53,22 @@ class Messages(NamedTuple):
     to_rows: list[Carried]
 
 
+def sent(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, float]:
+    """Bytes that all devices send in a step, by kind, but for the sum of the weights' gradients."""
+    return (decoupled if trainer.model.decoupled else coupled)(trainer, graph, parts)
+
+
+def decoupled(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, float]:
+    """As `sent`: one split of every type that is read, one gather of the target type, and as much back."""
+    model, nodes = trainer.model, graph.schema.nodes
+    assert model.decoupled
+    width = model.decoupled.widths[-1]
+    split = sum(Carried(nodes[t], width).bytes(parts) for t in trainer.widths)
+    return {"rows_to_columns": 2 * split, "columns_to_rows": 2 * Carried(nodes[model.target], width).bytes(parts)}
+
+
 def coupled(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, float]:
-    """Bytes that all devices send in a step, by kind.
+    """As `sent`.
 
     Of attention, whose heads the devices divide evenly. Every message has one of gradients that goes the other way, unless it
     has features alone. Of features that never change every device keeps its columns, and nothing is sent.

@@ -12,6 +12,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
+from hetjax.models.layer import Exchange
 from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import Batch, pad
 from hetjax.sharding import mesh as meshes
@@ -19,7 +20,8 @@ from hetjax.sharding.dependency.gathered import whole_tables
 from hetjax.sharding.mesh import FEATURE, shard_map
 from hetjax.sharding.spmd import SpmdBatch, SpmdEngine, replicate, to_host
 from hetjax.sharding.strategy import Setup
-from hetjax.sharding.tensor.batches import BLOCK_SPEC, TensorBatches
+from hetjax.sharding.tensor.batches import BLOCK_SPEC, SLICED_SPEC, TensorBatches
+from hetjax.sharding.tensor.slices import Slices
 from hetjax.sharding.tensor.together import Together
 from hetjax.sharding.traffic import Program
 from hetjax.sharding.trainer import Rows, TrainState
@@ -39,7 +41,8 @@ class TensorEngine(SpmdEngine):
 
     def __init__(self, setup: Setup, batches: TensorBatches, mesh: Mesh, owned: Owned):
         layers = len(setup.trainer.model.layers)
-        local = Batch._make([P(FEATURE)] * len(Batch._fields))._replace(blocks=(BLOCK_SPEC,) * layers)
+        block = SLICED_SPEC if setup.trainer.model.decoupled else BLOCK_SPEC
+        local = Batch._make([P(FEATURE)] * len(Batch._fields))._replace(blocks=(block,) * layers)
         self.batch_spec = SpmdBatch(local, P(FEATURE), P(FEATURE))
         self.owned, self.gathered = owned, setup.folder and setup.folder / "tables"
         static = {t: setup.graph.features[t] for t in setup.trainer.widths if t in setup.graph.features}
@@ -71,8 +74,13 @@ class TensorEngine(SpmdEngine):
     def give_back(self, state: TrainState, gradients: Rows, batch: SpmdBatch, kept: Any) -> tuple[dict, dict]:
         return dict(gradients), {}
 
-    def exchanges(self, batch: SpmdBatch) -> Sequence[Together]:
-        return [Together(batch.rows) for _ in self.trainer.model.layers]
+    def exchanges(self, batch: SpmdBatch) -> Sequence[Exchange]:
+        model, target = self.trainer.model, self.setup.graph.schema.target
+        if not model.decoupled:
+            return [Together(batch.rows) for _ in model.layers]
+        width, last = model.decoupled.widths[-1], len(model.layers) - 1
+        gathered = [[target] if depth == last else [] for depth in range(last + 1)]
+        return [Slices(self.mesh.size, width, not depth, types) for depth, types in enumerate(gathered)]
 
     def over_rows(self, value: jax.Array) -> jax.Array:
         return jax.lax.psum(value, FEATURE)
