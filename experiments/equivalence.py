@@ -82,7 +82,7 @@ def can_be(case: Case, count: int) -> bool:
     """Whether the processes can provide the mesh, and the graph has so many relations or seeds to divide."""
     try:
         graph = GRAPHS[case.graph]()
-        meshes.share_of(*case.mesh[:2], count)
+        meshes.share_of(dict(zip(meshes.BOTH, case.mesh)), count)
         config = setting(graph, case.mode, case.mesh, MODELS[case.model], {})
         registry.by_name(config.mesh.strategy).partition(setup(config, graph))
     except InputError:

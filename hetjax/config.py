@@ -149,6 +149,8 @@ class Model:
     """map the features of every node type linearly to width model.hidden before the first layer; residuals and skips then reach all layers"""
     attention_dropout: float = 0.0
     """rgat, hgt, gat, gatv2: dropout rate of the attention weights"""
+    decoupled: bool = False
+    """rgcn, gcn, sage, gin: multiply by all matrices first, in model.layers dense layers, and then fold as many times without any, as NeutronTP does"""
 
     def __post_init__(self):
         for name, most in (("hidden", MOST_WIDTH), ("layers", 64), ("feature_width", MOST_WIDTH)):
@@ -246,22 +248,30 @@ class Train:
 
 @dataclass(frozen=True)
 class Mesh:
-    """Mesh: the devices that share a run, relation x data of them."""
+    """Mesh: the devices that share a run, relation x data x feature of them."""
 
     relation: int = 1
     """size of the mesh axis relation: partitions of the relations"""
     data: int = 1
     """size of the mesh axis data; raf: replicas of each partition, which share the seeds of a step; vanilla, dependency: partitions of the nodes"""
     strategy: str = "raf"
-    """how several devices share the work; raf: divide the relations; vanilla: divide the nodes; dependency: the same, and fetch each other's embeddings; MODULE:NAME: a strategy of your own"""
+    """how several devices share the work; raf: divide the relations; vanilla: divide the nodes; dependency: the same, and fetch each other's embeddings; tensor: divide the columns; MODULE:NAME: a strategy of your own"""
+    feature: int = 1
+    """size of the mesh axis feature; tensor: slices of the columns of features and embeddings"""
 
     def __post_init__(self):
-        for name in ("relation", "data"):
+        for name in ("relation", "data", "feature"):
             _require(getattr(self, name) >= 1, f"mesh.{name}", getattr(self, name), "at least 1")
 
     @property
+    def axes(self) -> dict[str, int]:
+        """Sizes by name; `feature` where there is more than one slice, `relation` and `data` where there is not."""
+        names = ("relation", "data", "feature") if self.feature > 1 else ("relation", "data")
+        return {name: getattr(self, name) for name in names}
+
+    @property
     def devices(self) -> int:
-        return self.relation * self.data
+        return math.prod(self.axes.values())
 
 
 @dataclass(frozen=True)

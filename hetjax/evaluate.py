@@ -136,9 +136,7 @@ class Evaluator:
         if not len(ids):
             return np.empty((0, self.model.classes), np.float32)
         schema, first = self.graph.schema, self.model.layers[0]
-        changed = self.model.input_projection or getattr(
-            first, "one_hot", False
-        )  # all rows of what is read, in every chunk
+        changed = self.model.transforms or getattr(first, "one_hot", False)  # all rows of what is read, in every chunk
         x = {t: on_host(matrix) if changed else _in_place(matrix) for t, matrix in features.items()}
         for depth, types in enumerate(self.needed[1:]):
             everyone = {t: np.arange(schema.nodes[t], dtype=np.int32) for t in types}

@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> None:
 def train(config: Config, path: Path, processes: ProcessGroup) -> None:
     """Train, or see that it is done, and print the results."""
     strategy = registry.find(config.mesh)
-    provided = meshes.share_of(config.mesh.relation, config.mesh.data, processes.count)
+    provided = meshes.share_of(config.mesh.axes, processes.count)
     if config.mesh.devices > 1:
         meshes.provide_cpu_devices(provided)
     workdir = Workdir(path, as_dict(config), processes.first)

@@ -83,6 +83,10 @@ MODELS = {
     "GAT": {"name": "gat", "heads": 2, "dropout": 0.3, "attention_dropout": 0.4},
     "GAT, no head": {"name": "gat", "heads": 2, "output_heads": 3, "head": False},
     "GATv2": {"name": "gatv2", "heads": 2, "dropout": 0.3, "attention_dropout": 0.4},
+    "R-GCN, decoupled": {"decoupled": True, "layers": 3, "dropout": 0.3, "norm": "layer"},
+    "GCN, decoupled": {"name": "gcn", "decoupled": True, "head": False, "input_dropout": 0.2},
+    "SAGE, decoupled": {"name": "sage", "decoupled": True, "residual": True},
+    "GIN, decoupled": {"name": "gin", "decoupled": True, "learn_epsilon": True, "epsilon": 0.3},
     "GATv2, no head": {"name": "gatv2", "heads": 2, "output_heads": 3, "head": False},
 }
 GRAPHS = {

@@ -41,6 +41,8 @@ CASES = {
             True,
             {"options": {"mode": "hybrid", "cached": 0.5, "schedule": "overlap"}},
         ),
+        ("few relations", (1, 1, "tensor", 4), "full", "R-GCN", True, {}),
+        ("homogeneous", (1, 1, "tensor", 4), "full", "GAT", True, {}),
     ],
     4: [
         ("few relations", (2, 2), "minibatch", "R-GCN, residual", False, {}),
@@ -169,7 +171,7 @@ def test_what_was_started_wrongly_is_one_line_in_every_process(folder):
 
 def test_a_mesh_that_processes_cannot_provide():
     with pytest.raises(InputError, match="1 x mesh.data 3 are 3 devices, which 2 processes cannot provide"):
-        meshes.share_of(1, 3, 2)
+        meshes.share_of({"relation": 1, "data": 3}, 2)
 
 
 def test_a_core_is_made_into_few_devices(monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 
 from hetjax import native
 from hetjax.errors import InputError
-from hetjax.models import rgcn, segment
+from hetjax.models import linear, segment
 from hetjax.models.dropout import Masks
 from hetjax.models.rgcn import Bases, RelationMean, RGCNLayer
 from hetjax.sampling.blocks import Adjacency, Block, pad_adjacency
@@ -80,7 +80,7 @@ def make_layer(graph, x, bases=0, width=4, **options):
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 def test_layer_equals_the_papers_equation(monkeypatch, bases, first, seed):
-    monkeypatch.setattr(rgcn, "multiply_first", lambda *_: first)
+    monkeypatch.setattr(linear, "multiply_first", lambda *_: first)
     graph = random_graph(seed)
     x = features(graph, seed)
     layer, block, params = make_layer(graph, x, bases)

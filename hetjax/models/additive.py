@@ -4,6 +4,8 @@ As in `attention`, kernels go over the edges on a CPU (additive_kernels.py), and
 of a row per edge, one head at a time.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -13,11 +15,12 @@ from hetjax.models import additive_kernels as kernels
 from hetjax.models.partials import Attention, finite
 from hetjax.models.segment import Rows, by_source, by_target, real, row_of, sum_weighted
 from hetjax.native import BLOCK
-from hetjax.sampling.blocks import Adjacency
+from hetjax.sampling.blocks import Edges
 
 
+@functools.singledispatch
 def attend_additively(
-    adjacency: Adjacency,
+    adjacency: Edges,
     queries: jax.Array,
     keys: jax.Array,
     vector: jax.Array,

@@ -16,7 +16,7 @@ from hetjax.models import kernels
 from hetjax.models.partials import Attention, finite
 from hetjax.models.segment import Rows, by_source, by_target, real, row_of, sum_weighted
 from hetjax.native import BLOCK
-from hetjax.sampling.blocks import Adjacency
+from hetjax.sampling.blocks import Edges
 
 
 class Attended(NamedTuple):
@@ -43,8 +43,9 @@ class Attended(NamedTuple):
         )
 
 
+@functools.singledispatch
 def attend(
-    adjacency: Adjacency,
+    adjacency: Edges,
     queries: jax.Array,
     offsets: jax.Array,
     keys: jax.Array,

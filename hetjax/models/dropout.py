@@ -4,6 +4,7 @@ What is dropped is a pure function of (seed, step, module, node): the same in wh
 computed, and however often. So training with dropout on a mesh equals training on one device.
 """
 
+from functools import singledispatch
 from typing import NamedTuple
 
 import jax
@@ -15,7 +16,7 @@ from hetjax.arrays import Array
 from hetjax.cache.tables import read
 from hetjax.models.segment import by_target, row_of
 from hetjax.sampling import draw
-from hetjax.sampling.blocks import Adjacency
+from hetjax.sampling.blocks import Edges
 
 
 class Masks(NamedTuple):
@@ -74,8 +75,9 @@ def dropped(x: jax.Array, rate: float, masks: NodeMasks | None, path: tuple[str,
     return jnp.where(keep, x / (1 - rate), 0)
 
 
+@singledispatch
 def edge_keep_mask(
-    adjacency: Adjacency,
+    adjacency: Edges,
     heads: int,
     rate: float,
     masks: NodeMasks | None,

@@ -6,6 +6,7 @@ from hetjax.graph.csc import CSC
 from hetjax.graph.loops import normalised, with_loops
 from hetjax.graph.schema import Relation
 from hetjax.models import partials
+from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer
 from hetjax.models.linear import Kernel, fold_product
@@ -54,7 +55,16 @@ class GCNLayer(PlainLayer):
         targets: jax.Array | None,
         masks: NodeMasks | None,
     ) -> jax.Array:
-        return fold_product(neighbour_sum, adjacency, sources, self.kernel[relation.key](sources.shape[1]))
+        return fold_product(adjacency, neighbour_sum, sources, self.kernel[relation.key](sources.shape[1]))
 
 
+class GCNPropagation(Propagation):
+    """`H' = D^-1/2 (A + I) D^-1/2 H`, as equation 9 of NeutronTP's paper; with several relations their mean."""
+
+    fold = staticmethod(neighbour_sum)
+    self_term = False
+    changed_edges = staticmethod(normalised_edges)
+
+
+GCNLayer.propagation = GCNPropagation
 MODEL = GCNLayer

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from hetjax.graph.schema import Relation
 from hetjax.models import partials
+from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks, dropped
 from hetjax.models.layer import Layer
 from hetjax.models.linear import Kernel, fold_product
@@ -85,7 +86,7 @@ class GINLayer(Layer):
         targets: jax.Array | None,
         masks: NodeMasks | None,
     ) -> jax.Array:
-        return fold_product(neighbour_sum, adjacency, sources, self.first[relation.source](sources.shape[1]))
+        return fold_product(adjacency, neighbour_sum, sources, self.first[relation.source](sources.shape[1]))
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
         return (1 + self.eps[node_type]) * (targets @ self.first[node_type](targets.shape[1]))
@@ -95,4 +96,29 @@ class GINLayer(Layer):
         return h if self.logits else dropped(nn.relu(h), self.dropout, masks, (*self.path, node_type))
 
 
+class GINPropagation(Propagation):
+    """`h_v' = (1 + eps) h_v + sum over u of h_u`, which is not scaled down: it tells neighbourhoods of any size apart.
+
+    Attributes:
+      epsilon, learn_epsilon: as of `GINLayer`.
+    """
+
+    epsilon: float = 0.0
+    learn_epsilon: bool = False
+    fold = staticmethod(neighbour_sum)
+
+    def setup(self):
+        start = nn.initializers.constant(self.epsilon)
+        self.eps = {
+            t: self.param(f"epsilon_{t}", start, ()) if self.learn_epsilon else self.epsilon for t in self.selves
+        }
+
+    def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
+        return (1 + self.eps[node_type]) * targets
+
+    def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
+        return self.total(partial, targets)
+
+
+GINLayer.propagation = GINPropagation
 MODEL = GINLayer

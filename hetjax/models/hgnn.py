@@ -11,6 +11,7 @@ import jax
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation, Schema
 from hetjax.models import partials
+from hetjax.models.decoupled import DenseOptions
 from hetjax.models.dropout import Masks, NodeMasks, dropped
 from hetjax.models.layer import LOCAL, Exchange, Layer, PlainLayer, glorot
 from hetjax.models.partials import Attention, Monoid
@@ -90,7 +91,7 @@ class Composed(PlainLayer):
         drawn = [masks] if self.masked else []
         folded = self.fold[relation.key](adjacency, sources, targets, *drawn)
         if not isinstance(folded, Attention):  # a width of 1 would be spread over all features without a word
-            chex.assert_shape(folded, (len(adjacency.indptr) - 1, self.features), custom_message=relation.key)
+            chex.assert_shape(folded, (adjacency.targets, self.features), custom_message=relation.key)
             chex.assert_type(folded, float)
         return self.monoid.lift(folded)
 
@@ -111,6 +112,7 @@ class Stack(nn.Module):
       input_projection: width that every type's features are mapped to, linearly, before the first layer; 0: they are not.
       feature_init: `unit`: learnable features start as normal rows of unit norm; `glorot`: as the rows of a type's Glorot
         matrix, which are longer the fewer there are.
+      decoupled: the dense layers that come before the first layer, of a decoupled model.
     """
 
     layers: tuple[Layer, ...]
@@ -121,6 +123,12 @@ class Stack(nn.Module):
     input_dropout: float = 0.0
     input_projection: int = 0
     feature_init: str = "unit"
+    decoupled: DenseOptions | None = None
+
+    @property
+    def transforms(self) -> bool:
+        """Whether features are multiplied by matrices before the first layer reads them: a gradient flows to every type's then."""
+        return bool(self.input_projection or self.decoupled)
 
     @property
     def reads_own(self) -> bool:
@@ -130,10 +138,12 @@ class Stack(nn.Module):
     @property
     def drops(self) -> bool:
         """Whether training drops anything; then batches name the nodes of their rows."""
-        return bool(self.input_dropout) or any(layer.drops for layer in self.layers)
+        dense = self.decoupled.dropout if self.decoupled else 0
+        return bool(self.input_dropout or dense) or any(layer.drops for layer in self.layers)
 
     def setup(self):
         self.project = {t: nn.Dense(self.input_projection) for t in self.widths} if self.input_projection else {}
+        self.dense = {t: self.decoupled.layers(t) for t in self.widths} if self.decoupled else {}
         if self.linear_head:
             self.head = nn.Dense(self.classes)
 
@@ -168,17 +178,20 @@ class Stack(nn.Module):
         return self.layers[depth](block, x if depth else self.enter(x, block, masks), masks, exchange)
 
     def enter(self, x: Mapping[str, jax.Array], block: Block, masks: Masks | None = None) -> Mapping[str, jax.Array]:
-        """What the first layer reads: the features, projected and dropped out if so configured.
+        """What the first layer reads: the features, projected, dropped out and put through dense layers if so configured.
 
         Args:
           block: the first layer's, which says whose features they are.
         """
         if self.input_projection:
             x = {t: project(x[t]) for t, project in self.project.items() if t in x}
-        if masks is None or not self.input_dropout:
+        if not self.input_dropout and not self.decoupled:
             return x
-        type_masks = {t: masks.of(block.sources[t]) for t in x}
-        return {t: dropped(rows, self.input_dropout, type_masks[t], (*self.path, t)) for t, rows in x.items()}
+        type_masks = {t: None if masks is None else masks.of(block.sources[t]) for t in x}
+        x = {t: dropped(rows, self.input_dropout, type_masks[t], (*self.path, t)) for t, rows in x.items()}
+        for depth in range(len(self.decoupled.widths) if self.decoupled else 0):
+            x = {t: self.dense[t][depth](rows, type_masks[t]) for t, rows in x.items()}
+        return x
 
     def conclude(self, partial: Any, own: jax.Array | None, masks: NodeMasks | None = None) -> jax.Array:
         """Logits from the seeds' combined partial aggregates of the last layer.
@@ -200,7 +213,7 @@ class Stack(nn.Module):
         Args:
           nodes: of these types.
         """
-        own = None if self.input_projection else self.layers[0].learnable_scale(sum(nodes.values()))
+        own = None if self.transforms else self.layers[0].learnable_scale(sum(nodes.values()))
         if own is not None:
             return dict.fromkeys(nodes, own)
         if self.feature_init == "glorot":
@@ -220,6 +233,7 @@ class StackOptions:
       input_dropout, feature_init: as in `Stack`.
       input_projection: map every type's features to `hidden` numbers first.
       self_term: whether nodes are folded into themselves, if the model can.
+      decoupled: all matrices first, in as many dense layers, and then as many rounds of folding without any.
     """
 
     hidden: int
@@ -230,6 +244,7 @@ class StackOptions:
     input_projection: bool = False
     feature_init: str = "unit"
     self_term: bool = True
+    decoupled: bool = False
 
 
 STACK_OPTIONS = frozenset(option.name for option in fields(StackOptions))
@@ -255,14 +270,21 @@ def build(
     layer = Composed if isinstance(model, HGNN) else model
     if isinstance(model, HGNN):
         own |= _composed(model)
+    dense = _dense(layer, stack, own, schema.classes) if stack.decoupled else None
+    if layer.propagation and stack.decoupled:
+        layer = layer.propagation
+        own = {name: value for name, value in own.items() if name in takes(layer)}
     self_term = stack.self_term and model.self_term
     nowhere: dict[str, Any] = {"relations": (), "selves": (), "targets": (), "widths": {}, "features": hidden}
     needed = schema.layer_types(layers, self_term or layer(**nowhere | own).reads_target)
     places = [_place(schema, types, hidden, self_term) | own for types in needed[1:]]
-    if not stack.head:
+    if dense:
+        places = [place | {"features": dense.widths[-1]} for place in places]
+    elif not stack.head:
         places[-1] |= {"features": schema.classes, "logits": True}
-    widths = [{t: hidden for t in schema.nodes if t in types} for types in needed[:-1]]
-    if stack.input_projection:
+    width = dense.widths[-1] if dense else hidden
+    widths = [{t: width for t in schema.nodes if t in types} for types in needed[:-1]]
+    if stack.input_projection or dense:
         inputs = {t: features.get(t, stack.feature_width) for t in widths[0]}
     else:
         first = places[0]
@@ -282,7 +304,28 @@ def build(
         stack.input_dropout,
         hidden if stack.input_projection else 0,
         stack.feature_init,
+        dense,
     )
+
+
+def _dense(layer: type[Layer], stack: StackOptions, own: Mapping[str, Any], classes: int) -> DenseOptions:
+    """The dense layers of a decoupled model.
+
+    Raises:
+      InputError: the model has no folds without matrices, or an option of matrices that it would not have.
+    """
+    if layer.propagation is None:
+        raise InputError(
+            f"model.decoupled is true, and {layer.__name__} cannot be decoupled: it has no fold without matrices"
+        )
+    known = {*takes(layer.propagation), *(option.name for option in fields(DenseOptions))}
+    for option in fields(layer):
+        if option.name in own.keys() - known and own[option.name] != option.default:
+            raise InputError(f"model.{option.name} is {own[option.name]}, and a decoupled model has no such option")
+    given = {name: own[name] for name in ("norm", "dropout", "residual", "bias") if name in own}
+    activation = getattr(layer, "activation", nn.relu)
+    widths = (stack.hidden,) * (stack.layers - 1) + (stack.hidden if stack.head else classes,)
+    return DenseOptions(widths, activation, logits=not stack.head, **given)
 
 
 def _check(stack: StackOptions, own: Mapping[str, Any]) -> None:

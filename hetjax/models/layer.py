@@ -93,6 +93,7 @@ class Layer(nn.Module):
       reads_weights: whether edges' weights are read; if not, a graph that has some is refused.
       changed_edges: what a relation's edges are changed to before anything is drawn of them, `(relation, edges, number of
         sources) -> edges`; for each relation alone, so that it is the same wherever that is folded. None: nothing.
+      propagation: what the layer folds once its matrices are taken out, of models that can be decoupled (`models.decoupled`).
     """
 
     relations: tuple[Relation, ...]
@@ -104,6 +105,7 @@ class Layer(nn.Module):
     self_term: ClassVar[bool] = True
     reads_weights: ClassVar[bool] = True
     changed_edges: ClassVar[Callable | None] = None
+    propagation: ClassVar["type[Layer] | None"] = None
 
     @property
     def monoid(self) -> Monoid:

@@ -11,10 +11,12 @@ import jax.numpy as jnp
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models import partials
+from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer, glorot
+from hetjax.models.linear import fold_product
 from hetjax.models.partials import Monoid
-from hetjax.models.segment import multiply_first, neighbour_mean
+from hetjax.models.segment import neighbour_mean
 from hetjax.sampling.blocks import Adjacency
 
 
@@ -51,10 +53,7 @@ class RelationMean(nn.Module):
     @nn.compact
     def __call__(self, adjacency: Adjacency, sources: jax.Array) -> jax.Array:
         kernel = matrix(self, sources.shape[1], self.features, self.bases)
-        sources = sources.astype(kernel.dtype)
-        if multiply_first(adjacency, sources, self.features):
-            return neighbour_mean(adjacency, sources @ kernel)
-        return neighbour_mean(adjacency, sources) @ kernel
+        return fold_product(adjacency, neighbour_mean, sources, kernel)
 
 
 class SelfTerm(nn.Module):
@@ -118,6 +117,7 @@ class RGCNLayer(PlainLayer):
     bases: int = 0
     share_self: bool = False
     one_hot: bool = False
+    propagation = Propagation
 
     def setup(self):
         super().setup()
@@ -168,7 +168,7 @@ class RGCNLayer(PlainLayer):
         self, relation: Relation, adjacency: Adjacency, sources: Any, targets: jax.Array | None, masks: NodeMasks | None
     ) -> jax.Array:
         if self._one_hot(relation.source):
-            return neighbour_mean(adjacency, sources[relation.key])
+            return fold_product(adjacency, neighbour_mean, sources[relation.key])
         return self.mean[relation.key](adjacency, sources)
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:

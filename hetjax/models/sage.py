@@ -5,6 +5,7 @@ import jax
 
 from hetjax.graph.schema import Relation
 from hetjax.models import partials
+from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer
 from hetjax.models.linear import Kernel, fold_product
@@ -20,6 +21,8 @@ class SAGELayer(PlainLayer):
     Deviations: there is a bias, as in DGL and PyG, unless `bias` is unset; embeddings are not normalised to length 1 (line 7);
     with several relations each has a matrix, and their terms are summed.
     """
+
+    propagation = Propagation
 
     def setup(self):
         super().setup()
@@ -45,7 +48,7 @@ class SAGELayer(PlainLayer):
         targets: jax.Array | None,
         masks: NodeMasks | None,
     ) -> jax.Array:
-        return fold_product(neighbour_mean, adjacency, sources, self.kernel[relation.key](sources.shape[1]))
+        return fold_product(adjacency, neighbour_mean, sources, self.kernel[relation.key](sources.shape[1]))
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
         return self.self_loop[node_type](targets)

@@ -3,8 +3,13 @@
 Edges are grouped by target (compressed rows), and by source too where a gradient flows back to the sources; so a gradient
 is a sum of the same kind over the edges turned around. Edges beyond the last pointer are padding: nothing that they hold,
 and nothing that is computed for them, reaches a target or a gradient.
+
+What a layer does besides its folds, it does row by row. So where devices divide the rows, folds alone need those of others: an
+adjacency of another class than `Adjacency` registers its own `neighbour_sum`, `neighbour_mean` and `multiply_first` (and
+`attention.attend`, `additive.attend_additively`, `dropout.edge_keep_mask`), and models call what they always call.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -15,7 +20,7 @@ from hetjax import native
 from hetjax.arrays import Array
 from hetjax.cache.tables import read
 from hetjax.models import kernels
-from hetjax.sampling.blocks import Adjacency
+from hetjax.sampling.blocks import Adjacency, Edges
 
 EDGE_COST = 40  # multiplications in the time that a sum over edges takes to move one number
 
@@ -32,7 +37,8 @@ def degree(adjacency: Adjacency) -> jax.Array:
     return jnp.diff(adjacency.indptr) if adjacency.whole is None else jnp.asarray(adjacency.whole.totals)
 
 
-def multiply_first(adjacency: Adjacency, sources: jax.Array, features: int, heads: int = 1) -> bool:
+@functools.singledispatch
+def multiply_first(adjacency: Edges, sources: jax.Array, features: int, heads: int = 1) -> bool:
     """Whether multiplying every source row by a matrix costs less than summing first and multiplying every target row.
 
     The same mathematics either way; the shapes decide, when the program is traced.
@@ -43,13 +49,13 @@ def multiply_first(adjacency: Adjacency, sources: jax.Array, features: int, head
       heads: sums of the width of the sources that summing first needs.
     """
     rows, width = sources.shape
-    targets, edges = adjacency.indptr.shape[0] - 1, adjacency.indices.shape[0]
+    targets, edges = adjacency.targets, adjacency.indices.shape[0]
     first = rows * width * features + EDGE_COST * edges * features
     return first < targets * width * features + EDGE_COST * edges * width * heads
 
 
-@jax.custom_vjp
-def neighbour_sum(adjacency: Adjacency, x: jax.Array) -> jax.Array:
+@functools.singledispatch
+def neighbour_sum(adjacency: Edges, x: jax.Array) -> jax.Array:
     """`out[v] = sum of w x[u] over the edges u -> v` of weight `w`, or 1: zeros for a target without edges.
 
     No gradient flows to the weights.
@@ -61,12 +67,17 @@ def neighbour_sum(adjacency: Adjacency, x: jax.Array) -> jax.Array:
     Returns:
       `[targets, width]`, of the dtype of `x`.
     """
+    return _neighbour_sum(adjacency, x)
+
+
+@jax.custom_vjp
+def _neighbour_sum(adjacency, x):
     x = _summed(adjacency, x)
     return sum_rows(by_target(adjacency), x, edge_weights=_weights(adjacency, x))
 
 
 def _neighbour_sum_forward(adjacency, x):
-    return neighbour_sum(adjacency, x), (adjacency, _like(x))
+    return _neighbour_sum(adjacency, x), (adjacency, _like(x))
 
 
 def _neighbour_sum_backward(residuals, gradient):
@@ -74,17 +85,22 @@ def _neighbour_sum_backward(residuals, gradient):
     return None, _to_sources(adjacency, like, gradient)
 
 
-neighbour_sum.defvjp(_neighbour_sum_forward, _neighbour_sum_backward)
+_neighbour_sum.defvjp(_neighbour_sum_forward, _neighbour_sum_backward)
 
 
-@jax.custom_vjp
-def neighbour_mean(adjacency: Adjacency, x: jax.Array) -> jax.Array:
+@functools.singledispatch
+def neighbour_mean(adjacency: Edges, x: jax.Array) -> jax.Array:
     """The mean of the rows `x[u]` over the edges u -> v: `[targets, width]`, zeros for a target without edges.
 
     Of some of a relation's edges it is their part of the mean over all. Edges that have weights are weighed: `sum of w x[u] /
     sum of w`, zeros where the weights add up to nothing. No gradient flows to them. Targets' shares, one over their degrees, multiply what is summed here, and weigh what comes back to the
     sources: so the sums of all relations read that as it is, where each would have XLA divide it anew.
     """
+    return _neighbour_mean(adjacency, x)
+
+
+@jax.custom_vjp
+def _neighbour_mean(adjacency, x):
     x = _summed(adjacency, x)
     weights = _weights(adjacency, x)
     return sum_rows(by_target(adjacency), x, factors=_shares(adjacency, x), edge_weights=weights)
@@ -95,8 +111,8 @@ def _neighbour_mean_backward(residuals, gradient):
     return None, _to_sources(adjacency, like, gradient, _shares(adjacency, gradient))
 
 
-neighbour_mean.defvjp(
-    lambda adjacency, x: (neighbour_mean(adjacency, x), (adjacency, _like(x))),
+_neighbour_mean.defvjp(
+    lambda adjacency, x: (_neighbour_mean(adjacency, x), (adjacency, _like(x))),
     _neighbour_mean_backward,
 )
 

@@ -8,7 +8,7 @@ gives zeros, writing one does nothing), and padded seeds carry no weight in the 
 """
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -55,11 +55,19 @@ class Adjacency(NamedTuple):
     whole: "Whole | None" = None
 
     @property
+    def targets(self) -> int:
+        """Rows that a fold gives."""
+        return self.indptr.shape[0] - 1
+
+    @property
     def reverse(self) -> "tuple[Array, Array, Array] | None":
         """The three that group by source, or None."""
         if self.reverse_indptr is None or self.reverse_indices is None or self.reverse_edges is None:
             return None
         return self.reverse_indptr, self.reverse_indices, self.reverse_edges
+
+
+Edges = Any  # an `Adjacency`, or what stands for one where devices divide its nodes (`models.segment`)
 
 
 class Block(NamedTuple):

@@ -2,7 +2,7 @@
 
 The mesh has the axes `relation` and `data`: a row is a partition, the devices of a row are its replicas. A partition
 runs its own programs on its row; programs for all run on the whole mesh, or on the rows that take part. Between the
-two, arrays are regrouped device by device, and nothing is copied.
+two, arrays are regrouped device by device, and nothing is copied. Where columns are divided, the mesh has one axis, `feature`.
 
 A row may span several processes, and a process may have several rows. Every process runs the programs of the rows, and
 of the groups of rows, that have devices of its own, in the same order as all others.
@@ -10,7 +10,7 @@ of the groups of rows, that have devices of its own, in the same order as all ot
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -21,7 +21,7 @@ from jax.sharding import PartitionSpec as P
 from hetjax import runtime
 from hetjax.errors import InputError
 
-RELATION, DATA = "relation", "data"
+RELATION, DATA, FEATURE = "relation", "data", "feature"
 BOTH = (RELATION, DATA)
 MOST_PER_CORE = 8  # CPU devices, for trying a mesh: each takes threads and memory
 
@@ -42,8 +42,21 @@ def make(relation: int, data: int) -> Mesh:
     Raises:
       InputError: a process has fewer.
     """
-    needed, count = relation * data, jax.process_count()
-    each = share_of(relation, data, count)
+    return _mesh(_devices({RELATION: relation, DATA: data}).reshape(relation, data), BOTH)
+
+
+def features(feature: int) -> Mesh:
+    """The mesh of so many devices along the axis `feature`, of all processes, of each as many.
+
+    Raises:
+      InputError: a process has fewer.
+    """
+    return _mesh(_devices({FEATURE: feature}), (FEATURE,))
+
+
+def _devices(axes: Mapping[str, int]) -> np.ndarray:
+    needed, count = math.prod(axes.values()), jax.process_count()
+    each, said = share_of(axes, count), _said(axes)
     devices: list[jax.Device] = []
     for process in range(count):
         own = sorted((d for d in jax.devices() if d.process_index == process), key=lambda device: device.id)
@@ -51,23 +64,31 @@ def make(relation: int, data: int) -> Mesh:
             where = f" of process {process}, which provides {each} of them" if count > 1 else ""
             most = f"; a core is made into {MOST_PER_CORE} at most" if own[0].platform == "cpu" else ""
             raise InputError(
-                f"mesh.relation {relation} x mesh.data {data} needs {needed} devices != {len(own)} ({own[0].platform}) that there are{where}{most}"
+                f"{said} needs {needed} devices != {len(own)} ({own[0].platform}) that there are{where}{most}"
             )
         devices += own[:each]
-    return _mesh(np.array(devices).reshape(relation, data), BOTH)
+    return np.array(devices)
 
 
-def share_of(relation: int, data: int, processes: int) -> int:
+def share_of(axes: Mapping[str, int], processes: int) -> int:
     """How many devices of a mesh each process provides.
+
+    Args:
+      axes: sizes by name.
 
     Raises:
       InputError: they cannot all provide as many.
     """
-    if relation * data % processes:
+    needed = math.prod(axes.values())
+    if needed % processes:
         raise InputError(
-            f"mesh.relation {relation} x mesh.data {data} are {relation * data} devices, which {processes} processes cannot provide in equal parts"
+            f"{_said(axes)} are {needed} devices, which {processes} processes cannot provide in equal parts"
         )
-    return relation * data // processes
+    return needed // processes
+
+
+def _said(axes: Mapping[str, int]) -> str:
+    return " x ".join(f"mesh.{name} {size}" for name, size in axes.items())
 
 
 def rows_here(mesh: Mesh) -> list[int]:
@@ -118,7 +139,7 @@ def from_shards(line: Mesh, trees: Sequence[Any]) -> Any:
         devices = [line.devices.flat[place] for place in positions_here(line)]
         shards = [jax.device_put(leaf, device) for leaf, device in zip(leaves, devices, strict=True)]
         shape = (line.size * leaves[0].shape[0], *leaves[0].shape[1:])
-        return jax.make_array_from_single_device_arrays(shape, NamedSharding(line, P(DATA)), shards)
+        return jax.make_array_from_single_device_arrays(shape, NamedSharding(line, P(*line.axis_names)), shards)
 
     return jax.tree.map(array, *trees)
 

@@ -11,9 +11,12 @@ from hetjax.sharding.dependency.strategy import Dependency
 from hetjax.sharding.raf.strategy import Raf
 from hetjax.sharding.single.strategy import Single
 from hetjax.sharding.strategy import Engine, Strategy, setup
+from hetjax.sharding.tensor.strategy import Tensor
 from hetjax.sharding.vanilla.strategy import Vanilla
 
-BUILT_IN: dict[str, type[Strategy]] = {strategy.name: strategy for strategy in (Single, Raf, Vanilla, Dependency)}
+BUILT_IN: dict[str, type[Strategy]] = {
+    strategy.name: strategy for strategy in (Single, Raf, Vanilla, Dependency, Tensor)
+}
 
 
 def find(mesh: Mesh) -> Strategy:

@@ -58,20 +58,20 @@ class Found(NamedTuple):
 
 
 class SpmdEngine(Engine):
-    """Training by one program on the axis `data` of a mesh; a state is a `TrainState` on it.
+    """Training by one program on the one axis of a mesh; a state is a `TrainState` on it.
 
     Args:
       setup, batches: as in `Engine`.
-      mesh: with the axis `data`.
+      mesh: with one axis, `data` or another.
       static: the static features, laid out as `rows_spec` says.
 
     Attributes:
       rows_spec: how tables and static features are laid out.
-      batch_spec: how a batch is.
+      batch_spec: how a batch is, or each part of one.
     """
 
     rows_spec: P = P()
-    batch_spec: P = P(DATA)
+    batch_spec: Any = P(DATA)
 
     def __init__(self, setup: Setup, batches: Batches, mesh: Mesh, static: Any):
         super().__init__(setup, batches)
@@ -101,7 +101,7 @@ class SpmdEngine(Engine):
 
         Here all devices read the same rows.
         """
-        rows = jax.lax.psum(gradients, DATA)
+        rows = jax.lax.psum(gradients, self.mesh.axis_names)
         return rows, {t: ids for t, ids in batch.local.inputs.items() if t in rows}
 
     def over_rows(self, value: jax.Array) -> jax.Array:
@@ -140,7 +140,7 @@ class SpmdEngine(Engine):
 
         loss, (weights, rows) = jax.value_and_grad(share, (0, 1))(state.params, learned)
         with scope(GRADIENTS):
-            loss, weights = total((loss, weights))
+            loss, weights = total((loss, weights), self.mesh.axis_names)
         gradients = Found(weights, *self.give_back(state, rows, batch, kept))
         for node_type, ids in gradients.ids.items():
             chex.assert_shape(gradients.rows[node_type], (*ids.shape, state.tables[node_type].rows.shape[1]))
@@ -169,10 +169,10 @@ class SpmdEngine(Engine):
         return self.trainer.update(state, weights, rows, gradients.ids), loss
 
 
-def total(tree: Any) -> Any:
-    """The sum of a tree over all devices, as one array on its way."""
+def total(tree: Any, axes: tuple[str, ...]) -> Any:
+    """The sum of a tree over all devices of some axes, as one array on its way."""
     vector, unravel = ravel_pytree(tree)
-    return unravel(jax.lax.psum(vector, DATA))
+    return unravel(jax.lax.psum(vector, axes))
 
 
 def replicate(mesh: Mesh, tree: Any) -> Any:

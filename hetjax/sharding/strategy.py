@@ -170,12 +170,14 @@ class Strategy:
       name: as `mesh.strategy` names it; also of its section of the configuration.
       Options: a dataclass of that section's keys; None if it has none.
       divides_relations: whether it uses the mesh axis `relation`; if not, `mesh.relation` is 1.
+      divides_columns: likewise of `feature`.
       caches: whether features may leave the devices; if not, no key of the section `cache` may be set.
     """
 
     name: ClassVar[str] = ""
     Options: ClassVar[type | None] = None
     divides_relations: ClassVar[bool] = False
+    divides_columns: ClassVar[bool] = False
     caches: ClassVar[bool] = False
 
     def options(self, config: Config) -> Any:
@@ -188,8 +190,11 @@ class Strategy:
         Raises:
           InputError: naming the key.
         """
-        if config.mesh.relation != 1 and not self.divides_relations:
-            raise InputError(f"mesh.relation is {config.mesh.relation}, and must be 1 with mesh.strategy {self.name}")
+        divides = {"relation": self.divides_relations, "feature": self.divides_columns}
+        for axis, divided in divides.items():
+            if not divided and getattr(config.mesh, axis) != 1:
+                size = getattr(config.mesh, axis)
+                raise InputError(f"mesh.{axis} is {size}, and must be 1 with mesh.strategy {self.name}")
         for key, value in ({} if self.caches else changed(config.cache)).items():
             raise InputError(
                 f"cache.{key} is {value}, and mesh.strategy {self.name} keeps all features on the devices: leave out one or the other"

@@ -22,6 +22,7 @@ from hetjax.sampling.blocks import Adjacency, Batch, Block
 
 Rows = Mapping[str, jax.Array]  # per node type, `[rows, width]`
 FIRST = "layers_0"  # the first layer, among the parameters of a model
+DENSE = "dense_"  # before the type and the depth, of a decoupled model's dense layers
 
 
 class TrainState(NamedTuple):
@@ -122,7 +123,7 @@ class Trainer(NamedTuple):
 
     def penalises(self, name: str) -> bool:
         """Whether the penalty is on a part of the model: a layer, a projection or the head."""
-        return self.l2_all or name == FIRST
+        return self.l2_all or name == FIRST or (name.startswith(DENSE) and name.endswith("_0"))
 
     def penalty(self, penalised: Any) -> jax.Array:
         """`l2` times the sum of squares of a tree of arrays."""

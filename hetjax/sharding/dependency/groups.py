@@ -38,7 +38,7 @@ def grouped(setup: Setup, embeddings: bool) -> Groups:
 
 def _kind(setup: Setup, depth: int, node_type: str) -> tuple[str, str]:
     """What the rows of a type are before a layer, and their dtype."""
-    if depth or setup.config.model.input_projection:
+    if depth or setup.trainer.model.transforms:
         return EMBEDDINGS, "float32"
     if node_type in setup.trainer.learnable:
         return LEARNABLE, "float32"

@@ -54,7 +54,7 @@ def priced(setup: Setup, costs: Costs | None, memory: int = -1, share: float = -
     static = {t: matrix.nbytes / max(1, len(matrix)) for t, matrix in graph.features.items()}
     size = NODE_BYTES * sent
     size[0] = [static.get(t, 0) for t in types]
-    if not setup.config.model.input_projection:  # static features come in their own dtype, and nothing goes back
+    if not setup.trainer.model.transforms:  # static features come in their own dtype, and nothing goes back
         sent[0] = [size[0, n] / NODE_BYTES if t in static else sent[0, n] for n, t in enumerate(types)]
     vertex, source, edge = np.zeros(size.shape), np.zeros(size.shape), np.zeros((len(layers), len(graph.relations)))
     if costs:

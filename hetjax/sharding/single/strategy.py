@@ -47,14 +47,13 @@ def make_batches(setup: Setup, features: Features, to_device: Callable[[Batch], 
 
 def flowing(setup: Setup) -> frozenset[str]:
     """The input types whose rows get a gradient."""
-    projected = setup.config.model.input_projection
-    return frozenset(setup.graph.schema.nodes if projected else setup.trainer.learnable)
+    return frozenset(setup.graph.schema.nodes if setup.trainer.model.transforms else setup.trainer.learnable)
 
 
 def read_in_place(setup: Setup, features: FeatureStore) -> frozenset[str]:
     """The types whose static features the first layer reads by node id, and which are not gathered first."""
-    model = setup.config.model
-    if model.input_projection or model.input_dropout:
+    model = setup.trainer.model
+    if model.transforms or model.input_dropout:
         return frozenset()  # what is changed before it is read is gathered first
     static = (name for name, matrix in setup.graph.features.items() if matrix.dtype == np.float32)
     return frozenset(name for name in static if features.placement.get(name, "device") == "device")

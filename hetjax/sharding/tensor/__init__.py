@@ -1,0 +1,1 @@
+"""Tensor parallelism: the columns are divided, and every device folds all edges."""

@@ -1,0 +1,126 @@
+"""The whole graph as one batch: every device has all edges, and a range of the nodes."""
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+from hetjax.graph.schema import Relation
+from hetjax.partition.owned import Owned
+from hetjax.sampling.blocks import NO_NODE, Adjacency, Batch, Block, pad, pad_adjacency
+from hetjax.sampling.loader import Batches
+from hetjax.sampling.whole import whole_graph
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding.mesh import FEATURE
+from hetjax.sharding.spmd import SpmdBatch
+from hetjax.sharding.strategy import Setup
+from hetjax.sharding.tensor.columns import slice_of
+from hetjax.sharding.tensor.folds import Divided
+
+BLOCK_SPEC = Block(P(), P(FEATURE), P(FEATURE), P(FEATURE))  # type: ignore[arg-type]  # of all their arrays
+SLICED_SPEC = Block(P(), P(), P(), P(FEATURE))  # type: ignore[arg-type]  # whose targets are all nodes on every device
+
+
+def ranges(nodes: Mapping[str, int], parts: int) -> Owned:
+    """Who has which nodes: ranges of ids, of each type as many for every device, but for the last ones."""
+    return Owned({t: np.arange(count) // max(1, -(-count // parts)) for t, count in nodes.items()}, parts)
+
+
+class TensorBatches(Batches):
+    """The one batch of the whole graph, for a mesh of devices that divide the columns.
+
+    Args:
+      setup: of the run.
+      mesh: with the axis `feature`.
+      owned: who has which nodes.
+      still: the types whose features the first layer's relations read as they are, at every step the same.
+    """
+
+    def __init__(self, setup: Setup, mesh: Mesh, owned: Owned, still: Container[str]):
+        self.mesh, self.owned, self.reads_own = mesh, owned, setup.trainer.model.reads_own
+        self.still = [t for t in setup.trainer.widths if t in still]
+        self.decoupled = setup.trainer.model.decoupled is not None
+        super().__init__(setup.graph, setup.regime, setup.config.train.seed, "tensor")
+
+    def sample(self, seeds: np.ndarray, stream: tuple) -> tuple[Block, ...]:
+        return whole_graph(self.graph, len(self.regime.fanouts), self.reads_own)
+
+    def measure(self, sample: tuple[Block, ...]) -> Iterator[tuple[str, int, int]]:
+        return iter(())  # nothing grows
+
+    def send(self, seeds: np.ndarray, sample: tuple[Block, ...]) -> SpmdBatch:
+        target = self.graph.schema.target
+        own = self.owned.split(target, seeds)
+        size = max(1, *map(len, own))
+        rows = np.concatenate([pad(self.owned.local[target][ids], size, NO_NODE) for ids in own])
+        labels, weights = (np.concatenate(found) for found in zip(*(self.labels_and_weights(ids, size) for ids in own)))
+        local = Batch((), {}, rows, labels, weights)
+        count = np.full(self.mesh.size, len(seeds), np.float32)
+        kept = {t: self._columns(self.graph.features[t]) for t in self.still}
+        sharded: SpmdBatch = meshes.put(self.mesh, P(FEATURE), SpmdBatch(local, kept, count))
+        return sharded._replace(local=sharded.local._replace(blocks=self._blocks(sample)))
+
+    def _blocks(self, sample: tuple[Block, ...]) -> tuple[Block, ...]:
+        """The layers' blocks on the mesh; what several of them have is there once."""
+        every = {key: edges for block in sample for key, edges in block.adjacency.items()}
+        whole = {key: meshes.put(self.mesh, P(), self._divided(key, edges)) for key, edges in every.items()}
+        ids = {t: meshes.put(self.mesh, P(FEATURE), self._ids(t)) for t in self.graph.schema.nodes}
+
+        def named(rows: Mapping[str, Any]) -> dict[str, Any]:
+            return {t: ids[t] for t in rows}
+
+        def own(rows: Mapping[str, Any]) -> dict[str, Any]:
+            return {t: found if found is None else self._nowhere(t) for t, found in rows.items()}
+
+        if self.decoupled:
+            return tuple(
+                Block(
+                    {key: whole[key].adjacency for key in block.adjacency},
+                    own(block.self_rows),
+                    block.targets,
+                    named(block.sources),
+                )
+                for block in sample
+            )
+        return tuple(
+            Block(
+                {key: self._as_read(depth, key, whole[key]) for key in block.adjacency},  # type: ignore[misc]
+                own(block.self_rows),
+                named(block.targets),
+                named(block.sources),
+            )
+            for depth, block in enumerate(sample)
+        )
+
+    def _as_read(self, depth: int, key: str, edges: Divided) -> Divided:
+        """A relation's edges in a layer, which say if its sources never change."""
+        source = self._relation(key).source
+        return replace(edges, still=source) if source in self.still and not depth else edges
+
+    def _relation(self, key: str) -> Relation:
+        (found,) = (relation for relation in self.graph.schema.relations if relation.key == key)
+        return found
+
+    def _columns(self, matrix: np.ndarray) -> np.ndarray:
+        """A slice of the columns of all rows for every device, one after the other."""
+        parts = self.mesh.size
+        rows, columns = (slice_of(count, parts) * parts for count in matrix.shape)
+        padded = np.pad(matrix, [(0, rows - len(matrix)), (0, columns - matrix.shape[1])])
+        return np.concatenate(np.split(padded, parts, axis=1))
+
+    def _divided(self, key: str, edges: Adjacency) -> Divided:
+        relation, parts = self._relation(key), self.mesh.size
+        rows = {t: parts * self.owned.rows[t] for t in (relation.source, relation.target)}
+        padded = pad_adjacency(edges, rows[relation.target], rows[relation.source], len(edges.indices))
+        return Divided(padded, parts)
+
+    def _ids(self, node_type: str) -> np.ndarray:
+        nodes, rows = self.graph.schema.nodes[node_type], self.mesh.size * self.owned.rows[node_type]
+        return np.asarray(pad(np.arange(nodes, dtype=np.int32), rows, NO_NODE))
+
+    def _nowhere(self, node_type: str) -> Any:
+        spec = P() if self.decoupled else P(FEATURE)
+        return meshes.put(self.mesh, spec, np.full(self.mesh.size * self.owned.rows[node_type], NO_NODE))

@@ -1,0 +1,115 @@
+"""Rows to columns and back: what NeutronTP calls split and gather (section 3.1), here one all-to-all each.
+
+Nodes are divided into ranges of ids, the same number for every device; a device has all columns of its own. Or the columns are
+divided, and a device has a slice of those of all nodes. Several arrays travel as one message, padded to columns that the
+devices divide evenly. Either way is the other's transpose, so gradients need no rule of JAX's.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from hetjax.sharding.mesh import FEATURE
+from hetjax.sharding.traffic import scope
+
+COLUMNS, ROWS = "rows_to_columns", "columns_to_rows"  # kinds of traffic
+
+
+def slice_of(columns: int, parts: int) -> int:
+    """Columns that each device folds, padding included."""
+    return -(-columns // parts)
+
+
+def to_columns(parts: int, arrays: Sequence[jax.Array]) -> list[jax.Array]:
+    """This device's columns of all nodes, `[parts * rows, slice, ...]`, from all columns of its nodes, `[rows, columns, ...]`."""
+    padded = []
+    for x in arrays:
+        more = slice_of(x.shape[1], parts) * parts - x.shape[1]
+        padded.append(jnp.pad(x, [(0, 0), (0, more)] + [(0, 0)] * (x.ndim - 2)))
+    return _to_columns(COLUMNS, parts, padded)
+
+
+def to_rows(parts: int, arrays: Sequence[jax.Array], columns: Sequence[int]) -> list[jax.Array]:
+    """The inverse of `to_columns`.
+
+    Args:
+      columns: of each array, without padding.
+    """
+    return [x[:, :width] for x, width in zip(_to_rows(ROWS, parts, list(arrays)), columns, strict=True)]
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _to_columns(kind: str, parts: int, arrays: list[jax.Array]) -> list[jax.Array]:
+    split = [x.reshape(len(x), parts, -1, *x.shape[2:]) for x in arrays]
+    came = _swap(kind, parts, [jnp.swapaxes(x, 0, 1) for x in split])
+    return [x.reshape(parts * x.shape[1], *x.shape[2:]) for x in came]
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _to_rows(kind: str, parts: int, arrays: list[jax.Array]) -> list[jax.Array]:
+    came = _swap(kind, parts, [x.reshape(parts, -1, *x.shape[1:]) for x in arrays])
+    joined = [jnp.swapaxes(x, 0, 1) for x in came]
+    return [x.reshape(len(x), parts * x.shape[2], *x.shape[3:]) for x in joined]
+
+
+_to_columns.defvjp(
+    lambda kind, parts, arrays: (_to_columns(kind, parts, arrays), None),
+    lambda kind, parts, _, gradients: (_to_rows(kind, parts, gradients),),
+)
+_to_rows.defvjp(
+    lambda kind, parts, arrays: (_to_rows(kind, parts, arrays), None),
+    lambda kind, parts, _, gradients: (_to_columns(kind, parts, gradients),),
+)
+
+
+def _swap(kind: str, parts: int, arrays: list[jax.Array]) -> list[jax.Array]:
+    """Row `i` of every array `[parts, ...]` goes to device `i`, and row `i` of the result comes from there."""
+    if not arrays:
+        return []
+    dtype = jnp.result_type(*arrays)
+    message = jnp.concatenate([x.reshape(parts, -1).astype(dtype) for x in arrays], axis=1)
+    with scope(kind):
+        came = jax.lax.all_to_all(message, FEATURE, 0, 0, tiled=True)
+    sizes = [x.size // parts for x in arrays]
+    starts = [sum(sizes[:place]) for place in range(len(sizes))]
+    lines = [came[:, start : start + size] for start, size in zip(starts, sizes)]
+    return [line.reshape(x.shape).astype(x.dtype) for line, x in zip(lines, arrays)]
+
+
+def own_slice(parts: int, x: jax.Array, axis: int) -> jax.Array:
+    """This device's part of an array that all have alike, padded with zeros to equal parts."""
+    size = slice_of(x.shape[axis], parts)
+    padding = [(0, 0)] * x.ndim
+    padding[axis] = (0, size * parts - x.shape[axis])
+    return jax.lax.dynamic_slice_in_dim(jnp.pad(x, padding), jax.lax.axis_index(FEATURE) * size, size, axis)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def summed(kind: str, x: jax.Array) -> jax.Array:
+    """The sum over all devices, each of which has a part of its gradient."""
+    with scope(kind):
+        return jax.lax.psum(x, FEATURE)
+
+
+summed.defvjp(lambda kind, x: (summed(kind, x), None), lambda kind, _, gradient: (summed(kind, gradient),))
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0,))
+def all_rows(kind: str, x: jax.Array) -> jax.Array:
+    """All columns of all nodes, `[parts * rows, ...]`, of which each device has a part of the gradient.
+
+    The way back is an all-to-all and a sum, as gloo's reduce-scatter cannot be trusted.
+    """
+    with scope(kind):
+        return jax.lax.all_gather(x, FEATURE, tiled=True)
+
+
+def _all_rows_back(kind: str, like: jax.Array, gradient: jax.Array) -> tuple[jax.Array]:
+    lines = gradient.reshape(-1, len(like), *gradient.shape[1:])
+    with scope(kind):
+        return (jnp.sum(jax.lax.all_to_all(lines, FEATURE, 0, 0, tiled=True), axis=0),)
+
+
+all_rows.defvjp(lambda kind, x: (all_rows(kind, x), jnp.zeros((len(x), 0))), _all_rows_back)

@@ -1,0 +1,96 @@
+"""Folds of divided columns: rows become columns, every edge is folded on this device's slice, and columns become rows.
+
+To a layer its rows are this device's nodes. It multiplies, normalises and finishes these, and calls the folds that it always
+calls; a `Divided` adjacency answers them with those of all devices (NeutronTP, section 3.1).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import jax
+
+from hetjax.models.dropout import NodeMasks, edge_keep_mask
+from hetjax.models.segment import EDGE_COST, multiply_first, neighbour_mean, neighbour_sum
+from hetjax.sampling.blocks import Adjacency
+from hetjax.sharding.tensor.columns import to_columns, to_rows
+
+SEND_COST = 300  # multiplications in the time that a number takes to be sent: 10 billion a second over 1 Gbit/s
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Divided:
+    """All edges of a relation, between nodes of which every device has a range.
+
+    Attributes:
+      adjacency: of all nodes, padded so that every device has as many.
+      parts: number of devices.
+      still: the type of the sources, if these are features that never change, whose columns devices keep; otherwise empty.
+    """
+
+    adjacency: Adjacency
+    parts: int = field(metadata={"static": True})
+    still: str = field(default="", metadata={"static": True})
+
+    @property
+    def targets(self) -> int:
+        """Rows that a fold gives on each device."""
+        return self.adjacency.targets // self.parts
+
+    @property
+    def own_edges(self) -> float:
+        """Edges times the share of the columns that a device folds."""
+        return self.adjacency.indices.shape[0] / self.parts
+
+
+@neighbour_sum.register
+def _(adjacency: Divided, x: jax.Array) -> jax.Array:
+    return _folded(neighbour_sum, adjacency, x)
+
+
+@neighbour_mean.register
+def _(adjacency: Divided, x: jax.Array) -> jax.Array:
+    return _folded(neighbour_mean, adjacency, x)
+
+
+def _folded(fold: Callable[[Adjacency, jax.Array], jax.Array], divided: Divided, x: jax.Array) -> jax.Array:
+    (columns,) = to_columns(divided.parts, [x])
+    return to_rows(divided.parts, [fold(divided.adjacency, columns)], [x.shape[1]])[0]
+
+
+@multiply_first.register
+def _(adjacency: Divided, sources: jax.Array, features: int, heads: int = 1) -> bool:
+    """By heads nothing else is to be had: whoever has some of the heads has no other columns.
+
+    A fold narrower than the devices are many would leave some without any.
+    """
+    (rows, width), parts = sources.shape, adjacency.parts
+    if heads % parts == 0 and heads > 1:
+        return True
+    sent = rows * (heads > 1 or not adjacency.still), adjacency.targets
+    return width < parts or sooner((rows, adjacency.targets, adjacency.own_edges), sent, width, features, heads)
+
+
+def sooner(work: tuple[int, int, float], sent: tuple[int, int], width: int, features: int, heads: int = 1) -> bool:
+    """Whether multiplying before a fold is cheaper than after it, by the work of one device and what it sends.
+
+    Args:
+      work: rows of sources and of targets of one device, and edges times the share of the columns that it folds.
+      sent: rows of sources that are sent if they are folded as they are, and of targets.
+      width, features, heads: as of `multiply_first`.
+    """
+    rows, targets, edges = work
+    first = rows * width * features + EDGE_COST * edges * features + SEND_COST * (rows + targets) * features
+    last = (
+        targets * width * features + EDGE_COST * edges * width * heads + SEND_COST * (sent[0] + sent[1] * heads) * width
+    )
+    return first < last
+
+
+@edge_keep_mask.register
+def _(
+    adjacency: Divided, heads: int, rate: float, masks: NodeMasks | None, path: tuple[str, ...], dtype=float
+) -> jax.Array | None:
+    """Of all edges: here the folded targets are all nodes."""
+    everyone = masks and masks._replace(ids=None)
+    return edge_keep_mask(adjacency.adjacency, heads, rate, everyone, path, dtype)

@@ -1,0 +1,73 @@
+"""Decoupled models: against plain matrices, equal on every mesh, refused where a model has nothing to fold without matrices."""
+
+import jax
+import numpy as np
+import pytest
+
+from hetjax.errors import InputError
+from hetjax.sharding.registry import make_engine
+from tests.equivalence import GRAPHS, MODELS, compare, few, setting
+
+
+def dense(csc, sources: int) -> np.ndarray:
+    """A relation as a matrix of weights, `[targets, sources]`."""
+    matrix = np.zeros((len(csc.indptr) - 1, sources))
+    for target, (start, stop) in enumerate(zip(csc.indptr, csc.indptr[1:])):
+        for edge in range(start, stop):
+            matrix[target, csc.indices[edge]] += 1 if csc.weights is None else csc.weights[edge]
+    return matrix
+
+
+@pytest.mark.parametrize("model", ["GCN, decoupled", "SAGE, decoupled", "GIN, decoupled"])
+def test_logits_are_those_of_plain_matrices(model):
+    """Equations 8 and 9 of NeutronTP's paper: dense layers, then powers of a matrix."""
+    graph = GRAPHS["homogeneous, weights"]()
+    engine = make_engine(setting(graph, "full", (1, 1), MODELS[model] | {"residual": False}, {}), graph)
+    state = engine.init(0)
+    params = jax.tree.map(lambda leaf: np.asarray(leaf) + 0.1, state.params)["params"]
+    found = engine.logits(state._replace(params={"params": params}), np.arange(len(graph.labels)))
+    folded = engine.setup.graph  # with GCN's loops and weights
+    (relation,) = folded.relations
+    fold, h = dense(folded.relations[relation], len(graph.labels)), graph.features["node"].astype(float)
+    for depth in range(2):
+        layer = params[f"dense_node_{depth}"]
+        h = h @ layer["Dense_0"]["kernel"] + layer["Finish_0"]["bias"]
+        h = h if "head" not in params and depth else np.maximum(h, 0)
+    for depth in range(2):
+        if model.startswith("GCN"):
+            h = fold @ h
+        elif model.startswith("SAGE"):
+            h = (h + fold / np.maximum(fold.sum(1, keepdims=True), 1e-30) @ h) / 2
+        else:
+            h = (1 + params[f"layers_{depth}"]["epsilon_node"]) * h + fold @ h
+    if "head" in params:
+        h = h @ params["head"]["kernel"] + params["head"]["bias"]
+    np.testing.assert_allclose(found, h, rtol=2e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model", "mesh", "mode", "options"),
+    [
+        ("R-GCN, decoupled", (2, 1), "minibatch", {}),
+        ("SAGE, decoupled", (1, 2, "dependency"), "full", {"options": {"mode": "communicate"}}),
+    ],
+)
+def test_equals_one_device_on_other_meshes(model, mesh, mode, options):
+    graph = few("cites", "writes", "of")
+    errors = compare(graph, mesh, mode, MODELS[model] | {"layers": 2}, steps=4, wide=True, **options)
+    assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"name": "hgt"}, "model.decoupled is true, and HGTLayer cannot be decoupled"),
+        ({"name": "tests.equivalence:own_mean"}, "model.decoupled is true, and Composed cannot be decoupled"),
+        ({"bases": 2}, "model.bases is 2, and a decoupled model has no such option"),
+        ({"one_hot": True}, "model.one_hot is True, and a decoupled model has no such option"),
+    ],
+)
+def test_what_cannot_be_decoupled_is_refused(options, words):
+    graph = few("cites", "writes")
+    with pytest.raises(InputError, match=words):
+        make_engine(setting(graph, "full", (1, 1), options | {"decoupled": True}, {}), graph)
