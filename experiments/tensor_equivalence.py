@@ -29,11 +29,19 @@ from tests.many import Case, compare_in
 
 RESULTS = Path(__file__).parent / "results" / "tensor_equivalence.csv"
 ON = {
-    "homogeneous": ("GCN", "SAGE", "GIN", "GAT", "GATv2", "SAGE, decoupled"),
+    "homogeneous": ("GCN", "SAGE", "GIN", "GAT", "GATv2", "SAGE, decoupled", "GAT, decoupled"),
     "homogeneous, weights": ("GCN", "SAGE", "GIN", "GIN, decoupled"),
     "random": ("R-GCN", "R-GCN, dropout", "R-GCN, one-hot", "R-GCN, residual", "R-GAT", "R-GAT, dropout"),
 }
-ON["random"] += "HGT, joint", "HGT, relation", "HGT, dropout", "HGNN, mean", "HGNN, max", "R-GCN, decoupled"
+ON["random"] += (
+    "HGT, joint",
+    "HGT, relation",
+    "HGT, dropout",
+    "HGNN, mean",
+    "HGNN, max",
+    "R-GCN, decoupled",
+    "R-GAT, decoupled",
+)
 PARTS = 1, 2, 3, 4, 8
 SOME = "GCN", "GAT", "R-GCN", "R-GAT", "HGT, joint"  # in several processes
 CASE = ("graph", "model", "parts", "processes")
@@ -48,7 +56,8 @@ def main() -> None:
     rows = {tuple(row[name] for name in CASE): row for row in read_rows(RESULTS)}
     for count, (graph, models) in itertools.product(options.processes, ON.items()):
         for model in models:
-            cases = [(graph, model, str(parts), str(count)) for parts in PARTS if parts % count == 0]
+            heads = 2 if "GAT, decoupled" in model else max(PARTS)  # which slices of a decoupled model divide evenly
+            cases = [(graph, model, str(parts), str(count)) for parts in PARTS if parts % count == 0 and parts <= heads]
             wanted = [case for case in cases if case not in rows and (count == 1 or (model in SOME and case[2] == "4"))]
             for case, errors in zip(wanted, found(graph, model, wanted, count) if wanted else (), strict=True):
                 rows[case] = dict(zip(FIELDS, (*case, *(f"{error:.1e}" for error in errors))))

@@ -150,7 +150,7 @@ class Model:
     attention_dropout: float = 0.0
     """rgat, hgt, gat, gatv2: dropout rate of the attention weights"""
     decoupled: bool = False
-    """rgcn, gcn, sage, gin: multiply by all matrices first, in model.layers dense layers, and then fold as many times without any, as NeutronTP does"""
+    """rgcn, rgat, gcn, sage, gin, gat: multiply by all matrices first, in model.layers dense layers, and then fold as many times without any, as NeutronTP does"""
 
     def __post_init__(self):
         for name, most in (("hidden", MOST_WIDTH), ("layers", 64), ("feature_width", MOST_WIDTH)):

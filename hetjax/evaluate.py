@@ -150,7 +150,7 @@ class Evaluator:
         """The embeddings of some nodes; the next chunk is drawn while one is computed."""
         last = depth == len(self.model.layers) - 1
         embeddings = np.empty(
-            (len(nodes), self.model.classes if last else self.model.layers[depth].features), np.float32
+            (len(nodes), self.model.classes if last else self.model.layers[depth].makes(node_type)), np.float32
         )
         waiting: tuple[Chunk, jax.Array] | None = None
         for chunk in self.chunks.each(node_type, nodes, self.graph.schema.into(node_type), x):

@@ -45,6 +45,34 @@ def test_logits_are_those_of_plain_matrices(model):
     np.testing.assert_allclose(found, h, rtol=2e-4, atol=1e-5)
 
 
+def test_attention_is_that_of_the_dense_layers_embeddings():
+    """Of GAT, against a loop over edges: what was folded since changes no weight."""
+    graph = GRAPHS["homogeneous"]()
+    options = {"name": "gat", "decoupled": True, "heads": 2, "layers": 2, "head": True}
+    engine = make_engine(setting(graph, "full", (1, 1), options, {}), graph)
+    state = engine.init(0)
+    params = jax.tree.map(lambda leaf: np.asarray(leaf) + 0.1, state.params)["params"]
+    found = engine.logits(state._replace(params={"params": params}), np.arange(len(graph.labels)))
+    (csc,), h = engine.setup.graph.relations.values(), graph.features["node"].astype(float)
+    for depth in range(2):
+        layer = params[f"dense_node_{depth}"]
+        h = h @ layer["Dense_0"]["kernel"] + layer["Finish_0"]["bias"]
+        h = np.where(h > 0, h, np.expm1(np.minimum(h, 0)))
+    vectors, h = params["layers_0"]["scores_node"]["vectors"], h.reshape(len(h), 2, 4)
+    scores = np.einsum("nhd,hdc->nhc", h, vectors)
+    fold = np.zeros((2, len(h), len(h)))
+    for target, (start, stop) in enumerate(zip(csc.indptr, csc.indptr[1:])):
+        sources = csc.indices[start:stop]
+        logits = scores[sources, :, 0] + scores[target, :, 1]
+        weights = np.exp(np.where(logits > 0, logits, 0.2 * logits))
+        for source, weight in zip(sources, weights / weights.sum(0)):
+            fold[:, target, source] += weight
+    for _ in range(2):
+        h = np.einsum("htu,uhd->thd", fold, h)
+    h = h.reshape(len(h), 8) @ params["head"]["kernel"] + params["head"]["bias"]
+    np.testing.assert_allclose(found, h, rtol=2e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("model", "mesh", "mode", "options"),
     [
@@ -61,6 +89,11 @@ def test_equals_one_device_on_other_meshes(model, mesh, mode, options):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        (
+            {"name": "gat", "attention_dropout": 0.1},
+            "model.attention_dropout is 0.1, and a decoupled model has no such",
+        ),
+        ({"name": "gatv2"}, "model.decoupled is true, and GATv2Layer cannot be decoupled"),
         ({"name": "hgt"}, "model.decoupled is true, and HGTLayer cannot be decoupled"),
         ({"name": "tests.equivalence:own_mean"}, "model.decoupled is true, and Composed cannot be decoupled"),
         ({"bases": 2}, "model.bases is 2, and a decoupled model has no such option"),

@@ -45,6 +45,7 @@ FEW = few("cites", "writes", "of")
         ("HGT, joint", few("cites", "writes"), 3, {}),
         ("R-GCN, decoupled", FEW, 3, {"l2": 0.01}),
         ("GIN, decoupled", GRAPHS["homogeneous, weights"](), 4, {}),
+        ("R-GAT, decoupled", few("cites", "writes"), 2, {}),
         ("HGNN, dropout", few("cites", "writes"), 3, {}),  # a model of a user's own, which knows nothing of this
     ],
 )
@@ -116,6 +117,10 @@ def test_more_slices_than_classes_or_devices_are_refused():
     config = setting(FEW, "full", tensor(4), {"head": False}, {})
     with pytest.raises(InputError, match="mesh.feature is 4, more slices than the 3 logits that the last layer makes"):
         make_engine(config, FEW)
+    with pytest.raises(
+        InputError, match="mesh.feature is 3, and must divide the 2 heads that a decoupled model folds by"
+    ):
+        make_engine(setting(FEW, "full", tensor(3), MODELS["R-GAT, decoupled"], {}), FEW)
     with pytest.raises(InputError, match="mesh.feature 5 needs 5 devices != 4"):
         make_engine(setting(FEW, "full", tensor(5), {}, {}), FEW)
 
@@ -154,6 +159,7 @@ def test_a_run_resumes_and_moves_to_another_mesh(tmp_path):
         ("R-GCN, decoupled", FEW, 3, 2),
         ("R-GCN, decoupled", FEW, 3, 5),
         ("GCN, decoupled", GRAPHS["homogeneous"](), 2, 3),
+        ("GAT, decoupled", GRAPHS["homogeneous"](), 2, 3),
     ],
 )
 def test_bytes_are_those_of_the_formula(model, graph, parts, layers):

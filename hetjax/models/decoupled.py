@@ -68,8 +68,16 @@ class Propagation(Layer):
 
     Where a layer of the model adds up its terms, this takes their mean: the eigenvalues of what is folded are then at most 1,
     as section 4.1.3 asks for. A type that nothing is folded into is zero after the first round.
+
+    Attributes:
+      scored: the relations of the first round.
+      last: whether this is the last round.
+      logits: whether that makes logits.
     """
 
+    scored: tuple[Relation, ...] = ()
+    last: bool = False
+    logits: bool = False
     fold: ClassVar[Callable] = staticmethod(neighbour_mean)
 
     @property
@@ -94,5 +102,21 @@ class Propagation(Layer):
         return targets
 
     def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
-        terms = (node_type in self.selves) + sum(relation.target == node_type for relation in self.relations)
-        return self.total(partial, targets) / max(1, terms)
+        return self.total(partial, targets) / self.terms(node_type)
+
+    def terms(self, node_type: str) -> int:
+        """How many are averaged."""
+        return max(1, (node_type in self.selves) + sum(relation.target == node_type for relation in self.relations))
+
+    def enter(self, node_type: str, rows: jax.Array) -> jax.Array:
+        """What the first round reads of the dense layers' embeddings, `[rows, width]`."""
+        return rows
+
+    def width(self, node_type: str) -> int:
+        """Of what a round reads of a type, `features` being that of the dense layers' embeddings."""
+        return self.features
+
+    @classmethod
+    def made(cls, classes: int, **options: Any) -> int:
+        """Width of the embeddings of which a round makes so many logits."""
+        return classes

@@ -9,6 +9,7 @@ from hetjax.graph.csc import CSC
 from hetjax.graph.loops import with_loops
 from hetjax.graph.schema import Relation
 from hetjax.models import partials
+from hetjax.models.decoupled_attention import AttentionPropagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer
 from hetjax.models.partials import Attention, Monoid
@@ -72,4 +73,12 @@ class GATLayer(PlainLayer):
         return jnp.mean(h.reshape(len(h), self.output_heads, self.features), axis=1) if self.logits else h
 
 
+class GATPropagation(AttentionPropagation):
+    """`AttentionPropagation` over a neighbourhood that has a loop."""
+
+    self_term = False
+    changed_edges = staticmethod(looped_edges)
+
+
+GATLayer.propagation = GATPropagation
 MODEL = GATLayer

@@ -6,10 +6,10 @@ import jax.numpy as jnp
 
 from hetjax.graph.schema import Relation
 from hetjax.models.additive import attend_additively
+from hetjax.models.decoupled_attention import SLOPE
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
 from hetjax.models.gat import GATLayer
 from hetjax.models.partials import Attention
-from hetjax.models.rgat import SLOPE
 from hetjax.sampling.blocks import Adjacency
 
 
@@ -49,6 +49,8 @@ class DynamicAttention(nn.Module):
 
 class GATv2Layer(GATLayer):
     """`GATLayer` with the attention of equation 7, `LeakyReLU` inside; sources and targets have a matrix each."""
+
+    propagation = None
 
     def _attention(self, relation: Relation, width: int, heads: int) -> nn.Module:
         return DynamicAttention(width, heads, self.attention_dropout)

@@ -11,7 +11,7 @@ import jax
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation, Schema
 from hetjax.models import partials
-from hetjax.models.decoupled import DenseOptions
+from hetjax.models.decoupled import DenseOptions, Propagation
 from hetjax.models.dropout import Masks, NodeMasks, dropped
 from hetjax.models.layer import LOCAL, Exchange, Layer, PlainLayer, glorot
 from hetjax.models.partials import Attention, Monoid
@@ -191,7 +191,8 @@ class Stack(nn.Module):
         x = {t: dropped(rows, self.input_dropout, type_masks[t], (*self.path, t)) for t, rows in x.items()}
         for depth in range(len(self.decoupled.widths) if self.decoupled else 0):
             x = {t: self.dense[t][depth](rows, type_masks[t]) for t, rows in x.items()}
-        return x
+        first = self.layers[0]
+        return {t: first.enter(t, rows) for t, rows in x.items()} if isinstance(first, Propagation) else x
 
     def conclude(self, partial: Any, own: jax.Array | None, masks: NodeMasks | None = None) -> jax.Array:
         """Logits from the seeds' combined partial aggregates of the last layer.
@@ -278,12 +279,17 @@ def build(
     nowhere: dict[str, Any] = {"relations": (), "selves": (), "targets": (), "widths": {}, "features": hidden}
     needed = schema.layer_types(layers, self_term or layer(**nowhere | own).reads_target)
     places = [_place(schema, types, hidden, self_term) | own for types in needed[1:]]
+    rounds: dict[str, Any] = {}
     if dense:
-        places = [place | {"features": dense.widths[-1]} for place in places]
+        rounds = {"features": dense.widths[-1], "scored": places[0]["relations"], "logits": not stack.head}
+        places = [place | rounds | {"last": number == layers - 1} for number, place in enumerate(places)]
     elif not stack.head:
         places[-1] |= {"features": schema.classes, "logits": True}
-    width = dense.widths[-1] if dense else hidden
-    widths = [{t: width for t in schema.nodes if t in types} for types in needed[:-1]]
+    reads = layer(**nowhere | own | rounds)
+    widths = [
+        {t: reads.width(t) if isinstance(reads, Propagation) else hidden for t in schema.nodes if t in types}
+        for types in needed[:-1]
+    ]
     if stack.input_projection or dense:
         inputs = {t: features.get(t, stack.feature_width) for t in widths[0]}
     else:
@@ -324,7 +330,8 @@ def _dense(layer: type[Layer], stack: StackOptions, own: Mapping[str, Any], clas
             raise InputError(f"model.{option.name} is {own[option.name]}, and a decoupled model has no such option")
     given = {name: own[name] for name in ("norm", "dropout", "residual", "bias") if name in own}
     activation = getattr(layer, "activation", nn.relu)
-    widths = (stack.hidden,) * (stack.layers - 1) + (stack.hidden if stack.head else classes,)
+    folded = stack.hidden if stack.head else layer.propagation.made(classes, **own)
+    widths = (stack.hidden,) * (stack.layers - 1) + (folded,)
     return DenseOptions(widths, activation, logits=not stack.head, **given)
 
 
@@ -365,4 +372,5 @@ def takes(model: type[Layer] | HGNN) -> frozenset[str]:
     """The names of a model's options."""
     layer = Composed if isinstance(model, HGNN) else model
     place = {"relations", "selves", "targets", "widths", "features", "learned", "logits", "parent", "name"}
+    place |= {"scored", "last"}
     return frozenset(option.name for option in fields(layer)) - place

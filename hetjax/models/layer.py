@@ -105,7 +105,7 @@ class Layer(nn.Module):
     self_term: ClassVar[bool] = True
     reads_weights: ClassVar[bool] = True
     changed_edges: ClassVar[Callable | None] = None
-    propagation: ClassVar["type[Layer] | None"] = None
+    propagation: ClassVar[Any] = None
 
     @property
     def monoid(self) -> Monoid:
@@ -155,6 +155,10 @@ class Layer(nn.Module):
           masks: as of `relation`.
         """
         raise NotImplementedError
+
+    def makes(self, node_type: str) -> int:
+        """Width of the embeddings of a type."""
+        return self.features
 
     def total(self, partial: Any, targets: jax.Array) -> jax.Array:
         """What the combined partial aggregates amount to, `[T, features]`; zeros if there are none."""

@@ -9,13 +9,12 @@ from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models import partials
 from hetjax.models.attention import attend
+from hetjax.models.decoupled_attention import SLOPE, AttentionPropagation
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
 from hetjax.models.layer import PlainLayer
 from hetjax.models.partials import Attention, Monoid
 from hetjax.models.segment import multiply_first
 from hetjax.sampling.blocks import Adjacency
-
-SLOPE = 0.2  # of the leaky ReLU below zero (section 2.1 of the GAT paper)
 
 
 class RelationAttention(nn.Module):
@@ -77,6 +76,7 @@ class RGATLayer(PlainLayer):
     attention_dropout: float = 0.0
     activation = staticmethod(nn.elu)
     reads_weights = False
+    propagation = AttentionPropagation
 
     def setup(self):
         super().setup()

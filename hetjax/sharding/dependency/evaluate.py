@@ -85,7 +85,7 @@ class DependencyEvaluator:
         self, params: Any, own: Own, depth: int, node_type: str, nodes: Sequence[np.ndarray]
     ) -> dict[int, np.ndarray]:
         """The embeddings of a type's nodes, of each partition that is here in the order in which it has them."""
-        width = self.model.layers[depth].features
+        width = self.model.layers[depth].makes(node_type)
         made = {part: np.empty((len(nodes[part]), width), np.float32) for part in own}
         for ranges, h in self._chunks(params, own, depth, node_type, nodes):
             for part, rows in local_rows(self.mesh, h).items():

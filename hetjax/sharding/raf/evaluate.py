@@ -77,7 +77,7 @@ class RafEvaluator:
         embeddings = {}
         for t in sorted(program.types[depth + 1]):
             relations = [r for r in program.layers[depth].inner.relations if r.target == t]
-            embeddings[t] = np.zeros((nodes[t], self.model.layers[depth].features), np.float32)
+            embeddings[t] = np.zeros((nodes[t], self.model.layers[depth].makes(t)), np.float32)
             for chunk in self.chunks[part].each(t, np.arange(nodes[t], dtype=np.int32), relations, x):
                 h = self.embed(params, chunk.block, chunk.rows, depth=depth, node_type=t)
                 embeddings[t][chunk.start : chunk.start + chunk.count] = np.asarray(h)[: chunk.count]

@@ -63,7 +63,7 @@ def decoupled(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, float]
     model, nodes = trainer.model, graph.schema.nodes
     assert model.decoupled
     width = model.decoupled.widths[-1]
-    split = sum(Carried(nodes[t], width).bytes(parts) for t in trainer.widths)
+    split = sum(Carried(nodes[t], read).bytes(parts) for t, read in model.layers[0].widths.items())
     return {"rows_to_columns": 2 * split, "columns_to_rows": 2 * Carried(nodes[model.target], width).bytes(parts)}
 
 

@@ -78,9 +78,12 @@ class TensorEngine(SpmdEngine):
         model, target = self.trainer.model, self.setup.graph.schema.target
         if not model.decoupled:
             return [Together(batch.rows) for _ in model.layers]
-        width, last = model.decoupled.widths[-1], len(model.layers) - 1
-        gathered = [[target] if depth == last else [] for depth in range(last + 1)]
-        return [Slices(self.mesh.size, width, not depth, types) for depth, types in enumerate(gathered)]
+        gathered: list[dict[str, int]] = [{} for _ in model.layers]
+        gathered[-1] = {target: model.decoupled.widths[-1]}
+        return [
+            Slices(self.mesh.size, layer.widths, not depth, wanted)
+            for depth, (layer, wanted) in enumerate(zip(model.layers, gathered))
+        ]
 
     def over_rows(self, value: jax.Array) -> jax.Array:
         return jax.lax.psum(value, FEATURE)

@@ -3,7 +3,7 @@
 With their gradients these are four all-to-alls a step, whatever the number of layers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -18,21 +18,21 @@ class Slices(Exchange):
 
     Args:
       parts: number of devices.
-      features: columns that are divided.
+      widths: of the columns that are divided, per node type.
       first: whether the embeddings below are this device's rows.
-      gathered: of the last round the types whose rows are wanted; of the others none.
+      gathered: of the last round the types whose rows are wanted, and of how many columns; of the others none.
     """
 
-    def __init__(self, parts: int, features: int, first: bool, gathered: Sequence[str]):
-        self.parts, self.features, self.first, self.gathered = parts, features, first, gathered
+    def __init__(self, parts: int, widths: Mapping[str, int], first: bool, gathered: Mapping[str, int]):
+        self.parts, self.widths, self.first, self.gathered = parts, widths, first, gathered
 
     def before(
         self, x: Mapping[str, jax.Array], prepare: Callable[[Mapping[str, jax.Array]], Mapping[str, Any]]
     ) -> tuple[Mapping[str, jax.Array], Mapping[str, Any]]:
         if self.first:
             x = dict(zip(x, to_columns(self.parts, list(x.values()))))
-        width = slice_of(self.features, self.parts)
-        x = {t: rows[:, :width] for t, rows in x.items()}  # what nothing was folded into is zeros of any width
+        widths = {t: slice_of(self.widths[t], self.parts) for t in x}
+        x = {t: rows[:, : widths[t]] for t, rows in x.items()}  # what nothing was folded into is zeros of any width
         return x, prepare(x)
 
     def after(
@@ -41,6 +41,6 @@ class Slices(Exchange):
         if not self.gathered:
             return totals, own, targets
         folded = {t: totals[t] for t in self.gathered if t in totals}
-        rows = to_rows(self.parts, list(folded.values()), [self.features] * len(folded))
+        rows = to_rows(self.parts, list(folded.values()), [self.gathered[t] for t in folded])
         mine = {t: jnp.zeros((len(own[t]) // self.parts, 0), own[t].dtype) for t in self.gathered}
         return dict(zip(folded, rows)), mine, targets

@@ -2,6 +2,7 @@
 
 from hetjax.config import Config
 from hetjax.errors import InputError
+from hetjax.models.decoupled_attention import AttentionPropagation
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.strategy import Setup, Strategy
 from hetjax.sharding.tensor import attention  # noqa: F401  # registers how divided columns are attended
@@ -34,6 +35,11 @@ class Tensor(Strategy):
         if not setup.config.model.head and parts > schema.classes:
             raise InputError(
                 f"mesh.feature is {parts}, more slices than the {schema.classes} logits that the last layer makes: set model.head true"
+            )
+        first = setup.trainer.model.layers[0]
+        if isinstance(first, AttentionPropagation) and first.attending % parts:
+            raise InputError(
+                f"mesh.feature is {parts}, and must divide the {first.attending} heads that a decoupled model folds by"
             )
         mesh, owned = meshes.features(parts), ranges(schema.nodes, parts)
         return TensorEngine(setup, TensorBatches(setup, mesh, owned, still(setup.trainer, setup.graph)), mesh, owned)

@@ -1,0 +1,130 @@
+"""Decoupled attention: the weights of all edges from the dense layers' embeddings, and then rounds of folding by them.
+
+NeutronTP, section 4.1.1: `a_uv` of equation 9 depends on what the dense layers made and on nothing that was folded since. The logit of
+an edge is a source's score plus a target's, so a node carries its scores from round to round. They stand beside the
+columns of the head that they belong to: who has a head's columns can attend, and nothing of attention is shared.
+"""
+
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from hetjax.errors import InputError
+from hetjax.graph.schema import Relation
+from hetjax.models import partials
+from hetjax.models.attention import attend
+from hetjax.models.decoupled import Propagation
+from hetjax.models.dropout import NodeMasks
+from hetjax.models.partials import Attention, Monoid
+from hetjax.sampling.blocks import Adjacency
+
+SLOPE = 0.2  # of the leaky ReLU below zero (section 2.1 of the GAT paper)
+
+
+class Scores(nn.Module):
+    """Per head the scores of a type's nodes, one for every relation out of the type and one for every relation into it.
+
+    Attributes:
+      count: number of scores.
+    """
+
+    count: int
+
+    @nn.compact
+    def __call__(self, h: jax.Array) -> jax.Array:
+        """`[rows, heads, count]` of embeddings `[rows, heads, width]`."""
+        vectors = self.param(
+            "vectors", nn.initializers.glorot_uniform(batch_axis=(0,)), (h.shape[1], h.shape[2], self.count)
+        )
+        return jnp.einsum("nhd,hdc->nhc", h, vectors)
+
+
+class AttentionPropagation(Propagation):
+    """A round of `a_uv = softmax over u of LeakyReLU(s_r . h_u + t_r . h_v)`: equations 1 to 5 of the GAT paper without `W`.
+
+    As in `Propagation` the mean of a node's terms is taken. A row is, head by head, the head's columns and its scores.
+
+    Attributes:
+      heads: of the attention, which divide the columns.
+      output_heads: where the last round makes logits: heads, each as wide as there are classes, that are averaged.
+    """
+
+    heads: int = 4
+    output_heads: int = 1
+    reads_weights = False
+
+    def setup(self):
+        types = {end for relation in self.scored for end in (relation.source, relation.target)}
+        self.scores = {t: Scores(len(self.places(t))) for t in sorted(types)}
+        if self.features % self.attending:
+            raise InputError(f"embeddings of width {self.features} do not split into {self.attending} heads")
+
+    @property
+    def attending(self) -> int:
+        """How many heads."""
+        return self.output_heads if self.logits else self.heads
+
+    @property
+    def reads_target(self) -> bool:
+        return True
+
+    def places(self, node_type: str) -> list[tuple[str, str]]:
+        """Which score of a head's is which: whether of the source or of the target, and the relation's key."""
+        sides = [("source", r.key) for r in self.scored if r.source == node_type]
+        return sides + [("target", r.key) for r in self.scored if r.target == node_type]
+
+    def enter(self, node_type: str, rows: jax.Array) -> jax.Array:
+        heads = rows.reshape(len(rows), self.attending, -1)
+        if node_type not in self.scores:
+            return rows
+        return jax.lax.collapse(jnp.concatenate([heads, self.scores[node_type](heads)], axis=2), 1)
+
+    def width(self, node_type: str) -> int:
+        return self.features + self.attending * len(self.places(node_type))
+
+    def makes(self, node_type: str) -> int:
+        return self.features if self.last else self.width(node_type)
+
+    @classmethod
+    def made(cls, classes: int, **options: Any) -> int:
+        return classes * int(options.get("output_heads", cls.output_heads))
+
+    def relation(
+        self,
+        relation: Relation,
+        adjacency: Adjacency,
+        sources: jax.Array,
+        targets: Any,
+        masks: NodeMasks | None,
+    ) -> Attention:
+        keys, asked = (self._heads(t, x) for t, x in ((relation.source, sources), (relation.target, targets)))
+        size = self.features // self.attending
+        at = size + self.places(relation.source).index(("source", relation.key))
+        offsets = asked[:, :, size + self.places(relation.target).index(("target", relation.key))]
+        chosen = jnp.ones((keys.shape[1], 1, 1), keys.dtype)
+        return attend(adjacency, chosen, offsets, keys[:, :, at : at + 1], keys[:, :, :size], SLOPE).partial()
+
+    @property
+    def edge_monoid(self) -> Monoid:
+        return partials.SOFTMAX
+
+    def relation_total(self, relation: Relation, partial: Attention) -> jax.Array:
+        return partials.attended(partial)
+
+    def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
+        return jax.lax.collapse(self._heads(node_type, targets)[:, :, : self.features // self.attending], 1)
+
+    def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
+        if self.last:
+            h = super().finish(node_type, partial, targets, masks)
+            return jnp.mean(h.reshape(len(h), self.attending, -1), axis=1) if self.logits else h
+        own = self._heads(node_type, targets)
+        size = self.features // self.attending
+        h = jnp.zeros_like(own[:, :, :size]) if partial is None else partial / self.terms(node_type)
+        return jax.lax.collapse(jnp.concatenate([h.reshape(*own.shape[:2], size), own[:, :, size:]], axis=2), 1)
+
+    def _heads(self, node_type: str, rows: jax.Array) -> jax.Array:
+        """Rows as `[rows, heads, columns and scores]`, of as many heads as they have the columns of."""
+        return rows.reshape(len(rows), -1, self.width(node_type) // self.attending)
