@@ -33,7 +33,14 @@ CASES = {
         ("labels", (1, 2), "full", "HGNN, mean, no target", False, {}),
         ("random", (1, 2, "vanilla"), "minibatch", "R-GCN", False, {}),
         ("few relations", (1, 4, "dependency"), "minibatch", "R-GAT", True, {"options": {"mode": "communicate"}}),
-        ("homogeneous", (1, 2, "dependency"), "full", "GCN", True, {"options": {"mode": "hybrid", "cached": 0.5, "schedule": "overlap"}}),
+        (
+            "homogeneous",
+            (1, 2, "dependency"),
+            "full",
+            "GCN",
+            True,
+            {"options": {"mode": "hybrid", "cached": 0.5, "schedule": "overlap"}},
+        ),
     ],
     4: [
         ("few relations", (2, 2), "minibatch", "R-GCN, residual", False, {}),
