@@ -13,6 +13,8 @@ from jax.sharding import PartitionSpec as P
 from hetjax.cache.features import FeatureStore
 from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding import registry
+from hetjax.sharding.dependency.engine import DependencyEngine
 from hetjax.sharding.raf.engine import RafEngine
 from hetjax.sharding.registry import make_engine
 
@@ -38,17 +40,21 @@ class Trained(NamedTuple):
     features: FeatureStore | None
 
 
-def config_of(model: str | Model, mode: str = "minibatch", mesh=(1, 1), **cache) -> Config:
+def config_of(model: str | Model, mode: str = "minibatch", mesh=(1, 1), options=None, train=None, **cache) -> Config:
+    """A configuration; `options` are of the strategy, which `mesh` names after its sizes if it is not RAF."""
     model = MODELS.get(model, model)
     sampling = Sampling(mode=mode, fanout=(4, 3)[: model.layers], batch_size=8)
-    return Config(model=model, sampling=sampling, train=Train(epochs=2), mesh=Mesh(*mesh), cache=Cache(**cache))
+    strategies = {mesh[2]: registry.by_name(mesh[2]).Options(**options)} if options else {}
+    about = {"model": model, "sampling": sampling, "train": Train(epochs=2, **(train or {})), "mesh": Mesh(*mesh)}
+    return Config(**about, cache=Cache(**cache), strategies=strategies)
 
 
 def prepared(graph, config: Config, folder):
     """What trains, its features and its batches; programs are those of runs before, if there were any alike."""
     engine = make_engine(config, graph, folder=folder)
     features, batches = engine.features, engine.batches
-    before = ENGINES.setdefault((config.model, config.mesh), engine)
+    about = config.model, config.mesh, config.train, *config.strategies.values()
+    before = ENGINES.setdefault(about, engine)
     if isinstance(engine, RafEngine):
         site = engine.site
         static = {part: meshes.put(site.row(part), P(), features.on_device(part)) for part in site.parts}
@@ -59,6 +65,8 @@ def prepared(graph, config: Config, folder):
             batches,
         )
         before.setup, engine = engine.setup, before
+    elif isinstance(engine, DependencyEngine):
+        engine.updated = before.updated
     else:
         engine.read, engine.compiled, engine.updated = before.read, before.compiled, before.updated
     return engine, features, batches

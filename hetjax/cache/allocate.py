@@ -38,20 +38,23 @@ def place_types(
     device_bytes: int = -1,
     host_bytes: int = -1,
     together: Sequence[Collection[str]] = (),
+    host_sizes: Mapping[str, int] | None = None,
 ) -> dict[str, Place]:
     """Where the features of every input type live.
 
     Args:
-      sizes: bytes of every type's rows, of learnable ones with moments and counts.
+      sizes: bytes of every type's rows on a device, of learnable ones with moments and counts.
       learnable: the types that are learned.
       given: places of some types, which count towards no bound.
       device_bytes: if the others exceed it all of them live on the host, and devices keep a cache; -1 is no bound.
       host_bytes: of learnable types on the host, the largest of which beyond it live on disk; -1 is no bound.
       together: the types that each device reads; if not given, one reads all.
+      host_sizes: as `sizes`, of a host's rows, where these are others than a device's.
 
     Raises:
       InputError: a place for a type that has no features.
     """
+    host_sizes = host_sizes or sizes
     for name in given:
         if name not in sizes:
             raise InputError(
@@ -61,8 +64,8 @@ def place_types(
     most = max(sum(free.get(name, 0) for name in types) for types in together or [sizes])
     place: Place = "host" if 0 <= device_bytes < most else "device"
     chosen, room = {name: given.get(name, place) for name in sizes}, host_bytes
-    for name in sorted(free.keys() & set(learnable), key=lambda name: (sizes[name], name)):
-        room -= sizes[name]
+    for name in sorted(free.keys() & set(learnable), key=lambda name: (host_sizes[name], name)):
+        room -= host_sizes[name]
         if host_bytes >= 0 and room < 0 and place == "host":
             chosen[name] = "disk"
     return chosen

@@ -45,22 +45,24 @@ class FeatureStore:
 
     def records(self, name: str, parts: Iterable[Table]) -> np.ndarray:
         """A table as `HostTable` holds it, from the parts that it is made in."""
-        records, start = self._empty(name), 0
+        records, start = self.empty(name, self.learnable[name].nodes), 0
         for part in parts:
-            size = len(part.count)
-            for leaf, rows in zip(views(records[start : start + size]), part, strict=True):
-                leaf[:] = rows
-            release(records)
-            start += size
+            start = write(records, start, part)
         return records
 
-    def _empty(self, name: str) -> np.ndarray:
-        shape = self.learnable[name].nodes, 3 * self.learnable[name].width + 1
+    def empty(self, name: str, rows: int, number: int = 0) -> np.ndarray:
+        """Records of so many rows of a table, in memory or in a file, to be written.
+
+        Args:
+          number: of the file, where a table has several.
+        """
+        shape = rows, 3 * self.learnable[name].width + 1
         if self.placement[name] == "host":
             return np.empty(shape, np.int32)
         if self.folder is None:
             raise InputError(f"the features of {name!r} are to be on disk, and there is no folder for them")
-        return mapped(self.folder / str(list(self.learnable).index(name)), shape, np.int32)
+        file = str(list(self.learnable).index(name)) + f"_{number}" * (number > 0)
+        return mapped(self.folder / file, shape, np.int32)
 
     def fill(self, kinds: Mapping[Key, RowWorth], budgets: Mapping[jax.Device, int], policy: Policy) -> None:
         """Keep rows on the devices, as `allocate` divides the budget of each."""
@@ -180,6 +182,15 @@ class Features(FeatureStore):
         ids = {name: inputs.pop(name) for name in list(inputs) if self.placement[name] != "device"}
         sent = jax.device_put(batch._replace(inputs=inputs), self.device)
         return sent._replace(inputs=sent.inputs | ids, rows=rows)
+
+
+def write(records: np.ndarray, start: int, rows: Table) -> int:
+    """Write rows into records, from row `start` on; returns the row after the last."""
+    stop = start + len(rows.count)
+    for leaf, new in zip(views(records[start:stop]), rows, strict=True):
+        leaf[:] = new
+    release(records)
+    return stop
 
 
 def parts(table: Table) -> Iterator[Table]:

@@ -24,9 +24,8 @@ def fill(features: FeatureStore, batches: Batches, config: Config, file: Path, q
         return
     counts = hotness(batches, {key: matrix.nodes for key, matrix in hosted.items()}, cache.presample_epochs, quiet)
     measured_for = {"batch_size": sampling.batch_size, "fanout": list(sampling.fanout)}
-    penalties = read_or_measure(
-        file, measured_for, {t: matrix for (t, n), matrix in hosted.items() if n == 0}, features.learnable
-    )
+    largest = {t: matrix for (t, _), matrix in sorted(hosted.items(), key=lambda item: item[1].nodes)}
+    penalties = read_or_measure(file, measured_for, largest, features.learnable)
     kinds = {key: RowWorth(counts[key], matrix.row_bytes, penalties[key[0]]) for key, matrix in hosted.items()}
     devices = {matrix.device for matrix in hosted.values()}
     budgets = {device: cache.bytes_per_device - features.resident(device, cache.given) for device in devices}

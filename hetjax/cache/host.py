@@ -73,10 +73,12 @@ class HostMatrix:
     Args:
       matrix: `[nodes, width]`, in memory or mapped.
       device: where rows are sent.
+      own: int32, which rows of the matrix this has, if not all; they are then numbered as they stand here.
     """
 
-    def __init__(self, matrix: np.ndarray, device: jax.Device):
-        self.matrix, self.device, self.nodes = matrix, device, len(matrix)
+    def __init__(self, matrix: np.ndarray, device: jax.Device, own: np.ndarray | None = None):
+        self.matrix, self.device, self.own = matrix, device, own
+        self.nodes = len(matrix if own is None else own)
         self.row_bytes = math.prod(matrix.shape[1:]) * matrix.itemsize
         self.slots = np.full(self.nodes, NO_NODE, np.int32)
         self.changing = np.zeros(self.nodes, bool)  # rows that a step under way is about to change
@@ -87,7 +89,7 @@ class HostMatrix:
         self.cached = np.sort(ids).astype(np.int32)
         self.slots[:] = NO_NODE
         self.slots[self.cached] = np.arange(len(self.cached), dtype=np.int32)
-        self.cache = send(gather(self.matrix, self.cached), self.device)
+        self.cache = send(self._gathered(self.cached), self.device)
         self.capacities = Capacities()  # of rows that are sent or returned at a time
         self.moved = Transfers()
 
@@ -128,16 +130,19 @@ class HostMatrix:
 
     def rows(self, ids: np.ndarray) -> np.ndarray:
         """Rows `[n, width]` in host memory, of which nothing is counted."""
-        rows, slots = gather(self.matrix, ids), self.slots[ids]
+        rows, slots = self._gathered(ids), self.slots[ids]
         cached = slots != NO_NODE
         rows[cached] = np.asarray(self.cache)[slots[cached]]
         return rows
 
     def _send(self, ids: np.ndarray, length: int, places: np.ndarray | None = None) -> jax.Array:
         """`length` rows: those of `ids` in their places, or else at the front, and zeros."""
-        rows = gather(self.matrix, ids, length, places)
+        rows = self._gathered(ids, length, places)
         self.moved.sent += rows.nbytes
         return send(rows, self.device)
+
+    def _gathered(self, ids: np.ndarray, length: int | None = None, places: np.ndarray | None = None) -> np.ndarray:
+        return gather(self.matrix, ids if self.own is None else self.own[ids], length, places)
 
 
 class HostTable(HostMatrix):

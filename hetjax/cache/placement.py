@@ -1,6 +1,7 @@
 """Where the features of every input type are to live, as the configuration bounds it."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import jax
 
@@ -13,6 +14,17 @@ from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 
 
+class RowCounts(NamedTuple):
+    """How many rows of every input type there are at most, where nodes are divided.
+
+    Attributes:
+      device, process: on a device, and of all devices of a process.
+    """
+
+    device: Mapping[str, int]
+    process: Mapping[str, int]
+
+
 def choose_placement(
     cache: Cache,
     graph: HetGraph,
@@ -21,6 +33,7 @@ def choose_placement(
     graphs: Collection[HetGraph],
     together: Sequence[Collection[str]] = (),
     mine: Collection[str] | None = None,
+    rows: RowCounts | None = None,
 ) -> dict[str, Place]:
     """Where the features of every input type live.
 
@@ -31,6 +44,7 @@ def choose_placement(
       graphs: that features are read from in this process.
       together: the types that each device reads; if not given, one reads all.
       mine: the types that devices of this process read; None: all.
+      rows: that a device and a process have; None: all.
 
     Raises:
       InputError: a bound that the device exceeds, or a place for a type that has no features.
@@ -41,10 +55,9 @@ def choose_placement(
         raise InputError(
             f"cache.bytes_per_device is {cache.bytes_per_device:,}, and the device has {most:,} bytes ({device.device_kind})"
         )
-    size = {
-        t: learnable[t].nodes * learnable[t].row_bytes if t in learnable else graph.features[t].nbytes for t in widths
-    }
-    chosen = place_types(size, learnable, cache.given, cache.bytes_per_device, cache.host_bytes, together or [size])
+    each, nodes = row_bytes(graph, widths, learnable), graph.schema.nodes
+    size, host_size = ({t: count[t] * each[t] for t in widths} for count in (rows or RowCounts(nodes, nodes)))
+    chosen = place_types(size, learnable, cache.given, cache.bytes_per_device, cache.host_bytes, together, host_size)
     for name, place in cache.given.items():
         matrices = [source.features[name] for source in graphs if name in source.features]
         if place == "disk" and name not in learnable and any(mapping(matrix) is None for matrix in matrices):
@@ -52,12 +65,18 @@ def choose_placement(
                 f"cache.placement: the features of {name!r} are on disk only in a store; `python -m hetjax.convert` makes one"
             )
     local = learnable.keys() & (size.keys() if mine is None else mine)
-    on_host, memory = sum(size[t] for t in local if chosen[t] == "host"), runtime.memory()
+    on_host, memory = sum(host_size[t] for t in local if chosen[t] == "host"), runtime.memory()
     if on_host > memory:
         raise InputError(
             f"learnable features on the host take {on_host:,} bytes, and it has {memory:,}; cache.host_bytes moves some to disk"
         )
     return chosen
+
+
+def row_bytes(graph: HetGraph, types: Collection[str], learnable: Mapping[str, Shape]) -> dict[str, int]:
+    """Bytes of a row of features, of a learnable one with its moments and count, per type."""
+    static = {t: matrix.nbytes // max(1, len(matrix)) for t, matrix in graph.features.items()}
+    return {t: learnable[t].row_bytes if t in learnable else static[t] for t in types}
 
 
 def device_bytes(device: jax.Device) -> int:

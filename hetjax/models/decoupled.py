@@ -95,7 +95,7 @@ class Propagation(Layer):
         sources: jax.Array,
         targets: jax.Array | None,
         masks: NodeMasks | None,
-    ) -> jax.Array:
+    ) -> Any:
         return fold_product(adjacency, type(self).fold, sources)
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:

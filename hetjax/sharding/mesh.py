@@ -144,6 +144,15 @@ def from_shards(line: Mesh, trees: Sequence[Any]) -> Any:
     return jax.tree.map(array, *trees)
 
 
+def shards(line: Mesh, tree: Any) -> dict[int, Any]:
+    """The inverse of `from_shards`: of each device of a row that is here its part of a tree, by its place in the row."""
+
+    def of(device: jax.Device) -> Any:
+        return jax.tree.map(lambda leaf: next(s.data for s in leaf.addressable_shards if s.device == device), tree)
+
+    return {place: of(line.devices.flat[place]) for place in positions_here(line)}
+
+
 def put(mesh: Mesh, spec: P, tree: Any) -> Any:
     """Host arrays that all processes of a mesh have alike, on the mesh; a CPU may go on reading them where they are."""
 

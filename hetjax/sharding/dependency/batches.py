@@ -12,18 +12,35 @@ from typing import NamedTuple
 import numpy as np
 from jax.sharding import Mesh
 
+from hetjax.cache.features import Key
+from hetjax.cache.mapped import on_host
 from hetjax.partition import EdgeCut
 from hetjax.sampling.blocks import NO_NODE, Batch, pad
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.sampler import Sampler
+from hetjax.sharding.dependency.features import PartitionFeatures
 from hetjax.sharding.dependency.groups import Group, Groups
 from hetjax.sharding.dependency.pieces import Piece
 from hetjax.sharding.dependency.room import Room, divide, here_of, measure, room
 from hetjax.sharding.dependency.shares import Keep, Share, shares
 from hetjax.sharding.dependency.work import Work, added, work
-from hetjax.sharding.mesh import from_shards, positions_here
+from hetjax.sharding.mesh import from_shards
 from hetjax.sharding.spmd import SpmdBatch
 from hetjax.sharding.strategy import Setup
+
+
+class DependencyBatch(NamedTuple):
+    """One step's input.
+
+    Attributes:
+      program: what the program of all devices is given. `SpmdBatch.rows` has, per learnable type, the rows of a partition that
+        it makes here; of one on the host, numbered as they are asked for.
+      requests: per learnable type on the host, and partition that is here, the rows that the step asks for, int32; `NO_NODE` is
+        padding.
+    """
+
+    program: SpmdBatch
+    requests: Mapping[str, Mapping[int, np.ndarray]]
 
 
 class Parts(NamedTuple):
@@ -48,12 +65,21 @@ class DependencyBatches(Batches):
       keep: what partitions compute of others' nodes.
       schedule: `all_to_all`, `ring`, or `overlap`: a ring, of which what came is folded while the next travels, in layers that
         can.
+      features: where they live.
     """
 
     def __init__(
-        self, sampler: Sampler, cut: EdgeCut, mesh: Mesh, setup: Setup, groups: Groups, keep: Keep, schedule: str
+        self,
+        sampler: Sampler,
+        cut: EdgeCut,
+        mesh: Mesh,
+        setup: Setup,
+        groups: Groups,
+        keep: Keep,
+        schedule: str,
+        features: PartitionFeatures,
     ):
-        self.sampler, self.owned, self.mesh = sampler, cut.owned, mesh
+        self.sampler, self.owned, self.mesh, self.features = sampler, cut.owned, mesh, features
         self.learnable, self.groups, self.keep = frozenset(setup.trainer.learnable), groups, keep
         self.ring = schedule != "all_to_all"
         self.in_steps = [schedule == "overlap" and bool(layer.edge_monoid) for layer in setup.trainer.model.layers]
@@ -101,15 +127,25 @@ class DependencyBatches(Batches):
             for depth, (share, pieces, groups) in layers
         ]
 
-    def send(self, seeds: np.ndarray, sample: Parts) -> SpmdBatch:
+    def reads(self, sample: Parts) -> dict[Key, np.ndarray]:
+        return self.features.read({part: self._inputs(sample, part) for part in self.features.here})
+
+    def _inputs(self, sample: Parts, part: int) -> dict[str, np.ndarray]:
+        """The rows of features that a partition reads on its own device, as it numbers its nodes."""
+        return {t: self.owned.local[t][ids] for t, ids in sample.layers[part][0].here.items()}
+
+    def send(self, seeds: np.ndarray, sample: Parts) -> DependencyBatch:
         rooms, done = self.rooms(sample), self.work(sample)
         self.done, self.sent = added(self.done, done) if self.done else done, self.sent + 1
         self.padded = [{name: plan.sent for name, plan in layer.schedules.items()} for layer in rooms]
-        return from_shards(
-            self.mesh, [self._pad(sample, rooms, part, len(seeds)) for part in positions_here(self.mesh)]
-        )
+        padded = {part: self._pad(sample, rooms, part, len(seeds)) for part in self.features.here}
+        requests = {t: {part: asked[t] for part, (_, asked) in padded.items()} for t in self.features.tables}
+        return DependencyBatch(from_shards(self.mesh, [program for program, _ in padded.values()]), requests)
 
-    def _pad(self, sample: Parts, rooms: Sequence[Room], part: int, count: int) -> SpmdBatch:
+    def _pad(
+        self, sample: Parts, rooms: Sequence[Room], part: int, count: int
+    ) -> tuple[SpmdBatch, dict[str, np.ndarray]]:
+        """What a partition's program is given, and the rows that it asks for of tables on the host."""
         seeds, layers, size = sample.seeds[part], sample.layers[part], self.capacities.by_name[f"{self.use}/seeds"]
         targets = [*(layer.here for layer in rooms[1:]), {self.graph.schema.target: size}]
         of_part = [pieces[part] for pieces in sample.pieces]
@@ -118,12 +154,16 @@ class DependencyBatches(Batches):
         named, here = layers[0].block.sources, rooms[0].here
         sources = {t: pad(ids, here[t], NO_NODE) for t, ids in named.items() if ids is not None}
         blocks[0] = blocks[0]._replace(sources=sources)
-        rows = {t: pad(self.owned.local[t][ids], here[t], NO_NODE) for t, ids in layers[0].here.items()}
-        rows = {} if self.regime.whole else rows  # of which all are read, in order
-        inputs = {t: ids for t, ids in rows.items() if t not in self.learnable}
-        local = Batch(tuple(blocks), inputs, np.arange(size, dtype=np.int32), *self.labels_and_weights(seeds, size))
-        learned = {t: ids for t, ids in rows.items() if t in self.learnable}
-        return SpmdBatch(local, (learned, tuple(of for _, of in made)), np.full(1, count, np.float32))
+        read = {} if self.regime.whole else self._inputs(sample, part)  # of the whole graph all, in order
+        rows = {t: on_host(pad(ids, here[t], NO_NODE)) for t, ids in read.items()}
+        static = self.features.rows(part, rows)
+        inputs = {t: ids for t, ids in rows.items() if t not in self.learnable and t not in static}
+        seed_rows, labels = np.arange(size, dtype=np.int32), self.labels_and_weights(seeds, size)
+        local = Batch(tuple(blocks), inputs, seed_rows, *labels, static)
+        asked = {t: rows[t] for t in self.features.tables}
+        numbers = {t: pad(np.arange(len(read[t]), dtype=np.int32), here[t], NO_NODE) for t in asked}
+        learned = {t: ids for t, ids in rows.items() if t in self.learnable} | numbers
+        return SpmdBatch(local, (learned, tuple(of for _, of in made)), np.full(1, count, np.float32)), asked
 
     def residents(self, types: Sequence[str]) -> list[dict[str, np.ndarray]]:
         """Of every partition the nodes of some types whose static features its device has, in order."""

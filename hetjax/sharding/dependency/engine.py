@@ -1,12 +1,11 @@
 """The engine of dependency management: data parallel over partitions of the nodes.
 
-A partition is a device of the mesh axis `data`. Rows of tables and static features lie with the nodes' masters. Before every
-layer a partition fetches the rows that it reads and does not have; their gradients come back the same way and are summed by
+A partition is a device of the mesh axis `data`. Rows of tables and static features lie with the nodes' masters, on their device
+or on its host, which gives a step what it reads and takes it back. Before every layer a partition fetches the rows that it reads and does not have; their gradients come back the same way and are summed by
 the masters, who apply row-wise Adam. All else that crosses the mesh is one sum of the weights' gradients and the loss.
 """
 
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,23 +14,29 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
+from hetjax.cache import tables
+from hetjax.cache.ahead import Ahead
+from hetjax.cache.features import parts
+from hetjax.cache.mapped import on_host
+from hetjax.cache.tables import Table
 from hetjax.partition import EdgeCut
 from hetjax.sampling.blocks import pad
 from hetjax.sharding.dependency.batches import DependencyBatches
 from hetjax.sharding.dependency.evaluate import DependencyEvaluator
 from hetjax.sharding.dependency.exchange import Fetch
-from hetjax.sharding.dependency.gathered import local_rows, whole_tables
+from hetjax.sharding.dependency.features import OwnedTable, PartitionFeatures
+from hetjax.sharding.dependency.gathered import Own, whole_tables
 from hetjax.sharding.dependency.groups import grouped
 from hetjax.sharding.dependency.prices import Prices, seconds
 from hetjax.sharding.dependency.work import described
-from hetjax.sharding.mesh import DATA, from_shards, positions_here
-from hetjax.sharding.spmd import SpmdBatch, SpmdEngine, replicate
+from hetjax.sharding.mesh import DATA, from_shards, positions_here, shards
+from hetjax.sharding.spmd import Found, SpmdBatch, SpmdEngine, replicate
 from hetjax.sharding.strategy import Setup
 from hetjax.sharding.trainer import Rows, TrainState
 
 
 class DependencyEngine(SpmdEngine):
-    """Training on a mesh of one device per partition.
+    """Training on a mesh of one device per partition, by `DependencyBatch`es; of tables on the host a state has an `OwnedTable`.
 
     Args:
       setup, batches: as in `Engine`.
@@ -45,34 +50,61 @@ class DependencyEngine(SpmdEngine):
     def __init__(
         self, setup: Setup, batches: DependencyBatches, cut: EdgeCut, mesh: Mesh, prices: Prices | None = None
     ):
-        graph, widths, self.owned = setup.graph, setup.trainer.widths, cut.owned
-        residents = batches.residents([t for t in widths if t in graph.features])
-        self.groups, self.prices = batches.groups, prices
-        self.gathered = setup.folder and setup.folder / "tables"  # files by which processes give rows to process 0
+        graph, features, self.owned = setup.graph, batches.features, cut.owned
+        residents = batches.residents(
+            [t for t in setup.trainer.widths if t in graph.features.keys() & features.on_device]
+        )
+        self.groups, self.prices, self.ahead = batches.groups, prices, Ahead()
         size = {t: max(1, *(len(ids[t]) for ids in residents)) for t in residents[0]}
 
         def static(part: int) -> dict[str, np.ndarray]:
             return {t: np.asarray(pad(graph.features[t][ids], size[t], 0)) for t, ids in residents[part].items()}
 
         super().__init__(setup, batches, mesh, from_shards(mesh, [static(part) for part in positions_here(mesh)]))
+        self.features: PartitionFeatures = features
+
+    def init(self, seed: int) -> TrainState:
+        weights, key = jax.jit(self.trainer.weights)(np.int32(seed)), jax.jit(self.trainer.keys)(np.int32(seed))[1]
+        shapes = self.trainer.learnable
+        return self._placed(weights, {t: tables.in_parts(key, t, shape) for t, shape in shapes.items()})
 
     def shard(self, state: TrainState) -> TrainState:
-        state = jax.tree.map(np.asarray, state)
-        alike = replicate(self.mesh, state._replace(tables={}))
-        own = [self._own(state.tables, part) for part in positions_here(self.mesh)]
-        return alike._replace(tables=from_shards(self.mesh, own))
+        return self._placed(state._replace(tables={}), {t: parts(table) for t, table in state.tables.items()})
 
-    def _own(self, tables: Mapping[str, Any], part: int) -> dict[str, Any]:
-        return {t: jax.tree.map(lambda leaf: self.owned.take(t, leaf, part), table) for t, table in tables.items()}
+    def _placed(self, state: TrainState, pieces: Mapping[str, Iterable[Table]]) -> TrainState:
+        self.ahead = Ahead()
+        return replicate(self.mesh, state)._replace(tables=self.features.load(pieces))
 
     def gather(self, state: TrainState) -> TrainState | None:
-        processes = self.setup.processes
-        tables = whole_tables(state.tables, self.owned, self.mesh, processes, self.gathered)
-        return None if tables is None else jax.tree.map(np.asarray, state._replace(tables={}))._replace(tables=tables)
+        processes, folder = self.setup.processes, self.setup.folder and self.setup.folder / "tables" / "whole"
+        if processes.count == 1 and not self.features.held:
+            folder = None  # what devices have, one process may have too
+        whole = whole_tables(self._own(state), self.owned, processes, folder)
+        return None if whole is None else jax.tree.map(np.asarray, state._replace(tables={}))._replace(tables=whole)
 
-    def close(self) -> None:
-        if self.gathered and self.setup.processes.first:
-            shutil.rmtree(self.gathered, ignore_errors=True)
+    def _own(self, state: TrainState) -> Own:
+        """The rows of every partition that is here."""
+        held = state.tables.items()
+        return {t: of.parts() if isinstance(of, OwnedTable) else shards(self.mesh, of) for t, of in held}
+
+    def step(self, state: TrainState, batch: Any, upcoming: Any = None) -> tuple[TrainState, jax.Array]:
+        hosted, requests = self.features.held, batch.requests
+        fetched = {t: self.ahead.fetched(t, table, requests[t]) for t, table in hosted.items()}
+        read = state._replace(tables=state.tables | {t: table.end(fetched[t]) for t, table in hosted.items()})
+        for t, table in hosted.items():
+            table.change(fetched[t], True)
+        made, loss = self.updated(read, self.static, batch.program, self.seed)
+        if upcoming is not None and self.setup.config.cache.prefetch:
+            self.ahead.begin(hosted, upcoming.requests)
+        for t, table in hosted.items():
+            table.store(fetched[t], made.tables[t])
+            table.change(fetched[t], False)
+        made, loss = jax.block_until_ready((made, loss))  # collectives of two steps never wait for each other
+        return made._replace(tables=made.tables | hosted), loss
+
+    def gradients(self, state: TrainState, batch: Any) -> tuple[jax.Array, Found]:
+        rows = {t: table.end(table.begin(batch.requests[t])) for t, table in self.features.held.items()}
+        return super().gradients(state._replace(tables=state.tables | rows), batch.program)
 
     def read(self, state: TrainState, static: Any, batch: SpmdBatch) -> tuple[dict, dict, Any]:
         return static, self.trainer.read(state.tables, batch.rows[0]), None
@@ -87,9 +119,9 @@ class DependencyEngine(SpmdEngine):
         return jax.lax.psum(value, DATA)
 
     def logits(self, state: TrainState, ids: np.ndarray) -> np.ndarray | None:
-        own = {t: local_rows(self.mesh, table.rows) for t, table in state.tables.items()}
-        here = {part: {t: rows[part] for t, rows in own.items()} for part in positions_here(self.mesh)}
-        found = self.evaluation.logits(state.params, here, ids)
+        own = self._own(state)
+        learned = {part: {t: on_host(of[part].rows) for t, of in own.items()} for part in self.features.here}
+        found = self.evaluation.logits(state.params, learned, ids)
         return found if self.setup.processes.first else None
 
     @cached_property

@@ -17,7 +17,7 @@ from hetjax.cache.mapped import gather
 from hetjax.evaluate import edge_ranges
 from hetjax.models.hgnn import Stack
 from hetjax.partition.owned import Owned
-from hetjax.sampling.blocks import Capacities, pad
+from hetjax.sampling.blocks import Capacities
 from hetjax.sampling.sampler import ALL, Role, Sampler
 from hetjax.sharding.dependency.exchange import Fetch
 from hetjax.sharding.dependency.gathered import local_rows
@@ -63,7 +63,7 @@ class DependencyEvaluator:
 
         Args:
           params: the model's weights, on the mesh.
-          learned: rows of learnable features.
+          learned: rows of learnable features, in memory or mapped.
           ids: distinct.
         """
         schema, needed = self.graph.schema, self.graph.schema.layer_types(len(self.model.layers), self.model.reads_own)
@@ -140,7 +140,7 @@ class DependencyEvaluator:
     def _rows(self, own: Own, depth: int, part: int, node_type: str, ids: np.ndarray, size: int) -> np.ndarray:
         if not depth and node_type in self.graph.features:
             return gather(self.graph.features[node_type], ids, size)
-        return np.asarray(pad(own[part][node_type][self.owned.local[node_type][ids]], size, 0))
+        return gather(own[part][node_type], self.owned.local[node_type][ids], size)
 
     def _program(self, depth: int, node_type: str, groups: Mapping[str, Group]) -> Program:
         if (depth, node_type) not in self.programs:

@@ -8,70 +8,82 @@ import numpy as np
 from jax.sharding import Mesh
 from numpy.typing import DTypeLike
 
-from hetjax.cache.mapped import mapped, release
+from hetjax.cache.features import parts
+from hetjax.cache.mapped import mapped, on_host, release
 from hetjax.cache.tables import Table
 from hetjax.partition.owned import Owned
 from hetjax.processes.group import ProcessGroup
-from hetjax.sharding.mesh import positions_here
+from hetjax.sharding.mesh import shards
 
-Leaves = Mapping[tuple[str, str], jax.Array]  # by node type and name
+Own = Mapping[
+    str, Mapping[int, Table]
+]  # per type, of each partition that is here its rows, on its device or on the host
+Leaves = dict[tuple[str, str], np.ndarray]  # by node type and name
 
 
 def local_rows(mesh: Mesh, array: jax.Array) -> dict[int, np.ndarray]:
     """What each partition that is here has of an array `[parts * rows, ...]`."""
-    shards = {shard.device: shard.data for shard in array.addressable_shards}
-    return {part: np.asarray(shards[mesh.devices.flat[part]]) for part in positions_here(mesh)}
+    return {part: np.asarray(rows) for part, rows in shards(mesh, array).items()}
 
 
-def whole_tables(
-    tables: Mapping[str, Table], owned: Owned, mesh: Mesh, processes: ProcessGroup, folder: Path | None
-) -> dict[str, Table] | None:
+def whole_tables(own: Own, owned: Owned, processes: ProcessGroup, folder: Path | None) -> dict[str, Table] | None:
     """Every table `[nodes, ...]` in process 0, None in the others; all processes call this together.
 
     Args:
-      tables: on the mesh, of every partition its own rows.
-      folder: that every process sees, for files into which several write their rows, so that none has them all in memory;
+      own: a partition's rows; there may be more than it owns.
+      folder: that every process sees, for files into which all write their rows, so that none has them all in memory;
         without one they do not, and process 0 has.
     """
-    leaves = {(t, name): leaf for t, table in tables.items() for name, leaf in table._asdict().items()}
-    if folder is None or processes.count == 1:
-        arrays = _in_memory(leaves, owned, mesh, processes)
-    else:
-        arrays = _in_files(leaves, owned, mesh, processes, folder)
+    arrays = _in_memory(own, owned, processes) if folder is None else _in_files(own, owned, processes, folder)
     if not processes.first:
         return None
-    return {t: Table(*(arrays[t, name] for name in Table._fields)) for t in tables}
+    return {t: Table(*(arrays[t, name] for name in Table._fields)) for t in own}
 
 
-def _in_memory(leaves: Leaves, owned: Owned, mesh: Mesh, processes: ProcessGroup) -> dict[tuple[str, str], np.ndarray]:
-    here = {f"{part} {t} {n}": rows for (t, n), leaf in leaves.items() for part, rows in local_rows(mesh, leaf).items()}
+def _in_memory(own: Own, owned: Owned, processes: ProcessGroup) -> Leaves:
+    here = {
+        f"{part} {t} {name}": on_host(leaf)[: len(owned.ids[t][part])]
+        for t, tables in own.items()
+        for part, table in tables.items()
+        for name, leaf in table._asdict().items()
+    }
     every = processes.gather("tables", here)
     if every is None:
         return {}
+    whole: Leaves = {}
+    for t, tables in own.items():
+        for name, leaf in next(iter(tables.values()))._asdict().items():
+            whole[t, name] = np.empty((len(owned.owner[t]), *leaf.shape[1:]), leaf.dtype)
+            for part, ids in enumerate(owned.ids[t]):
+                whole[t, name][ids] = every[f"{part} {t} {name}"]
+    return whole
 
-    def parts(*names: str) -> np.ndarray:
-        return np.concatenate([every[" ".join((str(part), *names))] for part in range(owned.parts)])
 
-    return {(t, name): owned.whole(t, parts(t, name)) for t, name in leaves}
-
-
-def _in_files(
-    leaves: Leaves, owned: Owned, mesh: Mesh, processes: ProcessGroup, folder: Path
-) -> dict[tuple[str, str], np.ndarray]:
+def _in_files(own: Own, owned: Owned, processes: ProcessGroup, folder: Path) -> Leaves:
     """Files that process 0 makes, and all write to."""
-    whole: dict[tuple[str, str], np.ndarray] = {}
+    whole: Leaves = {}
+    leaves = {(t, name): leaf for t, of in own.items() for name, leaf in next(iter(of.values()))._asdict().items()}
     for makes in (True, False):
         for number, ((t, name), leaf) in enumerate(leaves.items()) if makes == processes.first else ():
             file, shape = folder / f"{number}.rows", (len(owned.owner[t]), *leaf.shape[1:])
             whole[t, name] = mapped(file, shape, leaf.dtype) if makes else _opened(file, shape, leaf.dtype)
         processes.barrier("tables begun")
-    for (t, name), leaf in leaves.items():
-        for part, rows in local_rows(mesh, leaf).items():
-            ids = owned.ids[t][part]
-            whole[t, name][ids] = rows[: len(ids)]
-        release(whole[t, name])
+    for t, tables in own.items():
+        for part, table in tables.items():
+            _write({name: whole[t, name] for name in Table._fields}, owned.ids[t][part], table)
     processes.barrier("tables written")
     return whole
+
+
+def _write(whole: Mapping[str, np.ndarray], ids: np.ndarray, table: Table) -> None:
+    """Write a partition's rows where they stand in the whole table, a few at a time."""
+    start = 0
+    for piece in parts(Table(*(on_host(leaf) for leaf in table))):
+        some = ids[start : start + len(piece.count)]
+        for array, rows in zip(whole.values(), piece, strict=True):
+            array[some] = rows[: len(some)]
+            release(array)
+        start += len(piece.count)
 
 
 def _opened(file: Path, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:

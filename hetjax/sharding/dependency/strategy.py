@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
+from jax.sharding import Mesh
 
+from hetjax.cache.placement import choose_placement
 from hetjax.config import UNBOUNDED, Bytes, Config
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
@@ -18,6 +20,7 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency.batches import DependencyBatches
 from hetjax.sharding.dependency.costs import read_or_measure
 from hetjax.sharding.dependency.engine import DependencyEngine
+from hetjax.sharding.dependency.features import PartitionFeatures, row_counts
 from hetjax.sharding.dependency.groups import grouped
 from hetjax.sharding.dependency.hybrid import Copies, choose
 from hetjax.sharding.dependency.prices import Prices, kept_bytes, priced, slowest
@@ -59,6 +62,7 @@ class Dependency(Strategy):
 
     name = "dependency"
     Options: ClassVar[type | None] = Options
+    caches = True
 
     def check(self, config: Config) -> None:
         super().check(config)
@@ -94,10 +98,19 @@ class Dependency(Strategy):
         if options.mode == "hybrid":
             keep = Copies(chosen(setup, partitioning.owned, sampler, prices))
         groups = grouped(setup, options.mode != "cache")
-        batches = DependencyBatches(sampler, partitioning, mesh, setup, groups, keep, options.schedule)
+        features = placed(setup, partitioning.owned, mesh)
+        batches = DependencyBatches(sampler, partitioning, mesh, setup, groups, keep, options.schedule, features)
         if options.mode == "cache" and options.memory >= 0:
             require_room(batches, prices, options.memory)
         return DependencyEngine(setup, batches, partitioning, mesh, prices if costs else None)
+
+
+def placed(setup: Setup, owned: Owned, mesh: Mesh) -> PartitionFeatures:
+    """The features of the partitions that are here, where the section `cache` says."""
+    graph, trainer, mine = setup.graph, setup.trainer, row_counts(owned, mesh)
+    cache = setup.config.cache
+    placement = choose_placement(cache, graph, trainer.widths, trainer.learnable, [graph], rows=mine)
+    return PartitionFeatures(graph, owned, mesh, trainer.learnable, placement, setup.tables)
 
 
 def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> list[dict[str, np.ndarray]]:

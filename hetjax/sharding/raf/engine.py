@@ -23,13 +23,14 @@ from jax.sharding import PartitionSpec as P
 
 from hetjax.arrays import Array
 from hetjax.cache import tables
+from hetjax.cache.ahead import Ahead
 from hetjax.cache.host import Fetched
 from hetjax.cache.tables import Shape, Table
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import DATA, RELATION, join, split
 from hetjax.sharding.raf.batches import CAPACITIES, MeshBatch, RafBatches
 from hetjax.sharding.raf.evaluate import RafEvaluator
-from hetjax.sharding.raf.features import HOSTED, UNITED, MeshFeatureStore, RowRequest, SharedTable
+from hetjax.sharding.raf.features import HOSTED, UNITED, MeshFeatureStore, SharedTable
 from hetjax.sharding.raf.kinds import SAMPLING, WEIGHTS
 from hetjax.sharding.raf.layout import Layout
 from hetjax.sharding.raf.programs import (
@@ -82,7 +83,7 @@ class RafEngine(Engine):
         super().__init__(setup, batches, features)
         trainer, whole = self.trainer, batches.regime.whole
         self.site, self.mesh, self.prefetch = site, site.mesh, setup.config.cache.prefetch
-        self.ahead: dict[str, tuple[RowRequest, list[Fetched]]] = {}
+        self.ahead = Ahead()
         self.models = partition_models(site.plan)
         reads = [share.local_model.reads for share in self.models]
         widths = [{t: trainer.widths[t] for t in types} for types in reads]
@@ -140,7 +141,7 @@ class RafEngine(Engine):
     def _placed(
         self, state: TrainState, on_devices: dict[str, Table], hosted: Mapping[str, SharedTable]
     ) -> dict[int, TrainState]:
-        self.ahead, states = {}, self.layout.shard(state._replace(tables=on_devices))
+        self.ahead, states = Ahead(), self.layout.shard(state._replace(tables=on_devices))
         mine = {part: {t: table for t, table in hosted.items() if part in self.tables[t]} for part in states}
         return {part: own._replace(tables=own.tables | mine[part]) for part, own in states.items()}
 
@@ -176,7 +177,7 @@ class RafEngine(Engine):
             hosted[t].change(rows, True)
         loss, gradients = self.gradients(read, batch)
         if upcoming is not None and self.prefetch:
-            self.ahead = {t: (upcoming.requests[t], table.begin(upcoming.requests[t])) for t, table in hosted.items()}
+            self.ahead.begin(hosted, upcoming.requests)
         updated, penalised_loss = self._updated(read, loss, gradients)
         for t, rows in fetched.items():
             copies = [state.tables[t] for state in updated.values() if t in state.tables]
@@ -192,16 +193,12 @@ class RafEngine(Engine):
         """States as the programs see them, whose tables on the host are the rows that the batch asks for; and where from."""
         hosted = _hosted(states)
         taken: dict[int, dict[str, Table]] = {part: {} for part in states}
-        fetched = {t: self._fetched(t, table, batch.requests[t]) for t, table in hosted.items()}
+        fetched = {t: self.ahead.fetched(t, table, batch.requests[t]) for t, table in hosted.items()}
         for t, table in hosted.items():
             mesh, parts = meshes.rows(self.mesh, self.tables[t]), within(self.tables[t], states)
             for part, rows in zip(parts, split(mesh, P(), table.end(fetched[t], batch.requests[t])), strict=True):
                 taken[part][t] = rows
         return {part: _replaced(state, taken[part]) for part, state in states.items()}, fetched
-
-    def _fetched(self, node_type: str, table: SharedTable, request: RowRequest) -> list[Fetched]:
-        ahead = self.ahead.pop(node_type, None)
-        return ahead[1] if ahead and ahead[0] is request else table.begin(request)
 
     def _updated(
         self, states: Mapping[int, TrainState], loss: jax.Array, gradients: dict[int, Gradients]

@@ -3,8 +3,9 @@
 import jax
 import numpy as np
 
+from hetjax.cache.ahead import Ahead
 from hetjax.cache.features import Features
-from hetjax.cache.host import Fetched, HostTable
+from hetjax.cache.host import HostTable
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.strategy import Engine, Setup
@@ -29,14 +30,14 @@ class SingleEngine(Engine):
     def __init__(self, setup: Setup, batches: SingleBatches, features: Features):
         super().__init__(setup, batches, features)
         trainer, self.static = self.trainer, features.static
-        self.ahead: dict[str, Fetched] = {}
+        self.ahead = Ahead()
         self.read, self.compiled = jax.jit(trainer.read), jax.jit(trainer.learn, donate_argnums=0)
         self.updated = jax.jit(  # `done` counts this step too, as the number before it was given away
             lambda held, rows, ids, done: trainer.update_rows(held, rows, ids, done - 1), donate_argnums=0
         )
 
     def init(self, seed: int) -> TrainState:
-        self.ahead = {}
+        self.ahead = Ahead()
         weights = jax.jit(self.trainer.weights)(np.int32(seed))
         state = jax.device_put(
             weights, self.features.device
@@ -44,7 +45,7 @@ class SingleEngine(Engine):
         return state._replace(tables=self.features.init(jax.jit(self.trainer.keys)(np.int32(seed))[1]))
 
     def shard(self, state: TrainState) -> TrainState:
-        self.ahead = {}
+        self.ahead = Ahead()
         placed = jax.device_put(state._replace(tables={}), self.features.device)
         return placed._replace(tables=self.features.load(state.tables))
 
@@ -61,7 +62,7 @@ class SingleEngine(Engine):
         away = {t: table for t, table in state.tables.items() if isinstance(table, HostTable)}
         here = {t: table for t, table in state.tables.items() if t not in away}
         ids = {t: batch.inputs[t] for t in here if t in batch.inputs}  # of the others every row is read
-        fetched = {t: self._fetched(t, table, batch) for t, table in away.items()}
+        fetched = {t: self.ahead.fetched(t, table, batch.inputs[t]) for t, table in away.items()}
         held = here | {t: away[t].end(rows) for t, rows in fetched.items()}
         for t, rows in fetched.items():
             away[t].change(rows, True)
@@ -71,12 +72,8 @@ class SingleEngine(Engine):
         trained, loss, gradient = self.compiled(state, learned, self.static, batch, self.seed)
         held = self.updated(held, gradient, ids, trained.step)
         if upcoming is not None and self.setup.config.cache.prefetch:
-            self.ahead = {t: table.begin(upcoming.inputs[t]) for t, table in away.items()}
+            self.ahead.begin(away, upcoming.inputs)
         for t, rows in fetched.items():
             away[t].store(rows, held[t])
             away[t].change(rows, False)
         return trained._replace(tables=held | away), loss
-
-    def _fetched(self, node_type: str, table: HostTable, batch: Batch) -> Fetched:
-        ids, ahead = batch.inputs[node_type], self.ahead.pop(node_type, None)
-        return ahead if ahead is not None and ahead.ids is ids else table.begin(ids)

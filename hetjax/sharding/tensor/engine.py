@@ -64,7 +64,8 @@ class TensorEngine(SpmdEngine):
         return alike._replace(tables=self._divided(self.mesh, state.tables))
 
     def gather(self, state: TrainState) -> TrainState | None:
-        tables = whole_tables(state.tables, self.owned, self.mesh, self.setup.processes, self.gathered)
+        own, processes = {t: meshes.shards(self.mesh, table) for t, table in state.tables.items()}, self.setup.processes
+        tables = whole_tables(own, self.owned, processes, self.gathered if processes.count > 1 else None)
         return None if tables is None else jax.tree.map(np.asarray, state._replace(tables={}))._replace(tables=tables)
 
     def close(self) -> None:
