@@ -78,7 +78,7 @@ class Propagation(Layer):
     scored: tuple[Relation, ...] = ()
     last: bool = False
     logits: bool = False
-    fold: ClassVar[Callable] = staticmethod(neighbour_mean)
+    linear_fold: ClassVar[Callable] = staticmethod(neighbour_mean)
 
     @property
     def reads_target(self) -> bool:
@@ -96,7 +96,7 @@ class Propagation(Layer):
         targets: jax.Array | None,
         masks: NodeMasks | None,
     ) -> Any:
-        return fold_product(adjacency, type(self).fold, sources)
+        return fold_product(adjacency, type(self).linear_fold, sources)
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
         return targets

@@ -33,6 +33,7 @@ class GCNLayer(PlainLayer):
     """
 
     self_term = False
+    linear_fold = staticmethod(neighbour_sum)
     changed_edges = staticmethod(normalised_edges)
 
     def setup(self):
@@ -61,7 +62,7 @@ class GCNLayer(PlainLayer):
 class GCNPropagation(Propagation):
     """`H' = D^-1/2 (A + I) D^-1/2 H`, as equation 9 of NeutronTP's paper; with several relations their mean."""
 
-    fold = staticmethod(neighbour_sum)
+    linear_fold = staticmethod(neighbour_sum)
     self_term = False
     changed_edges = staticmethod(normalised_edges)
 

@@ -60,6 +60,7 @@ class GINLayer(Layer):
     norm: str = "none"
     dropout: float = 0.0
     logits: bool = False
+    linear_fold = staticmethod(neighbour_sum)
 
     def setup(self):
         reads = sorted({*(relation.source for relation in self.relations), *self.selves})
@@ -105,7 +106,7 @@ class GINPropagation(Propagation):
 
     epsilon: float = 0.0
     learn_epsilon: bool = False
-    fold = staticmethod(neighbour_sum)
+    linear_fold = staticmethod(neighbour_sum)
 
     def setup(self):
         start = nn.initializers.constant(self.epsilon)

@@ -91,6 +91,8 @@ class Layer(nn.Module):
         relations that read it, in the model as a whole.
       self_term: whether nodes are folded into themselves; if not, `selves` is empty.
       reads_weights: whether edges' weights are read; if not, a graph that has some is refused.
+      linear_fold: `neighbour_sum` or `neighbour_mean`, if that is what `relation` makes of its sources times a matrix, by `fold_product`;
+        None: anything else.
       changed_edges: what a relation's edges are changed to before anything is drawn of them, `(relation, edges, number of
         sources) -> edges`; for each relation alone, so that it is the same wherever that is folded. None: nothing.
       propagation: what the layer folds once its matrices are taken out, of models that can be decoupled (`models.decoupled`).
@@ -104,6 +106,7 @@ class Layer(nn.Module):
     learned: Mapping[str, tuple[Relation, ...]] = field(default_factory=dict)
     self_term: ClassVar[bool] = True
     reads_weights: ClassVar[bool] = True
+    linear_fold: ClassVar[Callable | None] = None
     changed_edges: ClassVar[Callable | None] = None
     propagation: ClassVar[Any] = None
 

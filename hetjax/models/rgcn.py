@@ -117,6 +117,7 @@ class RGCNLayer(PlainLayer):
     bases: int = 0
     share_self: bool = False
     one_hot: bool = False
+    linear_fold = staticmethod(neighbour_mean)
     propagation = Propagation
 
     def setup(self):

@@ -24,6 +24,8 @@ class SAGELayer(PlainLayer):
 
     propagation = Propagation
 
+    linear_fold = staticmethod(neighbour_mean)
+
     def setup(self):
         super().setup()
         self.kernel = {r.key: Kernel(self.features) for r in self.relations}

@@ -9,7 +9,8 @@ from hetjax.cache.features import Features, FeatureStore
 from hetjax.cache.placement import choose_placement
 from hetjax.config import Config
 from hetjax.errors import InputError
-from hetjax.sampling.blocks import Batch
+from hetjax.models.known import with_known
+from hetjax.sampling.blocks import Batch, Block
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.single.engine import SingleEngine
@@ -31,7 +32,18 @@ class Single(Strategy):
         config, graph, trainer = setup.config, setup.graph, setup.trainer
         placement = choose_placement(config.cache, graph, trainer.widths, trainer.learnable, [graph])
         features = Features(graph, trainer.widths, trainer.learnable, placement, setup.tables)
-        return SingleEngine(setup, make_batches(setup, features, features.send), features)
+
+        def to_device(batch: Batch) -> Batch:
+            sent = features.send(batch)
+            return sent._replace(blocks=known(setup, features, sent.blocks)) if setup.regime.whole else sent
+
+        return SingleEngine(setup, make_batches(setup, features, to_device), features)
+
+
+def known(setup: Setup, features: Features, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
+    """The blocks of the whole graph; of what never changes the first layer's sums, in place of edges."""
+    static = {t: features.static[t] for t in read_in_place(setup, features)}
+    return with_known(setup.trainer.model.layers[0], blocks[0], static), *blocks[1:]
 
 
 def make_batches(setup: Setup, features: Features, to_device: Callable[[Batch], Any]) -> SingleBatches:

@@ -1,0 +1,65 @@
+"""Folds of features that never change: on the whole graph they are the same at every step, and are computed once.
+
+Where a layer folds its sources times a matrix, `fold(X W)` is `fold(X) W`, and only `W` changes. SIGN (Frasca et al., 2020) has such sums
+computed before training too; here they are the first layer's, exactly, and a layer does not notice.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from hetjax.models.layer import Layer
+from hetjax.models.linear import fold_product
+from hetjax.models.segment import EDGE_COST
+from hetjax.sampling.blocks import Adjacency, Block
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Known:
+    """What stands for a relation's edges where what they fold is known.
+
+    Attributes:
+      sums: `[targets, width of the sources]`.
+    """
+
+    sums: jax.Array
+
+    @property
+    def targets(self) -> int:
+        """Rows that a fold gives."""
+        return len(self.sums)
+
+
+@fold_product.register
+def _(edges: Known, fold: Callable, sources: jax.Array, kernel: Any = None) -> jax.Array:
+    return edges.sums if kernel is None else edges.sums.astype(kernel.dtype) @ kernel
+
+
+def with_known(layer: Layer, block: Block, static: Mapping[str, jax.Array]) -> Block:
+    """A block in which known sums stand for the edges of relations, where that is less work.
+
+    Args:
+      layer: the first.
+      block: of the whole graph, on a device.
+      static: features `[nodes, width]` there, per type of which all rows are read as they are, at every step.
+    """
+    if not layer.linear_fold:
+        return block
+    known: dict[str, Any] = {
+        relation.key: Known(
+            jax.jit(layer.linear_fold)(block.adjacency[relation.key], jnp.asarray(static[relation.source], float))
+        )
+        for relation in layer.relations
+        if relation.source in static and _pays(block.adjacency[relation.key], static[relation.source])
+    }
+    return block._replace(adjacency={**block.adjacency, **known})
+
+
+def _pays(adjacency: Adjacency, x: jax.Array) -> bool:
+    """Whether multiplying the sums of all targets is cheaper than multiplying all sources and folding the products."""
+    rows, width = x.shape
+    return adjacency.targets * width < rows * width + EDGE_COST * adjacency.indices.shape[0]
