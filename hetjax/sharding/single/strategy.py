@@ -42,7 +42,7 @@ class Single(Strategy):
 
 def known(setup: Setup, features: Features, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     """The blocks of the whole graph; of what never changes the first layer's sums, in place of edges."""
-    static = {t: features.static[t] for t in read_in_place(setup, features)}
+    static = {t: features.static[t] for t in features.static.keys() & read_in_place(setup, features)}
     return with_known(setup.trainer.model.layers[0], blocks[0], static), *blocks[1:]
 
 
