@@ -1,11 +1,11 @@
 """Training with features on the host or on disk against training with all on the device: equal to the last bit?
 
 `python experiments/cache_equivalence.py` trains every model, of two layers, on one device and on meshes of 2 and 4, where
-partitions or replicas share learnable types; with learnable tables on the device, on the host and on disk; every policy
+partitions or replicas share learnable types, or where the nodes are divided among 2 and 4 partitions; with learnable tables on the device, on the host and on disk; every policy
 of the cache; budgets of nothing, one row, 1 and 10 % of all bytes, and everything; with and without prefetching. Losses
 and the last state (weights, moments, tables and counts) are held against those of the same mesh with tables on the
 device. Disk is tried with prefetching alone, and R-GAT and HGT with a budget of 10 % alone. Prints a line per model and mesh, writes `experiments/results/cache_equivalence.csv`, and exits with status 1 if
-any differs.
+any differs. `--meshes nodes` leaves out those that do not divide the nodes.
 """
 
 import argparse
@@ -29,7 +29,13 @@ from tqdm import tqdm
 from tests.conftest import random_graph
 from tests.hosting import MODELS, config_of, same, trained
 
-MESHES = ((1, 1), (2, 1), (1, 2), (4, 1), (2, 2))
+RELATIONS = ((1, 1), (2, 1), (1, 2), (4, 1), (2, 2))
+NODES = (
+    (1, 4, "dependency", ("mode", "communicate")),
+    (1, 2, "dependency", ("mode", "hybrid"), ("cached", 0.5)),
+    (1, 4, "vanilla"),
+)
+MESHES = {"relations": RELATIONS, "nodes": NODES}
 LEARNABLE, STATIC = ("author", "venue", "ghost"), ("paper", "topic")
 POLICIES = ("hotness", "miss_penalty", "optimal")
 ROW = 76  # bytes of the largest
@@ -64,30 +70,37 @@ def cases(total: int, budgets: Mapping[str, float]):
             yield about | {"policy": policy, "budget": name}, options
 
 
+def described(mesh: tuple) -> str:
+    """The strategy of a mesh, and its options."""
+    name = mesh[2] if len(mesh) > 2 else "single" if mesh == (1, 1) else "raf"
+    return " ".join([name, *(str(value) for _, value in mesh[3:])])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--meshes", nargs="+", choices=list(MESHES), default=list(MESHES))
     options, graph, rows = parser.parse_args(), random_graph(3), []
     nodes = graph.schema.nodes
     total = sum(nodes[name] * ROW for name in LEARNABLE) + sum(graph.features[name].nbytes for name in STATIC)
     with tempfile.TemporaryDirectory() as place:
-        for name, mesh in itertools.product(options.models, MESHES):
+        for name, mesh in itertools.product(options.models, [mesh for of in options.meshes for mesh in MESHES[of]]):
             model = dataclasses.replace(MODELS[name], layers=2)
             tried = list(cases(total, BUDGETS if name == "rgcn" else {"10 %": 0.1}))
             plain = trained(graph, config_of(model, mesh=mesh, placement=everywhere("device")), Path(place))
-            for about, cache in tqdm(tried, f"{name} on {mesh[0]} x {mesh[1]}"):
+            where = {"model": name, "relation": mesh[0], "data": mesh[1], "strategy": described(mesh)}
+            for about, cache in tqdm(tried, " ".join(map(str, where.values()))):
                 found = trained(graph, config_of(model, mesh=mesh, **cache), Path(place))
                 hits = sum(one["hits"] for one in found.features.report())
-                where = {"model": name, "relation": mesh[0], "data": mesh[1]}
                 rows.append(
                     where | about | {"cache_hits": hits, "steps": len(found.losses), "identical": same(found, plain)}
                 )
             alike = sum(row["identical"] for row in rows[-len(tried) :])
             print(
-                f"{name} on {mesh[0]} x {mesh[1]}: {alike} of {len(tried)} identical to tables on the device",
+                f"{name} on {mesh[0]} x {mesh[1]}, {described(mesh)}: {alike} of {len(tried)} identical to tables on the device",
                 flush=True,
             )
-    replace_rows(Path(__file__).parent / "results" / "cache_equivalence.csv", ("model",), rows)
+    replace_rows(Path(__file__).parent / "results" / "cache_equivalence.csv", ("model", "strategy"), rows)
     sys.exit(not all(row["identical"] for row in rows))
 
 

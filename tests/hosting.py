@@ -40,13 +40,13 @@ class Trained(NamedTuple):
     features: FeatureStore | None
 
 
-def config_of(model: str | Model, mode: str = "minibatch", mesh=(1, 1), options=None, train=None, **cache) -> Config:
-    """A configuration; `options` are of the strategy, which `mesh` names after its sizes if it is not RAF."""
+def config_of(model: str | Model, mode: str = "minibatch", mesh=(1, 1), train=(), **cache) -> Config:
+    """A configuration; `mesh` names after its sizes the strategy, if it is not RAF, and then pairs of its options."""
     model = MODELS.get(model, model)
     sampling = Sampling(mode=mode, fanout=(4, 3)[: model.layers], batch_size=8)
-    strategies = {mesh[2]: registry.by_name(mesh[2]).Options(**options)} if options else {}
-    about = {"model": model, "sampling": sampling, "train": Train(epochs=2, **(train or {})), "mesh": Mesh(*mesh)}
-    return Config(**about, cache=Cache(**cache), strategies=strategies)
+    strategies = {mesh[2]: registry.by_name(mesh[2]).Options(**dict(mesh[3:]))} if len(mesh) > 3 else {}
+    how = {"sampling": sampling, "train": Train(epochs=2, **dict(train)), "strategies": strategies}
+    return Config(model=model, mesh=Mesh(*mesh[:3]), cache=Cache(**cache), **how)
 
 
 def prepared(graph, config: Config, folder):

@@ -5,6 +5,7 @@ device gave, and all compare their gradients, and the copies that they have of t
 """
 
 import contextlib
+import itertools
 import json
 import os
 import socket
@@ -15,11 +16,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
+import numpy as np
 
 from hetjax.config import Processes
 from hetjax.processes.launch import process_group
 from hetjax.sharding import mesh as meshes
-from tests.equivalence import GRAPHS, MODELS, Errors, alone, on_mesh, read_reference, write_reference
+from hetjax.sharding import registry
+from hetjax.sharding.strategy import setup
+from tests.equivalence import GRAPHS, MODELS, Errors, alone, on_mesh, read_reference, setting, write_reference
 
 ROOT = Path(__file__).parent.parent
 LIMIT = 150  # seconds that processes are given
@@ -120,7 +124,25 @@ def held(about: dict, group) -> list[float]:
         reference, graph = read_reference(about["reference"]), GRAPHS[case.graph]()
         given = tuple(case.mesh), case.mode, MODELS[case.model], case.wide, group
         errors = on_mesh(reference, graph, *given, **case.train)
+        if "placement" in case.train and case.mesh[2:]:
+            same_bits(case, graph, group)
     return [float(error) for error in errors]
+
+
+def same_bits(case: Case, graph, group) -> None:
+    """Raise an AssertionError where training with features on the host is not, to the last bit, what it is with all on the devices."""
+    found = []
+    for places in (case.train["placement"], ()):
+        config = setting(graph, case.mode, case.mesh, MODELS[case.model], case.train | {"placement": places})
+        strategy, given = registry.by_name(config.mesh.strategy), setup(config, graph, group)
+        engine = strategy.engine(given, strategy.partition(given))
+        state, losses = engine.init(3), []
+        for drawn, upcoming in itertools.pairwise([*engine.batches.epoch(0), None]):
+            state, loss = engine.step(state, drawn.batch, upcoming and upcoming.batch)
+            losses.append(float(loss))
+        found.append([np.array(losses), *jax.tree.leaves(engine.gather(state))])
+        assert all(len(of["devices"]) == 4 // group.count for of in engine.cache_report())
+    assert all(np.asarray(one).tobytes() == np.asarray(other).tobytes() for one, other in zip(*found, strict=True))
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ CASES = [
 
 
 ON_MESHES = [*CASES[1:5], CASES[6], CASES[9], CASES[10]]
+VANILLA, COMMUNICATE = (1, 2, "vanilla"), (1, 4, "dependency", ("mode", "communicate"))
 
 
 @pytest.mark.optimised
@@ -85,6 +86,8 @@ def test_the_same_bits_wherever_features_live_without_kernels(tmp_path, monkeypa
         *(("rgcn", (4, 1), case) for case in ON_MESHES),  # where partitions share authors, and others venues
         *(("rgcn", mesh, CASES[6]) for mesh in ((1, 2), (2, 2))),
         *((model, (1, 2), CASES[6]) for model in ("rgat", "hgt")),
+        *(("rgcn", COMMUNICATE, case) for case in (CASES[1], CASES[2], CASES[4], CASES[6], {"bytes_per_device": 500})),
+        *((model, VANILLA, CASES[6]) for model in ("rgcn", "rgat")),
     ],
     ids=str,
 )
@@ -92,7 +95,7 @@ def test_the_same_bits_wherever_features_live(tmp_path, plain, model, mesh, cach
     graph = random_graph(3)
     found = trained(graph, config_of(model, mesh=mesh, **cache), tmp_path)
     bounded = 0 <= cache.get("bytes_per_device", -1) < EVERYTHING
-    assert same(found, plain(graph, model, mesh, BY_ROWS if bounded else ()))
+    assert same(found, plain(graph, model, mesh, BY_ROWS if bounded and mesh[2:] == () else ()))
     report = found.features.report()
     assert bool(report) == (cache.get("bytes_per_device") != EVERYTHING)
     for one in report:
@@ -162,7 +165,7 @@ def test_a_row_is_sent_once_however_early_the_others_are_read():
     assert one.moved.sent == (800 + round_up(200) + round_up(400)) * one.row_bytes
 
 
-@pytest.mark.parametrize("mesh", [(1, 1), (4, 1)])
+@pytest.mark.parametrize("mesh", [(1, 1), (4, 1), COMMUNICATE])
 def test_a_state_that_is_restored_is_not_trained_with_rows_read_before(tmp_path, mesh):
     engine, _, batches = prepared(random_graph(3), config_of("rgcn", mesh=mesh, placement=TABLES), tmp_path)
     first, second = (one.batch for one in itertools.islice(batches.epoch(0), 2))
@@ -285,9 +288,10 @@ def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
         features(placement=("nobody=host",))
     with pytest.raises(InputError, match=re.escape("['author=floor'], and must be made of TYPE=device|host|disk")):
         Cache(placement=("author=floor",))
-    with pytest.raises(InputError, match="cache.bytes_per_device is 0, and mesh.strategy vanilla keeps all features"):
-        check(Config(cache=Cache(bytes_per_device=0), mesh=Mesh(data=2, strategy="vanilla")))
-
+    with pytest.raises(
+        InputError, match="cache.bytes_per_device is 0, and mesh.strategy replicated keeps all features"
+    ):
+        check(Config(cache=Cache(bytes_per_device=0), mesh=Mesh(data=2, strategy="examples.replicated:Replicated")))
     with pytest.raises(InputError, match="cache.bytes_per_device is 0, and is for mini-batches"):
         Config(cache=Cache(bytes_per_device=0), sampling=Sampling(mode="full"))
     with pytest.raises(InputError, match="cache.host_bytes is 5, and is for what leaves the device"):

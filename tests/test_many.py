@@ -31,7 +31,14 @@ CASES = {
         ),
         ("ogbn-mag", (4, 1), "full", "R-GCN", False, {}),
         ("labels", (1, 2), "full", "HGNN, mean, no target", False, {}),
-        ("random", (1, 2, "vanilla"), "minibatch", "R-GCN", False, {}),
+        (
+            "few relations",
+            (1, 4, "vanilla"),
+            "minibatch",
+            "R-GCN",
+            False,
+            {"l2": 0.01, "gradient_clip": 0.05, "placement": ("author=host", "paper=host")},
+        ),
         ("few relations", (1, 4, "dependency"), "minibatch", "R-GAT", True, {"options": {"mode": "communicate"}}),
         (
             "homogeneous",
@@ -145,17 +152,30 @@ def test_a_killed_process_is_named_and_the_run_goes_on_as_if_nothing_had_happene
 
 
 def test_partitions_of_the_nodes_in_two_processes_write_one_checkpoint(folder):
-    """Each its own rows; the run continues in one process, on one device."""
+    """Each its own rows, which lie on its disk; the run continues in one process, on one device."""
     options = ["--data.path", folder / "data_0" / "graph", "--mesh.data", "2", "--mesh.strategy", "dependency"]
-    options += ["--dependency.mode", "communicate", "--train.epochs", "2", "--sampling.mode", "full"]
+    options += [
+        "--dependency.mode",
+        "communicate",
+        "--train.epochs",
+        "2",
+        "--cache.placement",
+        "[author=disk,venue=host,paper=disk]",
+    ]
     run_folder = folder / "nodes"
     assert [status for status, _ in finish(folder, start(folder, commands(run_folder, *options)))] == [0, 0]
-    assert not (run_folder / "tables").exists()
+    assert not [*run_folder.glob("tables*")]
+    rows = [
+        (one["node_type"], one["process"], one["rows"])
+        for one in json.loads((run_folder / "summary.json").read_text())["cache"]
+    ]
+    for node_type, nodes in (("author", 25), ("venue", 6), ("paper", 40)):
+        of = [count for name, _, count in rows if name == node_type]
+        assert len(of) == 2 and sum(of) == nodes > max(of)
     moved = shutil.copytree(run_folder, folder / "nodes_moved")
     (moved / "summary.json").unlink()
     shutil.rmtree(max((moved / "checkpoints").iterdir()))
-    single = ["--data.path", folder / "data_0" / "graph", "--train.epochs", "2", "--sampling.mode", "full"]
-    done = train(moved, *SHARED, *single)
+    done = train(moved, *SHARED, "--data.path", folder / "data_0" / "graph", "--train.epochs", "2")
     assert done.returncode == 0 and "continuing from" in done.stderr, done.stderr
     np.testing.assert_allclose(records(moved)[-1]["test_loss"], records(run_folder)[-1]["test_loss"], rtol=1e-4)
 
