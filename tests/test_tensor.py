@@ -34,9 +34,7 @@ FEW = few("cites", "writes", "of")
     ("model", "graph", "parts", "more"),
     [
         ("R-GCN, dropout", FEW, 3, {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1}),
-        ("R-GCN, one-hot", FEW, 4, {}),
         ("GIN", GRAPHS["homogeneous, weights"](), 4, {}),
-        ("SAGE", FEW, 2, {}),
         ("GCN, residual", GRAPHS["homogeneous, weights"](), 3, {}),
         ("GAT, no head", GRAPHS["homogeneous"](), 3, {}),  # of 2 heads by columns, of 3 by heads
         ("GATv2, no head", GRAPHS["homogeneous"](), 3, {}),
@@ -133,7 +131,7 @@ def test_a_run_resumes_and_moves_to_another_mesh(tmp_path):
     done = train_anew(tmp_path / "run", *meshed, 3)
     assert done.returncode == 0 and "rows to columns" in done.stdout.replace("_", " "), done.stdout + done.stderr
     lines = {}
-    for name, mesh in (("again", [*meshed, 3]), ("moved", [*meshed, 2]), ("alone", options)):
+    for name, mesh in (("again", [*meshed, 3]), ("alone", options)):
         shutil.copytree(tmp_path / "run", tmp_path / name)
         (tmp_path / name / "summary.json").unlink()
         shutil.rmtree(max((tmp_path / name / "checkpoints").iterdir()))
@@ -143,7 +141,6 @@ def test_a_run_resumes_and_moves_to_another_mesh(tmp_path):
         lines[name] = [value for record in records for key, value in record.items() if key.endswith("_loss")]
     records = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
     assert lines["again"] == [value for record in records for key, value in record.items() if key.endswith("_loss")]
-    np.testing.assert_allclose(lines["moved"], lines["again"], rtol=1e-4)
     np.testing.assert_allclose(lines["alone"], lines["again"], rtol=1e-4)
 
 
