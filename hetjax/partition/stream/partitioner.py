@@ -69,8 +69,9 @@ class Partitioner(ABC):
       estimates: whether degrees may be estimated as the stream goes: None: they must be counted; else whether they are
         by default.
       graph, options: what it is told; `graph` has degrees and edges unless the method estimates degrees.
-      owners: the partition of every node, int64 `[nodes]`, if the method divides the nodes; None before it has, or if not.
+      owners: the partition of every node, of `state.part_dtype`, `[nodes]`, if the method divides the nodes; None before it has, or if not.
       replicas, loads: as in `state`, of the edges that are placed; `place` keeps them.
+      about: what else the report says of it, by name.
     """
 
     name: ClassVar[str]
@@ -80,6 +81,7 @@ class Partitioner(ABC):
     def __init__(self, graph: Graph, options: Options):
         self.graph, self.options = graph, options
         self.owners: np.ndarray | None = None
+        self.about: dict[str, int] = {}
         self.loads = np.zeros(options.parts, np.int64)
         self.replicas = no_replicas(graph.nodes, options.parts)
 

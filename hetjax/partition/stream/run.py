@@ -206,10 +206,10 @@ def _count(pairs, degrees):
 
 @compiled
 def _outside(pairs, nodes):
+    count = 0
     for edge in range(len(pairs)):
-        if not (0 <= pairs[edge, 0] < nodes and 0 <= pairs[edge, 1] < nodes):
-            return True
-    return False
+        count += not (0 <= pairs[edge, 0] < nodes and 0 <= pairs[edge, 1] < nodes)
+    return count
 
 
 @compiled

@@ -24,7 +24,6 @@ from hetjax.partition.homogeneous import offsets
 
 AT_ONCE = 2**20  # edges
 STANDARD_INPUT = "-"
-PAIR = np.dtype((np.int32, 2))
 
 
 class Chunk(NamedTuple):
@@ -65,6 +64,9 @@ class EdgeStream(ABC):
           InputError: what is read is no edge.
         """
 
+    def close(self) -> None:  # noqa: B027 (most have nothing to close)
+        """Let go of what the stream holds."""
+
 
 class Text(EdgeStream):
     """Files of text, an edge a line, packed if a name ends in `.gz`; a third column, a weight, is not used."""
@@ -92,14 +94,14 @@ class Arrays(EdgeStream):
         self.edges = sum(header.shape[0] for header in self.headers)
 
     def chunks(self, nodes: int) -> Iterator[Chunk]:
-        before = 0
+        before, total = 0, sum(header.shape[0] for header in self.headers)
         for file, header in zip(self.files, self.headers):
             with reading(file), open(file, "rb") as stream:
                 stream.seek(header.start)
                 for first in range(0, header.shape[0], AT_ONCE):
                     count = min(AT_ONCE, header.shape[0] - first)
                     pairs = _as_pairs(_read(stream, header.dtype, count, str(file)), nodes, first, str(file))
-                    yield Chunk(pairs, (before + first + count) / self.edges)
+                    yield Chunk(pairs, (before + first + count) / total)
             before += header.shape[0]
 
 
@@ -110,9 +112,9 @@ class Held(EdgeStream):
         self.pairs, self.nodes, self.edges, self.name = pairs, nodes, len(pairs), name
 
     def chunks(self, nodes: int) -> Iterator[Chunk]:
-        for first in range(0, self.edges, AT_ONCE):
+        for first in range(0, len(self.pairs), AT_ONCE):
             pairs = self.pairs[first : first + AT_ONCE]
-            yield Chunk(_as_pairs(pairs, nodes, first, self.name), (first + len(pairs)) / self.edges)
+            yield Chunk(_as_pairs(pairs, nodes, first, self.name), (first + len(pairs)) / len(self.pairs))
 
 
 class Stored(EdgeStream):
@@ -129,11 +131,11 @@ class Stored(EdgeStream):
         self.edges = sum(csc.edges for csc, _, _ in self.parts)
 
     def chunks(self, nodes: int) -> Iterator[Chunk]:
-        before = 0
+        before, total = 0, sum(csc.edges for csc, _, _ in self.parts)
         for csc, source, target in self.parts:
             for first in range(0, csc.edges, AT_ONCE):
                 pairs = _of_relation(csc, first, min(AT_ONCE, csc.edges - first), self.name)
-                yield Chunk(pairs + np.array([source, target], np.int32), (before + first + len(pairs)) / self.edges)
+                yield Chunk(pairs + np.array([source, target], np.int32), (before + first + len(pairs)) / total)
             before += csc.edges
 
 
@@ -148,18 +150,22 @@ class Spooled(EdgeStream):
     def __init__(self, stream: Readable, folder: Path):
         self.name = "standard input"
         self.file: BinaryIO = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (open as long as the stream)
-        self.edges = 0
+        count = 0
         with reading(self.name):
             for pairs in _of_text(stream, MOST_NODES, self.name):
                 self.file.write(pairs.data)
-                self.edges += len(pairs)
+                count += len(pairs)
+        self.edges = self.count = count
 
     def chunks(self, nodes: int) -> Iterator[Chunk]:
         self.file.seek(0)
-        for first in range(0, self.edges, AT_ONCE):
-            count = min(AT_ONCE, self.edges - first)
+        for first in range(0, self.count, AT_ONCE):
+            count = min(AT_ONCE, self.count - first)
             pairs = _read(self.file, np.dtype(np.int32), count, self.name)
-            yield Chunk(_as_pairs(pairs, nodes, first, self.name), (first + count) / self.edges)
+            yield Chunk(_as_pairs(pairs, nodes, first, self.name), (first + count) / self.count)
+
+    def close(self) -> None:
+        self.file.close()
 
 
 def open_stream(given: str, relations: Sequence[str] = (), spool: Path = Path()) -> EdgeStream:
@@ -208,7 +214,7 @@ def _header(file: Path) -> npy.Header:
 
 def _read(stream: BinaryIO, dtype: np.dtype, edges: int, place: str) -> np.ndarray:
     pairs = np.empty((edges, 2), dtype)
-    if stream.readinto(memoryview(pairs).cast("B")) != pairs.nbytes:  # type: ignore[attr-defined]
+    if stream.readinto(pairs.data.cast("B")) != pairs.nbytes:  # type: ignore[attr-defined]
         raise InputError(f"{place}: ends before its last edge; did it change while it was read?")
     return pairs
 

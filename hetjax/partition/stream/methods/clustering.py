@@ -14,7 +14,7 @@ import numpy as np
 
 from hetjax.compiled import compiled
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner, Pass
-from hetjax.partition.stream.state import least, part_dtype, put
+from hetjax.partition.stream.state import AHEAD, least, part_dtype, put, touch, touch_behind
 
 VOLUME = 0.1
 
@@ -136,14 +136,23 @@ def join(u, v, degrees, most, of, volumes, count):
 
 @compiled
 def _cluster(pairs, degrees, most, of, volumes, count):
+    seen = np.int64(0)
     for edge in range(len(pairs)):
-        join(pairs[edge, 0], pairs[edge, 1], degrees, most, of, volumes, count)
+        if edge % AHEAD == 0:
+            seen ^= touch(pairs, edge, degrees) ^ touch_behind(pairs, edge, of, volumes)
+        u, v = pairs[edge, 0], pairs[edge, 1]
+        join(u, v, degrees, most, of, volumes, count)
+    return seen
 
 
 @compiled
 def _place(pairs, degrees, owners, replicas, loads, out):
+    seen = np.int64(0)
     for edge in range(len(pairs)):
+        if edge % AHEAD == 0:
+            seen ^= touch(pairs, edge, degrees) ^ touch(pairs, edge, owners) ^ touch(pairs, edge, replicas[:, 0])
         u, v = pairs[edge, 0], pairs[edge, 1]
         part = np.int64(owners[u] if degrees[u] < degrees[v] else owners[v])
         out[edge] = part
         put(replicas, loads, u, v, part)
+    return seen

@@ -8,7 +8,7 @@ import numpy as np
 
 from hetjax.compiled import compiled
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner
-from hetjax.partition.stream.state import hashed, put
+from hetjax.partition.stream.state import AHEAD, hashed, put, touch
 
 
 class Dbh(Partitioner):
@@ -28,7 +28,10 @@ class Dbh(Partitioner):
 
 @compiled
 def _place(pairs, degrees, estimate, seed, replicas, loads, out):
+    seen = np.int64(0)
     for edge in range(len(pairs)):
+        if edge % AHEAD == 0:
+            seen ^= touch(pairs, edge, degrees) ^ touch(pairs, edge, replicas[:, 0])
         u, v = pairs[edge, 0], pairs[edge, 1]
         if estimate:
             degrees[u] += 1
@@ -36,3 +39,4 @@ def _place(pairs, degrees, estimate, seed, replicas, loads, out):
         part = hashed(u if degrees[u] < degrees[v] else v, seed) % len(loads)
         out[edge] = part
         put(replicas, loads, u, v, part)
+    return seen

@@ -14,7 +14,7 @@ import numpy as np
 
 from hetjax.compiled import compiled
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner
-from hetjax.partition.stream.state import has, put
+from hetjax.partition.stream.state import AHEAD, has, put, touch
 
 
 class Greedy(Partitioner):
@@ -34,23 +34,26 @@ class Greedy(Partitioner):
 
 @compiled
 def _anywhere(replicas, node):
+    bits = np.uint64(0)
     for word in range(replicas.shape[1]):
-        if replicas[node, word] != 0:
-            return True
-    return False
+        bits |= replicas[node, word]
+    return bits != 0
 
 
 @compiled
 def _common(replicas, u, v):
+    bits = np.uint64(0)
     for word in range(replicas.shape[1]):
-        if replicas[u, word] & replicas[v, word] != 0:
-            return True
-    return False
+        bits |= replicas[u, word] & replicas[v, word]
+    return bits != 0
 
 
 @compiled
 def _place(pairs, left, replicas, loads, out):
+    seen = np.int64(0)
     for edge in range(len(pairs)):
+        if edge % AHEAD == 0:
+            seen ^= touch(pairs, edge, left) ^ touch(pairs, edge, replicas[:, 0])
         u, v = pairs[edge, 0], pairs[edge, 1]
         of_u, of_v = _anywhere(replicas, u), _anywhere(replicas, v)
         if of_u and of_v and not _common(replicas, u, v):
@@ -65,3 +68,4 @@ def _place(pairs, left, replicas, loads, out):
         left[v] -= 1
         out[edge] = best
         put(replicas, loads, u, v, best)
+    return seen

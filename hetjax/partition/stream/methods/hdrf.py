@@ -13,7 +13,7 @@ import numpy as np
 
 from hetjax.compiled import compiled
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner
-from hetjax.partition.stream.state import has, put
+from hetjax.partition.stream.state import AHEAD, has, put, touch
 
 EPSILON = 1.0
 
@@ -42,11 +42,7 @@ def best_part(u, v, degrees, weight, bound, replicas, loads, most, fewest):
     best, largest = -1, -1.0
     for part in range(len(loads)):
         if loads[part] < bound:
-            score = 0.0
-            if has(replicas, u, part):
-                score += g_u
-            if has(replicas, v, part):
-                score += g_v
+            score = g_u * has(replicas, u, part) + g_v * has(replicas, v, part)
             score += weight * (most - loads[part]) / (EPSILON + most - fewest)
             if score > largest:
                 best, largest = part, score
@@ -56,7 +52,10 @@ def best_part(u, v, degrees, weight, bound, replicas, loads, most, fewest):
 @compiled
 def _place(pairs, degrees, estimate, weight, bound, replicas, loads, out):
     most, fewest = loads.max(), loads.min()
+    seen = np.int64(0)
     for edge in range(len(pairs)):
+        if edge % AHEAD == 0:
+            seen ^= touch(pairs, edge, degrees) ^ touch(pairs, edge, replicas[:, 0])
         u, v = pairs[edge, 0], pairs[edge, 1]
         if estimate:
             degrees[u] += 1
@@ -67,3 +66,4 @@ def _place(pairs, degrees, estimate, weight, bound, replicas, loads, out):
         most = max(most, loads[part])
         if loads[part] == fewest + 1:
             fewest = loads.min()
+    return seen

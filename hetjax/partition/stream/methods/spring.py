@@ -20,14 +20,11 @@ import numpy as np
 from hetjax.compiled import compiled
 from hetjax.partition.stream.methods.clustering import VOLUME, Clusters, Divided, join, largest_volume, schedule
 from hetjax.partition.stream.partitioner import Graph, Options, Pass
+from hetjax.partition.stream.state import AHEAD, touch, touch_behind
 
 
 class Spring(Divided):
-    """Streaming partitioning based on richest neighbours.
-
-    Attributes:
-      found, merged: how many clusters of nodes that have edges there were before and after merging; for the report.
-    """
+    """Streaming partitioning based on richest neighbours; `about` counts clusters before and after they are merged."""
 
     name = "spring"
     learns = ("clusters",)
@@ -36,7 +33,6 @@ class Spring(Divided):
         super().__init__(graph, options)
         self.estimated(options)
         self.most = largest_volume(graph, options, VOLUME)
-        self.found = self.merged = 0
 
     def learn(self) -> Iterator[Pass]:
         clusters, degrees, nodes = Clusters(self.graph.nodes), self.graph.degrees, self.graph.nodes
@@ -44,10 +40,10 @@ class Spring(Divided):
         yield partial(_learn, degrees=degrees, most=self.most, richest=richest, **vars(clusters))
         del clusters.volumes
         sizes = clusters.sizes()
-        self.found = int(np.count_nonzero(sizes[1:]))
+        self.about["clusters"] = int(np.count_nonzero(sizes[1:]))
         bound = self.options.balance * nodes / self.options.parts
         _merge(clusters.of, sizes, richest, degrees, bound)
-        self.merged = int(np.count_nonzero(sizes[1:]))
+        self.about["merged_clusters"] = int(np.count_nonzero(sizes[1:]))
         self.owners = schedule(clusters.of, sizes, self.options.parts)
 
 
@@ -59,13 +55,21 @@ def _richer(u, v, degrees, richest):
 
 @compiled
 def _learn(pairs, degrees, most, of, volumes, count, richest):
+    seen = np.int64(0)
     for edge in range(len(pairs)):
+        if edge % AHEAD == 0:
+            seen ^= (
+                touch_behind(pairs, edge, of, volumes)
+                ^ touch_behind(pairs, edge, richest, degrees)
+                ^ touch(pairs, edge, degrees)
+            )
         u, v = pairs[edge, 0], pairs[edge, 1]
         join(u, v, degrees, most, of, volumes, count)
         if _richer(u, v, degrees, richest):
             richest[u] = v
         if _richer(v, u, degrees, richest):
             richest[v] = u
+    return seen
 
 
 @compiled

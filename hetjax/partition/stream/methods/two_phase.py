@@ -23,7 +23,7 @@ import numpy as np
 from hetjax.compiled import compiled
 from hetjax.partition.stream.methods.clustering import Clusters, enter, largest_volume
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner, Pass
-from hetjax.partition.stream.state import has, hashed, least, mark
+from hetjax.partition.stream.state import AHEAD, has, hashed, least, mark, touch, touch_behind
 
 VOLUME = 2.0
 
@@ -63,7 +63,10 @@ class TwoPhase(Partitioner):
 
 @compiled
 def _cluster(pairs, degrees, most, of, volumes, count):
+    seen = np.int64(0)
     for edge in range(len(pairs)):
+        if edge % AHEAD == 0:
+            seen ^= touch_behind(pairs, edge, of, volumes) ^ touch(pairs, edge, degrees)
         u, v = pairs[edge, 0], pairs[edge, 1]
         enter(u, degrees, of, volumes, count)
         enter(v, degrees, of, volumes, count)
@@ -75,6 +78,7 @@ def _cluster(pairs, degrees, most, of, volumes, count):
                 volumes[of[small]] -= degrees[small]
                 volumes[of[large]] += degrees[small]
                 of[small] = of[large]
+    return seen
 
 
 @compiled
@@ -98,13 +102,21 @@ def _fallback(part, u, v, degrees, bound, seed, loads):
 
 @compiled
 def _within(pairs, degrees, of, part_of, bound, seed, replicas, loads):
+    seen = np.int64(0)
     for edge in range(len(pairs)):
+        if edge % AHEAD == 0:
+            seen ^= (
+                touch_behind(pairs, edge, of, part_of)
+                ^ touch(pairs, edge, degrees)
+                ^ touch(pairs, edge, replicas[:, 0])
+            )
         u, v = pairs[edge, 0], pairs[edge, 1]
         if part_of[of[u]] == part_of[of[v]]:
             part = _fallback(np.int64(part_of[of[u]]), u, v, degrees, bound, seed, loads)
             mark(replicas, u, part)
             mark(replicas, v, part)
             loads[part] += 1
+    return seen
 
 
 @compiled
@@ -126,7 +138,14 @@ def _score(u, v, a, b, part, degrees, volumes, part_of, replicas):
 @compiled
 def _place(pairs, degrees, where, bound, seed, replicas, both, out):
     (of, part_of, volumes), (within, loads) = where, both
+    seen = np.int64(0)
     for edge in range(len(pairs)):
+        if edge % AHEAD == 0:
+            seen ^= (
+                touch_behind(pairs, edge, of, part_of)
+                ^ touch(pairs, edge, degrees)
+                ^ touch(pairs, edge, replicas[:, 0])
+            )
         u, v = pairs[edge, 0], pairs[edge, 1]
         a, b = of[u], of[v]
         if part_of[a] == part_of[b]:
@@ -142,3 +161,4 @@ def _place(pairs, degrees, where, bound, seed, replicas, both, out):
             mark(replicas, v, part)
             loads[part] += 1
         out[edge] = part
+    return seen
