@@ -27,7 +27,7 @@ from hetjax.partition.stream.partitioner import Partitioner
 from hetjax.partition.stream.registry import find
 from hetjax.partition.stream.report import report, table
 from hetjax.partition.stream.run import Reader, partition_stream
-from hetjax.partition.stream.source import open_stream
+from hetjax.partition.stream.source import EdgeStream, open_stream
 from hetjax.partition.stream.state import MOST_PARTS
 
 PATHS = {

@@ -7,12 +7,13 @@ from hetjax.partition.stream.methods.clustering import Hollocou
 from hetjax.partition.stream.methods.dbh import Dbh
 from hetjax.partition.stream.methods.greedy import Greedy
 from hetjax.partition.stream.methods.hdrf import Hdrf
+from hetjax.partition.stream.methods.slim import Slim
 from hetjax.partition.stream.methods.spring import Spring
 from hetjax.partition.stream.methods.two_phase import TwoPhase
 from hetjax.partition.stream.partitioner import Partitioner
 
 BUILT_IN: dict[str, type[Partitioner]] = {
-    method.name: method for method in (Dbh, Greedy, Hdrf, Hollocou, TwoPhase, Spring)
+    method.name: method for method in (Dbh, Greedy, Hdrf, Hollocou, TwoPhase, Spring, Slim)
 }
 
 
