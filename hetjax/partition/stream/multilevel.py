@@ -19,13 +19,14 @@ FINE = 16  # clusters by partition, at least
 COARSEST = 40  # nodes by partition at which coarsening ends
 SHRINK = 0.9  # of a level's nodes: with more the next level is not worth its while
 JOINS, MOVES, TRIES = 3, 6, 12  # sweeps of coarsening and of refining; first divisions
+LARGE, MOVES_OF_LARGE = 2**18, 2  # nodes of a level on which sweeps take long, and are fewer
 
 
 class Level(NamedTuple):
     """An undirected graph with weights, every edge in both directions.
 
     Attributes:
-      indptr: int64 `[nodes + 1]`.
+      indptr: `[nodes + 1]`, int32 where that holds the last, else int64.
       neighbours: int32 `[2 edges]`, with none of a node itself.
       weights: int32 `[2 edges]`, or `[1]` of ones, where all are alike.
       sizes: int32 `[nodes]`, what a node weighs.
@@ -61,9 +62,10 @@ def _cluster(level: Level, most: float, rng: np.random.Generator) -> np.ndarray:
     degrees = np.diff(level.indptr)
     order = rng.permutation(nodes).astype(np.int32)
     order = order[np.argsort(degrees[order], kind="stable")]  # those of few neighbours first
-    for _ in range(JOINS):
-        if _join(*level, order, labels, totals, most) < nodes // 100:
+    for _ in range(JOINS if nodes < LARGE else 1):
+        if _join(*level, order, labels, totals, most) < nodes // 50:
             break
+    _pair(*level, labels, totals, most)
     return labels
 
 
@@ -78,7 +80,7 @@ def _refined(level: Level, owners: np.ndarray, parts: int, bound: float, rng: np
     """The partitions after refinement, and the weight of the cut, which is more where a partition is over the bound."""
     nodes = len(level.sizes)
     totals = np.bincount(owners, level.sizes, parts).astype(np.int64)
-    for _ in range(MOVES):
+    for _ in range(MOVES if nodes < LARGE else MOVES_OF_LARGE):
         order = rng.permutation(nodes).astype(np.int32)
         if _move(*level, order, owners, totals, bound) <= nodes // 1000:
             break
@@ -95,7 +97,7 @@ def _contract(level: Level, labels: np.ndarray, count: int) -> Level:
     sizes = np.bincount(labels, level.sizes, count).astype(np.int32)
     members = np.argsort(labels, kind="stable").astype(np.int32)
     starts = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=count))])
-    indptr = np.zeros(count + 1, np.int64)
+    indptr = np.zeros(count + 1, level.indptr.dtype)
     _count_edges(level.indptr, level.neighbours, labels, members, starts, indptr)
     np.cumsum(indptr, out=indptr)
     neighbours, weights = np.empty(indptr[-1], np.int32), np.empty(max(2, indptr[-1]), np.int32)
@@ -147,6 +149,33 @@ def _join(indptr, neighbours, weights, sizes, order, labels, totals, most):
             labels[v] = best
             changed += 1
     return changed
+
+
+@compiled
+def _pair(indptr, neighbours, weights, sizes, labels, totals, most):
+    """Join nodes that are alone in their cluster and are drawn to the same one, which is full; and all nodes without neighbours.
+
+    Without it the leaves of hubs would stay as they are, level by level.
+    """
+    nodes = len(labels)
+    strength, companion = np.zeros(nodes, np.int64), np.full(nodes + 1, -1, np.int32)
+    for v in range(nodes):
+        if totals[labels[v]] == sizes[v] and labels[v] == v:
+            drawn, largest = nodes, np.int64(0)  # the last is for those that nothing draws
+            for edge in range(indptr[v], indptr[v + 1]):
+                label = labels[neighbours[edge]]
+                strength[label] += _weight(weights, edge)
+                if strength[label] > largest:
+                    drawn, largest = label, strength[label]
+            for edge in range(indptr[v], indptr[v + 1]):
+                strength[labels[neighbours[edge]]] = 0
+            other = companion[drawn]
+            if other >= 0 and totals[other] + sizes[v] <= most:
+                totals[other] += sizes[v]
+                totals[v] -= sizes[v]
+                labels[v] = other
+            else:
+                companion[drawn] = v
 
 
 @compiled

@@ -31,7 +31,7 @@ class Hdrf(Partitioner):
 
     def place(self, pairs: np.ndarray, out: np.ndarray) -> None:
         weight = float(self.options.weight)
-        place_edges(pairs, self.degrees, self.estimate, weight, 2**62, self.replicas, self.loads, out)
+        _place(pairs, self.degrees, self.estimate, weight, 2**62, self.replicas, self.loads, out)
 
 
 @compiled
@@ -50,7 +50,7 @@ def best_part(u, v, degrees, weight, bound, replicas, loads, most, fewest):
 
 
 @compiled
-def place_edges(pairs, degrees, estimate, weight, bound, replicas, loads, out):
+def _place(pairs, degrees, estimate, weight, bound, replicas, loads, out):
     most, fewest = loads.max(), loads.min()
     seen = np.int64(0)
     for edge in range(len(pairs)):

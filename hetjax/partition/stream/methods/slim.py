@@ -4,10 +4,11 @@
 2. A core of at most `core * nodes` edges is kept: all of nodes of degree up to a threshold, and of an edge between two nodes of higher
    degrees `d(u)` and `d(v)` with probability `threshold / min(d(u), d(v))`, by its hash. So every node keeps about as many edges, or
    all that it has; a graph that is small enough is kept whole.
-3. The core is divided in memory (`multilevel`), so that no partition trains more than `balance` times the mean of the nodes that have
-   edges; then nodes move where fewer replicas are needed for full neighbourhoods, not fewer cut edges.
-4. Edges are placed by HDRF's score, with counted degrees, among partitions of fewer than `balance` times the mean of the edges; a node
-   counts as being where it is trained from the start.
+3. The core is divided in memory (`multilevel`). A node weighs one, and its degree by the mean degree; no partition weighs more than
+   `balance` times the mean. So nodes and edges count alike, and either may be off by more. Then nodes move where fewer replicas are
+   needed for full neighbourhoods, not fewer cut edges, if a table of the neighbours by node and partition fits in `TABLE` bytes.
+4. An edge within a partition stays there. Every other one goes by HDRF's score with counted degrees, to a partition of fewer than
+   `balance` times the mean of the edges; a node counts as being where it is trained from the start.
 
 What it takes from others: clustering before placing (2PS, Mayer et al. 2022; CATGNN), the low-degree edges in memory and a score that
 knows of them (HEP, Mayer and Jacobsen, SIGMOD 2021), keeping some edges of every node (local sparsification, Satuluri et al., SIGMOD
@@ -19,13 +20,15 @@ from collections.abc import Iterator
 import numpy as np
 
 from hetjax.compiled import compiled
-from hetjax.partition.stream.methods.hdrf import place_edges
-from hetjax.partition.stream.multilevel import Level, divide
+from hetjax.partition.stream.methods.hdrf import best_part
+from hetjax.partition.stream.multilevel import LARGE, Level, divide
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner, Pass
-from hetjax.partition.stream.state import AHEAD, hashed, least, mark, part_dtype, touch
+from hetjax.partition.stream.state import AHEAD, hashed, least, mark, part_dtype, put, touch
 
 ALL = np.iinfo(np.int64).max
-SWEEPS = 6
+SWEEPS, SWEEPS_OF_LARGE = 6, 1
+WEIGHT = 1.0  # lambda
+UNIT = 64
 TABLE = 2**28  # bytes of neighbours by node and partition, up to which replicas are refined
 
 
@@ -51,9 +54,8 @@ class Slim(Partitioner):
         indptr, neighbours = as_level(kept[: count[0]], self.graph.nodes)
         del kept
         alone = degrees == 0
-        level = Level(indptr, neighbours, np.ones(1, np.int32), (~alone).astype(np.int32))
-        connected = int(self.graph.nodes - alone.sum())
-        most = max(self.options.balance * connected / parts, -(-connected // parts))
+        level = Level(indptr, neighbours, np.ones(1, np.int32), weights_of(degrees))
+        most = max(self.options.balance * level.sizes.sum() / parts, float(level.sizes.max(initial=0)))
         owners = divide(level, parts, most, np.random.Generator(np.random.Philox(self.options.seed)))
         if owners.size * parts * 4 <= TABLE:
             _fewer_replicas(level, owners, parts, most)
@@ -62,7 +64,7 @@ class Slim(Partitioner):
         _start(self.owners, alone, self.replicas)
 
     def place(self, pairs: np.ndarray, out: np.ndarray) -> None:
-        place_edges(pairs, self.graph.degrees, False, 1.0, self.bound, self.replicas, self.loads, out)
+        _place(pairs, self.graph.degrees, self.owners, self.bound, self.replicas, self.loads, out)
 
 
 def threshold_of(degrees: np.ndarray, room: int) -> int:
@@ -72,9 +74,15 @@ def threshold_of(degrees: np.ndarray, room: int) -> int:
     return max(1, int(np.searchsorted(np.cumsum(ends), room, side="right")))
 
 
+def weights_of(degrees: np.ndarray) -> np.ndarray:
+    """What nodes weigh, int32: `UNIT`, and as much again by mean degree; nothing where they have no edges."""
+    mean = degrees[degrees > 0].mean() if degrees.any() else 1.0
+    return np.where(degrees > 0, UNIT + np.rint(degrees * (UNIT / mean)), 0).astype(np.int32)
+
+
 def as_level(pairs: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """`(indptr, neighbours)` of edges in both directions."""
-    indptr = np.zeros(nodes + 1, np.int64)
+    indptr = np.zeros(nodes + 1, np.int32 if 2 * len(pairs) < 2**31 else np.int64)
     _count(pairs, indptr)
     np.cumsum(indptr, out=indptr)
     neighbours = np.empty(indptr[-1], np.int32)
@@ -86,7 +94,7 @@ def _fewer_replicas(level: Level, owners: np.ndarray, parts: int, most: float) -
     table = np.zeros((len(owners), parts), np.int32)
     _tabulate(level.indptr, level.neighbours, owners, table)
     totals = np.bincount(owners, level.sizes, parts).astype(np.int64)
-    for _ in range(SWEEPS):
+    for _ in range(SWEEPS if len(owners) < LARGE else SWEEPS_OF_LARGE):
         if _sweep(level.indptr, level.neighbours, level.sizes, owners, totals, table, most) <= len(owners) // 1000:
             break
 
@@ -190,3 +198,23 @@ def _start(owners, alone, replicas):
     for v in range(len(owners)):
         if not alone[v]:
             mark(replicas, v, owners[v])
+
+
+@compiled
+def _place(pairs, degrees, owners, bound, replicas, loads, out):
+    seen, most, fewest = np.int64(0), loads.max(), loads.min()
+    for edge in range(len(pairs)):
+        if edge % AHEAD == 0:
+            seen ^= touch(pairs, edge, degrees) ^ touch(pairs, edge, owners) ^ touch(pairs, edge, replicas[:, 0])
+        u, v = pairs[edge, 0], pairs[edge, 1]
+        part = np.int64(owners[u])
+        if owners[v] != part:
+            part = best_part(u, v, degrees, WEIGHT, bound, replicas, loads, most, fewest)
+        if part < 0:  # all others are full
+            part = least(loads)
+        out[edge] = part
+        put(replicas, loads, u, v, part)
+        most = max(most, loads[part])
+        if loads[part] == fewest + 1:
+            fewest = loads.min()
+    return seen
