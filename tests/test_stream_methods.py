@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from hetjax.errors import InputError
-from hetjax.partition.stream import Held, Options, partition_stream, registry, source
+from hetjax.partition.stream import Held, Options, multilevel, partition_stream, registry, source
+from hetjax.partition.stream.methods import slim
 from hetjax.partition.stream.partitioner import Partitioner
 from hetjax.partition.stream.state import put
 from tests import stream_transcriptions as plain
@@ -141,3 +142,111 @@ def test_owners_are_where_a_node_is():
     assert any(len(place) > 1 for place in places.values()) and not all(places.values())
     again = divided(pairs, "hdrf", 5)[1]
     assert np.array_equal(made.owners, again.owners)
+
+
+def test_slim_keeps_a_core_within_its_room():
+    rng = np.random.default_rng(0)
+    pairs = (400 * rng.random((20_000, 2)) ** 2).astype(np.int32)
+    degrees = np.bincount(pairs.ravel(), minlength=400)
+    for core in (0.5, 2, 8, 25, 100):
+        made = partition_stream(Held(pairs, 400), registry.find("slim"), Options(4, core=core))
+        kept, loops = made.method.about["core_edges"], int((pairs[:, 0] == pairs[:, 1]).sum())
+        assert kept <= core * 400 and (core < 50 or kept == len(pairs) - loops) and kept > min(core * 100, 19_000)
+        weights = 64 + np.rint(64 * degrees / degrees.mean())
+        loads = np.bincount(made.owners, weights, 4)
+        assert loads.max() <= 1.05 * loads.mean() + weights.max()
+
+
+def test_slim_places_edges_by_who_trains_their_ends(monkeypatch):
+    """Plainly: within a partition where both ends are trained, else by HDRF's score with counted degrees, in partitions with room."""
+    for seed in range(4):
+        monkeypatch.setattr(source, "AT_ONCE", (1, 7, 64, 1000)[seed])
+        pairs = stream_of(seed, 300)
+        found, made = divided(pairs, "slim", 4, seed=seed)
+        owners, degrees, edges = made.owners.tolist(), plain.degrees_of(pairs.tolist()), len(pairs)
+        having, load = {v: {owners[v]} for v in range(NODES)}, [0] * 4
+        for (u, v), part in zip(pairs.tolist(), found):
+
+            def score(p, u=u, v=v):
+                theta = degrees[u] / (degrees[u] + degrees[v]), degrees[v] / (degrees[u] + degrees[v])
+                g = sum(1 + (1 - t) for t, end in zip(theta, (u, v)) if p in having[end])
+                return g + (max(load) - load[p]) / (1 + max(load) - min(load))
+
+            room = [p for p in range(4) if load[p] < 1.05 * edges / 4]
+            best = owners[u] if owners[u] == owners[v] else max(room, key=lambda p: (round(score(p), 12), -p))
+            assert part == best or score(part) == pytest.approx(score(best), abs=1e-12)
+            load[part] += 1
+            having[u].add(part)
+            having[v].add(part)
+
+
+def blocks_of(seed: int, count: int = 8, size: int = 50) -> np.ndarray:
+    """Communities of 50 nodes, nine edges in ten within one, ids shuffled."""
+    rng = np.random.default_rng(seed)
+    pairs = rng.integers(0, count * size, (4000, 2))
+    near = rng.random(4000) < 0.9
+    pairs[near, 1] = pairs[near, 0] // size * size + rng.integers(0, size, near.sum())
+    return rng.permutation(count * size)[pairs].astype(np.int32)
+
+
+def test_slim_finds_communities():
+    cuts = {}
+    for method in ("spring", "hdrf", "slim"):
+        pairs = blocks_of(0)
+        made = partition_stream(Held(pairs, 400), registry.find(method), Options(4, core=20))
+        cuts[method] = np.mean(made.owners[pairs[:, 0]] != made.owners[pairs[:, 1]])
+        again = partition_stream(Held(pairs, 400), registry.find(method), Options(4, core=20))
+        assert np.array_equal(made.owners, again.owners)
+    assert cuts["slim"] < 0.15 and cuts["slim"] < cuts["spring"] < cuts["hdrf"]
+
+
+def level_of(pairs, nodes):
+    """A level as sets say it."""
+    between = {(u, v) for u, v in pairs if u != v} | {(v, u) for u, v in pairs if u != v}
+    weights = {edge: sum(edge in ((u, v), (v, u)) for u, v in pairs) for edge in between}
+    return weights
+
+
+def test_contraction_keeps_weights():
+    pairs = stream_of(3)
+    indptr, neighbours = slim.as_level(pairs[pairs[:, 0] != pairs[:, 1]], NODES)
+    level = multilevel.Level(indptr, neighbours, np.ones(1, np.int32), np.arange(1, NODES + 1, dtype=np.int32))
+    labels = np.random.default_rng(0).integers(0, 9, NODES).astype(np.int32)
+    coarse = multilevel._contract(level, labels, 9)
+    found = {
+        (c, int(d)): int(w)
+        for c in range(9)
+        for d, w in zip(*(a[coarse.indptr[c] : coarse.indptr[c + 1]] for a in (coarse.neighbours, coarse.weights)))
+    }
+    assert found == level_of([(int(labels[u]), int(labels[v])) for u, v in pairs.tolist()], 9)
+    assert coarse.sizes.tolist() == [int((np.flatnonzero(labels == c) + 1).sum()) for c in range(9)]
+    owners = np.random.default_rng(1).integers(0, 3, 9).astype(np.int32)
+    assert multilevel._cut(*coarse, owners) == multilevel._cut(*level, owners[labels])
+
+
+def test_replicas_get_fewer_as_gains_say():
+    """Simple edges, so that every gain is exact: the sum of gains is what a count from scratch says."""
+    pairs = np.unique(np.sort(stream_of(5)[:, :2], axis=1), axis=0)
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    indptr, neighbours = slim.as_level(pairs, NODES)
+    level = multilevel.Level(indptr, neighbours, np.ones(1, np.int32), np.ones(NODES, np.int32))
+    owners = np.random.default_rng(0).integers(0, 4, NODES).astype(np.int32)
+
+    def replicas(of):
+        return len(
+            {(of[u], v) for u, v in pairs.tolist()}
+            | {(of[v], u) for u, v in pairs.tolist()}
+            | set(zip(of, range(NODES)))
+        )
+
+    table = np.zeros((NODES, 4), np.int32)
+    slim._tabulate(indptr, neighbours, owners, table)
+    for v in range(NODES):
+        for part in set(range(4)) - {owners[v]}:
+            moved = owners.copy()
+            moved[v] = part
+            gain = slim._gain(v, owners[v], part, indptr, neighbours, owners, table)
+            assert gain == replicas(owners.tolist()) - replicas(moved.tolist())
+    before = replicas(owners.tolist())
+    slim._fewer_replicas(level, owners, 4, 14.0)
+    assert replicas(owners.tolist()) < before and np.bincount(owners).max() <= 14

@@ -45,20 +45,24 @@ class Slim(Partitioner):
         self.bound = options.balance * graph.edges / options.parts
 
     def learn(self) -> Iterator[Pass]:
-        degrees, parts = self.graph.degrees, self.options.parts
-        room = min(self.graph.edges, int(self.options.core * self.graph.nodes))
-        threshold = ALL if room == self.graph.edges else threshold_of(degrees, room)
-        kept, count = np.empty((room, 2), np.int32), np.zeros(1, np.int64)
-        yield lambda pairs: _keep(pairs, degrees, threshold, self.options.seed, kept, count)
-        self.about["core_edges"] = int(count[0])
-        indptr, neighbours = as_level(kept[: count[0]], self.graph.nodes)
-        del kept
-        alone = degrees == 0
-        level = Level(indptr, neighbours, np.ones(1, np.int32), weights_of(degrees))
-        most = max(self.options.balance * level.sizes.sum() / parts, float(level.sizes.max(initial=0)))
-        owners = divide(level, parts, most, np.random.Generator(np.random.Philox(self.options.seed)))
+        degrees, edges = self.graph.degrees, self.graph.edges
+        assert degrees is not None and edges is not None
+        room = min(edges, int(self.options.core * self.graph.nodes))
+        threshold = ALL if room == edges else threshold_of(degrees, room)
+        self.kept, self.count = np.empty((room, 2), np.int32), np.zeros(1, np.int64)
+        yield lambda pairs: _keep(pairs, degrees, threshold, self.options.seed, self.kept, self.count)
+        self.about["core_edges"] = int(self.count[0])
+        indptr, neighbours = as_level(self.kept[: self.count[0]], self.graph.nodes)
+        del self.kept
+        self._divide(Level(indptr, neighbours, np.ones(1, np.int32), weights_of(degrees)), degrees == 0)
+
+    def _divide(self, core: Level, alone: np.ndarray) -> None:
+        """Choose who trains a node."""
+        parts = self.options.parts
+        most = max(self.options.balance * core.sizes.sum() / parts, float(core.sizes.max(initial=0)))
+        owners = divide(core, parts, most, np.random.Generator(np.random.Philox(self.options.seed)))
         if owners.size * parts * 4 <= TABLE:
-            _fewer_replicas(level, owners, parts, most)
+            _fewer_replicas(core, owners, parts, most)
         _spread(alone, owners, parts)
         self.owners = owners.astype(part_dtype(parts))
         _start(self.owners, alone, self.replicas)
