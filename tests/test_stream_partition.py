@@ -284,9 +284,10 @@ def test_partial_output_is_no_partition(tmp_path):
     assert not (tmp_path / ".out.partial").exists() and len(read(tmp_path / "out")[1]) > 0
 
 
-def test_standard_input(tmp_path):
-    command = [sys.executable, "-m", "hetjax.partition", "--stream", "-", "--parts", "2", "--hops", "0", "--out"]
-    done = subprocess.run([*command, str(tmp_path / "out")], input=text_of(PAIRS), capture_output=True, timeout=120)
+def test_standard_input(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(text_of(PAIRS))))
+    arguments = "--stream", "-", "--parts", 2, "--hops", 0, "--out", tmp_path / "out"
+    done = here("hetjax.partition.__main__", *arguments)
     assert done.returncode == 0, done.stderr
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["out"]
     np.save(tmp_path / "edges.npy", PAIRS)
