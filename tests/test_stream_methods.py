@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hetjax.errors import InputError
-from hetjax.partition.stream import Held, Options, multilevel, partition_stream, registry, source
+from hetjax.partition.stream import Held, Options, level, partition_stream, registry, source
 from hetjax.partition.stream.methods import slim
 from hetjax.partition.stream.partitioner import Partitioner
 from hetjax.partition.stream.state import put
@@ -210,9 +210,9 @@ def level_of(pairs, nodes):
 def test_contraction_keeps_weights():
     pairs = stream_of(3)
     indptr, neighbours = slim.as_level(pairs[pairs[:, 0] != pairs[:, 1]], NODES)
-    level = multilevel.Level(indptr, neighbours, np.ones(1, np.int32), np.arange(1, NODES + 1, dtype=np.int32))
+    core = level.Level(indptr, neighbours, np.ones(1, np.int32), np.arange(1, NODES + 1, dtype=np.int32))
     labels = np.random.default_rng(0).integers(0, 9, NODES).astype(np.int32)
-    coarse = multilevel._contract(level, labels, 9)
+    coarse = level.contract(core, labels, 9)
     found = {
         (c, int(d)): int(w)
         for c in range(9)
@@ -221,7 +221,7 @@ def test_contraction_keeps_weights():
     assert found == level_of([(int(labels[u]), int(labels[v])) for u, v in pairs.tolist()], 9)
     assert coarse.sizes.tolist() == [int((np.flatnonzero(labels == c) + 1).sum()) for c in range(9)]
     owners = np.random.default_rng(1).integers(0, 3, 9).astype(np.int32)
-    assert multilevel._cut(*coarse, owners) == multilevel._cut(*level, owners[labels])
+    assert level.cut(*coarse, owners) == level.cut(*core, owners[labels])
 
 
 def test_replicas_get_fewer_as_gains_say():
@@ -229,7 +229,7 @@ def test_replicas_get_fewer_as_gains_say():
     pairs = np.unique(np.sort(stream_of(5)[:, :2], axis=1), axis=0)
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     indptr, neighbours = slim.as_level(pairs, NODES)
-    level = multilevel.Level(indptr, neighbours, np.ones(1, np.int32), np.ones(NODES, np.int32))
+    core = level.Level(indptr, neighbours, np.ones(1, np.int32), np.ones(NODES, np.int32))
     owners = np.random.default_rng(0).integers(0, 4, NODES).astype(np.int32)
 
     def replicas(of):
@@ -248,5 +248,5 @@ def test_replicas_get_fewer_as_gains_say():
             gain = slim._gain(v, owners[v], part, indptr, neighbours, owners, table)
             assert gain == replicas(owners.tolist()) - replicas(moved.tolist())
     before = replicas(owners.tolist())
-    slim._fewer_replicas(level, owners, 4, 14.0)
+    slim._fewer_replicas(core, owners, 4, 14.0)
     assert replicas(owners.tolist()) < before and np.bincount(owners).max() <= 14

@@ -2,26 +2,21 @@
 
 import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
-
 from hetjax.config import Bytes
 from hetjax.durable import check_new, new_folder, write_array
 from hetjax.errors import InputError
-from hetjax.graph import store
-from hetjax.graph.npy import load_array
-from hetjax.graph.sizes import Sizes
 from hetjax.partition.checks import require, require_whole
-from hetjax.partition.homogeneous import offsets
 from hetjax.partition.partitioning import Report
 from hetjax.partition.stream import folder
+from hetjax.partition.stream.features import Features
 from hetjax.partition.stream.memory import RESERVED, parts_for
-from hetjax.partition.stream.neighbours import Full, copy_rows, full_neighbours, nodes_of
+from hetjax.partition.stream.neighbours import Full, full_neighbours, nodes_of
 from hetjax.partition.stream.partitioner import Options as Told
 from hetjax.partition.stream.partitioner import Partitioner
 from hetjax.partition.stream.registry import find
@@ -125,58 +120,7 @@ def _divide(options: Options, method: type[Partitioner], stream: EdgeStream, giv
     _say_room(options, full, features)
 
 
-class Features:
-    """The rows of features that go with nodes: of one file, or by the types of a store.
-
-    Attributes:
-      matrices: by the name of the file that a partition gets: the number of the first node, and the mapped rows.
-    """
-
-    def __init__(self, file: str, about: Sizes | None, path: str):
-        if file and about:
-            raise InputError(f"features is {file!r}, and the store {path} has its own")
-        self.file, self.matrices = file, {}
-        if file:
-            matrix = load_array(Path(file))
-            if matrix.ndim != 2:
-                raise InputError(f"{file}: {matrix.dtype} {matrix.shape}, and should be (nodes, width)")
-            self.matrices["features.npy"] = 0, matrix
-        if about:
-            opened, start = store.open(path, ()), offsets(about.schema)
-            for number, name in enumerate(about.schema.nodes):
-                if name in opened.features:
-                    self.matrices[f"features_{number}.npy"] = start[name], opened.features[name]
-
-    def check(self, nodes: int) -> None:
-        """Raise an InputError where a file has rows for more or fewer nodes."""
-        for _, matrix in self.matrices.values():
-            if self.file and len(matrix) != nodes:
-                raise InputError(f"{self.file}: {len(matrix)} rows != {nodes} nodes of the stream")
-
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return sum(matrix.nbytes for _, matrix in self.matrices.values())
-
-    def held(self, nodes: np.ndarray) -> int:
-        """Bytes of the rows of some nodes, rising."""
-        return sum(len(self._rows(nodes, name)) * matrix[:1].nbytes for name, (_, matrix) in self.matrices.items())
-
-    def write(self, replicas: np.ndarray, parts: int, path: Path) -> list[str]:
-        """Give every partition the rows of its nodes; returns the names of the files."""
-        for part in range(parts if self.matrices else 0):
-            nodes = nodes_of(replicas, part)
-            for name, (_, matrix) in self.matrices.items():
-                copy_rows(matrix, self._rows(nodes, name), path / f"part_{part}" / name)
-        return list(self.matrices)
-
-    def _rows(self, nodes: np.ndarray, name: str) -> np.ndarray:
-        start, matrix = self.matrices[name]
-        first, last = np.searchsorted(nodes, (start, start + len(matrix)))
-        return nodes[first:last] - start
-
-
-def _chooser(options: Options, features: Features):
+def _chooser(options: Options, features: Features) -> Callable[[int, int], int] | None:
     """The number of partitions by nodes and edges, if it is left open."""
     if options.parts:
         return None

@@ -9,33 +9,16 @@
 A node's edges that are cut weigh alike; the last step of `slim`, `refine_volume`, counts the replicas that they ask for instead.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from hetjax.compiled import compiled
+from hetjax.partition.stream.level import Level, contract, cut, rename, total, weight
 
 FINE = 16  # clusters by partition, at least
 COARSEST = 40  # nodes by partition at which coarsening ends
 SHRINK = 0.9  # of a level's nodes: with more the next level is not worth its while
 JOINS, MOVES, TRIES = 3, 6, 12  # sweeps of coarsening and of refining; first divisions
 LARGE, MOVES_OF_LARGE = 2**18, 2  # nodes of a level on which sweeps take long, and are fewer
-
-
-class Level(NamedTuple):
-    """An undirected graph with weights, every edge in both directions.
-
-    Attributes:
-      indptr: `[nodes + 1]`, int32 where that holds the last, else int64.
-      neighbours: int32 `[2 edges]`, with none of a node itself.
-      weights: int32 `[2 edges]`, or `[1]` of ones, where all are alike.
-      sizes: int32 `[nodes]`, what a node weighs.
-    """
-
-    indptr: np.ndarray
-    neighbours: np.ndarray
-    weights: np.ndarray
-    sizes: np.ndarray
 
 
 def divide(level: Level, parts: int, bound: float, rng: np.random.Generator) -> np.ndarray:
@@ -47,9 +30,9 @@ def divide(level: Level, parts: int, bound: float, rng: np.random.Generator) -> 
     nodes = len(level.sizes)
     if nodes > COARSEST * parts:
         labels = _cluster(level, max(1.0, bound / FINE), rng)
-        count = _rename(labels)
+        count = rename(labels)
         if count <= SHRINK * nodes:
-            owners = divide(_contract(level, labels, count), parts, bound, rng)[labels]
+            owners = divide(contract(level, labels, count), parts, bound, rng)[labels]
             return _refined(level, owners, parts, bound, rng)[0]
     tries = [_refined(level, _first(level, parts, bound, rng), parts, bound, rng) for _ in range(TRIES)]
     return min(tries, key=lambda tried: tried[1])[0]
@@ -85,41 +68,7 @@ def _refined(level: Level, owners: np.ndarray, parts: int, bound: float, rng: np
         if _move(*level, order, owners, totals, bound) <= nodes // 1000:
             break
     over = np.maximum(totals - bound, 0).sum()
-    return owners, _cut(*level, owners) + float(over) * (1 + _total(level))
-
-
-def _total(level: Level) -> int:
-    return int(level.weights.sum()) if len(level.weights) > 1 else len(level.neighbours)
-
-
-def _contract(level: Level, labels: np.ndarray, count: int) -> Level:
-    """The graph of clusters."""
-    sizes = np.bincount(labels, level.sizes, count).astype(np.int32)
-    members = np.argsort(labels, kind="stable").astype(np.int32)
-    starts = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=count))])
-    indptr = np.zeros(count + 1, level.indptr.dtype)
-    _count_edges(level.indptr, level.neighbours, labels, members, starts, indptr)
-    np.cumsum(indptr, out=indptr)
-    neighbours, weights = np.empty(indptr[-1], np.int32), np.empty(max(2, indptr[-1]), np.int32)
-    _put_edges(*level[:3], labels, members, starts, indptr, neighbours, weights)
-    return Level(indptr, neighbours, weights, sizes)
-
-
-@compiled
-def _weight(weights, edge):
-    return weights[edge] if len(weights) > 1 else weights[0]
-
-
-@compiled
-def _rename(labels):
-    """Number labels from 0 in place; returns how many there are."""
-    names, count = np.full(len(labels), -1, np.int32), 0
-    for v in range(len(labels)):
-        if names[labels[v]] < 0:
-            names[labels[v]] = count
-            count += 1
-        labels[v] = names[labels[v]]
-    return count
+    return owners, cut(*level, owners) + float(over) * (1 + total(level))
 
 
 @compiled
@@ -134,7 +83,7 @@ def _join(indptr, neighbours, weights, sizes, order, labels, totals, most):
             if strength[label] == 0:
                 seen[found] = label
                 found += 1
-            strength[label] += _weight(weights, edge)
+            strength[label] += weight(weights, edge)
         own = labels[v]
         best, largest = own, strength[own]
         for place in range(found):
@@ -164,7 +113,7 @@ def _pair(indptr, neighbours, weights, sizes, labels, totals, most):
             drawn, largest = nodes, np.int64(0)  # the last is for those that nothing draws
             for edge in range(indptr[v], indptr[v + 1]):
                 label = labels[neighbours[edge]]
-                strength[label] += _weight(weights, edge)
+                strength[label] += weight(weights, edge)
                 if strength[label] > largest:
                     drawn, largest = label, strength[label]
             for edge in range(indptr[v], indptr[v + 1]):
@@ -196,7 +145,7 @@ def _grow(indptr, neighbours, weights, sizes, order, owners, totals, bound):
             for edge in range(indptr[v], indptr[v + 1]):
                 u = neighbours[edge]
                 if owners[u] >= 0:
-                    strength[owners[u]] += _weight(weights, edge)
+                    strength[owners[u]] += weight(weights, edge)
                 elif not queued[u]:
                     queue[tail], queued[u] = u, True
                     tail += 1
@@ -228,7 +177,7 @@ def _move(indptr, neighbours, weights, sizes, order, owners, totals, bound):
         inside = True
         for edge in range(indptr[v], indptr[v + 1]):
             part = owners[neighbours[edge]]
-            strength[part] += _weight(weights, edge)
+            strength[part] += weight(weights, edge)
             inside = inside and part == own
         over = totals[own] > bound
         if inside and not over:
@@ -250,45 +199,3 @@ def _move(indptr, neighbours, weights, sizes, order, owners, totals, bound):
             owners[v] = best
             moved += 1
     return moved
-
-
-@compiled
-def _cut(indptr, neighbours, weights, sizes, owners):
-    total = 0
-    for v in range(len(owners)):
-        for edge in range(indptr[v], indptr[v + 1]):
-            if owners[neighbours[edge]] != owners[v]:
-                total += _weight(weights, edge)
-    return total
-
-
-@compiled
-def _count_edges(indptr, neighbours, labels, members, starts, out):
-    last = np.full(len(out) - 1, -1, np.int32)
-    for cluster in range(len(out) - 1):
-        last[cluster] = cluster
-        for place in range(starts[cluster], starts[cluster + 1]):
-            v = members[place]
-            for edge in range(indptr[v], indptr[v + 1]):
-                label = labels[neighbours[edge]]
-                if last[label] != cluster:
-                    last[label] = cluster
-                    out[cluster + 1] += 1
-
-
-@compiled
-def _put_edges(indptr, neighbours, weights, labels, members, starts, out, targets, sums):
-    place_of = np.full(len(out) - 1, -1, np.int64)
-    for cluster in range(len(out) - 1):
-        first = cursor = out[cluster]
-        for place in range(starts[cluster], starts[cluster + 1]):
-            v = members[place]
-            for edge in range(indptr[v], indptr[v + 1]):
-                label = labels[neighbours[edge]]
-                if label == cluster:
-                    continue
-                if place_of[label] < first:
-                    place_of[label] = cursor
-                    targets[cursor], sums[cursor] = label, 0
-                    cursor += 1
-                sums[place_of[label]] += _weight(weights, edge)

@@ -16,7 +16,7 @@ from hetjax.partition.stream.run import Reader, write_header
 from hetjax.partition.stream.state import AHEAD, ONE, mark, no_replicas, touch
 
 PAIRS, PAIR_BYTES = np.dtype(np.int32), 8
-AT_ONCE = 2**22  # bytes of features that are copied together, ids that are renumbered
+AT_ONCE = 2**22  # ids that are renumbered together
 
 
 class Full(NamedTuple):
@@ -106,15 +106,6 @@ def nodes_of(replicas: np.ndarray, part: int) -> np.ndarray:
     """The nodes that a partition has, rising, int32."""
     bits = replicas[:, part // 64] >> np.uint64(part % 64)
     return np.flatnonzero(bits & np.uint64(1)).astype(np.int32)
-
-
-def copy_rows(matrix: np.ndarray, rows: np.ndarray, file: Path) -> None:
-    """Write rows of a mapped matrix as a new `.npy`, some at a time."""
-    at_once = max(1, AT_ONCE // max(1, matrix[:1].nbytes))
-    with open(file, "xb") as stream:
-        write_header(stream, matrix.dtype, (len(rows), matrix.shape[1]))
-        for first in range(0, len(rows), at_once):
-            stream.write(np.ascontiguousarray(matrix[rows[first : first + at_once]]).data)
 
 
 def _renumber(stream: BinaryIO, edges: int, places: np.ndarray) -> None:

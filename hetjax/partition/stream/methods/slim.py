@@ -20,8 +20,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from hetjax.compiled import compiled
+from hetjax.partition.stream.level import Level
 from hetjax.partition.stream.methods.hdrf import best_part
-from hetjax.partition.stream.multilevel import LARGE, Level, divide
+from hetjax.partition.stream.multilevel import LARGE, divide
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner, Pass
 from hetjax.partition.stream.state import AHEAD, hashed, least, mark, part_dtype, put, touch
 
