@@ -17,11 +17,13 @@ sys.path.insert(0, str(ROOT))
 from hetjax import convert, predict, reference  # noqa: E402
 from hetjax.config import SECTIONS, Processes  # noqa: E402
 from hetjax.partition import __main__ as partition  # noqa: E402
+from hetjax.partition.stream import command as streams  # noqa: E402
 from hetjax.sharding import registry  # noqa: E402
 
 COMMANDS = {
     "hetjax.train": SECTIONS | registry.sections(None) | {"": Processes},
     "hetjax.partition": {"": partition.Options},
+    "hetjax.partition --stream": {"": streams.Options},
     "hetjax.convert": {"": convert.Options},
     "hetjax.predict": {"": predict.Options},
 }

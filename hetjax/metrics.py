@@ -1,8 +1,6 @@
 """What a run measures: the quality of predictions, the programs compiled, memory, and the record of an epoch."""
 
 import platform
-import resource
-import sys
 import time
 from collections import deque
 from importlib.metadata import version
@@ -108,12 +106,6 @@ class ProgramCounter:
 
     def _read(self, event: str, **_: str | int) -> None:
         self.kept += event == READ_FROM_CACHE
-
-
-def peak_memory() -> int:
-    """The most memory that this process has held, in bytes."""
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def versions() -> dict[str, str]:

@@ -12,6 +12,7 @@ processes jax lets the first alone write there. `JAX_COMPILATION_CACHE_DIR` name
 
 import os
 import platform
+import resource
 import signal
 import sys
 from types import FrameType
@@ -33,6 +34,12 @@ def prepare() -> None:
     if "GLIBC_TUNABLES" not in os.environ and platform.libc_ver()[0] == "glibc" and alone:
         os.environ["GLIBC_TUNABLES"] = MALLOC
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def peak_memory() -> int:
+    """The most memory that this process has held, in bytes."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def caches() -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from hetjax import metrics
+from hetjax import metrics, runtime
 from hetjax.checkpoint import parameters
 from hetjax.config import Config, as_dict
 from hetjax.pictures import draw_run
@@ -49,7 +49,7 @@ def summarise(
         "epoch": best["epoch"] if best else config.train.epochs,
         "seconds": round(run.seconds(), 2),
         "milliseconds_per_step": run.clock.medians(),
-        "peak_memory_bytes": metrics.peak_memory(),
+        "peak_memory_bytes": runtime.peak_memory(),
         "compiled_programs": run.programs.count - run.programs.kept,
         "kept_programs": run.programs.kept,
         "weights": parameters(state.params),

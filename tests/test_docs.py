@@ -218,9 +218,9 @@ def check_options(module: str, arguments: list[str]) -> None:
 KEYS = {option.name for name, section in TRAIN.items() for option in reference.options(name, section)}
 OTHERS = {
     option.name
-    for module in ("hetjax.partition.__main__", "hetjax.convert", "hetjax.predict")
+    for module in ("hetjax.partition.__main__", "hetjax.partition.stream.command", "hetjax.convert", "hetjax.predict")
     for option in reference.options("", import_module(module).Options)
-} | {"workdir", "out", "graph", "config", "print_config", "help", "section.key"}
+} | {"workdir", "out", "graph", "stream", "config", "print_config", "help", "section.key"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

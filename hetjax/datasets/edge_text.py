@@ -8,7 +8,6 @@ import gzip
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, cast
 
 import numpy as np
 
@@ -37,20 +36,37 @@ def read(file: Path, nodes: int) -> Edges:
       InputError: it cannot be read; or a line is no edge, has more or fewer columns than those before, or names a node that
         does not exist.
     """
-    parts: list[Edges] = []
-    lines = columns = 0
     with reading(file), open(file, "rb") as raw:
         stream = raw if file.suffix != ".gz" else packed.Checked(gzip.GzipFile(fileobj=raw), file.stat().st_size)
-        for text in _blocks(cast(IO[bytes], stream), file):
-            part, columns, lines = _read_block(text, nodes, columns, lines, file)
-            parts.append(part)
+        parts = list(parsed(stream, nodes, file))
     source, target = (np.concatenate([np.empty(0, np.int32), *(part[side] for part in parts)]) for side in (0, 1))
-    if columns != 3:
+    if not parts or parts[0].weights is None:
         return Edges(source, target)
     return Edges(source, target, np.concatenate([part.weights for part in parts if part.weights is not None]))
 
 
-def _blocks(stream: IO[bytes], file: Path) -> Iterator[bytes]:
+def parsed(stream: packed.Readable, nodes: int, place: str | Path, ended: bool = False) -> Iterator[Edges]:
+    """The edges of a text, some at a time.
+
+    Args:
+      stream: the text.
+      nodes: how many there are; ids begin at 0.
+      place: the file to name in an error.
+      ended: whether the last line must have an end too, without which the text may have been cut short.
+
+    Raises:
+      InputError: as `read`.
+    """
+    lines = columns = 0
+    for text in _blocks(stream, place):
+        if ended and not text.endswith(b"\n"):
+            raise InputError(f"{place}: line {lines + 1}: has no end; was the file cut short?")
+        part, columns, lines = _read_block(text, nodes, columns, lines, place)
+        if len(part.source):
+            yield part
+
+
+def _blocks(stream: packed.Readable, place: str | Path) -> Iterator[bytes]:
     """The text, some whole lines at a time."""
     rest, lines = b"", 0
     while data := stream.read(AT_ONCE):
@@ -62,12 +78,12 @@ def _blocks(stream: IO[bytes], file: Path) -> Iterator[bytes]:
             lines += block.count(b"\n")
             yield block
         if len(rest) >= LONGEST_LINE:
-            raise InputError(f"{file}: line {lines + 1}: {LONGEST_LINE} bytes or more")
+            raise InputError(f"{place}: line {lines + 1}: {LONGEST_LINE} bytes or more")
     if rest:
         yield rest
 
 
-def _read_block(text: bytes, nodes: int, columns: int, lines: int, file: Path) -> tuple[Edges, int, int]:
+def _read_block(text: bytes, nodes: int, columns: int, lines: int, place: str | Path) -> tuple[Edges, int, int]:
     """The edges of a block, the number of columns, and of lines with those before."""
     most = text.count(b"\n") + 1
     source, target = np.empty((2, most), np.int32)
@@ -75,7 +91,7 @@ def _read_block(text: bytes, nodes: int, columns: int, lines: int, file: Path) -
     found = _parse(np.frombuffer(text, np.uint8), nodes, columns, source, target, weights, starts)
     edges, read_lines, columns, fault = found
     if fault:
-        raise InputError(_words(fault, text, read_lines, columns, nodes, f"{file}: line {lines + read_lines}"))
+        raise InputError(_words(fault, text, read_lines, columns, nodes, f"{place}: line {lines + read_lines}"))
     if columns != 3:
         return Edges(source[:edges], target[:edges]), columns, lines + read_lines
     weights, starts = weights[:edges], starts[:edges]
@@ -88,7 +104,7 @@ def _read_block(text: bytes, nodes: int, columns: int, lines: int, file: Path) -
     infinite = np.flatnonzero(~np.isfinite(narrow))
     if len(infinite):
         line = lines + text[: starts[infinite[0]]].count(b"\n") + 1
-        raise InputError(f"{file}: line {line}: weight {weights[infinite[0]]} is not a finite number of 32 bits")
+        raise InputError(f"{place}: line {line}: weight {weights[infinite[0]]} is not a finite number of 32 bits")
     return Edges(source[:edges], target[:edges], narrow), columns, lines + read_lines
 
 

@@ -1,4 +1,4 @@
-"""Partition a store: `python -m hetjax.partition --graph STORE --parts 4 --hops 2 --out DIR`."""
+"""Partition a store: `python -m hetjax.partition --graph STORE --parts 4 --hops 2 --out DIR`; or a stream: `--stream FILE`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from hetjax import yaml_file
-from hetjax.command_line import parse, run_command
+from hetjax.command_line import given_value, parse, run_command
 from hetjax.durable import check_new
 from hetjax.errors import InputError
 from hetjax.graph import checksums, store
@@ -18,11 +18,13 @@ from hetjax.partition.manifest import save
 from hetjax.partition.meta import HOPS, partition
 from hetjax.partition.meta_partitioning import MetaPartitioning
 from hetjax.partition.report import table
+from hetjax.partition.stream import command as streams
 
 PATHS = {"graph": "the store to partition", "out": "the folder to write, which must not exist"}
 DESCRIPTION = """Divide a graph among hosts, and write who owns what: manifest.json, a report (report.json, report.csv) and
 a picture (plan.png). Meta-partitioning divides the relations, and reads nothing but their sizes; all other methods
-divide the nodes, and their report counts what each layer of a full batch then reads from others."""
+divide the nodes, and their report counts what each layer of a full batch then reads from others. A stream of edges that does
+not fit in memory is divided by --stream FILE in place of --graph, with options of its own: --stream FILE --help."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,11 @@ class Options:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Read a store's sizes (or, to cut edges, its edges), divide, write, and print the report."""
+    """Read a store's sizes (or, to cut edges, its edges) or a stream, divide, write, and print the report."""
+    if given_value(arguments, "stream") is not None:
+        program = "python -m hetjax.partition"
+        instances, paths = parse({"": streams.Options}, arguments, program, streams.DESCRIPTION, streams.PATHS)
+        return streams.run(instances[""], paths)
     instances, paths = parse({"": Options}, arguments, "python -m hetjax.partition", DESCRIPTION, PATHS)
     options, out = instances[""], Path(paths["out"])
     check_new(out)

@@ -58,15 +58,15 @@ def summary(
         "bytes": sum(stored),
         "replication_nodes": round((total["nodes"] + total["halo_nodes"]) / max(1, held[0]), 4),
         "replication_edges": round(total["edges"] / max(1, held[1]), 4),
-        "balance_edges": _balance([row["edges"] for row in rows]),
-        "balance_bytes": _balance(stored),
+        "balance_edges": balance([row["edges"] for row in rows]),
+        "balance_bytes": balance(stored),
         "boundary_nodes_most": max(row["boundary_nodes"] for row in rows),
         "step_bytes": sent | {"total": sum(sent.values())},
         "step_bytes_formulas": dict(formulas),
     }
 
 
-def _balance(values: list[int]) -> float:
+def balance(values: list[int]) -> float:
     return round(max(values) * len(values) / sum(values), 4) if sum(values) else 1.0
 
 
@@ -75,25 +75,25 @@ def table(report: Report) -> str:
     names = [name for name in report.rows[0] if name != "expected_load_bytes"]
     heads = [name.removesuffix("_bytes").replace("_", " ") for name in names]
     lines = [heads, *([_cell(name, row[name]) for name in names] for row in report.rows)]
-    text = _aligned(lines)
+    text = aligned(lines)
     total = report.summary
     text.append(
         f"replication {total['replication_nodes']:.2f} of nodes, {total['replication_edges']:.2f} of edges; "
         f"balance (largest by mean) {total['balance_edges']:.2f} of edges, {total['balance_bytes']:.2f} of bytes"
     )
     if "expected_load_bytes" in report.rows[0]:
-        load = _balance([row["expected_load_bytes"] for row in report.rows])
+        load = balance([row["expected_load_bytes"] for row in report.rows])
         text[-1] += f", {load:.2f} of the load that is expected of a step"
     if "cut_share" in total:
         text.append(f"{total['cut_edges']:,} edges are cut, {100 * total['cut_share']:.1f} %")
     if "dependencies" in total:
         text += ["a full batch, all neighbours, all partitions together:"]
-        text += _aligned(dependencies.lines(total["dependencies"]))
+        text += aligned(dependencies.lines(total["dependencies"]))
     kinds = ", ".join(f"{name.replace('_', ' ')} {readable(count)}" for name, count in total["step_bytes"].items())
     return "\n".join([*text, f"expected to be sent in a step, by all hosts together: {kinds}"])
 
 
-def _aligned(lines: list[list[str]]) -> list[str]:
+def aligned(lines: list[list[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*lines)]
     return ["  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines]
 

@@ -1,0 +1,103 @@
+"""A partitioning of a stream on disk, as `python -m hetjax.partition --stream` writes it, read back."""
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hetjax.errors import InputError, reading
+from hetjax.graph import versioned
+from hetjax.graph.npy import load_array
+from hetjax.graph.sizes import Sizes
+from hetjax.partition.checks import require, require_whole
+from hetjax.partition.homogeneous import offsets
+from hetjax.partition.stream.run import Streamed
+from hetjax.partition.stream.state import MOST_PARTS, part_dtype
+
+FORMAT, VERSION = "hetjax-stream-partition", 1
+MANIFEST, OWNERS, EDGES = "manifest.json", "owners.npy", "edges.npy"
+
+
+class StreamPart(NamedTuple):
+    """What one partition has; all arrays are mapped.
+
+    Attributes:
+      nodes: int32 `[n]`, their ids, rising.
+      own: bool `[n]`, whether the partition trains them.
+      edges: int32 `[edges, 2]`, places of both ends in `nodes`.
+      features: rows of features by the name of the file; of a store's types `features_0.npy` and so on, in the schema's order.
+    """
+
+    nodes: np.ndarray
+    own: np.ndarray
+    edges: np.ndarray
+    features: dict[str, np.ndarray]
+
+
+def manifest(
+    made: Streamed, hops: int, directed: bool, about: Sizes | None, features: list[str], more: dict[str, Any]
+) -> dict:
+    """What `manifest.json` says, as plain values."""
+    parts = made.method.options.parts
+    counts = {"parts": parts, "nodes": made.nodes, "edges": made.edges, "hops": hops, "directed": directed}
+    types = {} if about is None else {"types": offsets(about.schema), "graph_digest": about.digest}
+    return (
+        {"format": FORMAT, "version": VERSION, "method": made.method.name}
+        | counts
+        | types
+        | {"features": features}
+        | more
+    )
+
+
+def read(path: str | os.PathLike) -> tuple[dict, np.ndarray]:
+    """The manifest, and the partition of every node, mapped.
+
+    Raises:
+      InputError: a missing or damaged file, or arrays of another shape than the manifest says.
+    """
+    file = Path(path) / MANIFEST
+    about = versioned.read(file, FORMAT, VERSION, "a manifest", "`python -m hetjax.partition --stream` makes one")
+    with reading(file):
+        require_whole("parts", about["parts"], MOST_PARTS)
+        require_whole("nodes", about["nodes"], 2**31 - 1)
+        require(type(about["hops"]) is int and about["hops"] >= 0, "hops", about["hops"], "a whole number")
+        names = about["features"]
+        require(isinstance(names, list) and all(map(_plain, names)), "features", names, "names of files")
+    owners = _array(Path(path, OWNERS), part_dtype(about["parts"]), (about["nodes"],))
+    if len(owners) and owners.max() >= about["parts"]:
+        raise InputError(f"{Path(path, OWNERS)}: partition {owners.max()}, and there are {about['parts']}")
+    return about, owners
+
+
+def read_part(path: str | os.PathLike, part: int) -> StreamPart:
+    """What a partition has.
+
+    Raises:
+      InputError: as `read`; or no such partition, or none was written.
+    """
+    about, owners = read(path)
+    if not about["hops"] or not 0 <= part < about["parts"]:
+        kept = f"0..{about['parts'] - 1}" if about["hops"] else "none, as hops is 0"
+        raise InputError(f"{Path(path, MANIFEST)}: no partition {part}; there are {kept}")
+    place = Path(path, f"part_{part}")
+    nodes = _array(place / "nodes.npy", np.dtype(np.int32), None)
+    own, edges = _array(place / "own.npy", np.dtype(bool), nodes.shape), _array(place / EDGES, np.dtype(np.int32), None)
+    rising = len(nodes) == 0 or (nodes[0] >= 0 and nodes[-1] < len(owners) and bool((np.diff(nodes) > 0).all()))
+    if nodes.ndim != 1 or not rising or not np.array_equal(own, owners[nodes] == part):
+        raise InputError(f"{place}: nodes that are not those of {OWNERS}")
+    if edges.ndim != 2 or edges.shape[1] != 2 or (len(edges) and not 0 <= edges.min() <= edges.max() < len(nodes)):
+        raise InputError(f"{place / EDGES}: {edges.shape}, or ends that are no places among {len(nodes)} nodes")
+    return StreamPart(nodes, own, edges, {name: load_array(place / name) for name in about["features"]})
+
+
+def _plain(name: Any) -> bool:
+    return isinstance(name, str) and name.startswith("features") and os.path.basename(name) == name
+
+
+def _array(file: Path, dtype: np.dtype, shape: tuple[int, ...] | None) -> np.ndarray:
+    found = load_array(file)
+    if found.dtype != dtype or (shape is not None and found.shape != shape):
+        raise InputError(f"{file}: {found.dtype} {found.shape} != {dtype} {shape or '(any)'} of the manifest")
+    return found

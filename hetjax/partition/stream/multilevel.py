@@ -1,0 +1,201 @@
+"""Multilevel partitioning in memory by label propagation (Meyerhenke, Sanders and Schulz, SEA 2014), compiled, in arrays by node.
+
+1. Coarsen: nodes join the cluster that most of their edges lead to, while it weighs at most `1 / FINE` of a partition; clusters
+   are the nodes of the next level, until there are few or they are hardly fewer.
+2. Divide the coarsest level: nodes in some orders, each to the partition that most of its edges lead to among those with room,
+   and the best of what refinement makes of these.
+3. Refine level by level: nodes move where the cut gets smaller, within the bound on every partition.
+
+A node's edges that are cut weigh alike; the last step of `slim`, `refine_volume`, counts the replicas that they ask for instead.
+"""
+
+import numpy as np
+
+from hetjax.compiled import compiled
+from hetjax.partition.stream.level import Level, contract, cut, rename, total, weight
+
+FINE = 16  # clusters by partition, at least
+COARSEST = 40  # nodes by partition at which coarsening ends
+SHRINK = 0.9  # of a level's nodes: with more the next level is not worth its while
+JOINS, MOVES, TRIES = 3, 6, 12  # sweeps of coarsening and of refining; first divisions
+LARGE, MOVES_OF_LARGE = 2**18, 2  # nodes of a level on which sweeps take long, and are fewer
+
+
+def divide(level: Level, parts: int, bound: float, rng: np.random.Generator) -> np.ndarray:
+    """The partition of every node, int32 `[nodes]`.
+
+    Args:
+      bound: what the nodes of a partition may weigh together, at least the mean and what rounding asks for.
+    """
+    nodes = len(level.sizes)
+    if nodes > COARSEST * parts:
+        labels = _cluster(level, max(1.0, bound / FINE), rng)
+        count = rename(labels)
+        if count <= SHRINK * nodes:
+            owners = divide(contract(level, labels, count), parts, bound, rng)[labels]
+            return _refined(level, owners, parts, bound, rng)[0]
+    tries = [_refined(level, _first(level, parts, bound, rng), parts, bound, rng) for _ in range(TRIES)]
+    return min(tries, key=lambda tried: tried[1])[0]
+
+
+def _cluster(level: Level, most: float, rng: np.random.Generator) -> np.ndarray:
+    """Labels of clusters that weigh at most `most`, unless a node does alone."""
+    nodes = len(level.sizes)
+    labels, totals = np.arange(nodes, dtype=np.int32), level.sizes.astype(np.int64)
+    degrees = np.diff(level.indptr)
+    order = rng.permutation(nodes).astype(np.int32)
+    order = order[np.argsort(degrees[order], kind="stable")]  # those of few neighbours first
+    for _ in range(JOINS if nodes < LARGE else 1):
+        if _join(*level, order, labels, totals, most) < nodes // 50:
+            break
+    _pair(*level, labels, totals, most)
+    return labels
+
+
+def _first(level: Level, parts: int, bound: float, rng: np.random.Generator) -> np.ndarray:
+    nodes = len(level.sizes)
+    owners, totals = np.full(nodes, -1, np.int32), np.zeros(parts, np.int64)
+    _grow(*level, rng.permutation(nodes).astype(np.int32), owners, totals, bound)
+    return owners
+
+
+def _refined(level: Level, owners: np.ndarray, parts: int, bound: float, rng: np.random.Generator):
+    """The partitions after refinement, and the weight of the cut, which is more where a partition is over the bound."""
+    nodes = len(level.sizes)
+    totals = np.bincount(owners, level.sizes, parts).astype(np.int64)
+    for _ in range(MOVES if nodes < LARGE else MOVES_OF_LARGE):
+        order = rng.permutation(nodes).astype(np.int32)
+        if _move(*level, order, owners, totals, bound) <= nodes // 1000:
+            break
+    over = np.maximum(totals - bound, 0).sum()
+    return owners, cut(*level, owners) + float(over) * (1 + total(level))
+
+
+@compiled
+def _join(indptr, neighbours, weights, sizes, order, labels, totals, most):
+    """A sweep of clustering in place; returns how many nodes changed."""
+    strength, seen = np.zeros(len(labels), np.int64), np.empty(len(labels), np.int32)
+    changed = 0
+    for v in order:
+        found = 0
+        for edge in range(indptr[v], indptr[v + 1]):
+            label = labels[neighbours[edge]]
+            if strength[label] == 0:
+                seen[found] = label
+                found += 1
+            strength[label] += weight(weights, edge)
+        own = labels[v]
+        best, largest = own, strength[own]
+        for place in range(found):
+            label = seen[place]
+            if strength[label] > largest and totals[label] + sizes[v] <= most:
+                best, largest = label, strength[label]
+        for place in range(found):
+            strength[seen[place]] = 0
+        if best != own:
+            totals[own] -= sizes[v]
+            totals[best] += sizes[v]
+            labels[v] = best
+            changed += 1
+    return changed
+
+
+@compiled
+def _pair(indptr, neighbours, weights, sizes, labels, totals, most):
+    """Join nodes that are alone in their cluster and are drawn to the same one, which is full; and all nodes without neighbours.
+
+    Without it the leaves of hubs would stay as they are, level by level.
+    """
+    nodes = len(labels)
+    strength, companion = np.zeros(nodes, np.int64), np.full(nodes + 1, -1, np.int32)
+    for v in range(nodes):
+        if totals[labels[v]] == sizes[v] and labels[v] == v:
+            drawn, largest = nodes, np.int64(0)  # the last is for those that nothing draws
+            for edge in range(indptr[v], indptr[v + 1]):
+                label = labels[neighbours[edge]]
+                strength[label] += weight(weights, edge)
+                if strength[label] > largest:
+                    drawn, largest = label, strength[label]
+            for edge in range(indptr[v], indptr[v + 1]):
+                strength[labels[neighbours[edge]]] = 0
+            other = companion[drawn]
+            if other >= 0 and totals[other] + sizes[v] <= most:
+                totals[other] += sizes[v]
+                totals[v] -= sizes[v]
+                labels[v] = other
+            else:
+                companion[drawn] = v
+
+
+@compiled
+def _grow(indptr, neighbours, weights, sizes, order, owners, totals, bound):
+    """Place every node by a breadth-first walk that starts at nodes in an order, where most of its edges lead and there is room."""
+    nodes, parts = len(order), len(totals)
+    strength, queue = np.zeros(parts, np.int64), np.empty(nodes, np.int32)
+    queued = np.zeros(nodes, np.bool_)
+    head = tail = 0
+    for start in order:
+        if not queued[start]:
+            queue[tail], queued[start] = start, True
+            tail += 1
+        while head < tail:
+            v = queue[head]
+            head += 1
+            strength[:] = 0
+            for edge in range(indptr[v], indptr[v + 1]):
+                u = neighbours[edge]
+                if owners[u] >= 0:
+                    strength[owners[u]] += weight(weights, edge)
+                elif not queued[u]:
+                    queue[tail], queued[u] = u, True
+                    tail += 1
+            best = -1
+            for part in range(parts):
+                room = totals[part] + sizes[v] <= bound
+                if best < 0 or (room, strength[part], -totals[part]) > (
+                    totals[best] + sizes[v] <= bound,
+                    strength[best],
+                    -totals[best],
+                ):
+                    best = part
+            owners[v] = best
+            totals[best] += sizes[v]
+
+
+@compiled
+def _move(indptr, neighbours, weights, sizes, order, owners, totals, bound):
+    """A sweep of refinement in place; returns how many nodes moved.
+
+    A node moves where its cut edges weigh less, or as much if the partitions get more even; out of a partition that is over
+    the bound, in any case.
+    """
+    parts = len(totals)
+    strength, moved = np.zeros(parts, np.int64), 0
+    for v in order:
+        own = owners[v]
+        strength[:] = 0
+        inside = True
+        for edge in range(indptr[v], indptr[v + 1]):
+            part = owners[neighbours[edge]]
+            strength[part] += weight(weights, edge)
+            inside = inside and part == own
+        over = totals[own] > bound
+        if inside and not over:
+            continue
+        best = own
+        for part in range(parts):
+            if part != own and totals[part] + sizes[v] <= bound:
+                if best == own:
+                    gain = strength[part] - strength[own]
+                    if over or gain > 0 or (gain == 0 and totals[part] + sizes[v] < totals[own]):
+                        best = part
+                elif strength[part] > strength[best] or (
+                    strength[part] == strength[best] and totals[part] < totals[best]
+                ):
+                    best = part
+        if best != own:
+            totals[own] -= sizes[v]
+            totals[best] += sizes[v]
+            owners[v] = best
+            moved += 1
+    return moved
