@@ -49,6 +49,7 @@ def _check(path: str) -> None:
     relations, features = checksums.held(path)
     graph = store.open(path, relations, features)
     check(graph, path)
+    graph.names.check(graph.schema, path)
     verified = checksums.verify(path, relations, features)
     words = "all as they were written" if verified else "of which it has no checksums: an older hetjax wrote it"
     print(f"{path}: {_outline(graph)}, {words}")

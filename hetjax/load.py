@@ -45,7 +45,7 @@ def load_abstract(data: Data) -> HetGraph:
         return load(data)
     path = _path(data)
     opened = store.open(path, (), ())
-    graph = abstract_graph(store.describe(path), opened.labels, opened.splits)
+    graph = replace(abstract_graph(store.describe(path), opened.labels, opened.splits), names=opened.names)
     check_labels(graph, str(path))
     return _without(graph, data)
 
