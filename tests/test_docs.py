@@ -24,7 +24,7 @@ SMALL = shlex.split(
 )
 RUN = {  # in this order, smaller than they stand there
     "python -m hetjax.train --config examples/quickstart.yaml --workdir runs/quickstart": SMALL,
-    "python -m hetjax.predict --workdir runs/quickstart --out classes.npy": [],
+    "python -m hetjax.predict --workdir runs/quickstart --out classes.csv": [],
     "python -m hetjax.convert --data.schema ogbn-mag --data.scale 0.02 --out stores/mag": ["--data.scale", "0.002"],
     "python -m hetjax.convert --check stores/aifb": ["--check", "stores/mag"],
     "python -m hetjax.partition --graph stores/mag --parts 2 --out runs/mag-2": [],
