@@ -49,7 +49,7 @@ def from_arrays(
     matrices = {name: casts.as_features(matrix, name) for name, matrix in (features or {}).items()}
     target = next(iter(labels))
     encoded, classes = casts.as_labels(labels[target], target)
-    kept = {name: Ids(given) for name, given in (ids or {}).items()}
+    kept = {name: casts.as_ids(given, name) for name, given in (ids or {}).items()}
     kept |= _first_seen(ends, kept)
     ends = {relation: _numbered(relation, parts, kept) for relation, parts in ends.items()}
     counts = _counts(nodes or {}, kept, matrices, {target: encoded}, ends)

@@ -10,7 +10,7 @@ from hetjax.datasets.homogeneous import narrowest
 from hetjax.datasets.splits import Split, divide
 from hetjax.errors import InputError, short
 from hetjax.graph.hetgraph import FEATURE_TYPES, SPLITS, UNLABELLED
-from hetjax.graph.names import Ids
+from hetjax.graph.names import Ids, as_array
 from hetjax.graph.schema import Relation
 
 
@@ -145,6 +145,15 @@ def as_ends(given: Any, relation: Relation) -> list[np.ndarray]:
     if array.ndim == 2 and 2 in array.shape:
         return list(array if len(array) == 2 else array.T)
     raise InputError(f"{place}: edges of shape {array.shape}, and there should be sources and targets, [2, edges]")
+
+
+def as_ids(given: Any, node_type: str) -> Ids:
+    """The users' ids of a type's nodes, as they are given: whole numbers or texts."""
+    arrow = type(given).__module__.startswith("pyarrow")
+    try:
+        return Ids(as_array(given if arrow else as_numpy(given, "ids")))
+    except InputError as error:
+        raise InputError(f"ids of type {node_type!r}: {error}") from None
 
 
 def columns_of(given: Any) -> list[str] | None:

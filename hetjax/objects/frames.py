@@ -7,7 +7,7 @@ import numpy as np
 
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.names import Ids, as_array
+from hetjax.graph.names import Ids
 from hetjax.objects import back, casts
 from hetjax.objects.arrays import from_arrays
 
@@ -62,7 +62,7 @@ def _ids(frame: Any, node_type: str) -> Ids:
     if ID not in (casts.columns_of(frame) or ()) and not hasattr(frame, "index"):
         raise InputError(f"nodes of type {node_type!r}: no column {ID!r} among {casts.columns_of(frame)}, and no index")
     given = frame[ID] if ID in (casts.columns_of(frame) or ()) else frame.index
-    return Ids(as_array(casts.as_numpy(given, f"ids of type {node_type!r}")))
+    return casts.as_ids(given, node_type)
 
 
 def _features(
