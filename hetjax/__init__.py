@@ -16,9 +16,13 @@ if TYPE_CHECKING:
     from hetjax.objects.networkx import from_networkx, to_networkx
     from hetjax.objects.pyg import from_pyg, to_pyg
     from hetjax.partition import partition
+    from hetjax.predict import predict
+    from hetjax.trained import Trained
+    from hetjax.trained import train_graph as train
 
 __all__ = [
     "HGNN",
+    "Trained",
     "__version__",
     "fetch_features",
     "from_arrays",
@@ -27,10 +31,12 @@ __all__ = [
     "from_pandas",
     "from_pyg",
     "partition",
+    "predict",
     "to_dgl",
     "to_networkx",
     "to_pandas",
     "to_pyg",
+    "train",
 ]
 __version__ = "0.1.0"
 
@@ -38,7 +44,9 @@ if any(argument == "-m" and module.startswith("hetjax.") for argument, module in
     runtime.hush()  # a command, whose modules are imported now
 
 
+CALLED = "partition", "predict", "train"  # modules that can be called
 PLACES = {
+    "Trained": "hetjax.trained",
     "HGNN": "hetjax.models.hgnn",
     "fetch_features": "hetjax.cache.fetch",
     "from_arrays": "hetjax.objects.arrays",
@@ -55,8 +63,8 @@ PLACES = {
 
 def __getattr__(name: str) -> object:
     """The public face, imported when it is used, so that `hetjax.graph` and its like start without jax."""
-    if name == "partition":
-        return import_module("hetjax.partition")  # a package that can be called
+    if name in CALLED:
+        return import_module(f"hetjax.{name}")
     if name in PLACES:
         return getattr(import_module(PLACES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 from hetjax import digests, durable, models
+from hetjax.callables import call_as
 from hetjax.checkpoint import Checkpoints, Damaged
 from hetjax.command_line import given_value, parse, run_command
 from hetjax.config import SECTIONS, Config, Data
@@ -75,19 +76,22 @@ def main(arguments: Sequence[str]) -> None:
         print(f"features of {', '.join(done.learned)} are those that were learned in training, by the nodes' ids")
 
 
-def predict(workdir: str | os.PathLike, graph: str | os.PathLike = "", embeddings: bool = False) -> Predictions:
+def predict(
+    workdir: str | os.PathLike, graph: HetGraph | str | os.PathLike = "", embeddings: bool = False
+) -> Predictions:
     """Predict all nodes of the target type.
 
     Args:
       workdir: of a run.
-      graph: a store of the same node types, relations and features, and of as many nodes where these were learned; the
-        run's own graph, if none is given.
+      graph: another graph, or its store, of the same node types, relations and features, and of as many nodes where these
+        were learned; the run's own graph, if none is given.
       embeddings: also give the last layer's embeddings.
 
     Raises:
       InputError: the run has no checkpoint that is whole, its data are another graph now, or `graph` does not go with it.
     """
-    return _predict(Path(workdir), os.fspath(graph), embeddings).predictions
+    other = graph if isinstance(graph, HetGraph) else os.fspath(graph)
+    return _predict(Path(workdir), other, embeddings).predictions
 
 
 class Done(NamedTuple):
@@ -126,14 +130,21 @@ def _graph(config: Config, data: Data) -> HetGraph:
     return models.folded(config.model.name, load(data))
 
 
-def _predict(workdir: Path, other: str, embeddings: bool) -> Done:
+def _another(config: Config, given: HetGraph | str) -> HetGraph:
+    if isinstance(given, HetGraph):
+        return models.folded(config.model.name, given)
+    return _graph(config, replace(config.data, format="store", path=os.path.abspath(given)))
+
+
+def _predict(workdir: Path, other: HetGraph | str, embeddings: bool) -> Done:
     config, trained = run_of(workdir)
     given = setup(config, trained)
     trainer, graph = given.trainer, given.graph
-    if other:
-        others = setup(config, _graph(config, replace(config.data, format="store", path=os.path.abspath(other))))
+    if isinstance(other, HetGraph) or other:
+        name = "graph" if isinstance(other, HetGraph) else other
+        others = setup(config, _another(config, other))
         graph = others.graph
-        _same_shape(other, graph, trained, others.trainer, trainer)
+        _same_shape(name, graph, trained, others.trainer, trainer)
     state, chosen = _state(workdir, trainer, config.train.seed, digests.of_graph(config.data, trained))
     learned = {t: np.asarray(table.rows) for t, table in state.tables.items()}
     features = {t: learned[t] if t in learned else graph.features[t] for t in trainer.widths}
@@ -210,3 +221,5 @@ def _state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[Any,
 
 if __name__ == "__main__":
     run_command(main)
+else:
+    call_as(__name__, "hetjax.predict", "predict")  # `hetjax.predict(workdir)`

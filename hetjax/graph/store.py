@@ -49,7 +49,7 @@ def save(
         files, chosen = _files(graph), names(sizes(graph), relations, features)
         for name in chosen:
             durable.write_array(folder / f"{name}.npy", files[name])
-        contents = {name: zlib.crc32(np.ascontiguousarray(array).data) for name, array in files.items()}
+        contents = checksums_of(graph)
         description = {"format": FORMAT, "version": VERSION} | sizes(graph).json() | {"contents": contents}
         whole = relations is None and features is None
         if not whole:
@@ -85,6 +85,11 @@ def _files(graph: HetGraph) -> dict[str, np.ndarray]:
         if node_type in graph.features:
             files[f"features_{number}"] = graph.features[node_type]
     return files | {"labels": graph.labels} | {f"split_{name}": graph.splits[name] for name in SPLITS}
+
+
+def checksums_of(graph: HetGraph) -> dict[str, int]:
+    """The CRC-32 of every array, as `contents` gives them of the graph's store."""
+    return {name: zlib.crc32(np.ascontiguousarray(array).data) for name, array in _files(graph).items()}
 
 
 def describe(path: str | os.PathLike) -> Sizes:

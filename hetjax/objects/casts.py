@@ -151,7 +151,7 @@ def as_ids(given: Any, node_type: str) -> Ids:
     """The users' ids of a type's nodes, as they are given: whole numbers or texts."""
     arrow = type(given).__module__.startswith("pyarrow")
     try:
-        return Ids(as_array(given if arrow else as_numpy(given, "ids")))
+        return Ids(as_array(given if arrow or not len(given) else as_numpy(given, "ids")))
     except InputError as error:
         raise InputError(f"ids of type {node_type!r}: {error}") from None
 
