@@ -18,7 +18,10 @@ OPTIONS = {"model": "rgcn", "epochs": 2, "mode": "full", "hidden": 8, "feature_w
 def people(seed: int = 0, ids: bool = True) -> HetGraph:
     rng = np.random.default_rng(seed)
     return hetjax.from_arrays(
-        {("person", "knows", "person"): rng.integers(0, 12, (2, 40)), ("city", "of", "person"): rng.integers(0, 3, (2, 9))},
+        {
+            ("person", "knows", "person"): rng.integers(0, 12, (2, 40)),
+            ("city", "of", "person"): rng.integers(0, 3, (2, 9)),
+        },
         {"person": rng.standard_normal((12, 4), np.float32), "city": np.eye(3, dtype=np.float32)},
         {"person": np.array(["red", "blue"])[np.arange(12) % 2]},
         ids={"person": [f"p{n}" for n in range(12)]} if ids else None,
