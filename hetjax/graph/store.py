@@ -8,7 +8,7 @@ import json
 import os
 import reprlib
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,12 +35,14 @@ def save(
     path: str | os.PathLike,
     relations: Collection[Relation] | None = None,
     features: Collection[str] | None = None,
+    extra: Mapping[str, str] | None = None,
 ) -> None:
     """Write `graph` to the new folder `path`; it appears whole or not at all.
 
     Args:
       relations, features: whose arrays are written, if not all; `schema.json` is the whole graph's all the same, and `open`
         with these opens what there is. Of names such a store has those of the target's nodes and of the classes.
+      extra: texts that are written beside, by the names of their files.
 
     Raises:
       InputError: `path` exists, or cannot be written.
@@ -57,6 +59,8 @@ def save(
         if graph.names:
             types = None if whole else [graph.schema.target]
             description["names"] = naming.write(graph.names, graph.schema, folder, types)
+        for name, text in (extra or {}).items():
+            (folder / name).write_text(text, encoding="utf-8")
         (folder / SCHEMA).write_text(json.dumps(description, indent=1))
 
 
