@@ -226,13 +226,16 @@ def test_categories_and_missing_numbers():
 
 def test_foreign_keys_and_splits_by_time(folder):
     (folder / "towns.csv").write_text("town\nRome\nBern\n")
-    config = configured(nodes__0__foreign_keys={"town": "town"}, edges=[])
+    config = configured(nodes__0__foreign_keys={"town": "town", "day": {"node_type": "day", "edges": "from"}}, edges=[])
+    (folder / "days.csv").write_text("day\n2004-05-05\n2001-02-03\n2002-01-01\n2003-01-01\n")
+    config["nodes"].append({"node_type": "day", "files": "days.csv", "format": {"name": "csv"}, "node_id_col": "day"})
     config["nodes"].append(
         {"node_type": "town", "files": "towns.csv", "format": {"name": "csv"}, "node_id_col": "town"}
     )
     config["nodes"][0]["labels"][0]["split_by"] = {"column": "day", "from": ["2002-01-01", "2003-06-01"]}
     graph, _ = run(folder, config=config)
-    assert list(graph.relations) == [Relation("person", "town", "town")]
+    assert list(graph.relations) == [Relation("person", "town", "town"), Relation("day", "rev_day", "person")]
+    assert sorted(zip(*edges_of(graph.relations["day", "rev_day", "person"]))) == [(0, 3), (1, 0), (2, 1), (3, 2)]
     assert sorted(zip(*edges_of(graph.relations["person", "town", "town"]))) == [(0, 0), (2, 1), (3, 0)]
     assert {name: ids.tolist() for name, ids in graph.splits.items()} == {"train": [0], "validation": [1], "test": [3]}
 

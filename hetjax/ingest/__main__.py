@@ -90,7 +90,7 @@ def ingest(config: Configuration, options: Options, folder: Path, where: str) ->
         encoded, names, classes = labels.encode(read[target].label, label)
         splits = labels.split(label, encoded, read[target].split, read[target].finder, options.seed)
         matrices = {name: nodes.write_features(one, folder, n, bar) for n, (name, one) in enumerate(read.items())}
-        keys = [ForeignKey(t, column, to) for t in config.nodes for column, to in t.foreign_keys.items()]
+        keys = _keys(config)
         finders = {name: one.finder for name, one in read.items()}
         edges = Edges(config.edges, keys, finders, options.add_reverse_edges, options.skip_nonexist_edges, bar)
         schema = Schema({name: one.count for name, one in read.items()}, tuple(edges), target, len(classes))
@@ -98,6 +98,13 @@ def ingest(config: Configuration, options: Options, folder: Path, where: str) ->
         features = {name: matrix for name, matrix in matrices.items() if matrix is not None}
         graph = build(schema, edges, features, encoded, splits, where, ids)
     return graph, _kept(config, read, target, classes), edges.skipped
+
+
+def _keys(config: Configuration) -> list[ForeignKey]:
+    """The relations that foreign keys make."""
+    given = [(t, column, *to) for t in config.nodes for column, to in t.foreign_keys.items()]
+    ways = {"to": (False,), "from": (True,), "both": (False, True)}
+    return [ForeignKey(table, column, to, turned) for table, column, to, way in given for turned in ways[way]]
 
 
 def _target(config: Configuration, options: Options, where: str) -> str:
@@ -119,8 +126,8 @@ def _target(config: Configuration, options: Options, where: str) -> str:
 
 def _size(config: Configuration, options: Options) -> int:
     """Bytes that are read: a table of nodes twice if it has features, and once for each foreign key."""
-    times = [(t.files, 1 + bool(t.features) + len(t.foreign_keys)) for t in config.nodes]
-    times += [(t.files, 1) for t in config.edges]
+    times = [(t.files, 1 + bool(t.features)) for t in config.nodes]
+    times += [(t.files, 1) for t in config.edges] + [(key.table.files, 1) for key in _keys(config)]
     return sum(n * sum(file.stat().st_size for file in tables.paths(files)) for files, n in times)
 
 

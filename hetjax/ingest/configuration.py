@@ -27,6 +27,7 @@ FEATURE = {"feature_col", "feature_name", "feature_dim", "out_dtype", "transform
 LABEL = {"label_col", "task_type", "split_pct", "custom_split_filenames", "label_stats_type", "mask_field_names"}
 LABEL |= {"split_by", "classes"}
 SPLIT_FILES = {"train", "valid", "test", "column"}
+WAYS = "to", "from", "both"  # edges of a foreign key: to what it refers to, from there, or both
 DTYPES = "float16", "float32", "float64"
 SPLIT_PCT = (0.8, 0.1, 0.1)
 
@@ -66,7 +67,7 @@ class Label:
 
 @dataclass(frozen=True)
 class NodeTable:
-    """A table of nodes; `foreign_keys` are columns with the node type that each refers to."""
+    """A table of nodes; `foreign_keys` are columns with the node type that each refers to, and which way edges go."""
 
     node_type: str
     files: tuple[Path, ...]
@@ -74,7 +75,7 @@ class NodeTable:
     id_column: str | None
     features: tuple[Feature, ...]
     label: Label | None
-    foreign_keys: Mapping[str, str]
+    foreign_keys: Mapping[str, tuple[str, str]]
     place: str
 
 
@@ -153,7 +154,7 @@ class _Reader:
         types = {table.node_type for table in nodes}
         edges = [self._edge(about, place, types) for about, place in self._list(content, "edges", "")]
         for table in nodes:
-            for column, other in table.foreign_keys.items():
+            for column, (other, _) in table.foreign_keys.items():
                 if other not in types:
                     raise InputError(
                         f"{self.file}: {table.place}.foreign_keys.{column}: {self._undeclared(other, types)}"
@@ -169,9 +170,9 @@ class _Reader:
         known = [label for label in labels if label is not None]
         if len(known) > 1:
             raise InputError(f"{self.file}: {place}.labels: {len(known)} labels, and hetjax predicts one")
-        keys = about.get("foreign_keys", {})
-        if not isinstance(keys, dict) or not all(isinstance(value, str) for value in keys.values()):
-            raise InputError(f"{self.file}: {place}.foreign_keys: should be {{column: node type}}")
+        keys = {
+            name: self._key(one, f"{place}.foreign_keys.{name}") for name, one in about.get("foreign_keys", {}).items()
+        }
         return NodeTable(
             self._text(about, "node_type", place),
             self._files(about["files"], f"{place}.files"),
@@ -182,6 +183,15 @@ class _Reader:
             keys,
             place,
         )
+
+    def _key(self, given: Any, place: str) -> tuple[str, str]:
+        """The node type that a foreign key refers to, and which way its edges go."""
+        about = {"node_type": given} if isinstance(given, str) else given
+        self._keys(about, {"node_type", "edges"}, ("node_type",), place)
+        way = about.get("edges", WAYS[0])
+        if way not in WAYS:
+            raise InputError(f"{self.file}: {place}.edges: {short(repr(way))}, and may be {', '.join(WAYS)}")
+        return self._text(about, "node_type", place), way
 
     def _edge(self, about: Any, place: str, types: set[str]) -> EdgeTable:
         for key, what in (("features", "features of edges"), ("labels", "labels of edges")):
@@ -302,9 +312,8 @@ class _Reader:
     def _list(self, about: dict, key: str, place: str) -> list[tuple[Any, str]]:
         given = [] if about.get(key) is None else about[key]
         if not isinstance(given, list):
-            raise InputError(
-                f"{self.file}: {place}.{key}".rstrip(".") + f": {type(given).__name__}, and should be a list"
-            )
+            where = f"{place}.{key}".lstrip(".")
+            raise InputError(f"{self.file}: {where}: {type(given).__name__}, and should be a list")
         return [(one, f"{place}.{key}[{number}]".lstrip(".")) for number, one in enumerate(given)]
 
     def _keys(self, given: Any, known: set[str], required: Sequence[str], place: str) -> None:

@@ -22,10 +22,12 @@ class ForeignKey(NamedTuple):
     table: NodeTable
     column: str
     target: str
+    turned: bool = False
 
     @property
     def relation(self) -> Relation:
-        return Relation(self.table.node_type, self.column, self.target)
+        made = Relation(self.table.node_type, self.column, self.target)
+        return made.reverse if self.turned else made
 
 
 class Edges(Mapping):
@@ -133,7 +135,8 @@ class Edges(Mapping):
                     raise InputError(f"{rows.place(key.column, row)}: {finder.unknown(column, row)}")
                 self.skipped[key.relation] = self.skipped.get(key.relation, 0) + int(wrong.sum())
             there = np.flatnonzero(found >= 0)
-            yield (there + done).astype(np.int32), found[there]
+            ends = (there + done).astype(np.int32), found[there]
+            yield ends[::-1] if key.turned else ends
             done += rows.batch.num_rows
 
 
