@@ -477,7 +477,10 @@ def test_options_override_the_file(graph_store, tmp_path):
     assert (config["train"]["epochs"], config["train"]["seed"], config["model"]["hidden"]) == (3, 5, 8)
 
 
-@pytest.mark.parametrize("module", ["hetjax.train", "hetjax.partition.__main__", "hetjax.convert", "hetjax.predict"])
+MODULES = "train", "partition.__main__", "convert", "predict", "ingest.__main__"
+
+
+@pytest.mark.parametrize("module", [f"hetjax.{name}" for name in MODULES])
 def test_help_has_every_option_once_in_words(module):
     text = here(module, "--help").stdout
     given = re.findall(r"^  (?:-h, )?--(\S+)(?: (\S+))?(.*(?:\n {6,}.*)*)", text, re.M)

@@ -295,7 +295,8 @@ def _check_splits(graph: HetGraph, where: str) -> None:
     for number, name in enumerate(SPLITS):
         ids = graph.splits[name]
         check_ids(ids, count, f"{where}: split {name!r}: entry", target)
-        if len(np.unique(ids)) != len(ids):
+        ordered = np.sort(ids)
+        if (ordered[1:] == ordered[:-1]).any():
             values, times = np.unique(ids, return_counts=True)
             raise InputError(f"{where}: split {name!r} has {target!r} {node(values[times > 1][0])} {times.max()} times")
         unlabelled = ids[~graph.labelled(ids)]

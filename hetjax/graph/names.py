@@ -171,10 +171,21 @@ def _check(values: "pa.Array", count: int, what: str) -> None:
         raise InputError(
             f"{what[:-2] if what == 'classes' else what[:-1]} {pc.index(values.is_null(), True).as_py()} has none"
         )
-    if len(pc.unique(values)) != count:
+    if not distinct(values):
         times = pc.value_counts(values)
         first = next(one for one in times if one["counts"].as_py() > 1)
         raise InputError(f"{short(repr(first['values'].as_py()), SHOWN)} is given {first['counts']} times")
+
+
+def distinct(values: "pa.Array") -> bool:
+    """Whether ids, none of which is missing, are all different; numbers by sorting, which is several times faster than hashing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_integer(values.type):
+        return len(pc.unique(values)) == len(values)
+    ordered = np.sort(values.to_numpy(zero_copy_only=False))
+    return not (ordered[1:] == ordered[:-1]).any()
 
 
 def write(names: Names, schema: "Schema", folder: Path, types: Sequence[str] | None = None) -> dict[str, int]:

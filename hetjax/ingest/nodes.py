@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from tqdm import tqdm
 
 from hetjax.errors import InputError, short
+from hetjax.graph.names import distinct
 from hetjax.graph.schema import MOST_NODES
 from hetjax.ingest import tables, transforms
 from hetjax.ingest.configuration import NodeTable
@@ -39,7 +40,7 @@ class Nodes:
     label: list[pa.Array]
     split: list[pa.Array]
 
-    @property
+    @cached_property
     def finder(self) -> Finder:
         return Finder(pa.array(np.arange(self.count)) if self.ids is None else self.ids, self.node_type)
 
@@ -116,7 +117,7 @@ def _check_missing(rows: tables.Rows, column: str) -> None:
 def _check_distinct(
     values: pa.Array, chunks: Sequence[pa.Array], starts: Sequence[tuple[Path, int]], node_type: str
 ) -> None:
-    if len(pc.unique(values)) == len(values):
+    if distinct(values):
         return
     counts = pc.value_counts(values)
     twice = counts.filter(pc.greater(pc.struct_field(counts, "counts"), 1))[0]["values"]
