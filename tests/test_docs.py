@@ -222,7 +222,7 @@ OTHERS = {
     option.name
     for module in ("hetjax.partition.__main__", "hetjax.ingest.__main__", "hetjax.convert", "hetjax.predict")
     for option in reference.options("", import_module(module).Options)
-} | {"workdir", "out", "graph", "config", "print_config", "help", "section.key"}
+} | {"version", "workdir", "out", "graph", "config", "print_config", "help", "section.key"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
