@@ -22,6 +22,7 @@ import numpy as np
 
 from hetjax import digests, durable, models
 from hetjax.callables import call_as
+from hetjax.carry import NewNodes, carried, check_one_hot
 from hetjax.checkpoint import Checkpoints, Damaged
 from hetjax.command_line import given_value, parse, run_command
 from hetjax.config import SECTIONS, Config, Data
@@ -48,6 +49,8 @@ class Options:
     """write the embeddings of the last layer, float32"""
     graph: str = ""
     """another graph to predict, a store with the same node types, relations and features; unset: the graph of the run"""
+    new_nodes: NewNodes = "refuse"
+    """nodes of --graph that are new, of a type whose features were learned; refuse: an error; mean: they get the mean of their type"""
     overwrite: bool = False
     """replace the file --out if it exists"""
 
@@ -67,39 +70,46 @@ def main(arguments: Sequence[str]) -> None:
         )
     check_one(out, [name for name in ("logits", "probabilities", "embeddings") if getattr(options, name)])
     durable.check_replaceable(out, options.overwrite)
-    done = _predict(Path(paths["workdir"]), options.graph, options.embeddings)
+    done = _predict(Path(paths["workdir"]), options.graph, options.embeddings, options.new_nodes)
     durable.check_replaceable(out, options.overwrite)  # once more: predicting may have taken long
     what = done.predictions.write(out, options.logits, options.probabilities)
     order = f", in the order of the graph's nodes of type {done.predictions.target!r}" if out.suffix == ".npy" else ""
     print(f"{out}: {what}{order}, {done.chosen}")
     if options.graph and done.learned:
         print(f"features of {', '.join(done.learned)} are those that were learned in training, by the nodes' ids")
+    for node_type, count in done.new.items():
+        print(f"{count:,} new nodes of {node_type} have the mean of what was learned of their type")
 
 
 def predict(
-    workdir: str | os.PathLike, graph: HetGraph | str | os.PathLike = "", embeddings: bool = False
+    workdir: str | os.PathLike,
+    graph: HetGraph | str | os.PathLike = "",
+    embeddings: bool = False,
+    new_nodes: NewNodes = "refuse",
 ) -> Predictions:
     """Predict all nodes of the target type.
 
     Args:
       workdir: of a run.
-      graph: another graph, or its store, of the same node types, relations and features, and of as many nodes where these
-        were learned; the run's own graph, if none is given.
+      graph: another graph, or its store, of the same node types, relations and features. Learned features are found by the
+        users' ids where both graphs have them, and else by number, and then there are as many nodes. None: the run's own.
       embeddings: also give the last layer's embeddings.
+      new_nodes: what becomes of nodes that are new, of a type whose features were learned: `refuse`, or `mean` of the type's.
 
     Raises:
       InputError: the run has no checkpoint that is whole, its data are another graph now, or `graph` does not go with it.
     """
     other = graph if isinstance(graph, HetGraph) else os.fspath(graph)
-    return _predict(Path(workdir), other, embeddings).predictions
+    return _predict(Path(workdir), other, embeddings, new_nodes).predictions
 
 
 class Done(NamedTuple):
-    """Predictions, the types whose features were learned, and which checkpoint it was, in words."""
+    """Predictions, the types whose features were learned, which checkpoint it was, in words, and new nodes by type."""
 
     predictions: Predictions
     learned: Sequence[str]
     chosen: str
+    new: Mapping[str, int]
 
 
 def run_of(workdir: str | os.PathLike) -> tuple[Config, HetGraph]:
@@ -136,23 +146,27 @@ def _another(config: Config, given: HetGraph | str) -> HetGraph:
     return _graph(config, replace(config.data, format="store", path=os.path.abspath(given)))
 
 
-def _predict(workdir: Path, other: HetGraph | str, embeddings: bool) -> Done:
+def _predict(workdir: Path, other: HetGraph | str, embeddings: bool, new_nodes: NewNodes) -> Done:
     config, trained = run_of(workdir)
     given = setup(config, trained)
     trainer, graph = given.trainer, given.graph
-    if isinstance(other, HetGraph) or other:
-        name = "graph" if isinstance(other, HetGraph) else other
+    name = "graph" if isinstance(other, HetGraph) else other
+    if name:
         others = setup(config, _another(config, other))
         graph = others.graph
         _same_shape(name, graph, trained, others.trainer, trainer)
     state, chosen = _state(workdir, trainer, config.train.seed, digests.of_graph(config.data, trained))
     learned = {t: np.asarray(table.rows) for t, table in state.tables.items()}
+    new: dict[str, int] = {}
+    if name:
+        learned, new = carried(learned, trained, graph, new_nodes, name)
+        check_one_hot(trainer.widths.keys() - learned.keys() - graph.features.keys(), trained, graph, name)
     features = {t: learned[t] if t in learned else graph.features[t] for t in trainer.widths}
     evaluator = Evaluator(trainer.model, graph, config.sampling.evaluation_edges)
     found = _outputs(evaluator, state.params, features, embeddings)
     names = replace(graph.names, classes=trained.names.classes)  # which the model was trained on
     predictions = Predictions(graph.schema.target, found[0], names, graph.multilabel, found[1])
-    return Done(predictions, sorted(learned), chosen)
+    return Done(predictions, sorted(learned), chosen, new)
 
 
 def _outputs(evaluator: Evaluator, params: Any, features: Mapping[str, np.ndarray], embeddings: bool):
@@ -192,10 +206,6 @@ def _same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, tra
             raise InputError(f"{file}: type {name!r} has {has}, and in training they were {learned}given")
         if its.widths[name] != width:
             raise InputError(f"{file}: features of type {name!r} are {its.widths[name]} wide != {width} {of_training}")
-    for name in trainer.learnable:
-        found, expected = graph.schema.nodes[name], trained.schema.nodes[name]
-        if found != expected:
-            raise InputError(f"{file}: type {name!r} has {found} nodes != {expected}, whose features were learned")
 
 
 def _state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[Any, str]:

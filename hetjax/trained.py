@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from hetjax.carry import NewNodes
 from hetjax.command_line import parse
 from hetjax.config import SECTIONS, Config
 from hetjax.errors import InputError, reading
@@ -129,9 +130,14 @@ class Trained:
         with reading(file):
             return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
-    def predict(self, graph: HetGraph | str | os.PathLike = "", embeddings: bool = False) -> Predictions:
+    def predict(
+        self,
+        graph: HetGraph | str | os.PathLike = "",
+        embeddings: bool = False,
+        new_nodes: NewNodes = "refuse",
+    ) -> Predictions:
         """Predict all nodes of the target type, of the run's graph or of another; as `hetjax.predict.predict`."""
-        return predict(self.path, graph, embeddings)
+        return predict(self.path, graph, embeddings, new_nodes)
 
     def __repr__(self) -> str:
         accuracy = self.summary["test_accuracy"] if (self.path / "summary.json").exists() else None

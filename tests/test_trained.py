@@ -9,6 +9,7 @@ import pytest
 
 import hetjax
 from hetjax.errors import InputError
+from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from tests.test_command_line import here
 
@@ -91,3 +92,38 @@ def test_the_public_face_is_there():
         assert getattr(hetjax, name), name
     with pytest.raises(AttributeError, match="no attribute 'prdict'"):
         hetjax.prdict  # noqa: B018
+
+
+def wrote(authors: list[str], papers: list[str]) -> HetGraph:
+    """Authors without features, named in this order, with a paper each."""
+    edges = {("author", "wrote", "paper"): (authors, papers)}
+    features = {"paper": np.eye(4, dtype=np.float32)}
+    labels = {"author": ["early" if author < "c" else "late" for author in authors]}
+    return hetjax.from_arrays(
+        edges, features, labels, {"train": authors}, ids={"paper": list("wxyz"), "author": authors}, reverse=True
+    )
+
+
+def test_learned_features_are_found_by_ids(tmp_path):
+    """A graph with its nodes in another order is predicted alike, and a new node is refused, or gets its type's mean."""
+    run = hetjax.train(wrote(list("abcd"), list("wxyz")), tmp_path / "run", **OPTIONS)
+    first = dict(zip("abcd", run.predict().logits))
+    turned = run.predict(wrote(list("dbca"), list("zxyw")))
+    for name, logits in zip(turned.ids.to_pylist(), turned.logits):
+        np.testing.assert_allclose(logits, first[name], rtol=1e-5, atol=1e-6)
+    assert not np.allclose(first["a"], first["d"])
+    more = wrote(list("daebc"), list("zwxxy"))
+    with pytest.raises(
+        InputError, match=r"graph: type 'author': node 2 \('e'\) is not of the graph that was trained on"
+    ):
+        run.predict(more)
+    found = run.predict(more, new_nodes="mean")
+    known = dict(zip(found.ids.to_pylist(), found.logits))
+    np.testing.assert_allclose(known["a"], first["a"], rtol=1e-5, atol=1e-6)
+    assert np.isfinite(known["e"]).all()
+    store.save(more, tmp_path / "more")
+    options = ["--workdir", run.path, "--graph", tmp_path / "more", "--out", tmp_path / "p.csv"]
+    assert here("hetjax.predict", *options).returncode == 2
+    done = here("hetjax.predict", *options, "--new_nodes", "mean")
+    assert "1 new nodes of author have the mean of what was learned of their type" in done.stdout, done.stderr
+    assert (tmp_path / "p.csv").read_text().splitlines()[3].startswith("e,")
