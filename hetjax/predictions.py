@@ -119,7 +119,8 @@ class Predictions:
             import pyarrow.parquet as pq
 
             table = self.table(logits, probabilities)
-            pq.write_table(table, partial, row_group_size=ROWS)
+            with open(partial, "xb") as stream:
+                pq.write_table(table, stream, row_group_size=ROWS)
             return f"{table.num_rows} rows of {', '.join(table.column_names[:6])}{' ...' * (table.num_columns > 6)}"
 
     def _one(self, logits: bool, probabilities: bool, out: Path) -> np.ndarray:

@@ -213,7 +213,8 @@ def write_column(file: Path, values: "pa.Array") -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    pq.write_table(pa.table({COLUMN: values}), file, use_dictionary=False, compression="snappy")
+    with open(file, "xb") as stream:
+        pq.write_table(pa.table({COLUMN: values}), stream, use_dictionary=False, compression="snappy")
 
 
 def read(folder: Path, schema: "Schema", files: Mapping[str, int]) -> Names:
