@@ -108,8 +108,13 @@ def main() -> None:
     print(
         f"{test.size} entries from 2015 on, {positive[test].mean():.1%} of them on the podium; area under the ROC curve:"
     )
-    for name, score in scores.items():
-        print(f"  {name:50} {roc_auc(score[test], positive[test]):.3f}")
+    areas = {name: roc_auc(score[test], positive[test]) for name, score in scores.items()}
+    lines = [f"{name},{area:.4f}" for name, area in areas.items()]
+    (given.workdir / "scores.csv").write_text(
+        "\n".join(["way,area under the ROC curve", *lines]).replace(", ", "; ") + "\n"
+    )
+    for name, area in areas.items():
+        print(f"  {name:50} {area:.3f}")
 
 
 if __name__ == "__main__":
