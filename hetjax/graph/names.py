@@ -2,7 +2,8 @@
 
 import os
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -148,18 +149,13 @@ class Names:
                 _check(self.classes.values, schema.classes, "classes")
 
 
-class _in:
-    """Puts the place before the message of an InputError."""
-
-    def __init__(self, place: str):
-        self.place = place
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind, error, trace) -> None:
-        if isinstance(error, InputError) and not str(error).startswith(self.place):
-            raise InputError(f"{self.place}: {error}") from error.__cause__
+@contextmanager
+def _in(place: str) -> Iterator[None]:
+    """Puts the place before what an InputError says."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error.__cause__
 
 
 def _check(values: "pa.Array", count: int, what: str) -> None:
