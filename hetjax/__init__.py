@@ -10,25 +10,61 @@ from hetjax import runtime
 if TYPE_CHECKING:
     from hetjax.cache.fetch import fetch_features
     from hetjax.models.hgnn import HGNN
+    from hetjax.objects.arrays import from_arrays
+    from hetjax.objects.dgl import from_dgl, to_dgl
+    from hetjax.objects.frames import from_pandas, to_pandas
+    from hetjax.objects.networkx import from_networkx, to_networkx
+    from hetjax.objects.pyg import from_pyg, to_pyg
     from hetjax.partition import partition
+    from hetjax.predict import predict
+    from hetjax.trained import Trained
+    from hetjax.trained import train_graph as train
 
-__all__ = ["HGNN", "__version__", "fetch_features", "partition"]
+__all__ = [
+    "HGNN",
+    "Trained",
+    "__version__",
+    "fetch_features",
+    "from_arrays",
+    "from_dgl",
+    "from_networkx",
+    "from_pandas",
+    "from_pyg",
+    "partition",
+    "predict",
+    "to_dgl",
+    "to_networkx",
+    "to_pandas",
+    "to_pyg",
+    "train",
+]
 __version__ = "0.1.0"
 
 if any(argument == "-m" and module.startswith("hetjax.") for argument, module in pairwise(sys.orig_argv)):
     runtime.hush()  # a command, whose modules are imported now
 
 
+CALLED = "partition", "predict", "train"  # modules that can be called
+PLACES = {
+    "Trained": "hetjax.trained",
+    "HGNN": "hetjax.models.hgnn",
+    "fetch_features": "hetjax.cache.fetch",
+    "from_arrays": "hetjax.objects.arrays",
+    "from_dgl": "hetjax.objects.dgl",
+    "from_networkx": "hetjax.objects.networkx",
+    "from_pandas": "hetjax.objects.frames",
+    "from_pyg": "hetjax.objects.pyg",
+    "to_dgl": "hetjax.objects.dgl",
+    "to_networkx": "hetjax.objects.networkx",
+    "to_pandas": "hetjax.objects.frames",
+    "to_pyg": "hetjax.objects.pyg",
+}
+
+
 def __getattr__(name: str) -> object:
     """The public face, imported when it is used, so that `hetjax.graph` and its like start without jax."""
-    if name == "HGNN":
-        from hetjax.models.hgnn import HGNN
-
-        return HGNN
-    if name == "fetch_features":
-        from hetjax.cache.fetch import fetch_features
-
-        return fetch_features
-    if name == "partition":
-        return import_module("hetjax.partition")  # a package that can be called
+    if name in CALLED:
+        return import_module(f"hetjax.{name}")
+    if name in PLACES:
+        return getattr(import_module(PLACES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

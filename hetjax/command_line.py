@@ -69,7 +69,8 @@ def parse(
         other sections; a key of it that is true or false may be given without a value, and is then true.
       arguments: the command line.
       prog, description: for `--help`.
-      paths: further options that every command line must give, with their help.
+      paths: further options that every command line must give, with their help. One named `config` is a file of another kind,
+        and there is no file of options then.
 
     Returns:
       `(a dataclass instance per section, the further options)`.
@@ -79,7 +80,8 @@ def parse(
     """
     parser = Parser(prog=prog, allow_abbrev=False)
     parser.help = lambda: reference.help_text(sections, paths, prog, description)
-    parser.add_argument("--config", action="config")
+    if "config" not in paths:
+        parser.add_argument("--config", action="config")
     for name in paths:
         parser.add_argument(f"--{name}", required=True)
     for name, section in sections.items():
@@ -90,7 +92,7 @@ def parse(
     alone = [key.name for key in fields(sections[""])] if "" in sections else []
     known = [f"{name}.{key.name}".lstrip(".") for name, section in sections.items() for key in fields(section)]
     _check_options(arguments, [*paths, "config", "help", "print_config", *known])
-    files, options = _split_config(arguments)
+    files, options = ([], list(arguments)) if "config" in paths else _split_config(arguments)
     source = f"--config {', '.join(files)}" if files else "the command line"
     filed = {name: section for name, section in sections.items() if name} or sections
     for file in files:

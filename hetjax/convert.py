@@ -9,8 +9,8 @@ from hetjax.config import Data
 from hetjax.durable import check_new
 from hetjax.errors import InputError
 from hetjax.graph import checksums, store
-from hetjax.graph.hetgraph import HetGraph, check
-from hetjax.load import load
+from hetjax.graph.hetgraph import check
+from hetjax.load import load, outline
 
 
 @dataclass(frozen=True)
@@ -42,22 +42,17 @@ def main(arguments: Sequence[str]) -> None:
     check_new(options.out)
     graph = load(data)
     store.save(graph, options.out)
-    print(f"{Path(options.out)}: {_outline(graph)}")
+    print(f"{Path(options.out)}: {outline(graph)}")
 
 
 def _check(path: str) -> None:
     relations, features = checksums.held(path)
     graph = store.open(path, relations, features)
     check(graph, path)
+    graph.names.check(graph.schema, path)
     verified = checksums.verify(path, relations, features)
     words = "all as they were written" if verified else "of which it has no checksums: an older hetjax wrote it"
-    print(f"{path}: {_outline(graph)}, {words}")
-
-
-def _outline(graph: HetGraph) -> str:
-    nodes, types = sum(graph.schema.nodes.values()), len(graph.schema.nodes)
-    counts = f"{types} node types, {len(graph.schema.relations)} relations, {nodes:,} nodes, {graph.edges:,} edges"
-    return f"{counts}, {graph.nbytes / 2**20:,.0f} MiB"
+    print(f"{path}: {outline(graph)}, {words}")
 
 
 if __name__ == "__main__":

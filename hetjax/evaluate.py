@@ -118,12 +118,12 @@ class Evaluator:
     def __init__(self, model: Stack, graph: HetGraph, edges: int):
         self.model, self.graph, self.chunks = model, graph, Chunks(graph, edges, model.reads_own)
         self.needed = graph.schema.layer_types(len(model.layers), model.reads_own)
-        self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type"))
+        self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type", "classify"))
 
-    def _embed(self, params, block, x, depth: int, node_type: str):
+    def _embed(self, params, block, x, depth: int, node_type: str, classify: bool):
         embeddings: Any = self.model.apply(params, depth, block, x, method="embed")
-        h, last = embeddings[node_type], depth == len(self.model.layers) - 1
-        return self.model.apply(params, h, method="classify") if last else h
+        h = embeddings[node_type]
+        return self.model.apply(params, h, method="classify") if classify else h
 
     def logits(self, params: Any, features: Mapping[str, np.ndarray], ids: np.ndarray) -> np.ndarray:
         """Logits float32 `[len(ids), classes]` of the target nodes `ids`.
@@ -133,28 +133,33 @@ class Evaluator:
           features: `[nodes, width]` per input type, static or learnable, on the device, in host memory, or mapped into it.
           ids: distinct.
         """
-        if not len(ids):
-            return np.empty((0, self.model.classes), np.float32)
+        return self.last(params, self.below(params, features) if len(ids) else {}, ids)
+
+    def last(self, params: Any, x: Mapping[str, Array], ids: np.ndarray, classify: bool = True) -> np.ndarray:
+        """Of what `below` gives the logits of the target nodes `ids`; or the last layer's embeddings, float32 `[len(ids), width]`."""
+        return self._layer(params, x, len(self.model.layers) - 1, self.graph.schema.target, ids, classify)
+
+    def below(self, params: Any, features: Mapping[str, np.ndarray]) -> Mapping[str, Array]:
+        """What the last layer reads: the embeddings of all nodes of the types that it needs, `[nodes, hidden]`."""
         schema, first = self.graph.schema, self.model.layers[0]
         changed = self.model.transforms or getattr(first, "one_hot", False)  # all rows of what is read, in every chunk
         x = {t: on_host(matrix) if changed else _in_place(matrix) for t, matrix in features.items()}
-        for depth, types in enumerate(self.needed[1:]):
+        for depth, types in enumerate(self.needed[1:-1]):
             everyone = {t: np.arange(schema.nodes[t], dtype=np.int32) for t in types}
-            targets = {schema.target: ids} if depth == len(self.needed) - 2 else everyone
-            x = {t: self._layer(params, x, depth, t, nodes) for t, nodes in targets.items()}
-            if depth < len(self.needed) - 2 and jax.default_backend() == "cpu":
+            x = {t: self._layer(params, x, depth, t, nodes, False) for t, nodes in everyone.items()}
+            if jax.default_backend() == "cpu":
                 x = jax.tree.map(jnp.asarray, x)
-        return on_host(x[schema.target])
+        return x
 
-    def _layer(self, params, x, depth: int, node_type: str, nodes: np.ndarray) -> np.ndarray:
-        """The embeddings of some nodes; the next chunk is drawn while one is computed."""
-        last = depth == len(self.model.layers) - 1
-        embeddings = np.empty(
-            (len(nodes), self.model.classes if last else self.model.layers[depth].makes(node_type)), np.float32
-        )
+    def _layer(self, params, x, depth: int, node_type: str, nodes: np.ndarray, classify: bool) -> np.ndarray:
+        """The embeddings of some nodes, or their logits; the next chunk is drawn while one is computed."""
+        width = self.model.classes if classify else self.model.layers[depth].makes(node_type)
+        embeddings = np.empty((len(nodes), width), np.float32)
         waiting: tuple[Chunk, jax.Array] | None = None
+        if not len(nodes):
+            return embeddings
         for chunk in self.chunks.each(node_type, nodes, self.graph.schema.into(node_type), x):
-            h = self.embed(params, chunk.block, chunk.rows, depth=depth, node_type=node_type)
+            h = self.embed(params, chunk.block, chunk.rows, depth=depth, node_type=node_type, classify=classify)
             _store(embeddings, waiting)
             waiting = chunk, h
         _store(embeddings, waiting)

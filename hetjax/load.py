@@ -45,7 +45,7 @@ def load_abstract(data: Data) -> HetGraph:
         return load(data)
     path = _path(data)
     opened = store.open(path, (), ())
-    graph = abstract_graph(store.describe(path), opened.labels, opened.splits)
+    graph = replace(abstract_graph(store.describe(path), opened.labels, opened.splits), names=opened.names)
     check_labels(graph, str(path))
     return _without(graph, data)
 
@@ -109,3 +109,10 @@ def _path(data: Data) -> Path:
             hint = f"; a relative data.path lies in {DATA_FOLDER}: write {os.path.abspath(data.path)} for the one that is here"
         raise InputError(f"{path}: no such file or folder{hint}")
     return path
+
+
+def outline(graph: HetGraph) -> str:
+    """The sizes of a graph, in words."""
+    nodes, types = sum(graph.schema.nodes.values()), len(graph.schema.nodes)
+    counts = f"{types} node types, {len(graph.schema.relations)} relations, {nodes:,} nodes, {graph.edges:,} edges"
+    return f"{counts}, {graph.nbytes / 2**20:,.0f} MiB"

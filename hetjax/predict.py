@@ -1,4 +1,4 @@
-"""Predict with a model that was trained: `python -m hetjax.predict --workdir RUN --out FILE.npy` (or `FILE.csv`).
+"""Predict with a model that was trained: `python -m hetjax.predict --workdir RUN --out FILE.parquet` (or `.csv`, or `.npy`).
 
 The weights and learnable features are those of the run's checkpoint that did best on its validation nodes, or of its last
 one where it had none; a run that was killed, or goes on, has them too. Every node of the target type is predicted from all
@@ -6,9 +6,8 @@ of its neighbours, on one device, whatever the run was trained on; of the run's 
 node types, relations and features, tomorrow's say. Where features were learned, that has the same nodes.
 """
 
-import csv
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +21,8 @@ import jax
 import numpy as np
 
 from hetjax import digests, durable, models
+from hetjax.callables import call_as
+from hetjax.carry import NewNodes, carried, check_one_hot
 from hetjax.checkpoint import Checkpoints, Damaged
 from hetjax.command_line import given_value, parse, run_command
 from hetjax.config import SECTIONS, Config, Data
@@ -29,78 +30,86 @@ from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
+from hetjax.predictions import SUFFIXES, Predictions, check_one
 from hetjax.progress import check_progress
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer
-
-SUFFIXES = ".npy", ".csv"
 
 
 @dataclass(frozen=True)
 class Options:
     """Predictions: what is written, and of which graph."""
 
+    probabilities: bool = False
+    """write the probability of every class, float32"""
     logits: bool = False
-    """write logits, float32 [nodes, classes]; false: write classes"""
+    """write the logits of every class, float32"""
+    embeddings: bool = False
+    """write the embeddings of the last layer, float32"""
     graph: str = ""
     """another graph to predict, a store with the same node types, relations and features; unset: the graph of the run"""
+    new_nodes: NewNodes = "refuse"
+    """nodes of --graph that are new, of a type whose features were learned; refuse: an error; mean: they get the mean of their type"""
     overwrite: bool = False
     """replace the file --out if it exists"""
 
 
 def main(arguments: Sequence[str]) -> None:
     """Predict as the command line says, and print where the predictions are."""
-    paths = {"workdir": "the folder of the run", "out": "the .npy or .csv to write, a line per node of the target type"}
+    paths = {
+        "workdir": "the folder of the run",
+        "out": "the .parquet or .csv to write, a row per node of the target type, by your own ids; or a .npy, one array",
+    }
     description = "Predict with a model that was trained."
     instances, paths = parse({"": Options}, arguments, "python -m hetjax.predict", description, paths)
     options, out = instances[""], Path(paths["out"])
     if out.suffix not in SUFFIXES:
-        raise InputError(f"{out}: is to end in {' or '.join(SUFFIXES)}, which says what is written")
+        raise InputError(
+            f"{out}: is to end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, which says what is written"
+        )
+    check_one(out, [name for name in ("logits", "probabilities", "embeddings") if getattr(options, name)])
     durable.check_replaceable(out, options.overwrite)
-    logits, graph, learned, chosen = _predict(Path(paths["workdir"]), options.graph)
-    predicted = logits if options.logits else classes(logits, graph.multilabel)
+    done = _predict(Path(paths["workdir"]), options.graph, options.embeddings, options.new_nodes)
     durable.check_replaceable(out, options.overwrite)  # once more: predicting may have taken long
-    _write(out, predicted)
-    print(f"{out}: {predicted.dtype} {list(predicted.shape)}, by the ids of type {graph.schema.target!r}, {chosen}")
-    if options.graph and learned:
-        print(f"features of {', '.join(learned)} are those that were learned in training, by the nodes' ids")
+    what = done.predictions.write(out, options.logits, options.probabilities)
+    order = f", in the order of the graph's nodes of type {done.predictions.target!r}" if out.suffix == ".npy" else ""
+    print(f"{out}: {what}{order}, {done.chosen}")
+    if options.graph and done.learned:
+        print(f"features of {', '.join(done.learned)} are those that were learned in training, by the nodes' ids")
+    for node_type, count in done.new.items():
+        print(f"{count:,} new nodes of {node_type} have the mean of what was learned of their type")
 
 
-def _write(out: Path, predicted: np.ndarray) -> None:
-    """Write predictions as the name says: `.npy`, or a CSV with a header, of a node's id and what was predicted."""
-    with durable.new_file(out) as partial:
-        if out.suffix == SUFFIXES[0]:
-            durable.write_array(partial, predicted)
-            return
-        with open(partial, "x", newline="") as stream:
-            writer, what = csv.writer(stream), "logit" if predicted.dtype.kind == "f" else "class"
-            columns = [what] if predicted.ndim == 1 else [f"{what}_{number}" for number in range(predicted.shape[1])]
-            writer.writerow(["node", *columns])
-            writer.writerows((node, *np.atleast_1d(row)) for node, row in enumerate(predicted))
-
-
-def predict(workdir: str | os.PathLike, graph: str | os.PathLike = "") -> np.ndarray:
-    """Logits float32 `[nodes, classes]` of all nodes of the target type.
+def predict(
+    workdir: str | os.PathLike,
+    graph: HetGraph | str | os.PathLike = "",
+    embeddings: bool = False,
+    new_nodes: NewNodes = "refuse",
+) -> Predictions:
+    """Predict all nodes of the target type.
 
     Args:
       workdir: of a run.
-      graph: a store of the same node types, relations and features, and of as many nodes where these were learned; the
-        run's own graph, if none is given.
+      graph: another graph, or its store, of the same node types, relations and features. Learned features are found by the
+        users' ids where both graphs have them, and else by number, and then there are as many nodes. None: the run's own.
+      embeddings: also give the last layer's embeddings.
+      new_nodes: what becomes of nodes that are new, of a type whose features were learned: `refuse`, or `mean` of the type's.
 
     Raises:
       InputError: the run has no checkpoint that is whole, its data are another graph now, or `graph` does not go with it.
     """
-    return _predict(Path(workdir), os.fspath(graph)).logits
+    other = graph if isinstance(graph, HetGraph) else os.fspath(graph)
+    return _predict(Path(workdir), other, embeddings, new_nodes).predictions
 
 
-class Predictions(NamedTuple):
-    """Logits, the graph that was trained on, the types whose features were learned, and which checkpoint it is, in words."""
+class Done(NamedTuple):
+    """Predictions, the types whose features were learned, which checkpoint it was, in words, and new nodes by type."""
 
-    logits: np.ndarray
-    graph: HetGraph
+    predictions: Predictions
     learned: Sequence[str]
     chosen: str
+    new: Mapping[str, int]
 
 
 def run_of(workdir: str | os.PathLike) -> tuple[Config, HetGraph]:
@@ -131,20 +140,53 @@ def _graph(config: Config, data: Data) -> HetGraph:
     return models.folded(config.model.name, load(data))
 
 
-def _predict(workdir: Path, other: str) -> Predictions:
+def _another(config: Config, given: HetGraph | str) -> HetGraph:
+    if isinstance(given, HetGraph):
+        return models.folded(config.model.name, given)
+    return _graph(config, replace(config.data, format="store", path=os.path.abspath(given)))
+
+
+def _predict(workdir: Path, other: HetGraph | str, embeddings: bool, new_nodes: NewNodes) -> Done:
     config, trained = run_of(workdir)
     given = setup(config, trained)
     trainer, graph = given.trainer, given.graph
-    if other:
-        others = setup(config, _graph(config, replace(config.data, format="store", path=os.path.abspath(other))))
+    name = "graph" if isinstance(other, HetGraph) else other
+    if name:
+        others = setup(config, _another(config, other))
         graph = others.graph
-        _same_shape(other, graph, trained, others.trainer, trainer)
+        _same_shape(name, graph, trained, others.trainer, trainer)
     state, chosen = _state(workdir, trainer, config.train.seed, digests.of_graph(config.data, trained))
     learned = {t: np.asarray(table.rows) for t, table in state.tables.items()}
+    new: dict[str, int] = {}
+    if name:
+        learned, new = carried(learned, trained, graph, new_nodes, name)
+        check_one_hot(trainer.widths.keys() - learned.keys() - graph.features.keys(), trained, graph, name)
     features = {t: learned[t] if t in learned else graph.features[t] for t in trainer.widths}
-    everyone = np.arange(graph.schema.nodes[graph.schema.target], dtype=np.int32)
     evaluator = Evaluator(trainer.model, graph, config.sampling.evaluation_edges)
-    return Predictions(evaluator.logits(state.params, features, everyone), trained, sorted(learned), chosen)
+    found = _outputs(evaluator, state.params, features, embeddings)
+    names = replace(graph.names, classes=trained.names.classes)  # which the model was trained on
+    predictions = Predictions(graph.schema.target, found[0], names, graph.multilabel, found[1])
+    return Done(predictions, sorted(learned), chosen, new)
+
+
+def _outputs(evaluator: Evaluator, params: Any, features: Mapping[str, np.ndarray], embeddings: bool):
+    """Logits of all nodes, and embeddings or None.
+
+    Each split is computed as the trainer computes it on one device: other shapes would be other programs, and other last bits.
+    """
+    graph, x = evaluator.graph, evaluator.below(params, features)
+    left = np.ones(len(graph.labels), bool)
+    groups = [graph.splits[name] for name in ("validation", "test")]
+    for ids in groups:
+        left[ids] = False
+    found = []
+    for classify in (True, *[False] * embeddings):
+        parts = [(ids, evaluator.last(params, x, ids, classify)) for ids in (*groups, np.flatnonzero(left)) if len(ids)]
+        whole = np.empty((len(left), parts[0][1].shape[1] if parts else evaluator.model.classes), np.float32)
+        for ids, part in parts:
+            whole[ids] = part
+        found.append(whole)
+    return found[0], found[1] if embeddings else None
 
 
 def _same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, trainer: Trainer) -> None:
@@ -164,10 +206,6 @@ def _same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, tra
             raise InputError(f"{file}: type {name!r} has {has}, and in training they were {learned}given")
         if its.widths[name] != width:
             raise InputError(f"{file}: features of type {name!r} are {its.widths[name]} wide != {width} {of_training}")
-    for name in trainer.learnable:
-        found, expected = graph.schema.nodes[name], trained.schema.nodes[name]
-        if found != expected:
-            raise InputError(f"{file}: type {name!r} has {found} nodes != {expected}, whose features were learned")
 
 
 def _state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[Any, str]:
@@ -191,10 +229,7 @@ def _state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[Any,
     return chosen.state(jax.eval_shape(trainer.init, np.int32(seed))), words
 
 
-def classes(logits: np.ndarray, multilabel: bool) -> np.ndarray:
-    """Class ids int32 `[nodes]`; of nodes with several labels 0 and 1, int8 `[nodes, classes]`."""
-    return (logits > 0).astype(np.int8) if multilabel else np.argmax(logits, axis=1).astype(np.int32)
-
-
 if __name__ == "__main__":
     run_command(main)
+else:
+    call_as(__name__, "hetjax.predict", "predict")  # `hetjax.predict(workdir)`

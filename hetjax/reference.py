@@ -67,13 +67,14 @@ def help_text(sections: Mapping[str, type], paths: Mapping[str, str], prog: str,
       sections: a dataclass per section, as in `command_line.parse`.
       paths: further options that must be given, with their help.
     """
-    usage = " ".join([prog, "[--config FILE.yaml]", *(f"--{name} PATH" for name in paths), "[--OPTION VALUE ...]"])
+    own = [] if "config" in paths else ["[--config FILE.yaml]"]
+    usage = " ".join([prog, *own, *(f"--{name} PATH" for name in paths), "[--OPTION VALUE ...]"])
     parser = argparse.ArgumentParser(usage=usage, description=description, add_help=False, allow_abbrev=False)
     general = parser.add_argument_group("General")
     general.add_argument("-h", "--help", action="store_true", help="print this text and exit")
-    general.add_argument(
-        "--config", metavar="FILE.yaml", help="a file of the options below; the command line overrides it"
-    )
+    if own:
+        words = "a file of the options below; the command line overrides it"
+        general.add_argument("--config", metavar="FILE.yaml", help=words)
     general.add_argument("--print_config", action="store_true", help="print the value of every option and exit")
     for name, words in paths.items():
         general.add_argument(f"--{name}", metavar="PATH", help=_plain(f"{words} (required)"))

@@ -4,6 +4,7 @@ Where several processes train together each runs all of this; process 0 alone pr
 bottom: parse, prepare, loop, finish.
 """
 
+import contextlib
 import math
 import os
 import shutil
@@ -24,6 +25,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hetjax import digests, metrics, models, progress, summary
+from hetjax.callables import call_as
 from hetjax.checkpoint import Checkpoint, Checkpoints
 from hetjax.command_line import given_value, parse, run_command
 from hetjax.config import SECTIONS, Config, Processes, as_dict, data_path, flat
@@ -68,18 +70,18 @@ def train(config: Config, path: Path, processes: ProcessGroup) -> None:
     provided = meshes.share_of(config.mesh.axes, processes.count)
     if config.mesh.devices > 1:
         meshes.provide_cpu_devices(provided)
-    workdir = Workdir(path, as_dict(config), processes.first)
-    results = processes.broadcast_object("summary", workdir.summary())
-    if results is None:
-        run = prepare(config, strategy, workdir, processes)
-        loop(run)
-        results = finish(run)
-    elif processes.first:
-        print(
-            f"{workdir.path}: this run is done (a larger --train.epochs goes on, another --workdir starts another); its results:"
-        )
-    if processes.first:
-        workdir.report(results)
+    with contextlib.closing(Workdir(path, as_dict(config), processes.first)) as workdir:
+        results = processes.broadcast_object("summary", workdir.summary())
+        if results is None:
+            run = prepare(config, strategy, workdir, processes)
+            loop(run)
+            results = finish(run)
+        elif processes.first:
+            print(
+                f"{workdir.path}: this run is done (a larger --train.epochs goes on, another --workdir starts another); its results:"
+            )
+        if processes.first:
+            workdir.report(results)
 
 
 def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: ProcessGroup) -> Run:
@@ -347,3 +349,5 @@ def _line(record: dict) -> str:
 
 if __name__ == "__main__":
     run_command(main)
+else:
+    call_as(__name__, "hetjax.trained", "train_graph")  # `hetjax.train(graph, ...)`

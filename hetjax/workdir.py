@@ -84,6 +84,12 @@ class Workdir:
         except BlockingIOError:
             raise InputError(f"{self.path}: another process is training there") from None
 
+    def close(self) -> None:
+        """Let others have the folder before this process ends."""
+        if self._held:
+            self._held.close()
+            self._held = None
+
     def write(self, name: str, text: str) -> None:
         """Write a file whole or not at all."""
         durable.write(self.file(name), text)

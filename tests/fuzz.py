@@ -222,7 +222,7 @@ def _call(command: Command, whole: bool) -> None:
     """Run a command; unless `whole`, no further than to where it is accepted, and something would be compiled."""
     module, arguments = command
     if not whole:
-        train.loop = Evaluator.logits = _accepted
+        train.loop = Evaluator.below = _accepted
     run_command(MAINS[module.removeprefix("hetjax.")], arguments)
 
 

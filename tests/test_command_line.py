@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from examples import loop
-from hetjax import predict, runtime
+from hetjax import metrics, predict, runtime
 from hetjax.command_line import parse, run_command
 from hetjax.config import SECTIONS, Bytes, Cache, Config, Processes, Train, as_dict
 from hetjax.errors import InputError
@@ -477,7 +477,10 @@ def test_options_override_the_file(graph_store, tmp_path):
     assert (config["train"]["epochs"], config["train"]["seed"], config["model"]["hidden"]) == (3, 5, 8)
 
 
-@pytest.mark.parametrize("module", ["hetjax.train", "hetjax.partition.__main__", "hetjax.convert", "hetjax.predict"])
+MODULES = "train", "partition.__main__", "convert", "predict", "ingest.__main__"
+
+
+@pytest.mark.parametrize("module", [f"hetjax.{name}" for name in MODULES])
 def test_help_has_every_option_once_in_words(module):
     text = here(module, "--help").stdout
     given = re.findall(r"^  (?:-h, )?--(\S+)(?: (\S+))?(.*(?:\n {6,}.*)*)", text, re.M)
@@ -508,7 +511,9 @@ def full_run(graph_store, tmp_path_factory):
 def test_predictions_are_those_that_the_summary_counts(full_run, graph_store, tmp_path, capfd):
     workdir, _ = full_run
     done = call("hetjax.predict", "--workdir", workdir, "--out", tmp_path / "classes.npy")
-    assert done.returncode == 0 and "int32 [40], by the ids of type 'paper'" in done.stdout, done.stderr
+    assert done.returncode == 0 and "int32 [40], in the order of the graph's nodes of type 'paper'" in done.stdout, (
+        done.stderr
+    )
     graph, summary = store.open(graph_store), json.loads((workdir / "summary.json").read_text())
     found, test = np.load(tmp_path / "classes.npy"), graph.splits["test"]
     assert np.mean(found[test] == graph.labels[test]) == summary["test_accuracy"]
@@ -516,16 +521,21 @@ def test_predictions_are_those_that_the_summary_counts(full_run, graph_store, tm
         import_module("hetjax.predict").main, ["--workdir", f"{workdir}", "--out", f"{tmp_path}/l.npy", "--logits"]
     )
     logits = np.load(tmp_path / "l.npy")
-    np.testing.assert_array_equal(logits, predict.predict(workdir))
+    np.testing.assert_array_equal(logits, predict.predict(workdir).logits)
+    quality = metrics.quality(logits[test], graph.labels[test])
+    last = json.loads((workdir / "metrics.jsonl").read_text().splitlines()[-1])
+    assert last == {f"test_{name}": value for name, value in quality.items()}  # the trainer's own, to the last bit
     assert logits.shape == (40, 3) and np.array_equal(logits.argmax(axis=1), found)
     (tmp_path / "l.csv").write_text("to be replaced")
     for name, *more in (("l.csv", "--logits", "--overwrite"), ("classes.csv",)):
         run_command(predict.main, ["--workdir", f"{workdir}", "--out", f"{tmp_path}/{name}", *more])
     header, *lines = (tmp_path / "l.csv").read_text().splitlines()
     rows = np.array([line.split(",") for line in lines])
-    assert header == "node,logit_0,logit_1,logit_2" and rows[:, 0].tolist() == list(map(str, range(40)))
-    np.testing.assert_array_equal(rows[:, 1:].astype(np.float32), logits)  # every digit that it takes
-    expected = "node,class\n" + "".join(f"{node},{one}\n" for node, one in enumerate(found))
+    assert header == "node,class,probability,logit_0,logit_1,logit_2"
+    assert rows[:, 0].tolist() == list(map(str, range(40)))
+    np.testing.assert_array_equal(rows[:, 3:].astype(np.float32), logits)  # every digit that it takes
+    most = predict.predict(workdir).probabilities.max(axis=1)
+    expected = "node,class,probability\n" + "".join(f"{n},{one},{p!s}\n" for n, (one, p) in enumerate(zip(found, most)))
     assert (tmp_path / "classes.csv").read_text() == expected
     assert sorted(file.name for file in tmp_path.iterdir()) == ["classes.csv", "classes.npy", "l.csv", "l.npy"]
 
@@ -535,7 +545,8 @@ def test_predictions_are_those_that_the_summary_counts(full_run, graph_store, tm
 
     fails(tmp_path / "none", "none/config.yaml: no such file, and the folder of a run has one")
     fails(workdir, "nowhere: no such folder", "nowhere/x.npy")
-    fails(workdir, "x.txt: is to end in .npy or .csv, which says what is written", "x.txt")
+    fails(workdir, "x.txt: is to end in .parquet, .csv or .npy, which says what is written", "x.txt")
+    fails(workdir, "x.npy: logits and embeddings, and a .npy holds one array", "x.npy", "--logits", "--embeddings")
     fails(workdir, "l.npy: exists already; --overwrite replaces it", "l.npy")
     (tmp_path / "pipe.npy").symlink_to("/dev/null")
     fails(workdir, "pipe.npy: is no regular file, and is left as it is", "pipe.npy", "--overwrite")
@@ -557,8 +568,8 @@ def test_predictions_are_those_that_the_summary_counts(full_run, graph_store, tm
 
 def test_another_graph_is_predicted(full_run, graph_store, tmp_path, capfd):
     workdir, _ = full_run
-    expected, graph = predict.predict(workdir), random_graph()
-    np.testing.assert_array_equal(predict.predict(workdir, graph_store), expected)
+    expected, graph = predict.predict(workdir).logits, random_graph()
+    np.testing.assert_array_equal(predict.predict(workdir, graph_store).logits, expected)
 
     def saved(name, edges, nodes=graph.schema.nodes, features=graph.features, **schema):
         schema = dataclasses.replace(graph.schema, nodes=nodes, relations=tuple(edges), **schema)
@@ -569,7 +580,7 @@ def test_another_graph_is_predicted(full_run, graph_store, tmp_path, capfd):
     nodes, edges = graph.schema.nodes, {relation: edges_of(csc) for relation, csc in graph.relations.items()}
     wide = graph.features | {"paper": np.concatenate([graph.features["paper"]] * 2)}
     more = saved("more", edges, nodes | {"paper": 80}, wide)  # papers that nobody writes or cites
-    np.testing.assert_allclose(predict.predict(workdir, more)[:40], expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(predict.predict(workdir, more).logits[:40], expected, rtol=1e-6, atol=1e-6)
     first, *others = edges
     for name, message, *given in [
         ("fewer", f"only the graph that was trained on has relation {first}", {one: edges[one] for one in others}),
@@ -601,12 +612,6 @@ def test_a_loop_of_your_own_gives_the_same_losses(full_run, capsys):
     expected = [record["train_loss"] for record in expected if "train_loss" in record]
     np.testing.assert_allclose(loop.train(config), expected, rtol=1e-6)
     assert len(expected) == 3 == capsys.readouterr().out.count("validation accuracy")
-
-
-def test_several_labels_are_predicted_each():
-    logits = np.array([[-1.0, 2.0], [0.5, -3.0], [-1.0, -1.0]], np.float32)
-    assert predict.classes(logits, True).tolist() == [[0, 1], [1, 0], [0, 0]]
-    assert predict.classes(logits, False).tolist() == [1, 0, 0]
 
 
 @pytest.mark.parametrize("file", ["progress.json", "largest", "digests.json"])

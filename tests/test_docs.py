@@ -24,7 +24,7 @@ SMALL = shlex.split(
 )
 RUN = {  # in this order, smaller than they stand there
     "python -m hetjax.train --config examples/quickstart.yaml --workdir runs/quickstart": SMALL,
-    "python -m hetjax.predict --workdir runs/quickstart --out classes.npy": [],
+    "python -m hetjax.predict --workdir runs/quickstart --out classes.csv": [],
     "python -m hetjax.convert --data.schema ogbn-mag --data.scale 0.02 --out stores/mag": ["--data.scale", "0.002"],
     "python -m hetjax.convert --check stores/aifb": ["--check", "stores/mag"],
     "python -m hetjax.partition --graph stores/mag --parts 2 --out runs/mag-2": [],
@@ -43,6 +43,8 @@ NOT_RUN = {
     "done; wait": "as above",
     "for i in 0 1; do mkdir -p hosts/$i; mv runs/mag-copy/part_$i hosts/$i/mag; done": "tests/test_many.py trains on such copies",
     "python -m examples.loop": "tests/test_command_line.py runs it on a smaller graph",
+    "python -m examples.f1.graph --data F1 --out stores/f1": "needs the tables; tests/test_f1.py looks at what it makes",
+    "python -m examples.f1.predict --data F1 --graph stores/f1 --workdir runs/f1": "trains for minutes on them",
     "sbatch examples/cluster/slurm.sh": "needs SLURM",
     "kubectl apply -f examples/cluster/jobset.yaml": "needs Kubernetes",
 }
@@ -104,7 +106,7 @@ def folder(tmp_path_factory):
 
 
 def module_of(name: str) -> str:
-    return f"{name}.__main__" if name == "hetjax.partition" else name
+    return f"{name}.__main__" if name in ("hetjax.ingest", "hetjax.partition") else name
 
 
 def test_the_lists_have_only_what_occurs():
@@ -218,9 +220,15 @@ def check_options(module: str, arguments: list[str]) -> None:
 KEYS = {option.name for name, section in TRAIN.items() for option in reference.options(name, section)}
 OTHERS = {
     option.name
-    for module in ("hetjax.partition.__main__", "hetjax.partition.stream.command", "hetjax.convert", "hetjax.predict")
+    for module in (
+        "hetjax.partition.__main__",
+        "hetjax.partition.stream.command",
+        "hetjax.ingest.__main__",
+        "hetjax.convert",
+        "hetjax.predict",
+    )
     for option in reference.options("", import_module(module).Options)
-} | {"workdir", "out", "graph", "stream", "config", "print_config", "help", "section.key"}
+} | {"version", "workdir", "out", "graph", "stream", "config", "print_config", "help", "section.key"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -1,5 +1,6 @@
 """What a run writes, where the system refuses: one line that names the file, and nothing half written is left."""
 
+import dataclasses
 import errno
 import os
 import resource
@@ -11,15 +12,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hetjax import checkpoint, durable, predict
+from hetjax import checkpoint, durable
 from hetjax.cache import table_files
 from hetjax.cache.mapped import mapped
 from hetjax.cache.penalty import read_or_measure
 from hetjax.checkpoint import Checkpoints
 from hetjax.errors import InputError
 from hetjax.graph import store
+from hetjax.graph.names import Ids, Names
 from hetjax.partition import edge_cut, partition, save
 from hetjax.pictures import draw_cache, draw_curves
+from hetjax.predictions import Predictions
 from hetjax.records import Records
 from tests.conftest import random_graph
 from tests.test_command_line import call
@@ -27,7 +30,7 @@ from tests.test_command_line import call
 STATE = {"weights": np.arange(100_000, dtype=np.float32), "tables": {"a": {"rows": np.ones((9, 2), np.float32)}}}
 CACHED = {"node_type": "a", "place": "host", "kept": 1, "rows": 2, "hits": 1, "misses": 1}
 CACHED |= {"sent_bytes": 5, "returned_bytes": 3}
-PLAIN, LOGITS = np.arange(5, dtype=np.int32), np.ones((5, 2), np.float32)
+PREDICTED = Predictions("paper", np.ones((5, 2), np.float32))
 
 
 def table(folder: Path) -> None:
@@ -40,6 +43,7 @@ def record(file: Path) -> None:
     records.write({"epoch": 1})
 
 
+NAMED = dataclasses.replace(random_graph(), names=Names({"topic": Ids([f"t{n}" for n in range(11)])}))
 WRITERS = {
     "text": lambda d: durable.write(d / "summary.json", "{}"),
     "store": lambda d: store.save(random_graph(), d / "store"),
@@ -49,8 +53,10 @@ WRITERS = {
     "table of a checkpoint": lambda d: table(d),
     "records": lambda d: record(d / "metrics.jsonl"),
     "table on disk": lambda d: mapped(d / "0", (1000, 2), np.float32),
-    "predictions": lambda d: predict._write(d / "p.npy", PLAIN),
-    "predictions in words": lambda d: predict._write(d / "p.csv", LOGITS),
+    "predictions": lambda d: PREDICTED.write(d / "p.npy"),
+    "predictions in words": lambda d: PREDICTED.write(d / "p.csv"),
+    "predictions in columns": lambda d: PREDICTED.write(d / "p.parquet"),
+    "a store with names": lambda d: store.save(NAMED, d / "store"),
 }
 
 
@@ -170,6 +176,6 @@ def test_nothing_but_a_regular_file_is_replaced(tmp_path, overwrite):
 def test_a_file_that_stands_where_the_partial_would_is_not_followed(tmp_path):
     (tmp_path / "kept").write_text("kept")
     (tmp_path / ".p.npy.partial").symlink_to(tmp_path / "kept")
-    predict._write(tmp_path / "p.npy", PLAIN)
+    PREDICTED.write(tmp_path / "p.npy")
     assert (tmp_path / "kept").read_text() == "kept"
-    np.testing.assert_array_equal(np.load(tmp_path / "p.npy"), PLAIN)
+    np.testing.assert_array_equal(np.load(tmp_path / "p.npy"), PREDICTED.classes)

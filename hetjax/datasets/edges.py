@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from hetjax.datasets import edge_text
-from hetjax.datasets.homogeneous import Edges, Options, assemble
+from hetjax.datasets.homogeneous import Edges, Options, assemble, names_of
 from hetjax.datasets.splits import Shipped
+from hetjax.datasets.text import rows
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import SPLITS, HetGraph
 from hetjax.graph.npy import load_array
@@ -19,7 +20,7 @@ def read(folder: str | Path, options: Options | None = None) -> HetGraph:
 
     Args:
       folder: also `features.npy` `[nodes, width]`, and `train.npy`, `validation.npy` and `test.npy`: ids, or bool `[nodes]`,
-        `[splits, nodes]` or `[nodes, splits]`.
+        `[splits, nodes]` or `[nodes, splits]`; `ids.txt` and `classes.txt`: a line per node or class, what it is called.
       options: what is made of it.
 
     Raises:
@@ -41,7 +42,13 @@ def read(folder: str | Path, options: Options | None = None) -> HetGraph:
     if options.split.kind == "public":
         files = {name: folder / f"{name}.npy" for name in SPLITS}
         shipped = {name: (str(file), load_array(file)) for name, file in files.items() if file.exists()}
-    return assemble(edges, features, labels, shipped, options, str(folder))
+    names = names_of(*(_lines(folder / name) for name in ("ids.txt", "classes.txt")))
+    return assemble(edges, features, labels, shipped, options, str(folder), names)
+
+
+def _lines(file: Path) -> list[str] | None:
+    """The first cell of every line; None if there is no such file."""
+    return [cells[0] for _, cells in rows(file, (1,))] if file.exists() else None
 
 
 def _edges(folder: Path, nodes: int) -> Edges:

@@ -2,8 +2,9 @@
 
 `node.dat`: id, name, type and, optionally, comma-separated features. `link.dat`: source, target, relation, weight.
 `label.dat` and `label.dat.test`: id, name, type, class or comma-separated classes; where any line has several, every node
-of the target type may. `info.dat`: JSON with the names of types and relations. Columns are separated by tabs. Weights
-are not read: in the benchmark's graphs all are 1, and R-GCN knows none.
+of the target type may. `info.dat`: JSON with the names of types and relations, and of classes if it has them. Columns are
+separated by tabs. Weights are not read: in the benchmark's graphs all are 1, and R-GCN knows none. The ids that are kept
+are those of `node.dat`: several nodes may have one name.
 """
 
 import itertools
@@ -19,6 +20,7 @@ from hetjax.datasets.splits import hold_out
 from hetjax.datasets.text import integer, numbers, opened, rows, shown, whole
 from hetjax.errors import InputError, reading, reason
 from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
+from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
 
 LONGEST_JSON = 2**26  # bytes
@@ -36,7 +38,7 @@ def read(path: str | Path, validation_fraction: float = 0.2, split_seed: int = 0
       InputError: an unreadable file, a malformed line, an edge to a node that does not exist.
     """
     folder = _open(Path(path))
-    type_names, links = _read_info(folder)
+    type_names, links, info = _read_info(folder)
     node_type, features = _read_nodes(folder / "node.dat", type_names)
     counts = np.bincount(node_type, minlength=len(type_names))
     local = np.empty(len(node_type), np.int64)  # a node's number within its type
@@ -55,9 +57,10 @@ def read(path: str | Path, validation_fraction: float = 0.2, split_seed: int = 0
         type_names[target],
         1 + max(map(max, classes)),
     )
-    return build(
-        schema, edges, {type_names[number]: matrix for number, matrix in features.items()}, labels, splits, str(path)
-    )
+    ids = {name: Ids(np.flatnonzero(node_type == number)) for number, name in enumerate(type_names)}
+    names = Names(ids, _class_names(info, target, schema.classes))
+    matrices = {type_names[number]: matrix for number, matrix in features.items()}
+    return build(schema, edges, matrices, labels, splits, str(path), names)
 
 
 def _open(path: Path):
@@ -83,8 +86,8 @@ def _open(path: Path):
     return zipfile.Path(archive, places[0][: -len("node.dat")])
 
 
-def _read_info(folder) -> tuple[list[str], list[tuple[str, int, int]]]:
-    """The names of the node types, and `(name, source type, target type)` of every relation."""
+def _read_info(folder) -> tuple[list[str], list[tuple[str, int, int]], dict]:
+    """The names of the node types, `(name, source type, target type)` of every relation, and all that the file says."""
     file = folder / "info.dat"
     try:
         with opened(file) as stream:
@@ -108,7 +111,17 @@ def _read_info(folder) -> tuple[list[str], list[tuple[str, int, int]]]:
         for end in ends:
             if not 0 <= end < len(type_names):
                 raise InputError(f"{file}: relation {name}: node type {shown(end)}, and there are {len(type_names)}")
-    return type_names, links
+    return type_names, links, info
+
+
+def _class_names(info: dict, target: int, classes: int) -> Ids | None:
+    """The names of the target type's classes, where the file has a distinct one for each; nothing else depends on them."""
+    try:
+        given = info["label.dat"]["node type"][str(target)]
+        names = [given[str(number)] for number in range(classes)]
+    except (KeyError, TypeError):
+        return None
+    return Ids(names) if all(isinstance(name, str) for name in names) and len(set(names)) == classes else None
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict:

@@ -1,5 +1,6 @@
 """Graphs of one kind of node and edge: a `HetGraph` of the node type `node` and the relation `edge`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from hetjax.datasets.splits import Shipped, Split, divide
 from hetjax.errors import InputError
 from hetjax.graph.csc import as_weights
 from hetjax.graph.hetgraph import FEATURE_TYPES, UNLABELLED, HetGraph, build, check_ids
+from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import MOST_CLASSES, Relation, Schema
 
 NODE = "node"
@@ -42,8 +44,19 @@ class Edges(NamedTuple):
     weights: np.ndarray | None = None
 
 
+def names_of(ids: Sequence | None, classes: Sequence | None) -> Names:
+    """The names in a graph's files, of which there may be none."""
+    return Names({} if ids is None else {NODE: Ids(ids)}, None if classes is None else Ids(classes))
+
+
 def assemble(
-    edges: Edges, features: np.ndarray | None, labels: np.ndarray, shipped: Shipped, options: Options, where: str
+    edges: Edges,
+    features: np.ndarray | None,
+    labels: np.ndarray,
+    shipped: Shipped,
+    options: Options,
+    where: str,
+    names: Names | None = None,
 ) -> HetGraph:
     """A graph of arrays, which are not trusted.
 
@@ -54,18 +67,21 @@ def assemble(
       shipped: the splits that came with them.
       options: what is made of them.
       where: the file or folder to name in an error.
+      names: of the nodes and of the classes; there may be names of more classes than have labels.
 
     Raises:
       InputError: for the first thing that is wrong.
     """
     classes = _classes(labels, where)
+    if labels.ndim == 1 and names and names.classes is not None:
+        classes = max(classes, len(names.classes))
     if not 1 <= classes <= MOST_CLASSES:
         raise InputError(f"{where}: labels of {classes} classes, outside 1..{MOST_CLASSES}")
     schema = Schema({NODE: len(labels)}, (EDGE,), NODE, classes)
     ends = _edges(edges, len(labels), options, where)
     matrices = {} if features is None else {NODE: _features(features, options, where)}
     splits = divide(labels, options.split, shipped, where)
-    return build(schema, {EDGE: ends}, matrices, labels, splits, where)
+    return build(schema, {EDGE: ends}, matrices, labels, splits, where, names)
 
 
 def _classes(labels: np.ndarray, where: str) -> int:

@@ -1,7 +1,8 @@
 """Homogeneous graphs in one `.npz` of plain arrays, by the names that Planetoid's, Shchur's and Platonov's sets have.
 
 A part of a graph (edges, features, labels, splits) may be spelled in several ways; each way is a row of a table below. Other
-arrays of a file, such as names of classes or Planetoid's `self_loops`, are not read. Nothing is ever unpickled.
+arrays of a file, such as Planetoid's `self_loops`, are not read. Nothing is ever unpickled: names of classes and of nodes are
+read where they are plain texts, and not where they are objects.
 """
 
 import zipfile
@@ -13,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from hetjax.datasets import packed
-from hetjax.datasets.homogeneous import NODE, Edges, Options, assemble, narrowest
+from hetjax.datasets.homogeneous import NODE, Edges, Options, assemble, names_of, narrowest
 from hetjax.datasets.splits import Shipped
 from hetjax.errors import InputError, reading
 from hetjax.graph import npy
@@ -37,7 +38,8 @@ def read(path: str | Path, options: Options | None = None) -> HetGraph:
     edges = _required(archive, EDGES, "edges", len(labels))
     features = _part(archive, FEATURES, "features", len(labels))
     shipped = _part(archive, PUBLIC, "splits") if options.split.kind == "public" else None
-    return assemble(edges, features, labels, shipped or {}, options, str(archive.path))
+    names = names_of(archive.texts("node_names"), archive.texts("class_names"))
+    return assemble(edges, features, labels, shipped or {}, options, str(archive.path), names)
 
 
 def _find(path: Path) -> Path:
@@ -88,9 +90,19 @@ class Archive:
             values: np.ndarray = np.ndarray(about.shape, about.dtype, data, about.start, order=order)
         if values.dtype.kind not in kinds or not any(_fits(values.shape, shape) for shape in shapes):
             expected = " or ".join(f"({', '.join(map(str, shape))})" for shape in shapes)
-            what = "numbers" if "f" in kinds else "integers"
+            what = "texts" if kinds == "U" else "numbers" if "f" in kinds else "integers"
             raise InputError(f"{place}: {values.dtype} {values.shape}, and should be {what} {expected}")
         return np.require(values, values.dtype.newbyteorder("="), "A")
+
+    def texts(self, name: str) -> list[str] | None:
+        """An array of texts; None if there is none, or it has objects, which nobody unpickles."""
+        if name not in self:
+            return None
+        with reading(self.place(name)), self.zip.open(self.members[name]) as stream:
+            beginning = stream.read(npy.LONGEST_HEADER)
+            if b"|O" in beginning[:128]:
+                return None
+        return self.array(name, "U", ("any",)).tolist()
 
 
 def _fits(found: tuple[int, ...], shape: tuple[int | str, ...]) -> bool:

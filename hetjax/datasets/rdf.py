@@ -2,6 +2,7 @@
 
 Every predicate becomes a relation. Resources (IRIs and blank nodes) are one node type unless their classes are asked
 for; literals are a node type of their own, one node per distinct literal. No node has features: a model learns them.
+The ids that are kept are IRIs, blank nodes as `_:name`, and literals as N-Triples write them.
 """
 
 import csv
@@ -19,6 +20,7 @@ from hetjax.datasets import packed
 from hetjax.datasets.splits import hold_out
 from hetjax.errors import InputError, reading
 from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
+from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
 
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
@@ -59,11 +61,11 @@ def read(
         raise InputError(f"{folder / 'trainingSet.tsv'}: no row but the header, and so nothing to train on")
     types = _node_types(triples, subject_of, node_types, {subject for table in tables.values() for subject, _ in table})
 
-    ids: dict[str, dict] = defaultdict(dict)
+    ids: dict[str, list[str]] = defaultdict(list)
     number = np.empty(len(types), np.int64)
-    for term, node_type in enumerate(types):
-        number[term] = len(ids[node_type])
-        ids[node_type][term] = None
+    for position, (term, node_type) in enumerate(zip(subject_of, types)):
+        number[position] = len(ids[node_type])
+        ids[node_type].append(str(term))
     edges = _edges(triples, types, number)
     relations = {relation: (edge[:, 0], edge[:, 1]) for relation, edge in edges.items()}
     if reverse:
@@ -83,7 +85,8 @@ def read(
         splits[name] = np.array(rows, np.int64)
     splits["train"], splits["validation"] = hold_out(splits.pop("training"), validation_fraction, split_seed)
     schema = Schema({name: len(members) for name, members in ids.items()}, tuple(relations), target, len(classes))
-    return build(schema, relations, {}, labels, splits, str(folder))
+    names = Names({name: Ids(members) for name, members in ids.items()}, Ids(classes))
+    return build(schema, relations, {}, labels, splits, str(folder), names)
 
 
 def _reverses(relations: Mapping[Relation, Ends], folder: Path) -> dict[Relation, Ends]:

@@ -9,7 +9,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hetjax.errors import InputError
-from hetjax.graph import store
+from hetjax.graph import names, store
 from hetjax.graph.schema import Relation
 
 AT_ONCE = 2**24  # bytes
@@ -52,6 +52,10 @@ def verify(
                 raise InputError(
                     f"{files[name]}: checksum {checksum:08x} != {expected[name]:08x} in {store.SCHEMA}: it is not what was written"
                 )
+    for name, crc in store.name_files(path).items():
+        file = Path(path, f"{name}.parquet")
+        if (found := names.checksum(file)) != crc:
+            raise InputError(f"{file}: checksum {found:08x} != {crc:08x} in {store.SCHEMA}: it is not what was written")
     return True
 
 

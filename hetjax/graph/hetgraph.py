@@ -1,7 +1,8 @@
 """A heterogeneous graph in memory (or mapped into it): immutable once built, checked when built."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from hetjax.errors import InputError
 from hetjax.graph import csc as csc_format
 from hetjax.graph.csc import CSC
+from hetjax.graph.names import Names
 from hetjax.graph.schema import Relation, Schema
 
 SPLITS = ("train", "validation", "test")
@@ -31,6 +33,7 @@ class HetGraph:
         labels, int8 `[nodes of the target type, classes]`, 1 for each that it has and 0 for the others, a row of `-1` where
         nothing is known. A row of zeros is a node known to have no label, and counts as labelled.
       splits: for each of `train`, `validation`, `test` the ids of labelled target nodes; int32, sorted, disjoint.
+      names: the users' own ids of the nodes, and the names of the classes, where they are known.
     """
 
     schema: Schema
@@ -38,6 +41,7 @@ class HetGraph:
     features: Mapping[str, np.ndarray]
     labels: np.ndarray
     splits: Mapping[str, np.ndarray]
+    names: Names = field(default_factory=Names)
 
     def __post_init__(self):
         for name in ("relations", "features", "splits"):
@@ -91,6 +95,7 @@ def build(
     labels: np.ndarray,
     splits: Mapping[str, np.ndarray],
     where: str = "graph",
+    names: Names | None = None,
 ) -> HetGraph:
     """Build a graph from edge lists, and check it.
 
@@ -102,6 +107,7 @@ def build(
       features, labels, splits: as in `HetGraph`; labels `[nodes, classes]` may be of any integer type or bool, splits need
         not be sorted, and one that is absent is empty.
       where: the file or folder to name in an error.
+      names: as in `HetGraph`.
 
     Raises:
       InputError: for the first thing that is wrong, with its place and both values.
@@ -128,9 +134,11 @@ def build(
     if labels.ndim == 1:
         labels = _whole(labels, f"{where}: labels", "iub")
     check_values = _check_label_matrix if labels.ndim == 2 else _check_label_vector
-    check_values(labels, schema, where)  # before int8 or int32 wraps a wrong value into a right one
+    names = names or Names()
+    names.check(schema, where)
+    check_values(labels, schema, where, names)  # before int8 or int32 wraps a wrong value into a right one
     labels = np.ascontiguousarray(labels, np.int8) if labels.ndim == 2 else np.asarray(labels, np.int32)
-    graph = HetGraph(schema, relations, features, labels, splits)
+    graph = HetGraph(schema, relations, features, labels, splits, names)
     check(graph, where, sorted_edges=True)
     return graph
 
@@ -186,31 +194,31 @@ def check(graph: HetGraph, where: str = "graph", sorted_edges: bool = False) -> 
         for relation, csc in graph.relations.items():
             check_csc(csc, relation, schema, where)
     for node_type, matrix in graph.features.items():
-        _check_features(matrix, node_type, schema, where)
+        _check_features(matrix, node_type, graph, where)
     check_labels(graph, where)
 
 
 def check_labels(graph: HetGraph, where: str = "graph") -> None:
     """Raise an InputError for the first label or entry of a split that is wrong."""
     if graph.multilabel:
-        _check_label_matrix(graph.labels, graph.schema, where)
+        _check_label_matrix(graph.labels, graph.schema, where, graph.names)
     else:
-        _check_label_vector(graph.labels, graph.schema, where)
+        _check_label_vector(graph.labels, graph.schema, where, graph.names)
     _check_splits(graph, where)
 
 
-def _check_label_vector(labels: np.ndarray, schema: Schema, where: str) -> None:
+def _check_label_vector(labels: np.ndarray, schema: Schema, where: str, names: Names) -> None:
     count = schema.nodes[schema.target]
     if labels.shape != (count,):
         raise InputError(f"{where}: labels of shape {labels.shape} != {count} nodes of type {schema.target!r}")
     wrong = np.flatnonzero((labels < UNLABELLED) | (labels >= schema.classes))
     if len(wrong):
         raise InputError(
-            f"{where}: label {labels[wrong[0]]} of {schema.target!r} node {wrong[0]} is outside 0..{schema.classes - 1}"
+            f"{where}: label {labels[wrong[0]]} of {schema.target!r} {names.node(schema.target, wrong[0])} is outside 0..{schema.classes - 1}"
         )
 
 
-def _check_label_matrix(labels: np.ndarray, schema: Schema, where: str) -> None:
+def _check_label_matrix(labels: np.ndarray, schema: Schema, where: str, names: Names) -> None:
     count, classes = schema.nodes[schema.target], schema.classes
     if labels.shape != (count, classes):
         raise InputError(
@@ -226,7 +234,7 @@ def _check_label_matrix(labels: np.ndarray, schema: Schema, where: str) -> None:
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
             raise InputError(
-                f"{where}: label {block[row, column]} of {schema.target!r} node {start + row} for class {column} is neither 0 nor 1, nor is its row {UNLABELLED} throughout"
+                f"{where}: label {block[row, column]} of {schema.target!r} {names.node(schema.target, start + row)} for class {column} is neither 0 nor 1, nor is its row {UNLABELLED} throughout"
             )
 
 
@@ -252,7 +260,8 @@ def check_csc(csc: CSC, relation: Relation, schema: Schema, where: str = "graph"
         csc_format.check_weights(csc.weights, place)
 
 
-def _check_features(matrix: np.ndarray, node_type: str, schema: Schema, where: str) -> None:
+def _check_features(matrix: np.ndarray, node_type: str, graph: HetGraph, where: str) -> None:
+    schema = graph.schema
     if node_type not in schema.nodes:
         raise InputError(
             f"{where}: features of {node_type!r}, which is not among the node types {sorted(schema.nodes)}"
@@ -275,25 +284,27 @@ def _check_features(matrix: np.ndarray, node_type: str, schema: Schema, where: s
             row, column = np.argwhere(~finite)[0]
             value = matrix[start + row, column]
             raise InputError(
-                f"{where}: feature {column} of {node_type!r} node {start + row} is {value}, not a finite number"
+                f"{where}: feature {column} of {node_type!r} {graph.names.node(node_type, start + row)} is {value}, not a finite number"
             )
 
 
 def _check_splits(graph: HetGraph, where: str) -> None:
     target, count = graph.schema.target, graph.schema.nodes[graph.schema.target]
+    node = partial(graph.names.node, target)
     owner = np.full(count, -1, np.int8)
     for number, name in enumerate(SPLITS):
         ids = graph.splits[name]
         check_ids(ids, count, f"{where}: split {name!r}: entry", target)
-        if len(np.unique(ids)) != len(ids):
+        ordered = np.sort(ids)
+        if (ordered[1:] == ordered[:-1]).any():
             values, times = np.unique(ids, return_counts=True)
-            raise InputError(f"{where}: split {name!r} has {target!r} node {values[times > 1][0]} {times.max()} times")
+            raise InputError(f"{where}: split {name!r} has {target!r} {node(values[times > 1][0])} {times.max()} times")
         unlabelled = ids[~graph.labelled(ids)]
         if len(unlabelled):
-            raise InputError(f"{where}: split {name!r} has {target!r} node {unlabelled[0]}, which has no label")
+            raise InputError(f"{where}: split {name!r} has {target!r} {node(unlabelled[0])}, which has no label")
         taken = ids[owner[ids] >= 0]
         if len(taken):
             raise InputError(
-                f"{where}: {target!r} node {taken[0]} is in both split {SPLITS[owner[taken[0]]]!r} and split {name!r}"
+                f"{where}: {target!r} {node(taken[0])} is in both split {SPLITS[owner[taken[0]]]!r} and split {name!r}"
             )
         owner[ids] = number

@@ -1,4 +1,4 @@
-"""A graph on disk: a versioned `schema.json` and one `.npy` file per array, memory-mapped when opened.
+"""A graph on disk: a versioned `schema.json`, one `.npy` file per array, memory-mapped when opened, and parquet files of names.
 
 Opening reads `schema.json` and the header of each file, nothing more, so a graph larger than memory opens at once; its
 rows are read when they are used. Nothing is ever unpickled.
@@ -8,7 +8,7 @@ import json
 import os
 import reprlib
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from hetjax import durable
 from hetjax.errors import InputError
+from hetjax.graph import names as naming
 from hetjax.graph import versioned
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import SPLITS, HetGraph
@@ -34,12 +35,14 @@ def save(
     path: str | os.PathLike,
     relations: Collection[Relation] | None = None,
     features: Collection[str] | None = None,
+    extra: Mapping[str, str] | None = None,
 ) -> None:
     """Write `graph` to the new folder `path`; it appears whole or not at all.
 
     Args:
       relations, features: whose arrays are written, if not all; `schema.json` is the whole graph's all the same, and `open`
-        with these opens what there is.
+        with these opens what there is. Of names such a store has those of the target's nodes and of the classes.
+      extra: texts that are written beside, by the names of their files.
 
     Raises:
       InputError: `path` exists, or cannot be written.
@@ -48,10 +51,16 @@ def save(
         files, chosen = _files(graph), names(sizes(graph), relations, features)
         for name in chosen:
             durable.write_array(folder / f"{name}.npy", files[name])
-        contents = {name: zlib.crc32(np.ascontiguousarray(array).data) for name, array in files.items()}
+        contents = checksums_of(graph)
         description = {"format": FORMAT, "version": VERSION} | sizes(graph).json() | {"contents": contents}
-        if relations is not None or features is not None:
+        whole = relations is None and features is None
+        if not whole:
             description["files"] = sorted(chosen)
+        if graph.names:
+            types = None if whole else [graph.schema.target]
+            description["names"] = naming.write(graph.names, graph.schema, folder, types)
+        for name, text in (extra or {}).items():
+            (folder / name).write_text(text, encoding="utf-8")
         (folder / SCHEMA).write_text(json.dumps(description, indent=1))
 
 
@@ -82,6 +91,11 @@ def _files(graph: HetGraph) -> dict[str, np.ndarray]:
     return files | {"labels": graph.labels} | {f"split_{name}": graph.splits[name] for name in SPLITS}
 
 
+def checksums_of(graph: HetGraph) -> dict[str, int]:
+    """The CRC-32 of every array, as `contents` gives them of the graph's store."""
+    return {name: zlib.crc32(np.ascontiguousarray(array).data) for name, array in _files(graph).items()}
+
+
 def describe(path: str | os.PathLike) -> Sizes:
     """What `schema.json` says of the store at `path`; no other file is opened.
 
@@ -97,11 +111,25 @@ def contents(path: str | os.PathLike) -> dict[str, int] | None:
     Raises:
       InputError: as `describe`; or they are no such numbers.
     """
-    crcs = _description(path).get("contents")
+    return _checksums(path, "contents")
+
+
+def name_files(path: str | os.PathLike) -> dict[str, int]:
+    """The checksum (CRC-32) of every file of names, without its `.parquet`; empty where there are none.
+
+    Raises:
+      InputError: as `contents`.
+    """
+    return _checksums(path, "names") or {}
+
+
+def _checksums(path: str | os.PathLike, key: str) -> dict[str, int] | None:
+    crcs = _description(path).get(key)
     if crcs is None:
         return None
     if not isinstance(crcs, dict) or any(type(crc) is not int or not 0 <= crc < 2**32 for crc in crcs.values()):
-        raise InputError(f"{Path(path, SCHEMA)}: contents is {reprlib.repr(crcs)}, and should be a CRC-32 per array")
+        what = "array" if key == "contents" else "file"
+        raise InputError(f"{Path(path, SCHEMA)}: {key} is {reprlib.repr(crcs)}, and should be a CRC-32 per {what}")
     return crcs
 
 
@@ -157,7 +185,8 @@ def open(
     dtype, shape = (FLAG, (count, schema.classes)) if description.multilabel else (ID, (count,))
     labels = map_array(path / "labels.npy", dtype, shape, "labels")
     splits = {name: map_array(path / f"split_{name}.npy", ID, None, f"split {name!r}") for name in SPLITS}
-    return HetGraph(replace(schema, relations=tuple(csc)), csc, matrices, labels, splits)
+    names = naming.read(path, description.schema, name_files(path))
+    return HetGraph(replace(schema, relations=tuple(csc)), csc, matrices, labels, splits, names)
 
 
 def _map_relation(path: Path, number: int, relation: Relation, description: Sizes) -> CSC:

@@ -3,9 +3,7 @@
 The package can be called: `hetjax.partition(graph, 4)` is `hetjax.partition.partition(graph, 4)`.
 """
 
-import sys
-from types import ModuleType
-
+from hetjax.callables import call_as
 from hetjax.partition.cost import Workload
 from hetjax.partition.edge_cut import EdgeCut, edge_cut
 from hetjax.partition.manifest import open_part, read, save
@@ -26,14 +24,4 @@ __all__ = [
     "save",
 ]
 
-
-class _Callable(ModuleType):
-    """A module that is called as its function `partition` is."""
-
-    def __call__(self, *args, **kwargs) -> MetaPartitioning:
-        return self.partition(*args, **kwargs)
-
-    __call__.__doc__ = partition.__doc__
-
-
-sys.modules[__name__].__class__ = _Callable
+call_as(__name__, "hetjax.partition.meta", "partition")

@@ -1,0 +1,256 @@
+"""The users' own ids of nodes, and the names of classes: parquet files beside a store's arrays, read when they are asked for."""
+
+import os
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hetjax.errors import InputError, reading, short
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hetjax.graph.schema import Schema
+
+CLASSES = "classes"  # the file of classes; that of a node type is `ids_NUMBER`
+COLUMN = "id"
+LARGEST = 2**34  # bytes that may come out of a file
+SHOWN = 80  # characters of an id that an error shows
+AT_ONCE = 2**24  # bytes
+
+
+class Ids:
+    """What the users call the nodes of one type, or the classes: distinct whole numbers or texts, by hetjax's own numbers.
+
+    Args:
+      given: a sequence of them; or a function that gives it, which is called when they are first needed.
+    """
+
+    def __init__(self, given: Any):
+        self._given = given
+
+    @cached_property
+    def values(self) -> "pa.Array":
+        """All of them, int64 or large_string `[count]`."""
+        return as_array(self._given() if callable(self._given) else self._given)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, number: int) -> int | str:
+        return self.values[int(number)].as_py()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ids) and self.values.equals(other.values)
+
+    __hash__ = None  # type: ignore[assignment]  # as of any sequence that is compared by its values
+
+    def find(self, asked: Any) -> np.ndarray:
+        """The number of each id that is asked for, int64 `[asked]`; -1 where there is no such id."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        wanted = as_array(asked)
+        if wanted.type != self.values.type:
+            try:
+                wanted = pc.cast(wanted, self.values.type)
+            except pa.ArrowInvalid:  # texts that are no numbers, and so none of these
+                wanted = pc.cast(wanted, pa.large_string())
+                return _positions(wanted, pc.cast(self.values, pa.large_string()))
+        return _positions(wanted, self.values)
+
+
+def _positions(wanted: "pa.Array", values: "pa.Array") -> np.ndarray:
+    import pyarrow.compute as pc
+
+    return pc.fill_null(pc.index_in(wanted, values), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def as_array(given: Any) -> "pa.Array":
+    """Ids as an Arrow array of int64 or large_string.
+
+    Raises:
+      InputError: they are neither whole numbers nor texts, or both.
+    """
+    import pyarrow as pa
+
+    if isinstance(given, pa.ChunkedArray):
+        given = given.combine_chunks()
+    if not isinstance(given, pa.Array):
+        try:
+            if isinstance(given, np.ndarray) and given.dtype.kind in "OSUT":
+                given = given.tolist()  # of fixed width, or objects
+            given = pa.array(given, from_pandas=True)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
+            raise InputError(f"ids are to be whole numbers, or texts: {short(str(error))}") from None
+    if pa.types.is_dictionary(given.type):
+        given = given.dictionary_decode()
+    if pa.types.is_null(given.type):
+        return given.cast(pa.int64())
+    if pa.types.is_integer(given.type):
+        return given.cast(pa.int64())
+    if pa.types.is_string(given.type) or pa.types.is_large_string(given.type) or pa.types.is_string_view(given.type):
+        return given.cast(pa.large_string())
+    raise InputError(f"ids are {given.type}, and should be whole numbers or texts")
+
+
+@dataclass(frozen=True)
+class Names:
+    """What is called how, as far as it is known.
+
+    Attributes:
+      nodes: the users' ids per node type; a type that is absent has hetjax's own numbers alone.
+      classes: the name of every class; None: they have numbers alone.
+    """
+
+    nodes: Mapping[str, Ids] = field(default_factory=dict)
+    classes: Ids | None = None
+
+    def __post_init__(self):
+        object.__setattr__(self, "nodes", MappingProxyType(dict(self.nodes)))
+
+    def __bool__(self) -> bool:
+        return bool(self.nodes) or self.classes is not None
+
+    def node(self, node_type: str, number: int) -> str:
+        """A node, as an error says it: its number, and the user's id where that is known and another."""
+        ids = self.nodes.get(node_type)
+        if ids is None or not 0 <= number < len(ids) or ids[number] == number:
+            return f"node {number}"
+        return f"node {number} ({short(repr(ids[number]), SHOWN)})"
+
+    def of(self, node_type: str, count: int) -> "pa.Array":
+        """The users' ids of all nodes of a type; hetjax's own numbers, where they have none."""
+        import pyarrow as pa
+
+        return self.nodes[node_type].values if node_type in self.nodes else pa.array(np.arange(count, dtype=np.int64))
+
+    def class_names(self, count: int) -> list[str]:
+        """A text per class: its name, or its number."""
+        return [str(name) for name in (range(count) if self.classes is None else self.classes.values.to_pylist())]
+
+    def check(self, schema: "Schema", where: str) -> None:
+        """Raise an InputError for the first that is missing, there twice, or of no node type; reads all of them."""
+        counts = {name: (self.nodes[name], f"type {name!r}") for name in self.nodes}
+        for name in counts.keys() - schema.nodes.keys():
+            raise InputError(f"{where}: ids of {name!r}, which is not among the node types {sorted(schema.nodes)}")
+        for name, (ids, what) in counts.items():
+            with _in(f"{where}: ids of {what}"):
+                _check(ids.values, schema.nodes[name], "nodes")
+        if self.classes is not None:
+            with _in(f"{where}: names of classes"):
+                _check(self.classes.values, schema.classes, "classes")
+
+
+@contextmanager
+def _in(place: str) -> Iterator[None]:
+    """Puts the place before what an InputError says."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error.__cause__
+
+
+def _check(values: "pa.Array", count: int, what: str) -> None:
+    import pyarrow.compute as pc
+
+    if len(values) != count:
+        raise InputError(f"{len(values)} != {count} {what}")
+    if values.null_count:
+        raise InputError(
+            f"{what[:-2] if what == 'classes' else what[:-1]} {pc.index(values.is_null(), True).as_py()} has none"
+        )
+    if not distinct(values):
+        times = pc.value_counts(values)
+        first = next(one for one in times if one["counts"].as_py() > 1)
+        raise InputError(f"{short(repr(first['values'].as_py()), SHOWN)} is given {first['counts']} times")
+
+
+def distinct(values: "pa.Array") -> bool:
+    """Whether ids, none of which is missing, are all different; numbers by sorting, which is several times faster than hashing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_integer(values.type):
+        return len(pc.unique(values)) == len(values)
+    ordered = np.sort(values.to_numpy(zero_copy_only=False))
+    return not (ordered[1:] == ordered[:-1]).any()
+
+
+def write(names: Names, schema: "Schema", folder: Path, types: Sequence[str] | None = None) -> dict[str, int]:
+    """Write the files of names into a store's folder.
+
+    Args:
+      types: the node types whose ids are written, if not all.
+
+    Returns:
+      The CRC-32 of every file, by its name without `.parquet`; what `read` takes.
+    """
+    files = {}
+    for number, name in enumerate(schema.nodes):
+        if name in names.nodes and (types is None or name in types):
+            files[f"ids_{number}"] = names.nodes[name]
+    if names.classes is not None:
+        files[CLASSES] = names.classes
+    for name, ids in files.items():
+        write_column(folder / f"{name}.parquet", ids.values)
+    return {name: checksum(folder / f"{name}.parquet") for name in files}
+
+
+def write_column(file: Path, values: "pa.Array") -> None:
+    """Write ids as the one column of a parquet file, each in full, so that no small file can be a large array."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with open(file, "xb") as stream:
+        pq.write_table(pa.table({COLUMN: values}), stream, use_dictionary=False, compression="snappy")
+
+
+def read(folder: Path, schema: "Schema", files: Mapping[str, int]) -> Names:
+    """The names in a store's folder, as `write` left them; a file is opened when its names are needed."""
+
+    def later(name: str, count: int) -> Ids:
+        return Ids(_reader(folder / f"{name}.parquet", count))
+
+    nodes = {t: later(f"ids_{n}", schema.nodes[t]) for n, t in enumerate(schema.nodes) if f"ids_{n}" in files}
+    return Names(nodes, later(CLASSES, schema.classes) if CLASSES in files else None)
+
+
+def _reader(file: Path, count: int) -> Callable[[], "pa.Array"]:
+    return lambda: read_column(file, count)
+
+
+def read_column(file: Path, count: int) -> "pa.Array":
+    """The ids in a parquet file that `write_column` wrote.
+
+    Raises:
+      InputError: it cannot be read, or has other columns or another number of rows.
+    """
+    import pyarrow.parquet as pq
+
+    with reading(file), open(file, "rb") as stream, pq.ParquetFile(stream) as parquet:
+        about = parquet.metadata
+        if parquet.schema_arrow.names != [COLUMN] or about.num_rows != count:
+            found = f"{about.num_rows} rows of the columns {parquet.schema_arrow.names}"
+            raise InputError(f"{file}: {short(found)} != {count} rows of the column {COLUMN!r}")
+        groups = [about.row_group(number) for number in range(about.num_row_groups)]
+        size = sum(group.total_byte_size for group in groups)
+        if size > LARGEST or any(group.column(0).has_dictionary_page for group in groups):
+            raise InputError(f"{file}: {size} bytes, or a dictionary; at most {LARGEST} are read, and each id in full")
+        return as_array(parquet.read().column(0))
+
+
+def checksum(file: str | os.PathLike) -> int:
+    """CRC-32 of a file's bytes."""
+    crc = 0
+    with reading(file), open(file, "rb") as stream:
+        while piece := stream.read(AT_ONCE):
+            crc = zlib.crc32(piece, crc)
+    return crc

@@ -1,0 +1,153 @@
+"""A store from tables: `python -m hetjax.ingest --config graph.json --out STORE`.
+
+The configuration is that of GraphStorm's gconstruct, version gconstruct-v0.1, in JSON or YAML. Tables are read in pieces: memory
+holds the ids of all nodes, the edges of one relation, and no table. The users' ids are kept; so are the fitted values of
+transforms and the classes, in `graph.json` in the store, a configuration with which later data become a graph alike.
+"""
+
+import json
+import tempfile
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from hetjax.command_line import parse, run_command
+from hetjax.durable import check_new
+from hetjax.errors import InputError
+from hetjax.graph import store
+from hetjax.graph.hetgraph import HetGraph, build
+from hetjax.graph.names import Ids, Names
+from hetjax.graph.schema import Schema
+from hetjax.ingest import configuration, labels, nodes, tables
+from hetjax.ingest.configuration import Configuration
+from hetjax.ingest.edges import Edges, ForeignKey
+from hetjax.ingest.nodes import Nodes
+from hetjax.load import outline
+
+KEPT = "graph.json"
+
+
+@dataclass(frozen=True)
+class Options:
+    """Ingest: how tables become a graph."""
+
+    root: str = ""
+    """the folder in which relative paths of files begin; unset: that of the configuration"""
+    target: str = ""
+    """the node type to predict, where several have labels"""
+    seed: int = 0
+    """chooses the nodes of splits that are shares"""
+    add_reverse_edges: bool = False
+    """add the reverse of every relation that is not there already, rev_NAME"""
+    skip_nonexist_edges: bool = False
+    """leave out edges whose ends are no nodes, and say how many; false: they are an error"""
+    leave_out: bool = False
+    """leave out what is not supported, and say what it was; false: it is an error"""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Read tables, and write a store."""
+    given = {
+        "config": "the configuration, GraphStorm's gconstruct-v0.1, in JSON or YAML",
+        "out": "the folder to write, which must not exist",
+    }
+    instances, given = parse({"": Options}, arguments, "python -m hetjax.ingest", "Make a store from tables.", given)
+    options, out = instances[""], Path(given["out"])
+    check_new(out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    file = Path(given["config"])
+    config = configuration.read(file, Path(options.root or file.parent), options.leave_out)
+    for what in config.left_out:
+        print(f"left out: {what}")
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
+        graph, kept, skipped = ingest(config, options, Path(folder), str(file))
+        store.save(graph, out, extra={KEPT: json.dumps(kept, indent=1)})
+    for relation, count in skipped.items():
+        print(f"relation {relation}: {count:,} edges left out whose ends are no nodes")
+    print(f"{out}: {outline(graph)}")
+
+
+def ingest(config: Configuration, options: Options, folder: Path, where: str) -> tuple[HetGraph, dict, dict]:
+    """A graph from tables, its features in arrays in `folder`; the configuration with fitted values; and edges left out, by relation.
+
+    Raises:
+      InputError: for the first thing that is wrong, with file, row and column.
+    """
+    target = _target(config, options, where)
+    given = {
+        name: [t for t in config.nodes if t.node_type == name]
+        for name in dict.fromkeys(t.node_type for t in config.nodes)
+    }
+    with tqdm(
+        total=_size(config, options), unit="B", unit_scale=True, desc="ingest", leave=False, disable=None, delay=1
+    ) as bar:
+        read = {name: nodes.read(name, of, bar) for name, of in given.items()}
+        label = next(table.label for table in given[target] if table.label)
+        encoded, names, classes = labels.encode(read[target].label, label)
+        splits = labels.split(label, encoded, read[target].split, read[target].finder, options.seed)
+        matrices = {name: nodes.write_features(one, folder, n, bar) for n, (name, one) in enumerate(read.items())}
+        keys = _keys(config)
+        finders = {name: one.finder for name, one in read.items()}
+        edges = Edges(config.edges, keys, finders, options.add_reverse_edges, options.skip_nonexist_edges, bar)
+        schema = Schema({name: one.count for name, one in read.items()}, tuple(edges), target, len(classes))
+        ids = Names({name: Ids(one.ids) for name, one in read.items() if one.ids is not None}, names)
+        features = {name: matrix for name, matrix in matrices.items() if matrix is not None}
+        graph = build(schema, edges, features, encoded, splits, where, ids)
+    return graph, _kept(config, read, target, classes), edges.skipped
+
+
+def _keys(config: Configuration) -> list[ForeignKey]:
+    """The relations that foreign keys make."""
+    given = [(t, column, *to) for t in config.nodes for column, to in t.foreign_keys.items()]
+    ways = {"to": (False,), "from": (True,), "both": (False, True)}
+    return [ForeignKey(table, column, to, turned) for table, column, to, way in given for turned in ways[way]]
+
+
+def _target(config: Configuration, options: Options, where: str) -> str:
+    labelled = list(dict.fromkeys(table.node_type for table in config.nodes if table.label))
+    if options.target and options.target not in labelled:
+        raise InputError(
+            f"target {options.target!r} has no labels; node types that have some: {', '.join(labelled) or 'none'}"
+        )
+    if not options.target and len(labelled) != 1:
+        raise InputError(
+            f"{where}: node types with labels: {', '.join(labelled) or 'none'}, and there should be one; --target names it"
+        )
+    target = options.target or labelled[0]
+    several = [table for table in config.nodes if table.node_type == target and table.label]
+    if len(several) > 1:
+        raise InputError(f"{where}: {len(several)} tables of node type {target!r} have labels, and one may")
+    return target
+
+
+def _size(config: Configuration, options: Options) -> int:
+    """Bytes that are read: a table of nodes twice if it has features, and once for each foreign key."""
+    times = [(t.files, 1 + bool(t.features)) for t in config.nodes]
+    times += [(t.files, 1) for t in config.edges] + [(key.table.files, 1) for key in _keys(config)]
+    return sum(n * sum(file.stat().st_size for file in tables.paths(files)) for files, n in times)
+
+
+def _kept(config: Configuration, read: dict[str, Nodes], target: str, classes: list[str]) -> dict[str, Any]:
+    """The configuration with what was fitted: transforms of one column each, and the classes."""
+    content = deepcopy(config.content)
+    for about, table in zip(content["nodes"], config.nodes):
+        own = [column for column in read[table.node_type].columns if column.table is table]
+        if about.get("features"):
+            about["features"] = [
+                {"feature_col": c.name, "out_dtype": c.dtype, "transform": c.transform.fitted()} for c in own
+            ]
+        if about.get("labels") and table.label and table.node_type == target:
+            about["labels"] = [
+                one | {"classes": classes}
+                for one in about["labels"]
+                if one.get("label_col") in (table.label.column, [table.label.column])
+            ]
+    return content
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,167 @@
+"""The edges of a graph's relations, each read when it is asked for, so that two are never in memory."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from tqdm import tqdm
+
+from hetjax.errors import InputError
+from hetjax.graph.schema import Relation
+from hetjax.ingest import tables
+from hetjax.ingest.configuration import EdgeTable, NodeTable
+from hetjax.ingest.finder import Finder
+
+TOGETHER = 2**22  # texts that are looked up at a time
+
+
+class ForeignKey(NamedTuple):
+    """A column of a table of nodes that refers to nodes of another type."""
+
+    table: NodeTable
+    column: str
+    target: str
+    turned: bool = False
+
+    @property
+    def relation(self) -> Relation:
+        made = Relation(self.table.node_type, self.column, self.target)
+        return made.reverse if self.turned else made
+
+
+class Edges(Mapping):
+    """Source and target numbers, and weights if any, per relation.
+
+    Args:
+      edges, keys: where they are read.
+      finders: of every node type.
+      reverse: give every relation's reverse too, after it.
+      skip: leave out edges whose ends are no nodes, and count them in `skipped`; if not, they are an error.
+      bar: of bytes that are read.
+    """
+
+    def __init__(
+        self,
+        edges: Sequence[EdgeTable],
+        keys: Sequence[ForeignKey],
+        finders: Mapping[str, Finder],
+        reverse: bool,
+        skip: bool,
+        bar: tqdm,
+    ):
+        self.finders, self.skip, self.bar = finders, skip, bar
+        self.sources: dict[Relation, list[EdgeTable | ForeignKey]] = {}
+        for table in edges:
+            self.sources.setdefault(table.relation, []).append(table)
+        for key in keys:
+            self.sources.setdefault(key.relation, []).append(key)
+        self.relations: dict[Relation, Relation] = {}  # each with the one that is read
+        for relation in self.sources:
+            self.relations[relation] = relation
+            if reverse and relation.reverse not in self.sources:
+                self.relations[relation.reverse] = relation
+        self.skipped: dict[Relation, int] = {}
+        self.last: tuple[Relation, list[np.ndarray]] | None = None
+
+    def __iter__(self) -> Iterator[Relation]:
+        return iter(self.relations)
+
+    def __len__(self) -> int:
+        return len(self.relations)
+
+    def __contains__(self, relation: object) -> bool:
+        return relation in self.relations  # a mapping's own would read it
+
+    def __getitem__(self, relation: Relation) -> tuple[np.ndarray, ...]:
+        origin = self.relations[relation]
+        if self.last is None or self.last[0] != origin:
+            self.last = None  # before the next one is read
+            self.last = origin, self._read(origin)
+        source, target, *weights = self.last[1]
+        if relation == origin:
+            self.last = self.last if origin.reverse in self.relations else None
+            return (source, target, *weights)
+        self.last = None
+        return (target, source, *weights)
+
+    def _read(self, relation: Relation) -> list[np.ndarray]:
+        parts: list[list[np.ndarray]] = [[], [], []]
+        for one in self.sources[relation]:
+            made = self._key(one) if isinstance(one, ForeignKey) else self._table(one)
+            for several, part in ((parts[k], part) for ends in made for k, part in enumerate(ends)):
+                several.append(part)
+        rows = sum(map(len, parts[0]))
+        if parts[2] and sum(map(len, parts[2])) != rows:
+            raise InputError(f"relation {relation}: some of its tables have weight_col, and others have none")
+        joined = []
+        for several in parts[: 3 if parts[2] else 2]:
+            joined.append(np.concatenate(several) if several else np.empty(0, np.int32))
+            several.clear()
+        return joined
+
+    def _table(self, table: EdgeTable) -> Iterator[tuple[np.ndarray, ...]]:
+        finders = self.finders[table.relation.source], self.finders[table.relation.target]
+        names = table.source, table.target
+        kinds = {name: finder.kind for name, finder in zip(names, finders)}
+        if names[0] == names[1]:
+            raise InputError(f"{table.place}: source_id_col and dest_id_col are both {names[0]!r}")
+        kinds |= {table.weight: "number"} if table.weight else {}
+        texts = "text" in kinds.values()
+        for rows in _together(tables.rows(table.files, table.format, kinds, self.bar), TOGETHER if texts else 1):
+            ends = [finder.find(rows.column(name)) for name, finder in zip(names, finders)]
+            wrong = (ends[0] < 0) | (ends[1] < 0)
+            weights = [_weights(rows, table.weight)] if table.weight else []
+            if wrong.any():
+                if not self.skip:
+                    row = int(np.argmax(wrong))
+                    side = 0 if ends[0][row] < 0 else 1
+                    words = finders[side].unknown(rows.column(names[side]), row)
+                    raise InputError(f"{rows.place(names[side], row)}: {words}")
+                self.skipped[table.relation] = self.skipped.get(table.relation, 0) + int(wrong.sum())
+                ends, weights = [end[~wrong] for end in ends], [weight[~wrong] for weight in weights]
+            yield (*ends, *weights)
+
+    def _key(self, key: ForeignKey) -> Iterator[tuple[np.ndarray, ...]]:
+        """An edge per row that refers to a node; a row that refers to none has none."""
+        finder, done = self.finders[key.target], 0
+        for rows in tables.rows(key.table.files, key.table.format, {key.column: finder.kind}, self.bar):
+            column = rows.column(key.column)
+            found, given = finder.find(column), column.is_valid().to_numpy(zero_copy_only=False)
+            wrong = given & (found < 0)
+            if wrong.any():
+                if not self.skip:
+                    row = int(np.argmax(wrong))
+                    raise InputError(f"{rows.place(key.column, row)}: {finder.unknown(column, row)}")
+                self.skipped[key.relation] = self.skipped.get(key.relation, 0) + int(wrong.sum())
+            there = np.flatnonzero(found >= 0)
+            ends = (there + done).astype(np.int32), found[there]
+            yield ends[::-1] if key.turned else ends
+            done += rows.batch.num_rows
+
+
+def _weights(rows: tables.Rows, column: str) -> np.ndarray:
+    values = rows.column(column).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    wrong = ~np.isfinite(values)
+    if wrong.any():
+        raise InputError(f"{rows.place(column, int(np.argmax(wrong)))}: a weight is to be a finite number")
+    return values.astype(np.float32)
+
+
+def _together(several: Iterator[tables.Rows], least: int) -> Iterator[tables.Rows]:
+    """Rows of one file, at least so many at a time: texts are looked up in one go."""
+    waiting: list[tables.Rows] = []
+    for rows in several:
+        if waiting and (waiting[0].file != rows.file or sum(r.batch.num_rows for r in waiting) >= least):
+            yield _joined(waiting)
+            waiting = []
+        waiting.append(rows)
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(several: Sequence[tables.Rows]) -> tables.Rows:
+    if len(several) == 1:
+        return several[0]
+    table = pa.Table.from_batches([rows.batch for rows in several]).combine_chunks()
+    return tables.Rows(several[0].file, several[0].first, table.to_batches(max_chunksize=None)[0])

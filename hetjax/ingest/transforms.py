@@ -1,0 +1,323 @@
+"""Transforms of columns into features: fitted while a table is read once, applied while it is read again, and kept for later data.
+
+Each is a class with the keys of its options. Those that were fitted are options too, so that what `fitted` gives is a transform
+of the same values for other data. Missing numbers are an error, unless `fill` says what to take: a number or `mean`.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.special import erfinv
+
+from hetjax.errors import InputError, short
+
+MOST_CATEGORIES = 2**16
+QUANTILES = 10_001  # of what is kept of ranks
+Place = Callable[..., str]  # what an error begins with, of a row of those that are given, or of all
+
+
+class Transform:
+    """A column as it is, as numbers; of lists, all of their numbers.
+
+    Attributes:
+      kind: what is read: `number` or `text`.
+      width, numbers: columns that it becomes, once fitted, and of how many numbers a row.
+      dtype: of those, unless `out_dtype` says another.
+    """
+
+    KEYS: ClassVar[set[str]] = {"truncate_dim", "fill"}
+    kind: ClassVar[str] = "number"
+    dtype: ClassVar[str] = "float32"
+    width = 1
+    numbers = 1
+
+    def __init__(self, options: Mapping[str, Any], place: str):
+        self.options, self.place = dict(options), place
+        self.fill = self._number("fill") if options.get("fill", "mean") != "mean" else options.get("fill")
+        self.sum, self.count, self.rows = 0.0, 0, 0
+
+    def _number(self, key: str) -> float | None:
+        value = self.options.get(key)
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
+        ):
+            raise InputError(f"{self.place}.{key}: {short(repr(value))}, and should be a number")
+        return None if value is None else float(value)
+
+    def observe(self, column: pa.Array, where: Place) -> None:
+        """See some rows."""
+        values = as_matrix(column, where, self.fill is not None)
+        self.width = self._width(values, where)
+        self.rows += len(values)
+        known = values[~np.isnan(values)]
+        self.sum, self.count = self.sum + float(known.sum(dtype=np.float64)), self.count + known.size
+        self.see(known if values.shape[1] == 1 else values)
+
+    def _width(self, values: np.ndarray, where: Place) -> int:
+        wide = values.shape[1]
+        if self.rows and wide != self.numbers:
+            raise InputError(f"{where()}: {wide} numbers a row != {self.numbers} before")
+        self.numbers = wide
+        if wide > 1 and type(self) is not Transform:
+            raise InputError(f"{where()}: {wide} numbers a row, and transform {self.options['name']} is for one")
+        most = self.options.get("truncate_dim")
+        return wide if most is None else min(wide, int(most))
+
+    def see(self, values: np.ndarray) -> None:
+        """What is kept of the values that are known."""
+
+    def fit(self) -> None:
+        """All rows were seen."""
+
+    def apply(self, column: pa.Array, where: Place) -> np.ndarray:
+        """`[rows, width]`."""
+        values = as_matrix(column, where, self.fill is not None)
+        if self.fill is not None:
+            taken = self.sum / max(self.count, 1) if self.fill == "mean" else self.fill
+            values = np.where(np.isnan(values), taken, values)
+        return self.compute(values)
+
+    def compute(self, values: np.ndarray) -> np.ndarray:
+        return values[:, : self.width]
+
+    def fitted(self) -> dict[str, Any]:
+        """Options that give the same for other data."""
+        kept = {} if self.fill != "mean" else {"fill": self.sum / max(self.count, 1)}
+        return self.options | kept
+
+
+def as_matrix(column: pa.Array, where: Place, missing: bool) -> np.ndarray:
+    """Numbers float64 `[rows, width]`; what is missing is NaN, if it may be."""
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
+        lengths = pc.unique(pc.list_value_length(column))
+        if len(lengths) != 1 or column.null_count:
+            raise InputError(
+                f"{where()}: lists of {short(str(lengths.to_pylist()))} numbers, and all should be as long"
+            )
+        flat = pc.list_flatten(column)
+        return as_matrix(flat, where, missing).reshape(len(column), -1)
+    kinds = pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null
+    if not any(kind(column.type) for kind in kinds):
+        raise InputError(f"{where()}: {column.type}, and should be numbers")
+    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    wrong = ~np.isfinite(values) if not missing else np.isinf(values)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        found = "missing" if np.isnan(values[row]) else str(values[row])
+        raise InputError(f"{where(row)}: {found}, and should be a number; `fill` of a transform says what to take")
+    return values[:, None]
+
+
+class Standard(Transform):
+    """`(x - mean) / standard deviation`; 0 for a column of one value."""
+
+    KEYS: ClassVar[set[str]] = {"mean", "std", "fill"}
+
+    def __init__(self, options: Mapping[str, Any], place: str):
+        super().__init__(options, place)
+        self.mean, self.std = self._number("mean"), self._number("std")
+        self.seen, self.centre, self.squares = 0, 0.0, 0.0
+
+    def see(self, values: np.ndarray) -> None:
+        """Means and squares of chunks, combined as Chan et al. (1983) do."""
+        if not values.size:
+            return
+        mean, total = float(values.mean()), self.seen + values.size
+        delta = mean - self.centre
+        self.squares += float(((values - mean) ** 2).sum()) + delta**2 * self.seen * values.size / total
+        self.centre, self.seen = self.centre + delta * values.size / total, total
+
+    def fit(self) -> None:
+        self.mean = self.centre if self.mean is None else self.mean
+        self.std = math.sqrt(self.squares / max(self.seen, 1)) if self.std is None else self.std
+
+    def compute(self, values: np.ndarray) -> np.ndarray:
+        return (values - self.mean) / (self.std or 1.0)
+
+    def fitted(self) -> dict[str, Any]:
+        return super().fitted() | {"mean": self.mean, "std": self.std}
+
+
+class MaxMin(Transform):
+    """`(x - min) / (max - min)`, with values cut to `min_bound` and `max_bound`."""
+
+    KEYS: ClassVar[set[str]] = {"max_bound", "min_bound", "max_val", "min_val", "fill"}
+
+    def __init__(self, options: Mapping[str, Any], place: str):
+        super().__init__(options, place)
+        self.least, self.most = math.inf, -math.inf
+
+    def see(self, values: np.ndarray) -> None:
+        self.least = min(self.least, float(values.min(initial=math.inf)))
+        self.most = max(self.most, float(values.max(initial=-math.inf)))
+
+    def fit(self) -> None:
+        if not self.count:
+            self.least, self.most = 0.0, 1.0
+        low, high = self._number("min_bound"), self._number("max_bound")
+        self.least = self.least if low is None else max(self.least, low)
+        self.most = self.most if high is None else min(self.most, high)
+        given = self._number("min_val"), self._number("max_val")
+        self.least, self.most = (value if one is None else one for one, value in zip(given, (self.least, self.most)))
+        if self.least > self.most:
+            raise InputError(f"{self.place}: values in {self.least}..{self.most}, and should have a range")
+
+    def compute(self, values: np.ndarray) -> np.ndarray:
+        scaled = (np.clip(values, self.least, self.most) - self.least) / ((self.most - self.least) or 1.0)
+        return scaled
+
+    def fitted(self) -> dict[str, Any]:
+        return super().fitted() | {"min_val": self.least, "max_val": self.most}
+
+
+class RankGauss(Transform):
+    """The normal deviate of a value's rank, in `(-1 + epsilon, 1 - epsilon)` before the inverse error function.
+
+    Equal values have one rank, the mean of theirs. What is kept for later data are the ranks of at most `QUANTILES` values, and
+    others between them.
+    """
+
+    KEYS: ClassVar[set[str]] = {"epsilon", "uniquify", "values", "ranks", "fill"}
+
+    def __init__(self, options: Mapping[str, Any], place: str):
+        super().__init__(options, place)
+        self.epsilon = self._number("epsilon") or 1e-6
+        self.chunks: list[np.ndarray] = []
+        self.values = np.array(options.get("values", ()), np.float64)
+        self.ranks = np.array(options.get("ranks", ()), np.float64)
+        if self.values.shape != self.ranks.shape or (np.diff(self.values) <= 0).any():
+            raise InputError(
+                f"{place}: {len(self.values)} values != {len(self.ranks)} ranks, or the values do not rise"
+            )
+
+    def see(self, values: np.ndarray) -> None:
+        if not len(self.options.get("values", ())):
+            self.chunks.append(np.unique(values) if self.options.get("uniquify") else values)
+
+    def fit(self) -> None:
+        if not self.chunks:
+            return
+        given = np.concatenate(self.chunks)
+        self.chunks = []
+        given = np.unique(given) if self.options.get("uniquify") else given
+        self.values, counts = np.unique(given, return_counts=True)
+        places = np.cumsum(counts) - (counts + 1) / 2
+        self.ranks = 2 * places / max(len(given) - 1, 1) - 1 if len(given) > 1 else np.zeros(len(self.values))
+
+    def compute(self, values: np.ndarray) -> np.ndarray:
+        ranks = np.interp(values, self.values, self.ranks) if len(self.values) else np.zeros(values.shape)
+        return erfinv(np.clip(ranks, -1 + self.epsilon, 1 - self.epsilon))
+
+    def fitted(self) -> dict[str, Any]:
+        kept = np.unique(np.linspace(0, len(self.values) - 1, min(len(self.values), QUANTILES)).round().astype(int))
+        return super().fitted() | {"values": self.values[kept].tolist(), "ranks": self.ranks[kept].tolist()}
+
+
+class Categorical(Transform):
+    """One column of 0 and 1 per category; with a `separator`, of each that is named. What is not in the `mapping`, or missing, is none."""
+
+    KEYS: ClassVar[set[str]] = {"mapping", "separator"}
+    kind: ClassVar[str] = "text"
+    dtype: ClassVar[str] = "uint8"
+
+    def __init__(self, options: Mapping[str, Any], place: str):
+        super().__init__(options, place)
+        given = options.get("mapping")
+        self.given = given is not None
+        self.seen: set[str] = set()
+        self.mapping: dict[str, int] = {}
+        if given is not None:
+            if not isinstance(given, dict) or not all(
+                type(n) is int and 0 <= n < MOST_CATEGORIES for n in given.values()
+            ):
+                raise InputError(f"{place}.mapping: should be {{text: number from 0 up to {MOST_CATEGORIES - 1}}}")
+            self.mapping = dict(given)
+
+    def _texts(self, column: pa.Array) -> tuple[np.ndarray, pa.Array]:
+        """Rows, and a text of each; several of a row, if they are separated."""
+        column = column.cast(pa.large_string())
+        rows = pa.array(np.arange(len(column)))
+        if separator := self.options.get("separator"):
+            lists = pc.split_pattern(column, separator)
+            rows, column = rows.take(pc.list_parent_indices(lists)), pc.list_flatten(lists)
+        known = column.is_valid()
+        return rows.filter(known).to_numpy(zero_copy_only=False), column.filter(known)
+
+    def observe(self, column: pa.Array, where: Place) -> None:
+        self.rows += len(column)
+        if not self.given:
+            self.seen.update(pc.unique(self._texts(column)[1]).to_pylist())
+            if len(self.seen) > MOST_CATEGORIES:
+                raise InputError(f"{where()}: over {MOST_CATEGORIES} categories; is this a column of categories?")
+
+    def fit(self) -> None:
+        if not self.given:
+            self.mapping = {name: number for number, name in enumerate(sorted(self.seen))}
+        self.width = max(self.mapping.values(), default=0) + 1
+
+    def apply(self, column: pa.Array, where: Place) -> np.ndarray:
+        made = np.zeros((len(column), self.width), np.uint8)
+        rows, texts = self._texts(column)
+        names = pa.array(list(self.mapping), pa.large_string())
+        found = pc.index_in(texts, names).fill_null(-1).to_numpy(zero_copy_only=False)
+        numbers = np.array(list(self.mapping.values()), np.int64)
+        known = found >= 0
+        made[rows[known], numbers[found[known]]] = 1
+        return made
+
+    def fitted(self) -> dict[str, Any]:
+        return self.options | {"mapping": self.mapping}
+
+
+class Bucket(Transform):
+    """One column of 0 and 1 per bucket of a `range`; with `slide_window_size`, of each that the window around a value covers."""
+
+    KEYS: ClassVar[set[str]] = {"range", "bucket_cnt", "slide_window_size", "fill"}
+    dtype: ClassVar[str] = "uint8"
+
+    def __init__(self, options: Mapping[str, Any], place: str):
+        super().__init__(options, place)
+        ends, count = options.get("range"), options.get("bucket_cnt")
+        if (
+            not isinstance(ends, list)
+            or len(ends) != 2
+            or not all(isinstance(e, int | float) for e in ends)
+            or ends[0] >= ends[1]
+        ):
+            raise InputError(f"{place}.range: {short(repr(ends))}, and should be [least, most]")
+        if type(count) is not int or not 1 <= count <= MOST_CATEGORIES:
+            raise InputError(f"{place}.bucket_cnt: {short(repr(count))}, and should be in 1..{MOST_CATEGORIES}")
+        self.low, self.size, self.buckets = float(ends[0]), (ends[1] - ends[0]) / count, count
+        self.window = self._number("slide_window_size") or 0.0
+
+    def fit(self) -> None:
+        self.width = self.buckets
+
+    def compute(self, values: np.ndarray) -> np.ndarray:
+        first, last = (self._bucket(values + side * self.window / 2) for side in (-1, 1))
+        numbers = np.arange(self.buckets)
+        return ((numbers >= first) & (numbers <= last)).astype(np.uint8)
+
+    def _bucket(self, values: np.ndarray) -> np.ndarray:
+        return np.clip(np.floor((values - self.low) / self.size), 0, self.buckets - 1)
+
+
+TRANSFORMS: dict[str | None, type[Transform]] = {
+    None: Transform,
+    "": Transform,
+    "no-op": Transform,
+    "standard": Standard,
+    "max_min_norm": MaxMin,
+    "rank_gauss": RankGauss,
+    "to_categorical": Categorical,
+    "bucket_numerical": Bucket,
+}
+
+
+def make(options: Mapping[str, Any], place: str) -> Transform:
+    """The transform that a feature's options name."""
+    return TRANSFORMS[options.get("name")](options, place)

@@ -1,0 +1,47 @@
+"""What every object of another library is made of: a graph's edges, features, labels, masks and names, in plain arrays."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from hetjax.errors import InputError
+from hetjax.graph.csc import edges_of
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
+
+MASKS = {"train": "train_mask", "validation": "val_mask", "test": "test_mask"}
+
+
+def edge_lists(graph: HetGraph) -> Iterator[tuple[Relation, np.ndarray, np.ndarray, np.ndarray | None]]:
+    """Per relation source and target numbers, int64, and weights, by target."""
+    for relation in graph.schema.relations:
+        csc = graph.relations[relation]
+        source, target = edges_of(csc)
+        yield relation, source.astype(np.int64), target.astype(np.int64), csc.weights
+
+
+def masks(graph: HetGraph) -> dict[str, np.ndarray]:
+    """Bool `[nodes of the target type]` per split, by the names that PyG and DGL give masks."""
+    made = {name: np.zeros(len(graph.labels), bool) for name in MASKS.values()}
+    for split, name in MASKS.items():
+        made[name][graph.splits[split]] = True
+    return made
+
+
+def node_ids(graph: HetGraph, node_type: str) -> list[Any]:
+    """The users' ids, or the numbers."""
+    return graph.names.of(node_type, graph.schema.nodes[node_type]).to_pylist()
+
+
+def only_target(labelled: list[str], target: str | None) -> str:
+    """The node type whose labels are meant."""
+    if target is not None:
+        if target not in labelled:
+            raise InputError(f"target {target!r} has no labels; types that have some: {', '.join(labelled) or 'none'}")
+        return target
+    if len(labelled) != 1:
+        raise InputError(
+            f"types with labels: {', '.join(labelled) or 'none'}, and there should be one: name it, target=..."
+        )
+    return labelled[0]

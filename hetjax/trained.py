@@ -1,0 +1,155 @@
+"""Training and predicting in Python: `run = hetjax.train(graph, model="rgcn", epochs=20)`, then `run.predict()`."""
+
+import base64
+import html
+import json
+import os
+import shutil
+import tempfile
+import weakref
+from dataclasses import fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from hetjax.carry import NewNodes
+from hetjax.command_line import parse
+from hetjax.config import SECTIONS, Config
+from hetjax.errors import InputError, reading
+from hetjax.graph import store
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.predict import predict
+from hetjax.predictions import Predictions
+from hetjax.processes.group import ProcessGroup
+from hetjax.sharding import registry
+from hetjax.train import train
+
+GRAPH = "graph"  # the store in a run's folder
+
+
+def train_graph(
+    graph: HetGraph | str | os.PathLike, workdir: str | os.PathLike | None = None, **options: Any
+) -> "Trained":
+    """Train a model on a graph, or go on where this run was left.
+
+    Args:
+      graph: in memory, as `hetjax.from_arrays` and its like give it, which is written into the run's folder, so that the
+        commands know it too; or the path of a store.
+      workdir: the folder of the run, as `python -m hetjax.train` writes it; None: a folder that is deleted with the object.
+      options: those of the command line, by their last names (`model="hgt"`, `epochs=20`, `hidden=128`, `mode="full"`), or
+        in full, `**{"train.seed": 1}`.
+
+    Raises:
+      InputError: an unknown option, a value that it does not take, or a folder with another run or graph.
+      FloatingPointError: the loss is not finite any more.
+    """
+    given = _arguments(options)
+    path = Path(tempfile.mkdtemp(prefix="hetjax-") if workdir is None else workdir)
+    run = Trained(path)
+    if workdir is None:
+        weakref.finalize(run, shutil.rmtree, path, ignore_errors=True)
+    where = _stored(graph, path) if isinstance(graph, HetGraph) else Path(graph)
+    config = _config([*given, "--data.format=store", f"--data.path={where.absolute()}"])
+    train(config, path, ProcessGroup())
+    return run
+
+
+def _stored(graph: HetGraph, path: Path) -> Path:
+    """The graph as a store in the run's folder; one that is there already is the same, or an InputError."""
+    where = path / GRAPH
+    if not where.exists():
+        path.mkdir(parents=True, exist_ok=True)
+        store.save(graph, where)
+    elif store.contents(where) != store.checksums_of(graph):
+        raise InputError(f"{where}: another graph was trained there; give another workdir")
+    return where
+
+
+def _config(arguments: list[str]) -> Config:
+    strategy = next((value for a in arguments if (value := a.removeprefix("--mesh.strategy=")) != a), None)
+    config = registry.config_of(parse(SECTIONS | registry.sections(strategy), arguments, "hetjax.train", "", {})[0])
+    registry.check(config)
+    return config
+
+
+def _arguments(options: dict[str, Any]) -> list[str]:
+    """Options as the command line has them."""
+    general = {name: section for name, section in SECTIONS.items() if name != "data"}
+    own = {name: section for name, section in registry.sections(None).items() if name not in general}
+    groups = [[f"{n}.{key.name}" for n, section in of.items() for key in fields(section)] for of in (general, own)]
+    full = [*groups[0], *groups[1]]
+    short: dict[str, list[str]] = {"model": ["model.name"]}
+    for group in groups:  # a strategy's own keys come after what every run has
+        taken = set(short)
+        for name in (name for name in group if name.split(".")[1] not in taken):
+            short.setdefault(name.split(".")[1], []).append(name)
+    arguments = []
+    for name, value in options.items():
+        matches = [name] if name in full else short.get(name, [])
+        if len(matches) != 1:
+            near = get_close_matches(name, [*short, *full], 1)
+            hint = (
+                f"it may be {' or '.join(matches)}"
+                if matches
+                else f"the nearest is {near[0]}"
+                if near
+                else "none is near"
+            )
+            raise InputError(f"option {name!r}: {hint}")
+        arguments.append(f"--{matches[0]}={_written(value)}")
+    return arguments
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return f"[{','.join(map(_written, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+class Trained:
+    """A run and what it left: `hetjax.train` gives it, and `Trained(workdir)` is that of a run of the command line.
+
+    Attributes:
+      path: the folder of the run.
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = Path(path)
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """Its results: what `summary.json` says."""
+        file = self.path / "summary.json"
+        with reading(file):
+            return json.loads(file.read_text(encoding="utf-8"))
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """A record per epoch, and a last one of the test nodes: what `metrics.jsonl` says."""
+        file = self.path / "metrics.jsonl"
+        with reading(file):
+            return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+    def predict(
+        self,
+        graph: HetGraph | str | os.PathLike = "",
+        embeddings: bool = False,
+        new_nodes: NewNodes = "refuse",
+    ) -> Predictions:
+        """Predict all nodes of the target type, of the run's graph or of another; as `hetjax.predict.predict`."""
+        return predict(self.path, graph, embeddings, new_nodes)
+
+    def __repr__(self) -> str:
+        accuracy = self.summary["test_accuracy"] if (self.path / "summary.json").exists() else None
+        return f"Trained({str(self.path)!r}, test accuracy {accuracy if accuracy is None else round(accuracy, 4)})"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the result, and the curves."""
+        picture = self.path / "curves.png"
+        image = ""
+        if picture.exists():
+            data = base64.b64encode(picture.read_bytes()).decode()
+            image = (
+                f'<br><img alt="loss and accuracy by epoch" style="max-width: 100%" src="data:image/png;base64,{data}">'
+            )
+        return f"<p>{html.escape(repr(self))}</p>{image}"

@@ -1,0 +1,52 @@
+"""The command `hetjax`."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from importlib.util import find_spec
+
+import pytest
+
+import hetjax
+from hetjax import __main__ as command
+from tests.test_command_line import ROOT, call
+
+
+def said(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", "hetjax", *arguments], capture_output=True, text=True, cwd=ROOT)
+
+
+def test_version_and_help_need_no_jax():
+    code = "import sys; from hetjax.__main__ import dispatch; dispatch(sys.argv[1:]); assert 'jax' not in sys.modules"
+    for argument, expected in (("--version", f"hetjax {hetjax.__version__}\n"), ("--help", f"{command.usage()}\n")):
+        done = subprocess.run([sys.executable, "-c", code, argument], capture_output=True, text=True, cwd=ROOT)
+        assert (done.stdout, done.stderr, done.returncode) == (expected, "", 0)
+
+
+def test_a_command_is_its_module(monkeypatch):
+    started = []
+    monkeypatch.setattr(os, "execv", lambda *about: started.append(about))
+    for name in command.COMMANDS:
+        command.dispatch([name, "--help", "x"])
+        assert started.pop() == (sys.executable, [sys.executable, "-m", f"hetjax.{name}", "--help", "x"])
+        assert find_spec(f"hetjax.{name}")
+
+
+def test_a_command_runs_and_its_status_is_kept(tmp_path):
+    done = said("convert", "--data.scale", "0.0005", "--out", str(tmp_path / "s"))
+    assert done.returncode == 0 and (tmp_path / "s" / "schema.json").exists(), done.stderr
+    done, alone = said("convert", "--chek", "x"), call("hetjax.convert", "--chek", "x")
+    assert (done.returncode, done.stderr) == (alone.returncode, alone.stderr) and done.returncode == 2
+
+
+@pytest.mark.parametrize("name,hint", [("trian", "the nearest is train"), ("zzz", "there are train, predict")])
+def test_an_unknown_command_is_one_line(name, hint):
+    done = said(name)
+    assert done.returncode == 2 and done.stderr.startswith(f"hetjax: error: no command '{name}'; {hint}")
+    assert done.stderr.count("\n") == 1 and not done.stdout
+
+
+def test_the_package_installs_it():
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts == {"hetjax": "hetjax.__main__:main"} and callable(command.main)
