@@ -43,7 +43,6 @@ NOT_RUN = {
     "done; wait": "as above",
     "for i in 0 1; do mkdir -p hosts/$i; mv runs/mag-copy/part_$i hosts/$i/mag; done": "tests/test_many.py trains on such copies",
     "python -m examples.loop": "tests/test_command_line.py runs it on a smaller graph",
-    "python -m examples.f1.predict --data F1 --graph stores/f1 --workdir runs/f1": "needs the tables",
     "python -m examples.f1.graph --data F1 --out stores/f1": "needs the tables; tests/test_f1.py looks at what it makes",
     "python -m examples.f1.predict --data F1 --graph stores/f1 --workdir runs/f1": "trains for minutes on them",
     "sbatch examples/cluster/slurm.sh": "needs SLURM",
