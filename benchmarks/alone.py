@@ -25,7 +25,7 @@ from step import MODELS, configuration
 from hetjax.command_line import run_command
 from hetjax.config import Config
 from hetjax.evaluate import Evaluator
-from hetjax.metrics import peak_memory
+from hetjax.runtime import peak_memory
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
 

@@ -28,8 +28,9 @@ from graph_file import read
 from hetjax.command_line import run_command
 from hetjax.config import Config, Model, Sampling, Train
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.metrics import ProgramCounter, peak_memory
+from hetjax.metrics import ProgramCounter
 from hetjax.models import hgt, rgat, rgcn, segment
+from hetjax.runtime import peak_memory
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding.registry import make_engine
 from hetjax.train import with_upcoming

@@ -20,7 +20,7 @@ from graph_file import read
 
 from hetjax.command_line import run_command
 from hetjax.config import Config, Model, Sampling, Train
-from hetjax.metrics import peak_memory
+from hetjax.runtime import peak_memory
 from hetjax.sharding.registry import make_engine
 
 WARM = 2  # epochs that are not timed

@@ -77,7 +77,7 @@ def timed(command: list, memory: int) -> dict:
         [*map(str, command)], capture_output=True, text=True, env=os.environ | threads, preexec_fn=limit
     )
     if done.returncode:
-        words = ("memory", "allocate", "bad_alloc")
+        words = ("MemoryError", "allocate memory", "Unable to allocate", "bad_alloc", "Out of memory")
         if done.returncode < 0 or any(word in done.stderr for word in words):
             return {"ms_per_step": None, "system": "", "peak_mib": memory << 10}
         sys.exit(f"{' '.join(map(str, command))}\n{done.stderr[-2000:]}")
