@@ -19,17 +19,17 @@ import matplotlib
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
-from runs import write_rows
 from tqdm import tqdm
 
 from hetjax.cache.allocate import RowWorth, allocate
-from hetjax.cache.hotness import Counts, reads
+from hetjax.cache.hotness import reads
 from hetjax.cache.penalty import measure
 from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.datasets.synthetic import generate
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
+from runs import write_rows
 
 SCALES = {"ogbn-mag": 0.1, "freebase": 0.05, "donor": 0.05, "igb-het": 0.01, "mag240m": 0.002}
 BUDGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -68,7 +68,7 @@ def penalties(graph: HetGraph, folder: Path) -> tuple[dict[str, float], dict[str
     return measure(hosted, engine.trainer.learnable), {t: one.row_bytes for t, one in hosted.items()}
 
 
-def hits(kept: dict, counts: Counts) -> tuple[dict[str, int], dict[str, int]]:
+def hits(kept: dict, counts: dict) -> tuple[dict[str, int], dict[str, int]]:
     """Reads of each type that the cache answers, and all."""
     return {t: int(counts[t][ids].sum()) for t, ids in kept.items()}, {t: int(counts[t].sum()) for t in kept}
 
