@@ -6,6 +6,7 @@ import pytest
 
 from hetjax.errors import InputError
 from hetjax.sharding.registry import make_engine
+from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, compare, few, setting
 
 
@@ -84,6 +85,16 @@ def test_equals_one_device_on_other_meshes(model, mesh, mode, options):
     graph = few("cites", "writes", "of")
     errors = compare(graph, mesh, mode, MODELS[model] | {"layers": 2}, steps=4, wide=True, **options)
     assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-7
+
+
+def test_a_type_without_nodes_has_a_shape_all_the_same():
+    """Traced, and not computed."""
+    graph = random_graph(3)
+    engine = make_engine(setting(graph, "full", (1, 1), MODELS["R-GAT, decoupled"], {}), graph)
+    state, (drawn,) = jax.eval_shape(engine.trainer.init, 0), engine.batches.epoch(0)
+    learned = {t: table.rows for t, table in state.tables.items()}
+    loss = jax.eval_shape(engine.trainer.loss, state.params, learned, engine.static, drawn.batch)
+    assert "ghost" in learned and loss.shape == ()
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,9 @@ FEW = few("cites", "writes", "of")
         ("GCN, residual", GRAPHS["homogeneous, weights"](), 3, {}),
         ("GAT, no head", GRAPHS["homogeneous"](), 3, {}),  # of 2 heads by columns, of 3 by heads
         ("GATv2, no head", GRAPHS["homogeneous"](), 3, {}),
-        ("R-GAT, dropout", few("cites", "writes"), 3, {}),
+        ("R-GAT, dropout", few("cites"), 3, {}),
         ("HGT, dropout", few("cites", "writes"), 2, {}),
-        ("HGT, joint", few("cites", "writes"), 3, {}),
+        ("HGT, joint", few("cites"), 3, {}),
         ("R-GCN, decoupled", FEW, 3, {"l2": 0.01}),
         ("GIN, decoupled", GRAPHS["homogeneous, weights"](), 4, {}),
         ("R-GAT, decoupled", few("cites", "writes"), 2, {}),

@@ -76,7 +76,7 @@ class AttentionPropagation(Propagation):
         return sides + [("target", r.key) for r in self.scored if r.target == node_type]
 
     def enter(self, node_type: str, rows: jax.Array) -> jax.Array:
-        heads = rows.reshape(len(rows), self.attending, -1)
+        heads = rows.reshape(len(rows), self.attending, self.features // self.attending)
         if node_type not in self.scores:
             return rows
         return jax.lax.collapse(jnp.concatenate([heads, self.scores[node_type](heads)], axis=2), 1)
@@ -119,7 +119,8 @@ class AttentionPropagation(Propagation):
     def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
         if self.last:
             h = super().finish(node_type, partial, targets, masks)
-            return jnp.mean(h.reshape(len(h), self.attending, -1), axis=1) if self.logits else h
+            shape = len(h), self.attending, self.features // self.attending
+            return jnp.mean(h.reshape(shape), axis=1) if self.logits else h
         own = self._heads(node_type, targets)
         size = self.features // self.attending
         h = jnp.zeros_like(own[:, :, :size]) if partial is None else partial / self.terms(node_type)
@@ -127,4 +128,5 @@ class AttentionPropagation(Propagation):
 
     def _heads(self, node_type: str, rows: jax.Array) -> jax.Array:
         """Rows as `[rows, heads, columns and scores]`, of as many heads as they have the columns of."""
-        return rows.reshape(len(rows), -1, self.width(node_type) // self.attending)
+        each = self.width(node_type) // self.attending
+        return rows.reshape(len(rows), rows.shape[1] // each, each)  # none is inferred: a type may have no nodes
