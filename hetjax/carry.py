@@ -45,8 +45,11 @@ def carried(
                 f"{file}: type {node_type!r}: {graph.names.node(node_type, unknown[0])} is not of the graph that was trained on, "
                 "and its features were learned; --new_nodes mean takes the mean of its type"
             )
-        rows[node_type] = np.where(where[:, None] < 0, table.mean(axis=0, keepdims=True), table[where])
+        known = where >= 0
+        rows[node_type] = np.zeros((len(where), table.shape[1]), table.dtype)
+        rows[node_type][known] = table[where[known]]
         if len(unknown):
+            rows[node_type][unknown] = table.mean(axis=0) if len(table) else 0
             new[node_type] = len(unknown)
     return rows, new
 
