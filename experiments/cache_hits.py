@@ -19,6 +19,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 from matplotlib import pyplot
+from runs import write_rows
 from tqdm import tqdm
 
 from hetjax.cache.allocate import RowWorth, allocate
@@ -29,7 +30,6 @@ from hetjax.datasets.synthetic import generate
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
-from runs import write_rows
 
 SCALES = {"ogbn-mag": 0.1, "freebase": 0.05, "donor": 0.05, "igb-het": 0.01, "mag240m": 0.002}
 BUDGETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)

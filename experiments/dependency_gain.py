@@ -47,7 +47,7 @@ def draw(rows: list[dict], file: Path) -> None:
         axis.set_xticks(range(len(graphs)), [f"{graph}\n{model}" for graph, model in graphs], fontsize=8)
         axis.set(title=rate, ylabel="speedup over cache")
         axis.axhline(1, color="grey", linewidth=0.5)
-    axes[0][0].legend(frameon=False, fontsize=7)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right", frameon=False, fontsize=8)
     figure.savefig(file, dpi=120)
 
 

@@ -23,12 +23,12 @@ import jax.numpy as jnp
 import numpy as np
 from hosts import hosts, run
 from jax.sharding import PartitionSpec as P
+from runs import ROOT, markdown, read_rows, write_rows
 
 from hetjax.config import Processes
 from hetjax.processes.launch import process_group
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import DATA, from_shards, shard_map
-from runs import ROOT, markdown, read_rows, write_rows
 
 OUT = ROOT / "experiments" / "results" / "overlap.csv"
 BYTES, SIDE, TIMES, ROUNDS = 25 * 2**20, 1500, 5, 6
