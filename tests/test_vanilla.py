@@ -144,7 +144,8 @@ def finished(tmp_path_factory):
 def test_a_run_says_how_nodes_are_divided_and_what_it_sent(finished):
     run, _ = finished
     summary = json.loads((run / "summary.json").read_text())
-    assert summary["mesh"] == {"relation": 1, "data": 2, "strategy": "vanilla", "vanilla": {"partitioning": "random"}}
+    mesh = {"relation": 1, "data": 2, "feature": 1, "strategy": "vanilla", "vanilla": {"partitioning": "random"}}
+    assert summary["mesh"] == mesh
     assert json.loads((run / "partition_vanilla_random_2" / "manifest.json").read_text())["method"] == "random"
     kinds = {one["kind"] for one in summary["sent_per_step"]}
     assert kinds == {"remote_features", "remote_learnable_rows", "gradients"}

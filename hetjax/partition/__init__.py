@@ -24,4 +24,4 @@ __all__ = [
     "save",
 ]
 
-call_as(__name__, "hetjax.partition.meta", "partition")
+call_as(__name__, "hetjax.partition.meta", "partition", partition.__doc__)
