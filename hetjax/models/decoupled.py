@@ -12,11 +12,9 @@ import flax.linen as nn
 import jax
 
 from hetjax.graph.schema import Relation
-from hetjax.models import partials
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import Finish, Layer
 from hetjax.models.linear import fold_product
-from hetjax.models.partials import Monoid
 from hetjax.models.segment import neighbour_mean
 from hetjax.sampling.blocks import Adjacency
 
@@ -78,15 +76,11 @@ class Propagation(Layer):
     scored: tuple[Relation, ...] = ()
     last: bool = False
     logits: bool = False
-    linear_fold: ClassVar[Callable] = staticmethod(neighbour_mean)
+    linear_fold: ClassVar[Any] = staticmethod(neighbour_mean)
 
     @property
     def reads_target(self) -> bool:
         return False
-
-    @property
-    def edge_monoid(self) -> Monoid:
-        return partials.SUM
 
     def relation(
         self,

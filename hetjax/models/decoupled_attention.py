@@ -53,6 +53,7 @@ class AttentionPropagation(Propagation):
 
     heads: int = 4
     output_heads: int = 1
+    linear_fold = None
     reads_weights = False
 
     def setup(self):

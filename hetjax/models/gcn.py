@@ -5,12 +5,10 @@ import jax
 from hetjax.graph.csc import CSC
 from hetjax.graph.loops import normalised, with_loops
 from hetjax.graph.schema import Relation
-from hetjax.models import partials
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer
 from hetjax.models.linear import Kernel, fold_product
-from hetjax.models.partials import Monoid
 from hetjax.models.segment import neighbour_sum
 from hetjax.sampling.blocks import Adjacency
 
@@ -43,10 +41,6 @@ class GCNLayer(PlainLayer):
     @property
     def reads_target(self) -> bool:
         return self.residual
-
-    @property
-    def edge_monoid(self) -> Monoid:
-        return partials.SUM
 
     def relation(
         self,

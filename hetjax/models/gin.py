@@ -7,12 +7,10 @@ import jax
 import jax.numpy as jnp
 
 from hetjax.graph.schema import Relation
-from hetjax.models import partials
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks, dropped
 from hetjax.models.layer import Layer
 from hetjax.models.linear import Kernel, fold_product
-from hetjax.models.partials import Monoid
 from hetjax.models.segment import neighbour_sum
 from hetjax.sampling.blocks import Adjacency
 
@@ -74,10 +72,6 @@ class GINLayer(Layer):
     @property
     def reads_target(self) -> bool:
         return False
-
-    @property
-    def edge_monoid(self) -> Monoid:
-        return partials.SUM
 
     def relation(
         self,

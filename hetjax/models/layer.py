@@ -118,7 +118,7 @@ class Layer(nn.Module):
     @property
     def edge_monoid(self) -> Monoid | None:
         """How what `relation` gives combines over groups of one relation's edges; None: its edges are folded together."""
-        return None
+        return partials.SUM if self.linear_fold else None
 
     def relation(
         self, relation: Relation, adjacency: Adjacency, sources: Any, targets: Any, masks: NodeMasks | None

@@ -10,12 +10,10 @@ import jax.numpy as jnp
 
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
-from hetjax.models import partials
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer, glorot
 from hetjax.models.linear import fold_product
-from hetjax.models.partials import Monoid
 from hetjax.models.segment import neighbour_mean
 from hetjax.sampling.blocks import Adjacency
 
@@ -160,10 +158,6 @@ class RGCNLayer(PlainLayer):
             parts = jnp.einsum("rb,bnf->rnf", jnp.stack(weights), parts[: self.bases]) if keys else parts[:0]
         # Split, not indexed, because the gradient of that is one concatenation.
         return {key: part[0] for key, part in zip(keys, jnp.split(parts, len(parts)))} if keys else {}
-
-    @property
-    def edge_monoid(self) -> Monoid:
-        return partials.SUM
 
     def relation(
         self, relation: Relation, adjacency: Adjacency, sources: Any, targets: jax.Array | None, masks: NodeMasks | None

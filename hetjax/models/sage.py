@@ -4,12 +4,10 @@ import flax.linen as nn
 import jax
 
 from hetjax.graph.schema import Relation
-from hetjax.models import partials
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer
 from hetjax.models.linear import Kernel, fold_product
-from hetjax.models.partials import Monoid
 from hetjax.models.segment import neighbour_mean
 from hetjax.sampling.blocks import Adjacency
 
@@ -37,10 +35,6 @@ class SAGELayer(PlainLayer):
     @property
     def reads_target(self) -> bool:
         return self.residual
-
-    @property
-    def edge_monoid(self) -> Monoid:
-        return partials.SUM
 
     def relation(
         self,

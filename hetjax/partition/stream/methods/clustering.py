@@ -50,16 +50,21 @@ class Divided(Partitioner):
         _place(pairs, self.graph.degrees, self.owners, self.replicas, self.loads, out)
 
 
-class Hollocou(Divided):
-    """Clusters, the largest first, each to the partition of the fewest nodes."""
+class Clustering(Divided):
+    """A method that divides the nodes by the clusters of the stream."""
 
-    name = "hollocou"
     learns = ("clusters",)
 
     def __init__(self, graph: Graph, options: Options):
         super().__init__(graph, options)
         self.estimated(options)
         self.most = largest_volume(graph, options, VOLUME)
+
+
+class Hollocou(Clustering):
+    """Clusters, the largest first, each to the partition of the fewest nodes."""
+
+    name = "hollocou"
 
     def learn(self) -> Iterator[Pass]:
         clusters = Clusters(self.graph.nodes)

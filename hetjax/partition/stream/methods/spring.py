@@ -18,21 +18,15 @@ from functools import partial
 import numpy as np
 
 from hetjax.compiled import compiled
-from hetjax.partition.stream.methods.clustering import VOLUME, Clusters, Divided, join, largest_volume, schedule
-from hetjax.partition.stream.partitioner import Graph, Options, Pass
+from hetjax.partition.stream.methods.clustering import Clustering, Clusters, join, schedule
+from hetjax.partition.stream.partitioner import Pass
 from hetjax.partition.stream.state import AHEAD, touch, touch_behind
 
 
-class Spring(Divided):
+class Spring(Clustering):
     """Streaming partitioning based on richest neighbours; `about` counts clusters before and after they are merged."""
 
     name = "spring"
-    learns = ("clusters",)
-
-    def __init__(self, graph: Graph, options: Options):
-        super().__init__(graph, options)
-        self.estimated(options)
-        self.most = largest_volume(graph, options, VOLUME)
 
     def learn(self) -> Iterator[Pass]:
         clusters, degrees, nodes = Clusters(self.graph.nodes), self.graph.degrees, self.graph.nodes
