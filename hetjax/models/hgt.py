@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models import partials
-from hetjax.models.attention import attend
+from hetjax.models.attention import attend, by_head
 from hetjax.models.dropout import NodeMasks, dropped, edge_keep_mask
 from hetjax.models.layer import Layer
 from hetjax.models.partials import Attention, Monoid
@@ -71,10 +71,10 @@ class MutualAttention(nn.Module):
         sources = sources.astype(key.dtype)
         offsets = jnp.einsum("htd,hd->th", queries, key_bias)
         keep = edge_keep_mask(adjacency, heads, self.dropout, masks, self.path, offsets.dtype)
-        if multiply_first(adjacency, sources, heads * size, heads):
+        if multiply_first(adjacency, sources, heads * size, heads, 2):
             keys, values = (jnp.einsum("sw,whd->shd", sources, kernel) for kernel in (key, value))
             return attend(adjacency, queries, offsets, keys, values, keep=keep).partial(bias=value_bias)
-        queries = jnp.einsum("htd,whd->htw", queries, key)
+        queries = by_head(queries, jnp.transpose(key, (1, 2, 0)))
         return attend(adjacency, queries, offsets, sources[:, None], keep=keep).partial(value, value_bias)
 
     def _related(self, name: str, projection: Projection, width: int) -> tuple[jax.Array, jax.Array]:

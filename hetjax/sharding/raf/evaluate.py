@@ -16,6 +16,7 @@ from hetjax.cache.mapped import on_host
 from hetjax.cache.tables import Table
 from hetjax.evaluate import Chunks
 from hetjax.models.hgnn import Stack
+from hetjax.models.orders import forward_only
 from hetjax.sampling.blocks import Block, pad
 from hetjax.sharding.raf.features import SharedTable
 from hetjax.sharding.raf.sample import PartitionModel
@@ -114,10 +115,12 @@ class RafEvaluator:
         total = functools.reduce(self.model.layers[depth].monoid.combine, [partial for _, partial in trees])
         return trees[0][0], total
 
+    @forward_only()
     def _embed(self, params: Any, block: Block, x: Rows, depth: int, node_type: str) -> jax.Array:
         embeddings: Any = self.model.apply(params, depth, block, x, method="embed")
         return embeddings[node_type]
 
+    @forward_only()
     def _fold(self, params: Any, block: Block, x: Rows, own: jax.Array | None, depth: int, part: int) -> Any:
         return self.model.apply(params, self.models[part], depth, block, x, own, method=_partials)
 
