@@ -15,7 +15,8 @@ from hetjax.processes.group import ProcessGroup
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
-from hetjax.sharding.dependency.costs import Costs, measure
+from hetjax.sharding.dependency import probes
+from hetjax.sharding.dependency.costs import Costs, by_name
 from hetjax.sharding.dependency.exchange import counts
 from hetjax.sharding.dependency.groups import Groups, grouped
 from hetjax.sharding.dependency.hybrid import Copies
@@ -56,7 +57,10 @@ def setup_of(config: Config, processes: ProcessGroup | None = None) -> Setup:
 
 def measured_here(given: Setup) -> Costs:
     """`T_v` and `T_e` on one device; there is no `T_c`."""
-    return measure(given, meshes.row(meshes.make(1, 1), 0))
+    kinds = probes.kinds(given)
+    below = probes.distinct(kinds[:-1])
+    seconds = probes.measure(given, meshes.row(meshes.make(1, 1), 0), below)
+    return Costs(*by_name(kinds, dict(zip(below, seconds))), 0.0, 0.0, True)
 
 
 def counted(given: Setup, cut: EdgeCut, options: Options, costs: Costs | None = None) -> Counted:
