@@ -19,7 +19,6 @@ from hetjax.sharding.dependency import probes
 from hetjax.sharding.dependency.costs import Costs, by_name
 from hetjax.sharding.dependency.exchange import counts
 from hetjax.sharding.dependency.groups import Groups, grouped
-from hetjax.sharding.dependency.hybrid import Copies
 from hetjax.sharding.dependency.prices import priced, slowest
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.shares import Share, nothing, shares
@@ -75,7 +74,7 @@ def counted(given: Setup, cut: EdgeCut, options: Options, costs: Costs | None = 
     hops, learnable = (ALL,) * len(regime.fanouts), frozenset(given.trainer.learnable)
     keep = everything(given) if options.mode == "cache" else nothing
     if options.mode == "hybrid":
-        keep = Copies(chosen(given, cut.owned, sampler, priced(given, costs, options.memory, options.cached)))
+        keep = chosen(given, cut.owned, sampler, priced(given, costs, options.memory, options.cached))
     layers = shares(sampler, cut.owned, seeds, hops, (0,), keep, learnable)
     own = cut.owned.split(graph.schema.target, graph.splits["train"])
     groups = grouped(given, options.mode != "cache")

@@ -258,9 +258,9 @@ def test_no_row_is_fetched_where_a_collective_takes_longer_than_computing_them_a
     owned, model = edge_cut(graph, 3, "random").owned, given.trainer.model
     sampler = Sampler(graph, frozenset(), frozenset(), model.reads_own, model.drops)
     costs_here = prices(graph, 2, sent=1.0)._replace(start=start)
-    copies = chosen(given, owned, sampler, costs_here)
+    keep = chosen(given, owned, sampler, costs_here)
     train = graph.splits["train"]
-    layers = shares(sampler, owned, {"paper": train}, (ALL, ALL), (0,), Copies(copies))
+    layers = shares(sampler, owned, {"paper": train}, (ALL, ALL), (0,), keep)
     done = work(graph, owned, layers, [train[owned.owner["paper"][train] == part] for part in range(3)])
     assert (sum(of.sum() for of in done[1].fetched.values()) == 0) == all_here
     assert sum(of.sum() for of in done[1].copied.values()) == 0

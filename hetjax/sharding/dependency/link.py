@@ -1,6 +1,7 @@
 """What it costs to fetch rows: NeutronStar's `T_c`, measured by all-to-alls there and back."""
 
 import math
+import statistics
 import time
 from collections.abc import Callable
 
@@ -15,8 +16,9 @@ from hetjax.sharding.mesh import DATA, from_shards, positions_here, shard_map
 from hetjax.sharding.spmd import replicate
 
 SENT = 2**18  # numbers that a device puts into an all-to-all, but for what is no row of another
-ROUNDS, MOST = 3, 64  # the least of so many calls; times that a call goes there and back at most
-ENOUGH = 0.01  # seconds of a call: what a link lets pass at once is little beside it
+ROUNDS = 3
+ENOUGH = 0.03  # seconds of a round: what a link that was idle lets pass at once is little beside them
+LEAST_TIMES, MOST = 2, 16  # that a round goes there and back
 
 
 def measure(mesh: Mesh, processes: ProcessGroup) -> tuple[float, float]:
@@ -27,18 +29,18 @@ def measure(mesh: Mesh, processes: ProcessGroup) -> tuple[float, float]:
         sent = from_shards(mesh, [np.zeros((parts, numbers), np.float32) for _ in positions_here(mesh)])
         return (*replicate(mesh, (np.int32(times),)), sent)
 
-    def seconds(program: Callable, numbers: int, times: int) -> float:
+    def seconds(program: Callable, numbers: int, times: int, rounds: int) -> float:
         given, found = arguments(numbers, times), []
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             started = time.perf_counter()
             jax.block_until_ready(program(*given))
             found.append(time.perf_counter() - started)
-        return min(found)
+        return statistics.median(found)
 
     def per_call(program: Callable, numbers: int) -> float:
-        once = processes.broadcast_object("seconds of a call", seconds(program, numbers, 1))
-        times = min(MOST, math.ceil(ENOUGH / once))
-        return seconds(program, numbers, times) / times if times > 1 else once
+        once = processes.broadcast_object("seconds of a call", min(seconds(program, numbers, 1, 1) for _ in range(2)))
+        times = min(MOST, max(LEAST_TIMES, math.ceil(ENOUGH / once)))
+        return seconds(program, numbers, times, ROUNDS) / times
 
     function = shard_map(_there_and_back, mesh, (P(), P(DATA)), P(DATA))
     programs = compiled(function, [arguments(1, 1), arguments(rows, 1)])
