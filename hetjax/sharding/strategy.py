@@ -200,6 +200,10 @@ class Strategy:
                 f"cache.{key} is {value}, and mesh.strategy {self.name} keeps all features on the devices: leave out one or the other"
             )
 
+    def alone(self, config: Config) -> bool:
+        """Whether it does on one device what `single` does not; if not, that runs there."""
+        return False
+
     def open(self, data: Data) -> HetGraph:
         """What a process must open of the graph: all of it, unless the strategy divides that before it is opened.
 
