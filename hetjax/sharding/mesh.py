@@ -54,6 +54,15 @@ def features(feature: int) -> Mesh:
     return _mesh(_devices({FEATURE: feature}), (FEATURE,))
 
 
+def groups(data: int, feature: int) -> Mesh:
+    """The mesh `data` x `feature` of the devices of all processes, of each as many: groups that divide columns.
+
+    Raises:
+      InputError: a process has fewer.
+    """
+    return _mesh(_devices({DATA: data, FEATURE: feature}).reshape(data, feature), (DATA, FEATURE))
+
+
 def _devices(axes: Mapping[str, int]) -> np.ndarray:
     needed, count = math.prod(axes.values()), jax.process_count()
     each, said = share_of(axes, count), _said(axes)

@@ -4,7 +4,8 @@ from hetjax.config import Config
 from hetjax.errors import InputError
 from hetjax.models.decoupled_attention import AttentionPropagation
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.strategy import Setup, Strategy
+from hetjax.sharding.push_pull.setting import push_pull
+from hetjax.sharding.strategy import Engine, Setup, Strategy
 from hetjax.sharding.tensor import attention  # noqa: F401  # registers how divided columns are attended
 from hetjax.sharding.tensor.batches import TensorBatches, ranges
 from hetjax.sharding.tensor.costs import still
@@ -19,18 +20,20 @@ class Tensor(Strategy):
 
     def check(self, config: Config) -> None:
         super().check(config)
-        if config.mesh.data != 1:
-            raise InputError(f"mesh.data is {config.mesh.data}, and must be 1 with mesh.strategy {self.name}")
         if config.sampling.mode != "full":
+            return  # what is divided then are the columns of the features, which the graph says
+        if config.mesh.data != 1:
             raise InputError(
-                f"sampling.mode is {config.sampling.mode}, and must be full with mesh.strategy {self.name}"
+                f"mesh.data is {config.mesh.data}, and must be 1 with mesh.strategy {self.name} and sampling.mode full"
             )
         if config.mesh.feature > config.model.hidden:
             raise InputError(
                 f"mesh.feature is {config.mesh.feature}, more slices than the {config.model.hidden} columns of model.hidden"
             )
 
-    def engine(self, setup: Setup, partitioning: None = None) -> TensorEngine:
+    def engine(self, setup: Setup, partitioning: None = None) -> Engine:
+        if not setup.regime.whole:
+            return push_pull(setup)
         parts, schema = setup.config.mesh.feature, setup.graph.schema
         if not setup.config.model.head and parts > schema.classes:
             raise InputError(
