@@ -17,9 +17,8 @@ from hetjax.models.layer import LOCAL, Exchange
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding.mesh import DATA, FEATURE, put
 from hetjax.sharding.push_pull.batches import REPLICAS, PushBatches, Shared
-from hetjax.sharding.push_pull.exchange import Pull, Push
+from hetjax.sharding.push_pull.first import FirstLayer
 from hetjax.sharding.push_pull.slices import joined, sliced
-from hetjax.sharding.push_pull.weights import Division
 from hetjax.sharding.spmd import SpmdBatch, SpmdEngine, replicate, to_host
 from hetjax.sharding.strategy import Setup
 from hetjax.sharding.trainer import Rows, TrainState
@@ -31,39 +30,35 @@ class PushEngine(SpmdEngine):
     Args:
       setup, batches: as in `Engine`.
       mesh: the mesh.
-      division: of the first layer's weights; None: replicas are given whole rows.
+      first: how its features are divided.
     """
 
     rows_spec = P(FEATURE)
     batches: PushBatches
 
-    def __init__(self, setup: Setup, batches: PushBatches, mesh: Mesh, division: Division | None):
+    def __init__(self, setup: Setup, batches: PushBatches, mesh: Mesh, first: FirstLayer):
         trainer = setup.trainer
         layers, cut = len(trainer.model.layers), batches.cut
         blocks = (P(DATA),) * cut + (REPLICAS,) * (layers - cut)
         local = Batch(blocks, P(DATA), *([REPLICAS] * (len(Batch._fields) - 2)))  # type: ignore[arg-type]
         self.batch_spec = SpmdBatch(local, Shared(P(DATA), P(), P(DATA)), REPLICAS)  # type: ignore[arg-type]
-        self.division, self.parts = division, mesh.shape[FEATURE]
+        self.first = first
         static = {t: setup.graph.features[t] for t in trainer.widths if t in setup.graph.features}
-        super().__init__(setup, batches, mesh, put(mesh, self.rows_spec, sliced(static, self.parts)))
-        first = trainer.model.layers[0]
-        self.read_again = {t: width for t, width in trainer.widths.items() if first.finish_reads(t)}
+        super().__init__(setup, batches, mesh, put(mesh, self.rows_spec, sliced(static, first.parts)))
 
     def shard(self, state: TrainState) -> TrainState:
         alike = replicate(self.mesh, state._replace(tables={}))
-        return alike._replace(tables=put(self.mesh, self.rows_spec, sliced(state.tables, self.parts)))
+        return alike._replace(tables=put(self.mesh, self.rows_spec, sliced(state.tables, self.first.parts)))
 
     def gather(self, state: TrainState) -> TrainState | None:
         whole = jax.tree.map(to_host, state)
-        return whole._replace(tables=joined(whole.tables, self.trainer.learnable, self.parts))
+        return whole._replace(tables=joined(whole.tables, self.trainer.learnable, self.first.parts))
 
     def own_weights(self, params: Any) -> Any:
-        return self.division.own(params) if self.division else params
+        return self.first.weights(params)
 
     def exchanges(self, batch: SpmdBatch) -> Sequence[Exchange]:
-        picks = batch.rows.picks
-        first = Push(picks, self.read_again) if self.division else Pull(picks, self.trainer.widths)
-        return [first] + [LOCAL] * (len(self.trainer.model.layers) - 1)
+        return [self.first.exchange(batch.rows.picks)] + [LOCAL] * (len(self.trainer.model.layers) - 1)
 
     def give_back(self, state: TrainState, gradients: Rows, batch: SpmdBatch, kept: Any) -> tuple[dict, dict]:
         """Of its slice a device has the gradients by all replicas of its group; several groups' are summed."""

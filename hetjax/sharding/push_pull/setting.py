@@ -4,7 +4,7 @@ from hetjax.errors import InputError
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.push_pull.batches import PushBatches
 from hetjax.sharding.push_pull.engine import PushEngine
-from hetjax.sharding.push_pull.weights import division
+from hetjax.sharding.push_pull.first import first_layer
 from hetjax.sharding.strategy import Setup
 
 
@@ -16,8 +16,8 @@ def push_pull(setup: Setup) -> PushEngine:
     """
     axes = setup.config.mesh
     check(setup)
-    mesh, divided = meshes.groups(axes.data, axes.feature), division(setup.trainer, axes.feature)
-    return PushEngine(setup, PushBatches(setup, mesh, 1 if divided else 0), mesh, divided)
+    mesh, first = meshes.groups(axes.data, axes.feature), first_layer(setup.trainer, axes.feature)
+    return PushEngine(setup, PushBatches(setup, mesh, first.cut), mesh, first)
 
 
 def check(setup: Setup) -> None:
