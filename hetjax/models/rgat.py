@@ -101,6 +101,10 @@ class RGATLayer(PlainLayer):
     def edge_monoid(self) -> Monoid:
         return partials.SOFTMAX
 
+    @property
+    def linear_input(self) -> bool:
+        return True
+
     def relation_total(self, relation: Relation, partial: Attention) -> jax.Array:
         return partials.attended(partial)
 

@@ -224,7 +224,7 @@ class Strategy:
 
     def partition_name(self, config: Config) -> str:
         """What the partitioning is called in the run's folder; a run that moves to another mesh keeps both."""
-        return f"partition_{self.name}_{config.mesh.relation}x{config.mesh.data}"
+        return f"partition_{self.name}_{'x'.join(map(str, config.mesh.axes.values()))}"
 
     def engine(self, setup: Setup, partitioning: Any) -> Engine:
         """What trains.

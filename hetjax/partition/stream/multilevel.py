@@ -53,7 +53,7 @@ def _cluster(level: Level, most: float, rng: np.random.Generator) -> np.ndarray:
 
 
 def _order(nodes: int, rng: np.random.Generator) -> np.ndarray:
-    """In which nodes are visited: at random, but of a large level as they lie in memory, in 0.7 of the time."""
+    """In which nodes are visited: at random, but of a large level as they lie in memory, which is quicker."""
     return (np.arange(nodes) if nodes >= LARGE else rng.permutation(nodes)).astype(np.int32)
 
 

@@ -13,7 +13,6 @@ import jax
 import numpy as np
 
 from hetjax.cache.mapped import on_host
-from hetjax.cache.tables import Table
 from hetjax.evaluate import Chunks
 from hetjax.models.hgnn import Stack
 from hetjax.models.orders import forward_only
@@ -130,8 +129,10 @@ class RafEvaluator:
         return self.model.apply(params, self.models[0].target, depth, total, own, method=_finished)
 
 
-def _first(leaf: jax.Array | SharedTable) -> jax.Array | Table:
-    """Of what is alike on all devices the copy on the first; a table on the host whole."""
+def _first(leaf: np.ndarray | jax.Array | SharedTable) -> Any:
+    """Of what is alike on all devices the copy on the first; what is on the host whole."""
+    if isinstance(leaf, np.ndarray):
+        return leaf
     return leaf.table() if isinstance(leaf, SharedTable) else leaf.addressable_data(0)
 
 

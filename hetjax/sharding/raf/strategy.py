@@ -5,17 +5,21 @@ from pathlib import Path
 
 from hetjax import models
 from hetjax.cache.placement import choose_placement
-from hetjax.config import Data
+from hetjax.config import Config, Data, changed
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import abstract_graph, check_digest, sizes
 from hetjax.load import load_abstract, load_some
 from hetjax.partition import MetaPartitioning, partition, read
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding.mesh import share_of
+from hetjax.sharding.push_pull.setting import check
 from hetjax.sharding.raf.batches import RafBatches
 from hetjax.sharding.raf.engine import RafEngine
 from hetjax.sharding.raf.features import MeshFeatureStore
 from hetjax.sharding.raf.site import Site, partition_models
+from hetjax.sharding.raf.sliced import SlicedRafEngine
+from hetjax.sharding.raf.sliced_batches import SlicedRafBatches
 from hetjax.sharding.single.strategy import read_in_place
 from hetjax.sharding.strategy import Setup, Strategy
 
@@ -35,7 +39,15 @@ class Raf(Strategy):
 
     name = "raf"
     Options = Options
-    divides_relations = caches = True
+    divides_relations = divides_columns = caches = True
+
+    def check(self, config: Config) -> None:
+        super().check(config)
+        slices = config.mesh.feature
+        if slices > 1 and config.sampling.mode == "full":
+            raise InputError(f"mesh.feature is {slices}, and must be 1 with mesh.strategy {self.name} and sampling.mode full")
+        for key, value in (changed(config.cache) if slices > 1 else {}).items():
+            raise InputError(f"cache.{key} is {value}, and slices of features (mesh.feature {slices}) stay on the devices: leave out one or the other")
 
     def open(self, data: Data) -> HetGraph:
         return load_abstract(data)  # a process opens no more than its own partitions
@@ -43,6 +55,14 @@ class Raf(Strategy):
     def partition(self, setup: Setup, saved: Path | None = None) -> MetaPartitioning:
         config, graph, layers = setup.config, setup.graph, setup.trainer.model.layers
         self_term, reads_target = any(layer.selves for layer in layers), any(layer.reads_target for layer in layers)
+        if config.mesh.feature > 1:
+            check(setup)
+            each = share_of(config.mesh.axes, setup.processes.count)
+            replicas = config.mesh.data * config.mesh.feature
+            if each % replicas:
+                raise InputError(
+                    f"mesh.data x mesh.feature are {replicas} devices of a partition, and must lie in one process, which provides {each}"
+                )
         roots = sum(relation.target == graph.schema.target for relation in graph.schema.relations) + self_term
         for name, count, most, what in (
             ("relation", config.mesh.relation, roots, "relations into the target type, its self term included"),
@@ -60,7 +80,7 @@ class Raf(Strategy):
             hops=config.model.layers,
             self_term=self_term,
             exchange="every" if reads_target else "last",
-            data=config.mesh.data,
+            data=config.mesh.data * config.mesh.feature,
             workload=setup.workload,
         )
         folder = self.options(config).plan
@@ -68,9 +88,10 @@ class Raf(Strategy):
 
     def engine(self, setup: Setup, partitioning: MetaPartitioning) -> RafEngine:
         config, graph, trainer, plan = setup.config, setup.graph, setup.trainer, partitioning
-        mesh = meshes.make(config.mesh.relation, config.mesh.data)
+        slices = config.mesh.feature
+        mesh = meshes.make(config.mesh.relation, config.mesh.data, slices)
         graphs = {part: load_part(config.data, graph, plan, part, config.model.name) for part in meshes.rows_here(mesh)}
-        site = Site(plan, mesh, graphs, setup.processes)
+        site = Site(plan, mesh, graphs, setup.processes, slices)
         together = [share.local_model.reads for share in partition_models(plan)]
         mine = set().union(*(together[part] for part in site.parts))
         placement = choose_placement(
@@ -80,7 +101,8 @@ class Raf(Strategy):
         setup = setup._replace(
             graph=abstract_graph(sizes(graph), graph.labels, graph.splits)
         )  # the site has what is needed
-        return RafEngine(setup, site, make_batches(setup, site, features), features)
+        made: type[RafEngine] = SlicedRafEngine if slices > 1 else RafEngine
+        return made(setup, site, make_batches(setup, site, features), features)
 
 
 def load_part(data: Data, graph: HetGraph, plan: MetaPartitioning, number: int, model: str | None = None) -> HetGraph:
@@ -106,6 +128,8 @@ def make_batches(setup: Setup, site: Site, features: MeshFeatureStore) -> RafBat
     seed = setup.config.train.seed
     if setup.regime.whole:
         return RafBatches(site, frozenset(), frozenset(), setup.regime, seed, features)
+    if site.slices > 1:
+        return SlicedRafBatches(setup, site, features)
     read_by_id, learnable = read_in_place(setup, features), frozenset(setup.trainer.learnable)
     return RafBatches(site, read_by_id, learnable, setup.regime, seed, features, setup.trainer.model.drops)
 

@@ -9,6 +9,7 @@ from hetjax.config import UNBOUNDED, Bytes, Config
 from hetjax.errors import InputError
 from hetjax.models.decoupled_attention import AttentionPropagation
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding.push_pull.setting import push_pull
 from hetjax.sharding.strategy import Engine, Setup, Strategy
 from hetjax.sharding.tensor import attention  # noqa: F401  # registers how divided columns are attended
 from hetjax.sharding.tensor.batches import TensorBatches, ranges
@@ -41,11 +42,15 @@ class Tensor(Strategy):
 
     def check(self, config: Config) -> None:
         super().check(config)
-        if config.mesh.data != 1:
-            raise InputError(f"mesh.data is {config.mesh.data}, and must be 1 with mesh.strategy {self.name}")
         if config.sampling.mode != "full":
+            if self.options(config).device_bytes >= 0:
+                raise InputError(
+                    f"{self.name}.device_bytes is {self.options(config).device_bytes}, and asks for sampling.mode full"
+                )
+            return  # what is divided then are the columns of the features, which the graph says
+        if config.mesh.data != 1:
             raise InputError(
-                f"sampling.mode is {config.sampling.mode}, and must be full with mesh.strategy {self.name}"
+                f"mesh.data is {config.mesh.data}, and must be 1 with mesh.strategy {self.name} and sampling.mode full"
             )
         if config.mesh.feature > config.model.hidden:
             raise InputError(
@@ -56,6 +61,8 @@ class Tensor(Strategy):
         return self.options(config).device_bytes >= 0
 
     def engine(self, setup: Setup, partitioning: None = None) -> Engine:
+        if not setup.regime.whole:
+            return push_pull(setup)
         parts, schema = setup.config.mesh.feature, setup.graph.schema
         if not setup.config.model.head and parts > schema.classes:
             raise InputError(
