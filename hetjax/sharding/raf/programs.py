@@ -17,10 +17,12 @@ from hetjax.arrays import Array
 from hetjax.cache import tables
 from hetjax.models.dropout import Masks
 from hetjax.models.hgnn import Stack
+from hetjax.models.layer import Layer
 from hetjax.models.partials import Monoid
 from hetjax.sampling.blocks import NO_NODE, Block
 from hetjax.sharding.mesh import BOTH, DATA, RELATION, shard_map
 from hetjax.sharding.raf.combine import combine
+from hetjax.sharding.raf.cut import Pieces, fold_seeds, united
 from hetjax.sharding.raf.kinds import PARTIAL, WEIGHTS
 from hetjax.sharding.raf.sample import Local, PartitionModel, Roles
 from hetjax.sharding.traffic import Program, scope
@@ -91,12 +93,11 @@ def run(
     else:
         x = model.enter(x, blocks[0].inner, masks)
     for depth in depths[:-1]:
-        x = model.layers[depth](blocks[depth].inner, x, masks)
+        x = model.layers[depth](blocks[depth].inner, x, masks, Pieces(share))
     layer, folds, top = model.layers[depths[-1]], share.local_model.layers[depths[-1]].seeds, blocks[depths[-1]]
     own = layer.own_embeddings(top.seeds, x).get(share.target, own)
-    seeds_own = {} if own is None else {share.target: own}  # None where nothing looks at them
-    partial = layer.fold_relations(top.seeds, layer.prepared(x), seeds_own, folds.selves, masks)[share.target]
-    return PassOutput(partial, layer(top.inner, x, masks), own if share.exchanged else None)
+    partial = fold_seeds(layer, share, top.seeds, layer.prepared(x), own, folds.selves, masks)
+    return PassOutput(partial, layer(top.inner, x, masks, Pieces(share)), own if share.exchanged else None)
 
 
 class LocalPrograms:
@@ -160,17 +161,17 @@ class LocalPrograms:
 class MeshPrograms:
     """The programs that all partitions run together, in the same order."""
 
-    def __init__(self, trainer: Trainer, mesh: Mesh):
-        self.trainer, self.mesh = trainer, mesh
+    def __init__(self, trainer: Trainer, share: PartitionModel, mesh: Mesh):
+        self.trainer, self.share, self.mesh = trainer, share, mesh
         layers = trainer.model.layers
-        self.combined = [Program(PARTIAL, functools.partial(self._combine, layer.monoid), mesh) for layer in layers]
+        self.combined = [Program(PARTIAL, functools.partial(self._combine, layer), mesh) for layer in layers]
         self.spread, self.conclude = Program(PARTIAL, self._spread, mesh), Program(PARTIAL, self._conclude, mesh)
 
-    def _combine(self, monoid: Monoid, partials: Any) -> tuple[Any, Any]:
+    def _combine(self, layer: Layer, partials: Any) -> tuple[Any, Any]:
         """The totals of partial aggregates, both `[partitions, seeds, ...]`, and the way back."""
 
         def total(partial: Any) -> tuple[Any, Any]:
-            return _alone(jax.vjp(lambda own: combine(monoid, own, RELATION), _only(partial)))
+            return _alone(jax.vjp(lambda own: united(layer, self.share, own, across), _only(partial)))
 
         return shard_map(total, self.mesh, (SEEDS,), (SEEDS, P(BOTH)))(partials)
 
@@ -208,7 +209,7 @@ class MeshPrograms:
         last, smoothing = self.trainer.model.layers[-1], self.trainer.label_smoothing
 
         def share(params: Any, partial: Any, own: Any, seeds: Any, labels: Any, weights: Any, when: When) -> jax.Array:
-            total, masks = combine(last.monoid, partial, RELATION), self.trainer.masks(*when)
+            total, masks = united(last, self.share, partial, across), self.trainer.masks(*when)
             logits: Any = self.trainer.model.apply(params, total, own, masks and masks.of(seeds), method="conclude")
             losses = jnp.where(weights > 0, cross_entropy(logits, labels, smoothing), 0)
             return jnp.sum(losses) / jax.lax.psum(jnp.sum(weights), DATA)
@@ -223,6 +224,11 @@ class MeshPrograms:
         in_specs = (P(), SEEDS, P(DATA), P(DATA), P(DATA), P(DATA), P())
         mapped = shard_map(conclude, self.mesh, in_specs, (P(), P(), SEEDS, P(DATA)))
         return mapped(params, partials, own, seeds, labels, weights, when)
+
+
+def across(monoid: Monoid, partial: Any) -> Any:
+    """The total over all partitions; inside the program."""
+    return combine(monoid, partial, RELATION)
 
 
 def _only(tree: Any) -> Any:
@@ -245,6 +251,8 @@ def weights_of(model: Stack, share: PartitionModel, features: Mapping[str, int])
         outcome = PassOutput(None, {t: jnp.zeros((1, width)) for t, width in features.items()}, None)
         for depths in passes(share):
             outcome = run(model, share, depths, blocks, outcome)
+            total = united(model.layers[depths[-1]], share, outcome.partial, lambda monoid, partial: partial)
+            outcome = outcome._replace(partial=total)
         return outcome
 
     blocks, key = _smallest_blocks(share), jax.random.key(0)
