@@ -205,7 +205,7 @@ class AveragingEngine(Engine):
         named = {}
         for part, local in parts.items():
             leaves = jax.tree.leaves((local.state.params, local.state.optimizer, local.state.tables, local.begun))
-            named |= {f"{self.cut.digest[:12]} {part} {n}": np.asarray(leaf) for n, leaf in enumerate(leaves)}
+            named |= {f"{self.cut.digest[:12]} {part} {n}": np.atleast_1d(leaf) for n, leaf in enumerate(leaves)}
         return named
 
     def restored(self, checkpoint: Checkpoint) -> AveragingState:
@@ -215,9 +215,10 @@ class AveragingEngine(Engine):
             return state
         made = {}
         for part, (plain, begun) in state.parts.items():
-            form = jax.tree.structure((plain.params, plain.optimizer, plain.tables, begun))
-            names = self._named({part: Local(plain, begun)})
-            params, optimizer, held, begun = jax.tree.unflatten(form, [np.array(found[name]) for name in names])
+            leaves, form = jax.tree.flatten((plain.params, plain.optimizer, plain.tables, begun))
+            arrays = [np.array(found[name]) for name in self._named({part: Local(plain, begun)})]
+            shaped = [array.reshape(np.shape(leaf)) for array, leaf in zip(arrays, leaves, strict=True)]
+            params, optimizer, held, begun = jax.tree.unflatten(form, shaped)
             made[part] = Local(TrainState(np.asarray(plain.step), params, optimizer, held), begun)
         return self._begun(state.step, made)
 
