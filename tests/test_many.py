@@ -49,6 +49,7 @@ CASES = {
             {"options": {"mode": "hybrid", "cached": 0.5, "schedule": "overlap"}},
         ),
         ("few relations", (1, 1, "tensor", 4), "full", "R-GCN", True, {}),
+        ("few relations", (2, 1, "raf"), "minibatch", "R-GAT", True, {"options": {"cut": ("writes=2",)}}),
         ("homogeneous", (1, 1, "tensor", 4), "full", "GAT", True, {}),
     ],
     4: [

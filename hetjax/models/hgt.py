@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
@@ -155,6 +156,9 @@ class HGTLayer(Layer):
     @property
     def edge_monoid(self) -> Monoid:
         return partials.SOFTMAX
+
+    def no_edges(self, targets: int, dtype: DTypeLike) -> Attention:
+        return partials.unattended(targets, self.heads, self.features // self.heads, dtype)
 
     def relation_total(self, relation: Relation, partial: Attention) -> Any:
         return partial if self.softmax == "joint" else self.monoid.lift(partials.attended(partial))

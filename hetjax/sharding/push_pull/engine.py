@@ -3,16 +3,15 @@
 Where the first layer cannot be folded on slices, replicas are given the rows that they read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from hetjax.cache.tables import Table, write
+from hetjax.cache.tables import write
 from hetjax.models.layer import LOCAL, Exchange
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding.mesh import DATA, FEATURE, put

@@ -1,7 +1,7 @@
 """The engine of tensor parallelism in chunks: what is as large as the graph stays on the host."""
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -86,7 +86,9 @@ class ChunkedEngine(Engine):
         self.rows = RowPrograms(self.trainer, mesh)
         self.chunks = {t: list(plan.chunks(t)) for t in plan.into}
         self.enters = bool(model.transforms or model.input_dropout)
-        self.static = {t: self._own(t, setup.graph.features[t]) for t in self.trainer.widths if t in setup.graph.features}
+        self.static = {
+            t: self._own(t, setup.graph.features[t]) for t in self.trainer.widths if t in setup.graph.features
+        }
         self.whole = Program(GRADIENTS, shard_map(self._total, mesh, (P(FEATURE), P(), P(FEATURE)), P()), mesh)
         self.updated = Program(GRADIENTS, self._update, mesh, donate_argnums=0)
         rows = P(FEATURE)
@@ -126,7 +128,9 @@ class ChunkedEngine(Engine):
         every = [self.measured(*block) for t in rows for block in self._blocks(t, state.tables[t], rows[t])]
         squared, penalty = (sum((float(one[i]) for one in every), 0.0) for i in range(2))
         alone = state._replace(tables={})
-        trained, of_all, loss = self.updated(alone, gradients, loss, np.asarray(squared, loss.dtype), np.asarray(penalty, loss.dtype))
+        trained, of_all, loss = self.updated(
+            alone, gradients, loss, np.asarray(squared, loss.dtype), np.asarray(penalty, loss.dtype)
+        )
         held = {t: self._moved(t, table, rows[t], state.step, of_all) for t, table in state.tables.items()}
         return trained._replace(tables=held), jax.block_until_ready(loss)
 
@@ -174,7 +178,9 @@ class ChunkedEngine(Engine):
     def prepare(self, state: TrainState) -> None:
         """Find out what layers ask for, and so in which order nodes are sent; of the state shapes suffice."""
         floats = jnp.result_type(jnp.float32, *(leaf.dtype for leaf in jax.tree.leaves(state.params)))
-        dtypes = {t: self.static[t][0].dtype if t in self.static and not self.enters else floats for t in self.trainer.widths}
+        dtypes = {
+            t: self.static[t][0].dtype if t in self.static and not self.enters else floats for t in self.trainer.widths
+        }
         if self.runs and self.layers[0].dtypes == dtypes:
             return
         self.runs = []
@@ -204,7 +210,10 @@ class ChunkedEngine(Engine):
         def columns(s: str, places: list[int], rows: int) -> dict[int, Any]:
             return {i: jax.ShapeDtypeStruct((parts * rows, *slots[s][i].shape[1:]), slots[s][i].dtype) for i in places}
 
-        read = {s: columns(s, of, len(chunk.sources[s])) for s, of in of_sources.items()}, columns(t, own, len(chunk.ids))
+        read = (
+            {s: columns(s, of, len(chunk.sources[s])) for s, of in of_sources.items()},
+            columns(t, own, len(chunk.ids)),
+        )
         fixed = jax.tree.map(jnp.asarray, (dict(chunk.adjacency), chunk.ids))
         found = self.programs[depth].fold.jitted.eval_shape(True, t, given.params, given.drawn, *read, *fixed)
         return [found[""][0].columns[0]]
@@ -231,7 +240,11 @@ class ChunkedEngine(Engine):
         head = self._head(state.params)
         sums, target = self._zeros(head), self.setup.graph.schema.target
         pull, share = [np.zeros_like(x) for x in rows], [np.zeros(1, rows[0].dtype) for _ in rows]
-        about = self._row_blocks(target, rows), self._row_blocks(target, batch.labels), self._row_blocks(target, batch.weights)
+        about = (
+            self._row_blocks(target, rows),
+            self._row_blocks(target, batch.labels),
+            self._row_blocks(target, batch.weights),
+        )
         for (at, block), (_, labels), (_, weights) in zip(*about):
             sums, found = self.rows.loss(sums, head, block, labels, weights, np.float32(batch.count))
             for own, of_loss, (loss, gradient) in zip(pull, share, fetched(self.mesh, found)):

@@ -48,9 +48,7 @@ class Coupled:
         self.places: dict[str, Places] = {}
         self.dtypes: dict[str, Any] = {}
         rows = {t: max(1, slice_of(count, parts)) for t, count in graph.schema.nodes.items()}
-        self.work = {
-            r.key: (rows[r.source], rows[r.target], graph.relations[r].edges / parts) for r in self.relations
-        }
+        self.work = {r.key: (rows[r.source], rows[r.target], graph.relations[r].edges / parts) for r in self.relations}
 
     @property
     def asked(self) -> dict[str, bool]:

@@ -3,7 +3,7 @@
 Nothing but a stage's arguments is kept for its gradient: the way back computes it again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -49,9 +49,7 @@ class Programs:
         self.finish, self.finish_back = self._pair(self._finish, (DIVIDED, DIVIDED), (DIVIDED,))
         self.all = [self.send, self.send_back, self.fold, self.fold_back, self.finish, self.finish_back]
 
-    def _pair(
-        self, stage: Callable[..., Any], moved: tuple[P, ...], fixed: tuple[P, ...]
-    ) -> tuple[Program, Program]:
+    def _pair(self, stage: Callable[..., Any], moved: tuple[P, ...], fixed: tuple[P, ...]) -> tuple[Program, Program]:
         """A stage's program, and that of its gradient.
 
         Args:
@@ -130,8 +128,13 @@ class RowPrograms:
     def _enter(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: Any) -> Any:
         from hetjax.sampling.blocks import Block
 
-        masks, block = self.trainer.masks(drawn.seed, drawn.step) if training else None, Block({}, {}, {}, {t: others[0]})
-        return self.trainer.model.apply(params, method=lambda stack: _only(stack, t).enter({t: flows[0]}, block, masks)[t])
+        masks, block = (
+            self.trainer.masks(drawn.seed, drawn.step) if training else None,
+            Block({}, {}, {}, {t: others[0]}),
+        )
+        return self.trainer.model.apply(
+            params, method=lambda stack: _only(stack, t).enter({t: flows[0]}, block, masks)[t]
+        )
 
     def _classify(self, params: Any, rows: jax.Array) -> jax.Array:
         logits: Any = self.trainer.model.apply(params, method=lambda stack: stack.classify(rows))

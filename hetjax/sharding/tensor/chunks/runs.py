@@ -15,7 +15,6 @@ from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.tensor.chunks import host
 from hetjax.sharding.tensor.chunks.host import Columns, Rows, alike, divided, each, fetched
-from hetjax.sharding.tensor.chunks.layers import Coupled
 from hetjax.sharding.tensor.chunks.plan import Chunk, Sending, rows_between
 from hetjax.sharding.tensor.chunks.programs import Drawn, Programs
 
@@ -174,7 +173,13 @@ class Run:
         return self.programs.fold(given.training, chunk.node_type, given.params, given.drawn, *read, *fixed)
 
     def _finish(
-        self, given: Given, x: Mapping[str, Rows], sums: Any, number: int, out: dict[str, Rows], made: dict[str, Columns]
+        self,
+        given: Given,
+        x: Mapping[str, Rows],
+        sums: Any,
+        number: int,
+        out: dict[str, Rows],
+        made: dict[str, Columns],
     ) -> None:
         """Finish a chunk's targets, as rows, or if nothing becomes rows after this layer, as columns."""
         chunk = self.chunks[number]
