@@ -1,15 +1,13 @@
 """How much of a device chunks take, and how large they may be: the programs' own arguments, results and temporaries, as compiled."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 import numpy as np
 
 from hetjax.errors import InputError
-from hetjax.sampling.blocks import Adjacency
 from hetjax.sharding.tensor.chunks.engine import ChunkedEngine
-from hetjax.sharding.tensor.chunks.programs import Programs
 from hetjax.sharding.tensor.chunks.runs import Run
 from hetjax.sharding.traffic import Program
 from hetjax.sharding.trainer import TrainState
@@ -63,7 +61,10 @@ def peak(engine: ChunkedEngine) -> int:
     """Bytes of each device that the programs which ran take, as compiled: of every layer's stages the largest, side by side."""
     found = [max(map(_bytes, program.compiled.values()), default=0) for program in engine.rows.all]
     for programs in engine.programs:
-        stages = ((programs.fold, programs.fold_back), (programs.send, programs.send_back, programs.finish, programs.finish_back))
+        stages = (
+            (programs.fold, programs.fold_back),
+            (programs.send, programs.send_back, programs.finish, programs.finish_back),
+        )
         found.append(
             sum(max((_bytes(c) for program in of for c in program.compiled.values()), default=0) for of in stages)
         )
@@ -114,10 +115,7 @@ def _bytes(compiled: jax.stages.Compiled) -> int:
     """Of each device: arguments, results and temporaries; what results take over from arguments counts once."""
     found: Any = compiled.memory_analysis()
     return int(
-        found.argument_size_in_bytes
-        + found.output_size_in_bytes
-        + found.temp_size_in_bytes
-        - found.alias_size_in_bytes
+        found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes - found.alias_size_in_bytes
     )
 
 
