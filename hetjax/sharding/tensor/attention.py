@@ -75,7 +75,8 @@ def _by_columns(adjacency, queries, offsets, keys, values, slope, keep) -> Atten
 
     width = (keys if values is None else values).shape[2]
     found = adjacency.folded(Asked(sources, asked, [offsets]), fold, [width])
-    return Attended(*found.alike, jnp.transpose(found.columns[0], (2, 0, 1)))
+    largest, denominator, kept = found.alike
+    return Attended(largest, denominator, kept, jnp.transpose(found.columns[0], (2, 0, 1)))
 
 
 def _weighed(edges: Adjacency, logits: jax.Array, values: jax.Array, keep: jax.Array | None) -> Folded:
@@ -116,4 +117,4 @@ def _(
         (rows,) = adjacency.folded(Asked([keys], [queries]), by_heads, [heads]).columns
         return Attention(rows[..., 0], rows[..., 1], rows[..., 2:])
     found = adjacency.folded(Asked([_across(keys)], [_across(queries)]), by_columns, [width])
-    return Attention(*found.alike[:2], jnp.swapaxes(found.columns[0], 1, 2))
+    return Attention(found.alike[0], found.alike[1], jnp.swapaxes(found.columns[0], 1, 2))

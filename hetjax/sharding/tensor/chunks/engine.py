@@ -2,64 +2,30 @@
 
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
-from jax.sharding import PartitionSpec as P
 
-from hetjax.cache import tables
 from hetjax.cache.tables import Table
 from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import NO_NODE, pad
-from hetjax.sampling.loader import Batches
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency.gathered import whole_tables
-from hetjax.sharding.mesh import FEATURE, shard_map
-from hetjax.sharding.spmd import replicate, to_host, total
+from hetjax.sharding.spmd import replicate, to_host
 from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.tensor.chunks import host
+from hetjax.sharding.tensor.chunks.batches import ChunkedBatches, Seeds
 from hetjax.sharding.tensor.chunks.host import Columns, Rows, divided, fetched
 from hetjax.sharding.tensor.chunks.layers import Coupled, Round
 from hetjax.sharding.tensor.chunks.plan import Plan, sendings
 from hetjax.sharding.tensor.chunks.programs import Drawn, Programs, RowPrograms, part_of
 from hetjax.sharding.tensor.chunks.runs import Given, Kept, Run
-from hetjax.sharding.traffic import GRADIENTS, Program, Sent, per_step, scope
-from hetjax.sharding.trainer import TrainState, squares
-
-
-class Seeds(NamedTuple):
-    """The one batch of the whole graph: of every row of the target type its label, and 1 if it trains, on the host."""
-
-    labels: Rows
-    weights: Rows
-    count: int
-
-
-class ChunkedBatches(Batches):
-    """That batch, of each device's own rows."""
-
-    def __init__(self, setup: Setup, owned: Owned, places: Sequence[int]):
-        self.owned, self.places = owned, places
-        super().__init__(setup.graph, setup.regime, setup.config.train.seed, "tensor")
-
-    def sample(self, seeds: np.ndarray, stream: tuple) -> tuple:
-        return ()
-
-    def measure(self, sample: tuple) -> Iterator[tuple[str, int, int]]:
-        return iter(())
-
-    def send(self, seeds: np.ndarray, sample: tuple) -> Seeds:
-        target = self.graph.schema.target
-        weights = np.zeros(self.graph.schema.nodes[target], np.float32)
-        weights[seeds] = 1
-        every = [
-            [self.owned.take(target, np.asarray(array), place) for place in self.places]
-            for array in (self.graph.labels, weights)
-        ]
-        return Seeds(*every, len(seeds))
+from hetjax.sharding.tensor.chunks.updates import Updates
+from hetjax.sharding.traffic import Sent, per_step
+from hetjax.sharding.trainer import TrainState
 
 
 class ChunkedEngine(Engine):
@@ -89,11 +55,7 @@ class ChunkedEngine(Engine):
         self.static = {
             t: self._own(t, setup.graph.features[t]) for t in self.trainer.widths if t in setup.graph.features
         }
-        self.whole = Program(GRADIENTS, shard_map(self._total, mesh, (P(FEATURE), P(), P(FEATURE)), P()), mesh)
-        self.updated = Program(GRADIENTS, self._update, mesh, donate_argnums=0)
-        rows = P(FEATURE)
-        self.measured = Program(GRADIENTS, shard_map(self._measure, mesh, (rows, rows), P()), mesh)
-        self.moved = Program(GRADIENTS, shard_map(self._move, mesh, (rows, rows, P(), P()), rows), mesh)
+        self.updates = Updates(self.trainer, mesh)
         self.runs: list[Run] = []
         self.steps = 0
 
@@ -124,11 +86,11 @@ class ChunkedEngine(Engine):
     def step(self, state: TrainState, batch: Seeds, upcoming: Any = None) -> tuple[TrainState, Any]:
         self.steps += 1
         losses, weights, rows = self._gradients(state, batch)
-        loss, gradients = self.whole(weights, state.params, losses)
-        every = [self.measured(*block) for t in rows for block in self._blocks(t, state.tables[t], rows[t])]
+        loss, gradients = self.updates.total(weights, state.params, losses)
+        every = [self.updates.measure(*block) for t in rows for block in self._blocks(t, state.tables[t], rows[t])]
         squared, penalty = (sum((float(one[i]) for one in every), 0.0) for i in range(2))
         alone = state._replace(tables={})
-        trained, of_all, loss = self.updated(
+        trained, of_all, loss = self.updates.weights(
             alone, gradients, loss, np.asarray(squared, loss.dtype), np.asarray(penalty, loss.dtype)
         )
         held = {t: self._moved(t, table, rows[t], state.step, of_all) for t, table in state.tables.items()}
@@ -137,7 +99,7 @@ class ChunkedEngine(Engine):
     def logits(self, state: TrainState, ids: np.ndarray) -> np.ndarray | None:
         x = self._forward(state, False)[0]
         target = self.setup.graph.schema.target
-        own = {}
+        own: dict[int, list[np.ndarray]] = {}
         for at, block in self._row_blocks(target, x[target]):
             found = to_host(self.rows.classify(self._head(state.params), block))
             for place, rows in enumerate(np.split(found, self.mesh.size)):
@@ -147,7 +109,7 @@ class ChunkedEngine(Engine):
 
     def traffic(self) -> list[Sent]:
         programs = [program for of in self.programs for program in of.all] + self.rows.all
-        return per_step([*programs, self.whole, self.measured], max(1, self.steps))
+        return per_step([*programs, *self.updates.all], max(1, self.steps))
 
     # The way there and back.
 
@@ -185,19 +147,18 @@ class ChunkedEngine(Engine):
             return
         self.runs = []
         nodes = self.setup.graph.schema.nodes
+        made: dict[str, Any] = {}
         for depth, (layer, programs) in enumerate(zip(self.layers, self.programs)):
             given = self.given(state, depth, True)
             layer.dtypes = dict(dtypes)
-            slots = {}
+            slots: dict[str, Any] = {}
             for t in layer.widths if layer.sends else ():
                 rows = jax.ShapeDtypeStruct((self.mesh.size, layer.widths[t]), dtypes[t])
                 slots[t] = programs.send.jitted.eval_shape(True, t, given.params, given.drawn, rows)
             chunks = [chunk for t in layer.targets for chunk in self.chunks[t]]
-            plan = sendings(nodes, self.mesh.size, chunks, layer.asked) if layer.sends else []
-            self.runs.append(Run(programs, chunks, plan, nodes, self.mesh, self.pipelined))
-            if not layer.sends:
-                slots = {t: [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in of] for t, of in made.items()}
-            self.runs[-1].slots = slots
+            order, most = sendings(nodes, self.mesh.size, chunks, layer.asked) if layer.sends else ([], {})
+            slots = slots if layer.sends else made
+            self.runs.append(Run(programs, chunks, order, most, slots, nodes, self.mesh, self.pipelined))
             if not layer.finishes:
                 made = {t: self._made(depth, t, slots, given) for t in layer.targets}
             dtypes = dict.fromkeys(layer.targets, np.dtype(floats))
@@ -246,7 +207,7 @@ class ChunkedEngine(Engine):
             self._row_blocks(target, batch.weights),
         )
         for (at, block), (_, labels), (_, weights) in zip(*about):
-            sums, found = self.rows.loss(sums, head, block, labels, weights, np.float32(batch.count))
+            sums, found = self.rows.loss(sums, head, block, labels, weights, np.float32(batch.size))
             for own, of_loss, (loss, gradient) in zip(pull, share, fetched(self.mesh, found)):
                 own[at] = gradient[: at.stop - at.start]
                 of_loss += loss
@@ -255,11 +216,11 @@ class ChunkedEngine(Engine):
     def _entered(self, state: TrainState, features: Mapping[str, Rows], training: bool) -> dict[str, Rows]:
         entry, drawn, out = self._entry(state.params), Drawn(self.seed, state.step), {}
         for t, rows in features.items():
-            made: list[Rows] = []
+            blocks: list[Rows] = []
             for (at, block), ids in zip(self._row_blocks(t, rows), self._row_ids(t)):
                 found = fetched(self.mesh, self.rows.enter(training, t, entry, drawn, block, ids))
-                made.append([x[: at.stop - at.start] for x in found])
-            out[t] = [np.concatenate(of) for of in zip(*made)]
+                blocks.append([x[: at.stop - at.start] for x in found])
+            out[t] = [np.concatenate(of) for of in zip(*blocks)]
         return out
 
     def _entered_back(self, state: TrainState, features: Mapping[str, Rows], gradients: Mapping[str, Rows]) -> Any:
@@ -306,7 +267,7 @@ class ChunkedEngine(Engine):
         """Tables after an update of all rows, block by block."""
         new = [Table(*(np.empty_like(leaf) for leaf in table)) for table in held]
         for (at, block), (_, pulls) in zip(self._row_blocks(t, held), self._row_blocks(t, gradients)):
-            for table, found in zip(new, fetched(self.mesh, self.moved(block, pulls, step, every))):
+            for table, found in zip(new, fetched(self.mesh, self.updates.rows(block, pulls, step, every))):
                 for leaf, rows in zip(table, found):
                     leaf[at] = rows[: at.stop - at.start]
         return new
@@ -320,44 +281,3 @@ class ChunkedEngine(Engine):
         return divided(
             self.mesh, [jax.tree.map(lambda leaf: np.zeros((1, *leaf.shape), leaf.dtype), params) for _ in self.places]
         )
-
-    # On the devices.
-
-    def _total(self, parts: Sequence[Any], params: Any, losses: jax.Array) -> tuple[jax.Array, Any]:
-        """The loss and the gradients of all weights, from what the devices have of them."""
-        gradients = {"params": jax.tree.map(jnp.zeros_like, params["params"])}
-        for part in parts:
-            for name, tree in part["params"].items():
-                gradients["params"][name] = jax.tree.map(lambda a, b: a + b[0], gradients["params"][name], tree)
-        with scope(GRADIENTS):
-            loss, weights = total((losses[0], gradients), (FEATURE,))
-        return loss, weights
-
-    def _measure(self, rows: jax.Array, gradients: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Of a block of rows the squares of the gradient with the penalty's, and the penalty."""
-        pull = self.trainer.penalty_gradient(rows)
-        with scope(GRADIENTS):
-            found = jax.lax.psum(jnp.stack([squares(gradients + pull), self.trainer.penalty(rows)]), FEATURE)
-        return found[0], found[1]
-
-    def _update(
-        self, state: TrainState, weights: Any, loss: jax.Array, squared: jax.Array, penalty: jax.Array
-    ) -> tuple[TrainState, jax.Array, jax.Array]:
-        """The state after an update of the weights, the squares of all gradients, and the loss with its penalty."""
-        trainer = self.trainer
-        if trainer.l2:
-            parts = trainer.penalised(state.params)
-            loss = loss + trainer.penalty(parts) + penalty
-            pulled = trainer.penalty_gradient(parts)
-            more = {name: jax.tree.map(jnp.add, weights["params"][name], pull) for name, pull in pulled.items()}
-            weights = weights | {"params": weights["params"] | more}
-        every = squares(weights) + squared
-        if trainer.clip:
-            weights = trainer.clipped(weights, every)
-        return trainer.update_weights(state, weights), every, loss
-
-    def _move(self, table: Table, gradients: jax.Array, step: jax.Array, every: jax.Array) -> Table:
-        gradients = gradients + self.trainer.penalty_gradient(table.rows)
-        if self.trainer.clip:
-            gradients = self.trainer.clipped(gradients, every)
-        return tables.update(table, None, gradients, self.trainer.adam.at(step))

@@ -60,11 +60,6 @@ def add(columns: Mapping[int, np.ndarray], ids: np.ndarray, found: Mapping[int, 
         columns[place][ids[known]] += rows[known]
 
 
-def like(columns: Columns) -> Columns:
-    """Zeros of the same shapes."""
-    return [{place: np.zeros_like(array) for place, array in of.items()} for of in columns]
-
-
 def each(function: Callable[..., Any], *lists: Sequence[Any]) -> list[Any]:
     """A function of what every device has."""
     return [function(*of) for of in zip(*lists, strict=True)]

@@ -16,7 +16,7 @@ from hetjax.sharding.tensor.columns import slice_of, to_columns, to_rows
 from hetjax.sharding.tensor.folds import Asked, Folded
 
 Columns = Mapping[int, jax.Array]  # by its place among what is sent of a type
-Places = Mapping[tuple[str, bool], Sequence[Asked]]  # by relation, and whether of its sources
+Places = Mapping[tuple[str, bool], Sequence[Any]]  # `Asked` of places, by relation, and whether of its sources
 
 
 class Coupled:
@@ -31,6 +31,7 @@ class Coupled:
     Attributes:
       sends, finishes: whether rows become columns before the fold, and columns rows after it.
       keeps: whether the gradient of the fold needs what was folded.
+      sums_logits: whether folds may sum parts of logits over the devices.
       targets: the types that it makes embeddings of.
       widths: of the embeddings below, per type.
       dtypes: of the embeddings below, per type, once they are known.
@@ -45,6 +46,9 @@ class Coupled:
         self.reads_own, self.keeps = stack.reads_own, layer.linear_fold is None
         self.targets, self.widths = tuple(sorted(layer.targets)), layer.widths
         self.relations = [r for r in layer.relations if r in graph.relations]
+        heads = {getattr(layer, "attending", None), getattr(layer, "heads", None), getattr(layer, "output_heads", None)}
+        known = [count for count in heads if count]
+        self.sums_logits = self.keeps and (not known or any(count % parts for count in known))
         self.places: dict[str, Places] = {}
         self.dtypes: dict[str, Any] = {}
         rows = {t: max(1, slice_of(count, parts)) for t, count in graph.schema.nodes.items()}
@@ -60,10 +64,12 @@ class Coupled:
 
     def send(self, stack: Stack, t: str, rows: jax.Array) -> list[jax.Array]:
         """The columns of all that folds read of some nodes, `[parts * rows, slice, ...]` each."""
-        layer, calls, made = stack.layers[self.depth], {}, {}
+        layer = stack.layers[self.depth]
+        calls: dict[tuple[str, bool], list[Asked]] = {}
+        made: dict[tuple[int, int], Any] = {}
         for r in self.relations:
             if r.source == t:
-                stage = Asking(no_edges(0), self.parts, work=self.work[r.key], made=made)
+                stage: Any = Asking(no_edges(0), self.parts, work=self.work[r.key], made=made)
                 layer.relation(r, stage, layer.prepare(t, rows), self._own(r.target, 0), None)
                 calls[r.key, True] = [Asked(asked.sources) for asked in stage.calls]
             if r.target == t:
@@ -103,7 +109,7 @@ class Coupled:
                     )
                     for left, right in zip(read, mine, strict=True)
                 ]
-                stage = Folding(adjacency[r.key], self.parts, self.work[r.key], given)
+                stage: Any = Folding(adjacency[r.key], self.parts, self.work[r.key], given)
                 rows = self._own(t, len(ids) // self.parts)
                 layer.relation(r, stage, self._sources(layer, r.source), rows, masks and masks.of(ids))
                 found[r.key] = stage.calls
@@ -171,13 +177,26 @@ def _of(layer: Layer, t: str) -> Any:
 
 
 class Apart(Exchange):
-    """A round whose targets' own embeddings stand apart from those of their sources."""
+    """A round whose targets' own embeddings stand apart from those of their sources.
 
-    def __init__(self, own: Mapping[str, jax.Array]):
-        self.own = own
+    Args:
+      own: these embeddings.
+      totals: what the partial aggregates are put into, if others finish the nodes; None: they are finished here.
+    """
+
+    def __init__(self, own: Mapping[str, jax.Array], totals: dict[str, Any] | None):
+        self.own, self.totals = own, totals
 
     def before(self, x: Mapping[str, jax.Array], prepare: Any) -> tuple[Mapping[str, jax.Array], Mapping[str, Any]]:
         return self.own, prepare(x)
+
+    def after(
+        self, totals: Mapping[str, Any], own: Mapping[str, jax.Array], targets: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], Mapping[str, jax.Array], Mapping[str, Any]]:
+        if self.totals is None:
+            return totals, own, targets
+        self.totals.update(totals)
+        return {}, {}, {}
 
 
 class Round(Coupled):
@@ -186,7 +205,7 @@ class Round(Coupled):
     def __init__(self, stack: Stack, depth: int, graph: HetGraph, parts: int):
         super().__init__(stack, depth, graph, parts)
         self.sends, self.finishes = not depth, depth == len(stack.layers) - 1
-        self.last_width = stack.decoupled.widths[-1] if stack.decoupled else 0
+        self.sums_logits, self.last_width = False, stack.decoupled.widths[-1] if stack.decoupled else 0
         self.places = {t: {} for t in self.targets}
 
     @property
@@ -203,11 +222,15 @@ class Round(Coupled):
         mine = {t: self._cut(t, own[0])} if own else {}
         edges = {r.key: adjacency[r.key] for r in self.relations if r.target == t}
         block = Block(edges, {t: None if mine else jnp.full(len(ids), NO_NODE)}, {t: ids})
-        found = stack.layers[self.depth](block, x, masks, Apart(mine))[t]
-        return {"": [Folded([found])]}
+        totals: dict[str, Any] | None = {} if self.finishes else None
+        made = stack.layers[self.depth](block, x, masks, Apart(mine, totals))
+        return {"": [Folded([of[t] for of in (made if totals is None else totals,) if t in of])]}
 
     def finish(self, stack, t, rows, found, ids, masks):
-        return to_rows(self.parts, list(found[""][0].columns), [self.last_width])[0]
+        columns = list(found[""][0].columns)
+        totals = to_rows(self.parts, columns, [self.last_width] * len(columns))
+        own = jnp.zeros((len(ids), 0), self.dtypes.get(t, jnp.float32))
+        return stack.layers[self.depth].finish(t, totals[0] if totals else None, own, masks and masks.of(ids))
 
     def wants(self, t: str) -> tuple[dict[str, list[int]], list[int]]:
         return {r.source: [0] for r in self.relations if r.target == t}, [0] if t in self.widths else []

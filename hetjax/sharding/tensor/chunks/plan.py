@@ -125,7 +125,9 @@ class Plan:
             ids = by_device(self.parts, begin, end, sizes.rows)
             sources = self._sources(relations, begin, end)
             adjacency = {r.key: self._edges(r, ids, sources[r.source], sizes) for r in relations}
-            padded = {s: pad(found.astype(np.int32), sizes.sources[s], NO_NODE) for s, found in sources.items()}
+            padded = {
+                s: np.asarray(pad(found.astype(np.int32), sizes.sources[s], NO_NODE)) for s, found in sources.items()
+            }
             yield Chunk(t, begin, end, ids, adjacency, padded)
 
     def _edges(self, relation: Relation, ids: np.ndarray, sources: np.ndarray, sizes: Sizes) -> Adjacency:
@@ -166,25 +168,41 @@ class Sending(NamedTuple):
 
 def sendings(
     nodes: Mapping[str, int], parts: int, chunks: Sequence[Chunk], asked: Mapping[str, bool]
-) -> list[list[Sending]]:
+) -> tuple[list[list[Sending]], dict[str, int]]:
     """What is sent before each of some chunks: the nodes that it reads and that were not sent before (Figure 9 (d)).
+
+    The first chunks of a dense graph read nearly all nodes, and the last ones nothing new. So nodes are sent in portions that are as
+    large for every chunk, as many as it takes.
 
     Args:
       nodes: of every type.
       asked: per type whether targets are read too.
+
+    Returns:
+      Of every chunk its portions, and per type the rows of each device in one.
     """
     sent = {t: np.zeros(count, bool) for t, count in nodes.items()}
-    found = []
+    fresh: list[dict[str, list[np.ndarray]]] = []
     for chunk in chunks:
         need = {t: ids[ids != NO_NODE] for t, ids in chunk.sources.items()}
         if asked[chunk.node_type]:
             own = chunk.ids[chunk.ids != NO_NODE]
             need[chunk.node_type] = np.union1d(need.get(chunk.node_type, own), own)
-        lines = []
+        fresh.append({})
         for t, ids in need.items():
-            fresh = ids[~sent[t][ids]]
-            sent[t][fresh] = True
-            own = [fresh[fresh % parts == device] for device in range(parts)]
-            lines.append(Sending(t, [ids // parts for ids in own], own))
-        found.append([line for line in lines if sum(map(len, line.ids))])
-    return found
+            new = ids[~sent[t][ids]]
+            sent[t][new] = True
+            fresh[-1][t] = [new[new % parts == device] for device in range(parts)]
+    most = {}
+    for t in nodes:
+        counts = [max(map(len, of[t])) for of in fresh if t in of]
+        if sum(counts):
+            most[t] = -(-sum(counts) // len(counts))
+    return [[one for t, own in of.items() for one in _portions(t, own, parts, most)] for of in fresh], most
+
+
+def _portions(t: str, own: Sequence[np.ndarray], parts: int, most: Mapping[str, int]) -> Iterator[Sending]:
+    """Nodes by device, some at a time."""
+    for start in range(0, max(map(len, own)), most.get(t, 1)):
+        some = [ids[start : start + most[t]] for ids in own]
+        yield Sending(t, [ids // parts for ids in some], some)

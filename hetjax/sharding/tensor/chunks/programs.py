@@ -11,11 +11,13 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from hetjax.models.dropout import Masks
 from hetjax.models.hgnn import Stack
+from hetjax.sampling.blocks import Block
 from hetjax.sharding.mesh import FEATURE, shard_map
 from hetjax.sharding.tensor.chunks.layers import Coupled
 from hetjax.sharding.traffic import GRADIENTS, Program
-from hetjax.sharding.trainer import Trainer
+from hetjax.sharding.trainer import Trainer, cross_entropy
 
 DIVIDED, ALIKE = P(FEATURE), P()
 
@@ -27,6 +29,48 @@ class Drawn(NamedTuple):
     step: Any
 
 
+Stage = Callable[[bool, str, Any, Drawn, tuple, tuple], Any]  # of a training step or not, a type, parameters, arguments
+
+
+def pair(stage: Stage, mesh: Mesh, moved: tuple[P, ...], fixed: tuple[P, ...]) -> tuple[Program, Program]:
+    """A stage's program, and that of its gradient.
+
+    The first's arguments are `(training, type, parameters, drawn, ...)`. The second's are `(type, sum of the parameters' gradients so far,
+    parameters, drawn, ..., gradient of what the stage gives)`; it gives that sum, which is used up, and the gradients of what moves.
+
+    Args:
+      stage: whose last two arguments are tuples, of what gradients flow to, and of all else.
+      moved, fixed: how these are laid out.
+    """
+
+    def there(training: bool, t: str, params: Any, drawn: Drawn, *arguments: Any) -> Any:
+        def run(params: Any, drawn: Drawn, *arguments: Any) -> Any:
+            return stage(training, t, params, drawn, arguments[: len(moved)], arguments[len(moved) :])
+
+        return shard_map(run, mesh, (ALIKE, ALIKE, *moved, *fixed), DIVIDED)(params, drawn, *arguments)
+
+    def back(t: str, sums: Any, params: Any, drawn: Drawn, *arguments: Any) -> Any:
+        def run(sums: Any, params: Any, drawn: Drawn, *arguments: Any) -> Any:
+            *given, gradient = arguments
+            flows, others = tuple(given[: len(moved)]), tuple(given[len(moved) :])
+
+            def again(params: Any, flows: tuple) -> Any:
+                return stage(True, t, params, drawn, flows, others)
+
+            of_params, of_flows = jax.vjp(again, params, flows)[1](gradient)
+            return jax.tree.map(lambda one, more: one + more[None], sums, of_params), of_flows
+
+        specs = (DIVIDED, ALIKE, ALIKE, *moved, *fixed, DIVIDED)
+        return shard_map(run, mesh, specs, DIVIDED)(sums, params, drawn, *arguments)
+
+    laid = tuple(NamedSharding(mesh, spec) for spec in (ALIKE, ALIKE, *moved, *fixed))
+    divided = NamedSharding(mesh, DIVIDED)
+    return (
+        Program(GRADIENTS, there, mesh, static=2, in_shardings=laid),
+        Program(GRADIENTS, back, mesh, static=1, donate_argnums=1, in_shardings=(divided, *laid, divided)),
+    )
+
+
 class Programs:
     """The programs of a layer.
 
@@ -36,105 +80,64 @@ class Programs:
       mesh: with the axis `feature`.
 
     Attributes:
-      send, fold, finish: of the stages; arguments `(training, type, parameters, drawn, ...)` as of `layers.Coupled`.
-      send_back, fold_back, finish_back: of their gradients; before the stage's own arguments the sum of the parameters' gradients so far,
-        which is used up, and after them the gradient of what the stage gives.
-      waits: whether a call of a fold has to be waited for before another program starts, as it has collectives.
+      send, fold, finish: of the stages, as `pair` gives them, with arguments as of `layers.Coupled`.
+      send_back, fold_back, finish_back: of their gradients.
     """
 
     def __init__(self, trainer: Trainer, layer: Coupled, mesh: Mesh):
-        self.trainer, self.layer, self.mesh = trainer, layer, mesh
-        self.send, self.send_back = self._pair(self._send, (DIVIDED,), ())
-        self.fold, self.fold_back = self._pair(self._fold, (DIVIDED, DIVIDED), (ALIKE, ALIKE))
-        self.finish, self.finish_back = self._pair(self._finish, (DIVIDED, DIVIDED), (DIVIDED,))
-        self.all = [self.send, self.send_back, self.fold, self.fold_back, self.finish, self.finish_back]
+        self.trainer, self.layer = trainer, layer
+        self.send, self.send_back = pair(self._send, mesh, (DIVIDED,), ())
+        self.fold, self.fold_back = pair(self._fold, mesh, (DIVIDED, DIVIDED), (ALIKE, ALIKE))
+        self.finish, self.finish_back = pair(self._finish, mesh, (DIVIDED, DIVIDED), (DIVIDED,))
+        if not layer.sums_logits:  # nothing in it that other processes wait for
+            self.fold.waits = self.fold_back.waits = False
 
-    def _pair(self, stage: Callable[..., Any], moved: tuple[P, ...], fixed: tuple[P, ...]) -> tuple[Program, Program]:
-        """A stage's program, and that of its gradient.
-
-        Args:
-          stage: of `(training, type, parameters, drawn, arguments that a gradient flows to, others)`.
-          moved, fixed: how these arguments are laid out.
-        """
-
-        def there(training: bool, t: str, params: Any, drawn: Drawn, *arguments: Any) -> Any:
-            def run(params: Any, drawn: Drawn, *arguments: Any) -> Any:
-                return stage(training, t, params, drawn, arguments[: len(moved)], arguments[len(moved) :])
-
-            specs = (ALIKE, ALIKE, *moved, *fixed)
-            return shard_map(run, self.mesh, specs, DIVIDED)(params, drawn, *arguments)
-
-        def back(t: str, sums: Any, params: Any, drawn: Drawn, *arguments: Any) -> Any:
-            def run(sums: Any, params: Any, drawn: Drawn, *arguments: Any) -> Any:
-                *arguments, gradient = arguments
-                flows, others = tuple(arguments[: len(moved)]), arguments[len(moved) :]
-
-                def found(params: Any, flows: tuple) -> Any:
-                    return stage(True, t, params, drawn, flows, others)
-
-                _, pull = jax.vjp(found, params, flows)
-                of_params, of_arguments = pull(gradient)
-                return jax.tree.map(lambda one, more: one + more[None], sums, of_params), of_arguments
-
-            specs = (DIVIDED, ALIKE, ALIKE, *moved, *fixed, DIVIDED)
-            return shard_map(run, self.mesh, specs, DIVIDED)(sums, params, drawn, *arguments)
-
-        forth = [NamedSharding(self.mesh, spec) for spec in (ALIKE, ALIKE, *moved, *fixed)]
-        divided = NamedSharding(self.mesh, DIVIDED)
-        return (
-            Program(GRADIENTS, there, self.mesh, static=2, in_shardings=(*forth,)),
-            Program(GRADIENTS, back, self.mesh, static=1, donate_argnums=1, in_shardings=(divided, *forth, divided)),
-        )
+    @property
+    def all(self) -> list[Program]:
+        return [self.send, self.send_back, self.fold, self.fold_back, self.finish, self.finish_back]
 
     def _apply(self, params: Any, method: Callable[[Stack], Any]) -> Any:
         return self.trainer.model.apply(params, method=method)
 
-    def _masks(self, training: bool, drawn: Drawn) -> Any:
+    def _masks(self, training: bool, drawn: Drawn) -> Masks | None:
         return self.trainer.masks(drawn.seed, drawn.step) if training else None
 
-    def _send(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: Any) -> Any:
+    def _send(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: tuple) -> Any:
         return self._apply(params, lambda stack: self.layer.send(stack, t, flows[0]))
 
-    def _fold(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: Any) -> Any:
+    def _fold(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: tuple) -> Any:
         (sources, own), (adjacency, ids), masks = flows, others, self._masks(training, drawn)
         return self._apply(params, lambda stack: self.layer.fold(stack, t, adjacency, sources, own, ids, masks))
 
-    def _finish(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: Any) -> Any:
+    def _finish(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: tuple) -> Any:
         (rows, found), (ids,), masks = flows, others, self._masks(training, drawn)
-        own = rows.get(t)
-        return self._apply(params, lambda stack: self.layer.finish(stack, t, own, found, ids, masks))
+        return self._apply(params, lambda stack: self.layer.finish(stack, t, rows.get(t), found, ids, masks))
 
 
 class RowPrograms:
     """What is computed row by row before the first layer and after the last.
 
     Attributes:
-      enter, enter_back: as of `Programs`, of what the first layer reads of a type's rows.
-      classify: logits of the target type's rows.
+      enter, enter_back: as of `pair`, of what the first layer reads of a type's rows.
+      classify: `(parameters, rows)` to logits of the target type's rows.
       loss: `(sums, parameters, rows, labels, weights, count) -> (sums, (loss, gradient of the rows))`, each device's share of the loss.
     """
 
     def __init__(self, trainer: Trainer, mesh: Mesh):
         self.trainer = trainer
-        pair = Programs._pair
-        self.mesh = mesh
-        self.enter, self.enter_back = pair(self, self._enter, (DIVIDED,), (DIVIDED,))  # type: ignore[arg-type]
-        head = shard_map(self._classify, mesh, (ALIKE, DIVIDED), DIVIDED)
-        self.classify = Program("evaluation", head, mesh)
-        loss = shard_map(self._loss, mesh, (DIVIDED, ALIKE, DIVIDED, DIVIDED, DIVIDED, ALIKE), DIVIDED)
-        self.loss = Program(GRADIENTS, loss, mesh, donate_argnums=0)
-        self.all = [self.enter, self.enter_back, self.classify, self.loss]
+        self.enter, self.enter_back = pair(self._enter, mesh, (DIVIDED,), (DIVIDED,))
+        self.classify = Program("evaluation", shard_map(self._classify, mesh, (ALIKE, DIVIDED), DIVIDED), mesh)
+        specs = (DIVIDED, ALIKE, DIVIDED, DIVIDED, DIVIDED, ALIKE)
+        self.loss = Program(GRADIENTS, shard_map(self._loss, mesh, specs, DIVIDED), mesh, donate_argnums=0)
 
-    def _enter(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: Any) -> Any:
-        from hetjax.sampling.blocks import Block
+    @property
+    def all(self) -> list[Program]:
+        return [self.enter, self.enter_back, self.classify, self.loss]
 
-        masks, block = (
-            self.trainer.masks(drawn.seed, drawn.step) if training else None,
-            Block({}, {}, {}, {t: others[0]}),
-        )
-        return self.trainer.model.apply(
-            params, method=lambda stack: _only(stack, t).enter({t: flows[0]}, block, masks)[t]
-        )
+    def _enter(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: tuple) -> Any:
+        masks = self.trainer.masks(drawn.seed, drawn.step) if training else None
+        block = Block({}, {}, {}, {t: others[0]})
+        return self.trainer.model.apply(params, method=lambda stack: stack.enter({t: flows[0]}, block, masks)[t])
 
     def _classify(self, params: Any, rows: jax.Array) -> jax.Array:
         logits: Any = self.trainer.model.apply(params, method=lambda stack: stack.classify(rows))
@@ -143,8 +146,6 @@ class RowPrograms:
     def _loss(
         self, sums: Any, params: Any, rows: jax.Array, labels: jax.Array, weights: jax.Array, count: jax.Array
     ) -> tuple[Any, tuple[jax.Array, jax.Array]]:
-        from hetjax.sharding.trainer import cross_entropy
-
         def share(params: Any, rows: jax.Array) -> jax.Array:
             losses = cross_entropy(self._classify(params, rows), labels, self.trainer.label_smoothing)
             return jnp.sum(jnp.where(weights > 0, losses, 0)) / count
@@ -156,14 +157,3 @@ class RowPrograms:
 def part_of(params: Any, names: Callable[[str], bool]) -> Any:
     """The parameters of some parts of a model."""
     return {"params": {name: part for name, part in params["params"].items() if names(name)}}
-
-
-def zeros_of(params: Any, parts: int, put: Callable[[Any], Any]) -> Any:
-    """On every device zeros of the shapes of parameters, to which gradients are added."""
-    import numpy as np
-
-    return put(jax.tree.map(lambda leaf: np.zeros((parts, *leaf.shape), leaf.dtype), params))
-
-
-def _only(stack: Stack, t: str) -> Stack:
-    return stack

@@ -11,12 +11,13 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from hetjax.sampling.blocks import NO_NODE
+from hetjax.sampling.blocks import NO_NODE, pad
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.tensor.chunks import host
 from hetjax.sharding.tensor.chunks.host import Columns, Rows, alike, divided, each, fetched
 from hetjax.sharding.tensor.chunks.plan import Chunk, Sending, rows_between
 from hetjax.sharding.tensor.chunks.programs import Drawn, Programs
+from hetjax.sharding.tensor.folds import Folded
 
 
 class Given(NamedTuple):
@@ -54,13 +55,11 @@ class Run:
       programs: of the layer.
       chunks: of all types that it makes embeddings of, in their order.
       sendings: what is sent before each.
+      most: per type the nodes of a device that are sent at once, padding included.
+      slots: per type the shapes of what is sent, or of the columns below.
       nodes: of every type.
       mesh: with the axis `feature`.
       pipelined: whether programs that need nothing of each other may run side by side.
-
-    Attributes:
-      most: per type the nodes of a device that are sent at once, padding included.
-      slots: per type the shapes of what is sent, or of the columns below.
     """
 
     def __init__(
@@ -68,6 +67,8 @@ class Run:
         programs: Programs,
         chunks: Sequence[Chunk],
         sendings: Sequence[Sequence[Sending]],
+        most: Mapping[str, int],
+        slots: Mapping[str, Any],
         nodes: Mapping[str, int],
         mesh: Mesh,
         pipelined: bool,
@@ -75,11 +76,7 @@ class Run:
         self.programs, self.layer, self.mesh, self.pipelined = programs, programs.layer, mesh, pipelined
         self.chunks, self.sendings, self.nodes, self.parts = chunks, sendings, nodes, mesh.size
         self.places = meshes.positions_here(mesh)
-        self.slots: dict[str, Any]
-        most: dict[str, int] = {}
-        for sending in (one for of in sendings for one in of):
-            most[sending.node_type] = max(most.get(sending.node_type, 1), *map(len, sending.rows))
-        self.most, self.slots = most, {}
+        self.most, self.slots = most, slots
 
     def forward(self, given: Given, x: Mapping[str, Rows], columns: dict[str, Columns]) -> tuple[dict, dict, Kept]:
         """The embeddings of all targets, as rows or as columns.
@@ -151,7 +148,7 @@ class Run:
                     {i: np.zeros(shape, a.dtype) for i, (shape, a) in enumerate(zip(made, of))}
                     for made, of in zip(shapes, found)
                 ]
-            at = np.concatenate([np.asarray(_padded(some, most)) for some in ids])
+            at = np.concatenate([_padded(some, most) for some in ids])
             for store, arrays in zip(columns[t], found):
                 host.write(store, at, dict(enumerate(arrays)))
 
@@ -185,17 +182,17 @@ class Run:
         chunk = self.chunks[number]
         t = chunk.node_type
         if not self.layer.finishes:
-            found = [of[""][0].columns[0] for of in fetched(self.mesh, sums)]
-            stores = made.setdefault(t, [{0: np.zeros((self.nodes[t], *a.shape[1:]), a.dtype)} for a in found])
-            for store, array in zip(stores, found):
+            arrays = [of[""][0].columns[0] for of in fetched(self.mesh, sums)]
+            stores = made.setdefault(t, [{0: np.zeros((self.nodes[t], *a.shape[1:]), a.dtype)} for a in arrays])
+            for store, array in zip(stores, arrays):
                 host.write(store, chunk.ids, {0: array})
             return
         arguments = self._rows(x, chunk), sums, self._ids(chunk)
         found = fetched(self.mesh, self.programs.finish(given.training, t, given.params, given.drawn, *arguments))
         count = -(-self.nodes[t] // self.parts)
-        stores = out.setdefault(t, [np.zeros((count, *a.shape[1:]), a.dtype) for a in found])
-        for store, array, at in zip(stores, found, self._at(chunk)):
-            store[at] = array[: at.stop - at.start]
+        whole = out.setdefault(t, [np.zeros((count, *a.shape[1:]), a.dtype) for a in found])
+        for rows, array, at in zip(whole, found, self._at(chunk)):
+            rows[at] = array[: at.stop - at.start]
 
     def _at(self, chunk: Chunk) -> list[slice]:
         """Where a chunk's targets stand among the rows of each device."""
@@ -226,10 +223,8 @@ class Run:
         chunk = self.chunks[number]
         t = chunk.node_type
         if not self.layer.finishes:
-            from hetjax.sharding.tensor.folds import Folded
-
-            found = [{"": [Folded([host.columns_at(of, [0], chunk.ids)[0]])]} for of in by_columns[t]]
-            return divided(self.mesh, found)
+            pulled = (host.columns_at(of, [0], chunk.ids)[0] for of in by_columns[t])
+            return divided(self.mesh, [{"": [Folded([x])]} for x in pulled])  # type: ignore[list-item]
         count = len(chunk.ids) // self.parts
         pulls = divided(self.mesh, [host.taken(g, at, count) for g, at in zip(gradients[t], self._at(chunk))])
         arguments = self._rows(kept.rows, chunk), divided(self.mesh, kept.sums[number]), self._ids(chunk), pulls
@@ -271,7 +266,7 @@ class Run:
             return
         for t, rows, ids in self.sendings[number]:
             most = self.most[t]
-            at = np.concatenate([np.asarray(_padded(some, most)) for some in ids])
+            at = np.concatenate([_padded(some, most) for some in ids])
             pulls = [list(host.columns_at(of, sorted(of), at).values()) for of in to_columns[t]]
             own = [rows[place] for place in self.places]
             block = divided(self.mesh, [host.taken(x, at_rows, most) for x, at_rows in zip(kept.rows[t], own)])
@@ -281,10 +276,8 @@ class Run:
                 store[some] += of[: len(some)]
 
 
-def _padded(ids: np.ndarray, count: int) -> Any:
-    from hetjax.sampling.blocks import pad
-
-    return pad(ids, count, NO_NODE)
+def _padded(ids: np.ndarray, count: int) -> np.ndarray:
+    return np.asarray(pad(ids, count, NO_NODE))
 
 
 def _nothing(columns: dict[int, np.ndarray]) -> dict[int, np.ndarray]:

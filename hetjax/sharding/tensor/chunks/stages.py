@@ -44,7 +44,8 @@ class Stage(Divided):
         def all_rows(x: jax.Array) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct((self.adjacency.targets, x.shape[1]), x.dtype)
 
-        given = Asked([*map(sliced, asked.sources)], [*map(sliced, asked.targets)], [*map(all_rows, asked.whole)])
+        sources, targets = ([*map(sliced, of)] for of in (asked.sources, asked.targets))
+        given: Any = Asked(sources, targets, [*map(all_rows, asked.whole)])  # type: ignore[arg-type]  # shapes
         found = jax.eval_shape(lambda given: fold(self.adjacency, given), given)
         columns = [jnp.zeros((self.targets, w, *x.shape[2:]), x.dtype) for x, w in zip(found.columns, widths)]
         return Folded(columns, [jnp.zeros((self.targets, *x.shape[1:]), x.dtype) for x in found.alike])
