@@ -70,7 +70,9 @@ def draw_group(
       *drawn: `(fanouts, stream)`, as of `Sampler.sample`.
     """
     layers = len(drawn[0])
-    above = [_descend(sampler, roles, own, nodes, range(layers - 1, cut - 1, -1), *drawn) for own, nodes in zip(seeds, top)]
+    above = [
+        _descend(sampler, roles, own, nodes, range(layers - 1, cut - 1, -1), *drawn) for own, nodes in zip(seeds, top)
+    ]
     united = _united(seeds), _united([of.bottom for of in above])
     below = _descend(sampler, roles, *united, range(cut - 1, -1, -1), *drawn)
     return GroupSample([next(iter(own.values())) for own in seeds], above, united, below)

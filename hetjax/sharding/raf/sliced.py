@@ -29,7 +29,7 @@ from hetjax.sharding.raf.replicas import Group, Rows
 from hetjax.sharding.raf.site import Site
 from hetjax.sharding.strategy import Setup
 from hetjax.sharding.traffic import Program
-from hetjax.sharding.trainer import TrainState, squares
+from hetjax.sharding.trainer import TrainState
 
 STATE = TrainState._make((P(), P(), P(), P(FEATURE)))
 FOUND = Gradients._make((P(), P(FEATURE), P(), P()))

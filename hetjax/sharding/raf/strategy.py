@@ -45,9 +45,13 @@ class Raf(Strategy):
         super().check(config)
         slices = config.mesh.feature
         if slices > 1 and config.sampling.mode == "full":
-            raise InputError(f"mesh.feature is {slices}, and must be 1 with mesh.strategy {self.name} and sampling.mode full")
+            raise InputError(
+                f"mesh.feature is {slices}, and must be 1 with mesh.strategy {self.name} and sampling.mode full"
+            )
         for key, value in (changed(config.cache) if slices > 1 else {}).items():
-            raise InputError(f"cache.{key} is {value}, and slices of features (mesh.feature {slices}) stay on the devices: leave out one or the other")
+            raise InputError(
+                f"cache.{key} is {value}, and slices of features (mesh.feature {slices}) stay on the devices: leave out one or the other"
+            )
 
     def open(self, data: Data) -> HetGraph:
         return load_abstract(data)  # a process opens no more than its own partitions
