@@ -141,12 +141,19 @@ class Evaluator:
         """Of what `below` gives the logits of the target nodes `ids`; or the last layer's embeddings, float32 `[len(ids), width]`."""
         return self._layer(params, x, len(self.model.layers) - 1, self.graph.schema.target, ids, classify)
 
-    def below(self, params: Any, features: Mapping[str, np.ndarray]) -> Mapping[str, Array]:
-        """What the last layer reads: the embeddings of all nodes of the types that it needs, `[nodes, hidden]`."""
+    def below(self, params: Any, features: Mapping[str, np.ndarray], start: int = 0) -> Mapping[str, Array]:
+        """What the last layer reads: the embeddings of all nodes of the types that it needs, `[nodes, hidden]`.
+
+        Args:
+          features: what layer `start` reads.
+          start: the first layer that is computed.
+        """
         schema, first = self.graph.schema, self.model.layers[0]
-        changed = self.model.transforms or getattr(first, "one_hot", False)  # all rows of what is read, in every chunk
+        changed = not start and (
+            self.model.transforms or getattr(first, "one_hot", False)
+        )  # all rows of what is read, in every chunk
         x = {t: on_host(matrix) if changed else _in_place(matrix) for t, matrix in features.items()}
-        for depth, types in enumerate(self.needed[1:-1]):
+        for depth, types in enumerate(self.needed[1 + start : -1], start):
             everyone = {t: np.arange(schema.nodes[t], dtype=np.int32) for t in types}
             x = {t: self._layer(params, x, depth, t, nodes, False) for t, nodes in everyone.items()}
             if jax.default_backend() == "cpu":

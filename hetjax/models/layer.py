@@ -329,10 +329,6 @@ class PlainLayer(Layer):
     logits: bool = False
     activation: ClassVar[Callable] = staticmethod(nn.relu)
 
-    @property
-    def linear_input(self) -> bool:
-        return bool(self.linear_fold)
-
     def finish_reads(self, node_type: str) -> bool:
         return self.residual and self.widths.get(node_type) == self.makes(node_type)
 

@@ -4,6 +4,7 @@ Where the first layer cannot be folded on slices, replicas are given the rows th
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from hetjax.models.layer import LOCAL, Exchange
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding.mesh import DATA, FEATURE, put
 from hetjax.sharding.push_pull.batches import REPLICAS, PushBatches, Shared
+from hetjax.sharding.push_pull.evaluate import PushEvaluator
 from hetjax.sharding.push_pull.first import FirstLayer
 from hetjax.sharding.push_pull.slices import joined, sliced
 from hetjax.sharding.spmd import SpmdBatch, SpmdEngine, replicate, to_host
@@ -68,6 +70,18 @@ class PushEngine(SpmdEngine):
             zeros = jnp.zeros((len(ids[t]), rows.shape[1]), rows.dtype)
             found[t] = write(zeros, batch.rows.places[t], rows)
         return jax.lax.psum(found, DATA), ids
+
+    def logits(self, state: TrainState, ids: np.ndarray) -> np.ndarray | None:
+        if not self.first.division:
+            return super().logits(state, ids)
+        rows = {**self.static, **{t: table.rows for t, table in state.tables.items()}}
+        found = self.evaluation.logits(state.params, rows, ids)
+        return found if self.setup.processes.first else None
+
+    @cached_property
+    def evaluation(self) -> PushEvaluator:
+        """By all devices."""
+        return PushEvaluator(self.evaluator, self.mesh, self.first)
 
     def over_rows(self, value: jax.Array) -> jax.Array:
         return jax.lax.psum(value, FEATURE)
