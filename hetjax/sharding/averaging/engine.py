@@ -82,12 +82,14 @@ class AveragingEngine(Engine):
         super().__init__(setup, batches)
         self.members, self.turns, self.seated = batches.members, batches.turns, batches.seated
         self.cut, self.mesh, self.averages, self.about = cut, mesh, averages, about
-        self.interval, self.steps, self.last = every * self.turns.epoch, 0, 0.0
+        self.interval, self.steps = every * self.turns.epoch, 0
+        self.last: Array = np.zeros(())
         self.present: dict[int, int] = {}  # of every device the partition that is there
         self.owned = Owned({t: of % self.turns.devices for t, of in cut.nodes.items()}, self.turns.devices)
 
     def init(self, seed: int) -> AveragingState:
-        key, found = jax.jit(self.trainer.keys)(np.int32(seed))[1], {part: {} for part in self.members}
+        key = jax.jit(self.trainer.keys)(np.int32(seed))[1]
+        found: dict[int, dict[str, Table]] = {part: {} for part in self.members}
         for t, shape in self.trainer.learnable.items():
             drawn: dict[int, list[Table]] = {part: [] for part in self.members}
             for number, piece in enumerate(tables.in_parts(key, t, shape)):
@@ -113,7 +115,7 @@ class AveragingEngine(Engine):
         """Local states that are all the same."""
         made = {}
         for part, own in held.items():
-            done = np.int32(self.turns.done(part, step))
+            done = np.array(self.turns.done(part, step), np.int32)
             params = jax.tree.map(np.asarray, state.params)
             optimizer = jax.tree.map(lambda leaf: _counted(leaf, done), state.optimizer)
             made[part] = Local(TrainState(done, params, optimizer, own), {t: of.count for t, of in own.items()})
@@ -149,7 +151,7 @@ class AveragingEngine(Engine):
         if len(losses) == 1:
             self.last = next(iter(losses.values()))
         elif losses:
-            self.last = sum(float(loss) * batch[part].seeds for part, loss in losses.items()) / seeds
+            self.last = np.array(sum(float(loss) * batch[part].seeds for part, loss in losses.items()) / seeds)
         return AveragingState(step, parts), self.last
 
     def _seat(self, parts: Locals, part: int) -> None:
@@ -185,7 +187,7 @@ class AveragingEngine(Engine):
         """The local states as an average would leave them."""
         return state.parts if state.step % self.interval == 0 else self._averaged(dict(state.parts))
 
-    def gather(self, state: AveragingState) -> TrainState | Whole | None:
+    def gather(self, state: AveragingState) -> Any:
         processes, view = self.setup.processes, self._view(state)
         first, held = next(iter(view.values())).state, self._own_rows(view)
         several = processes.count > 1 and self.setup.folder is not None
@@ -195,14 +197,13 @@ class AveragingEngine(Engine):
         own = processes.gather("local states", self._named(state.parts)) if kept else None
         if whole is None:
             return None
-        plain = jax.tree.map(np.asarray, (first.params, first.optimizer))
-        if not kept:
-            return TrainState(np.int32(state.step), *plain, whole)
-        return Whole(np.int32(state.step), *plain, whole, own)
+        params, optimizer = jax.tree.map(np.asarray, (first.params, first.optimizer))
+        step = np.array(state.step, np.int32)
+        return Whole(step, params, optimizer, whole, own) if kept else TrainState(step, params, optimizer, whole)
 
     def _named(self, parts: Locals) -> dict[str, np.ndarray]:
         """The arrays of local states by names that are theirs alone, in this division of the graph."""
-        named = {}
+        named: dict[str, np.ndarray] = {}
         for part, local in parts.items():
             leaves = jax.tree.leaves((local.state.params, local.state.optimizer, local.state.tables, local.begun))
             named |= {f"{self.cut.digest[:12]} {part} {n}": np.atleast_1d(leaf) for n, leaf in enumerate(leaves)}
@@ -239,7 +240,7 @@ class AveragingEngine(Engine):
         view = self._view(state)
         held = self._own_rows(view)
         devices = sorted({part % self.turns.devices for part in view})
-        learned = {device: {t: of[device].rows for t, of in held.items()} for device in devices}
+        learned = {device: {t: on_host(of[device].rows) for t, of in held.items()} for device in devices}
         params = replicate(self.mesh, next(iter(view.values())).state.params)
         found = self.evaluation.logits(params, learned, ids)
         return found if self.setup.processes.first else None
@@ -252,7 +253,7 @@ class AveragingEngine(Engine):
         edges = setup.config.sampling.evaluation_edges
         return DependencyEvaluator(model, sampler, self.owned, self.mesh, grouped(setup, True), edges)
 
-    def together(self, progress: Progress) -> None:
+    def tell_progress(self, progress: Progress) -> None:
         mine = [progress.loss_sum, progress.nodes, self.batches.known()]
         every = self.setup.processes.all_gather("progress", mine)
         first = self.setup.processes.first
@@ -267,6 +268,6 @@ class AveragingEngine(Engine):
         return {"partitions": self.about, "replication_factor": sum(row["nodes"] for row in self.about) / nodes}
 
 
-def _counted(leaf: Any, steps: np.int32) -> np.ndarray:
+def _counted(leaf: Any, steps: np.ndarray) -> np.ndarray:
     """A leaf of an optimizer's state; what counts steps counts those of the partition."""
-    return np.asarray(leaf) if np.ndim(leaf) else np.asarray(steps, np.asarray(leaf).dtype)
+    return np.asarray(leaf) if np.ndim(leaf) else steps.astype(np.asarray(leaf).dtype)

@@ -145,14 +145,14 @@ def chosen_cuts(options: Options, setup: Setup) -> dict[Relation, int]:
     if options.host_bytes > 0:
         cuts = {r: -(-size // options.host_bytes) for r, size in into.items() if size > options.host_bytes}
     for given in options.cut:
-        name, _, count = given.rpartition("=")
+        name, _, number = given.rpartition("=")
         found = [r for r in into if name in (str(r), r.name)]
-        if len(found) != 1 or not count.isdecimal():
+        if len(found) != 1 or not number.isdecimal():
             known = ", ".join(map(str, into))
             raise InputError(
                 f"raf.cut is {list(options.cut)}, and must be NAME=PIECES of relations into the target type: {known}"
             )
-        cuts[found[0]] = int(count)
+        cuts[found[0]] = int(number)
     for relation, count in cuts.items():
         if not 2 <= count <= parts:
             raise InputError(
