@@ -16,9 +16,8 @@ import numpy as np
 from jax.sharding import Mesh
 
 from hetjax.arrays import Array
-from hetjax.cache import tables
 from hetjax.cache.mapped import gather, on_host
-from hetjax.cache.tables import PART, Table
+from hetjax.cache.tables import Table
 from hetjax.checkpoint import Checkpoint
 from hetjax.partition import EdgeCut
 from hetjax.partition.owned import Owned
@@ -26,6 +25,7 @@ from hetjax.progress import Progress
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.averaging.average import Averages, Local
 from hetjax.sharding.averaging.batches import AveragingBatches, Turn
+from hetjax.sharding.averaging.rows import drawn, own_rows
 from hetjax.sharding.dependency.evaluate import DependencyEvaluator
 from hetjax.sharding.dependency.gathered import whole_tables
 from hetjax.sharding.dependency.groups import grouped
@@ -89,18 +89,8 @@ class AveragingEngine(Engine):
 
     def init(self, seed: int) -> AveragingState:
         key = jax.jit(self.trainer.keys)(np.int32(seed))[1]
-        found: dict[int, dict[str, Table]] = {part: {} for part in self.members}
-        for t, shape in self.trainer.learnable.items():
-            drawn: dict[int, list[Table]] = {part: [] for part in self.members}
-            for number, piece in enumerate(tables.in_parts(key, t, shape)):
-                start, rows = number * PART, jax.tree.map(np.asarray, piece)
-                for part, member in self.members.items():
-                    ids = member.sub.nodes[t]
-                    some = ids[(ids >= start) & (ids < start + PART)] - start
-                    drawn[part].append(jax.tree.map(lambda leaf: leaf[some], rows))
-            for part, pieces in drawn.items():
-                found[part][t] = Table(*map(np.concatenate, zip(*pieces)))
-        return self._placed(0, jax.jit(self.trainer.weights)(np.int32(seed)), found)
+        held = drawn(key, self.trainer.learnable, self.members)
+        return self._placed(0, jax.jit(self.trainer.weights)(np.int32(seed)), held)
 
     def shard(self, state: TrainState) -> AveragingState:
         held = {
@@ -141,9 +131,7 @@ class AveragingEngine(Engine):
             member, local = self.members[part], parts[part]
             trained, losses[part] = member.engine.step(local.state, jax.device_put(turn.batch, member.device))
             parts[part] = local._replace(state=trained)
-        jax.block_until_ready(
-            [parts[part].state for part in losses]
-        )  # no collective begins before a device is free for it
+        jax.block_until_ready([parts[part].state for part in losses])  # a collective finds its devices free
         step, self.steps = state.step + 1, self.steps + 1
         if step % self.interval == 0:
             parts = self._averaged(parts)
@@ -189,7 +177,7 @@ class AveragingEngine(Engine):
 
     def gather(self, state: AveragingState) -> Any:
         processes, view = self.setup.processes, self._view(state)
-        first, held = next(iter(view.values())).state, self._own_rows(view)
+        first, held = next(iter(view.values())).state, own_rows(view, self.trainer.learnable, self.members, self.turns)
         several = processes.count > 1 and self.setup.folder is not None
         folder = self.setup.folder / "tables" / "whole" if several and self.setup.folder else None
         whole = whole_tables(held, self.owned, processes, folder)
@@ -223,22 +211,9 @@ class AveragingEngine(Engine):
             made[part] = Local(TrainState(np.asarray(plain.step), params, optimizer, held), begun)
         return self._begun(state.step, made)
 
-    def _own_rows(self, view: Locals) -> dict[str, dict[int, Table]]:
-        """Per learnable type, of every device that is here the rows of the nodes that its partitions own, by their ids."""
-        found: dict[str, dict[int, Table]] = {t: {} for t in self.trainer.learnable}
-        for t, of in found.items():
-            for device in sorted({part % self.turns.devices for part in view}):
-                mine = [(part, view[part].state.tables[t]) for part in self.turns.of(device)]
-                subs = [self.members[part].sub for part, _ in mine]
-                ids = np.concatenate([sub.nodes[t][sub.own[t]] for sub in subs])
-                rows = [jax.tree.map(lambda x, o=sub.own[t]: on_host(x)[o], of) for sub, (_, of) in zip(subs, mine)]
-                order = np.argsort(ids, kind="stable")
-                of[device] = Table(*(np.concatenate(leaves)[order] for leaves in zip(*rows)))
-        return found
-
     def logits(self, state: AveragingState, ids: np.ndarray) -> np.ndarray | None:
         view = self._view(state)
-        held = self._own_rows(view)
+        held = own_rows(view, self.trainer.learnable, self.members, self.turns)
         devices = sorted({part % self.turns.devices for part in view})
         learned = {device: {t: on_host(of[device].rows) for t, of in held.items()} for device in devices}
         params = replicate(self.mesh, next(iter(view.values())).state.params)

@@ -175,6 +175,9 @@ def given_plan(folder: str, planned: MetaPartitioning) -> MetaPartitioning:
     plan = read(folder)
     if not isinstance(plan, MetaPartitioning):
         raise InputError(f"raf.plan {folder}: made by method {plan.method}, and a division of the relations is needed")
+    if plan.cuts != planned.cuts:
+        there, here = ({str(r): n for r, n in cuts.items()} for cuts in (plan.cuts, planned.cuts))
+        raise InputError(f"raf.plan {folder}: cuts {there} there != {here} of this run (raf.cut)")
     check_digest(planned.sizes, plan.sizes, f"raf.plan {folder}")
     for name, value, wanted in [
         ("mesh", plan.mesh, planned.mesh),
