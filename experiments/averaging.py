@@ -183,13 +183,16 @@ def main() -> None:
     parser.add_argument("--rows", nargs="+", default=list(names), metavar="ROW", help=f"of these: {', '.join(names)}")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
+    parser.add_argument(
+        "--every", type=int, nargs="+", help="intervals, 0 being the whole graph; default: as the table has"
+    )
     options = parser.parse_args()
     mesh.provide_cpu_devices(PARTS)
     known = {tuple(line[name] for name in KEYS) for line in read_rows(OUT)}
     for key in (names[name.lower()] for name in options.rows):
         for seed in range(options.seeds):
             graph = None
-            for every in (0, *INTERVALS.get(key[0], (1,))):
+            for every in options.every or (0, *INTERVALS.get(key[0], (1,))):
                 if (*key, str(every), str(seed)) in known:
                     continue
                 config = configuration(key, every, seed, options.epochs)
