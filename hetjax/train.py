@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def train(config: Config, path: Path, processes: ProcessGroup) -> None:
     """Train, or see that it is done, and print the results."""
-    strategy = registry.find(config.mesh)
+    strategy = registry.check(config)
     provided = meshes.share_of(config.mesh.axes, processes.count)
     if config.mesh.devices > 1:
         meshes.provide_cpu_devices(provided)

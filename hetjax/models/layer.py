@@ -31,6 +31,14 @@ class Exchange:
     aggregates are combined with those of others. Layers know nothing else of it.
     """
 
+    def enter(self, x: Mapping[str, jax.Array]) -> Mapping[str, jax.Array]:
+        """The features that the model is given, `[rows, width]` per node type, from those that are on this device."""
+        return x
+
+    def total(self, product: jax.Array) -> jax.Array:
+        """What is linear in the embeddings below, `[rows, ...]`, from what this device's columns of them give."""
+        return product
+
     def before(
         self, x: Mapping[str, jax.Array], prepare: Callable[[Mapping[str, jax.Array]], Mapping[str, Any]]
     ) -> tuple[Mapping[str, jax.Array], Mapping[str, Any]]:
@@ -97,6 +105,8 @@ class Layer(nn.Module):
       changed_edges: what a relation's edges are changed to before anything is drawn of them, `(relation, edges, number of
         sources) -> edges`; for each relation alone, so that it is the same wherever that is folded. None: nothing.
       propagation: what the layer folds once its matrices are taken out, of models that can be decoupled (`models.decoupled`).
+      linear_input: whether partial aggregates are linear in the embeddings below, of sources and targets, once logits are known:
+        what slices of their columns give then adds up (`sharding.push_pull`). A bias beside a matrix of theirs is no obstacle.
     """
 
     relations: tuple[Relation, ...]
@@ -110,6 +120,10 @@ class Layer(nn.Module):
     linear_fold: ClassVar[Callable | None] = None
     changed_edges: ClassVar[Callable | None] = None
     propagation: ClassVar[Any] = None
+
+    @property
+    def linear_input(self) -> bool:
+        return False
 
     @property
     def monoid(self) -> Monoid:
@@ -130,8 +144,8 @@ class Layer(nn.Module):
           relation: which.
           adjacency: `T` targets by `S` sources.
           sources: what `prepare` made of the sources' `[S, width of the source type]`.
-          targets: `[T, width of the target type]`, the targets' own embeddings of the layer below; None unless the
-            layer `reads_target`.
+          targets: what `ask` made of the targets' own embeddings of the layer below, `[T, width of the target type]`; None
+            unless the layer `reads_target`.
           masks: of the targets, in training, if the layer `drops`.
         """
         raise NotImplementedError
@@ -148,6 +162,14 @@ class Layer(nn.Module):
         """What all relations out of a type read, from its `[S, width]`: that itself, unless they share some work."""
         return sources
 
+    def ask(self, node_type: str, targets: jax.Array, exchange: Exchange = LOCAL) -> Any:
+        """What all relations into a type read of its targets' own `[T, width]`: that itself, unless they share some work.
+
+        Args:
+          exchange: by whose `total` a product goes that relations do not read linearly.
+        """
+        return targets
+
     def aggregate_self(self, node_type: str, targets: jax.Array) -> Any:
         """The partial aggregates that nodes give themselves: a relation from every node to itself."""
         raise NotImplementedError
@@ -163,6 +185,10 @@ class Layer(nn.Module):
           masks: as of `relation`.
         """
         raise NotImplementedError
+
+    def finish_reads(self, node_type: str) -> bool:
+        """Whether `finish` reads the targets' own embeddings of a type."""
+        return self.reads_target
 
     def makes(self, node_type: str) -> int:
         """Width of the embeddings of a type."""
@@ -237,11 +263,14 @@ class Layer(nn.Module):
         """
         pieces = exchange.pieces(block, sources)
         contributions = [(t, self.aggregate_self(t, own[t])) for t in self.selves if t in selves]
+        asked: dict[str, Any] = {}
         for relation in self.relations:
             key, target = relation.key, relation.target
             edges = [(of[key], sources[relation.source]) for of, sources in pieces if key in of]
             if edges:
-                folded = self.fold_edges(relation, edges, block, own, masks)
+                if self.reads_target and target not in asked:
+                    asked[target] = self.ask(target, own[target], exchange)
+                folded = self.fold_edges(relation, edges, block, asked.get(target), masks)
                 contributions.append((target, self.relation_total(relation, folded)))
         total: dict[str, Any] = {}
         for target, partial in contributions:
@@ -253,15 +282,15 @@ class Layer(nn.Module):
         relation: Relation,
         edges: Sequence[tuple[Adjacency, Any]],
         block: Block,
-        own: Mapping[str, jax.Array],
+        seen: Any,
         masks: Masks | None,
     ) -> Any:
         """The partial aggregate of a relation's edges, or of some of them; arguments as of `fold_relations`.
 
         Args:
           edges: in groups, each with the sources that it numbers.
+          seen: of the targets, as `ask` gives it; None unless the layer `reads_target`.
         """
-        seen = own[relation.target] if self.reads_target else None
         drawn = masks and masks.of(block.targets[relation.target])
         return self._joined([self.relation(relation, adjacency, sources, seen, drawn) for adjacency, sources in edges])
 
@@ -299,6 +328,13 @@ class PlainLayer(Layer):
     bias: bool = True
     logits: bool = False
     activation: ClassVar[Callable] = staticmethod(nn.relu)
+
+    @property
+    def linear_input(self) -> bool:
+        return bool(self.linear_fold)
+
+    def finish_reads(self, node_type: str) -> bool:
+        return self.residual and self.widths.get(node_type) == self.makes(node_type)
 
     def setup(self):
         options = (self.norm, self.dropout, self.residual, self.bias, self.logits)

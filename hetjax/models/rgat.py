@@ -102,6 +102,10 @@ class RGATLayer(PlainLayer):
     def edge_monoid(self) -> Monoid:
         return partials.SOFTMAX
 
+    @property
+    def linear_input(self) -> bool:
+        return True
+
     def no_edges(self, targets: int, dtype: DTypeLike) -> Attention:
         return partials.unattended(targets, self.heads, self.features // self.heads, dtype)
 

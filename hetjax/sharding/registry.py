@@ -82,8 +82,9 @@ def check(config: Config) -> Strategy:
     Raises:
       InputError: it cannot.
     """
-    by_name(config.mesh.strategy).check(config)
-    return find(config.mesh)
+    chosen = by_name(config.mesh.strategy)
+    chosen.check(config)
+    return chosen if chosen.alone(config) else find(config.mesh)
 
 
 def make_engine(config: Config, graph: HetGraph, **options: Any) -> Engine:

@@ -215,6 +215,10 @@ class Strategy:
                 f"cache.{key} is {value}, and mesh.strategy {self.name} keeps all features on the devices: leave out one or the other"
             )
 
+    def alone(self, config: Config) -> bool:
+        """Whether it does on one device what `single` does not; if not, that runs there."""
+        return False
+
     def open(self, data: Data) -> HetGraph:
         """What a process must open of the graph: all of it, unless the strategy divides that before it is opened.
 
@@ -235,7 +239,7 @@ class Strategy:
 
     def partition_name(self, config: Config) -> str:
         """What the partitioning is called in the run's folder; a run that moves to another mesh keeps both."""
-        return f"partition_{self.name}_{config.mesh.relation}x{config.mesh.data}"
+        return f"partition_{self.name}_{'x'.join(map(str, config.mesh.axes.values()))}"
 
     def engine(self, setup: Setup, partitioning: Any) -> Engine:
         """What trains.

@@ -77,7 +77,7 @@ class Trainer(NamedTuple):
 
     def weights(self, seed: Array) -> TrainState:
         """As `init`, without any table."""
-        params = self.model.init(self.keys(seed)[0], *_smallest_input(self.model, self.widths))
+        params = self.model.init(self.keys(seed)[0], *smallest_input(self.model, self.widths))
         return TrainState(jnp.int32(0), params, self.optimizer.init(params), {})
 
     def masks(self, seed: Array, step: Array) -> Masks | None:
@@ -230,7 +230,7 @@ def smallest_adjacency() -> Adjacency:
     return Adjacency(jnp.array([0, 1], jnp.int32), jnp.zeros(1, jnp.int32))
 
 
-def _smallest_input(model: Stack, widths: Mapping[str, int]) -> tuple[tuple[Block, ...], dict[str, jax.Array]]:
+def smallest_input(model: Stack, widths: Mapping[str, int]) -> tuple[tuple[Block, ...], dict[str, jax.Array]]:
     """Blocks and features with one node per type and one edge per relation: enough to shape every weight."""
     blocks = tuple(
         Block(

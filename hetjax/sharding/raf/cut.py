@@ -12,7 +12,7 @@ import jax
 
 from hetjax.models import partials
 from hetjax.models.dropout import Masks
-from hetjax.models.layer import Exchange, Layer
+from hetjax.models.layer import LOCAL, Exchange, Layer
 from hetjax.models.partials import Monoid
 from hetjax.sampling.blocks import Adjacency, Block
 from hetjax.sharding.raf.sample import PartitionModel
@@ -56,6 +56,7 @@ def fold_seeds(
     own: jax.Array | None,
     selves: Sequence[str],
     masks: Masks | None = None,
+    exchange: Exchange = LOCAL,
 ) -> Partial:
     """What a partition's relations, and pieces of relations, give the seeds; inside a method of the model.
 
@@ -63,18 +64,20 @@ def fold_seeds(
       block: of the seeds.
       sources: as `Layer.prepared` gives them.
       own: the seeds' embeddings below; None where nothing looks at them.
-      selves: as of `fold_relations`.
+      selves, masks: as of `fold_relations`.
+      exchange: of a layer whose columns are divided, by which relations that are whole are folded.
     """
     seeds_own = {} if own is None else {share.target: own}
     groups = Pieces(share).pieces(block, sources)
     whole = block._replace(adjacency=groups[0][0])
-    total = layer.fold_relations(whole, sources, seeds_own, selves, masks).get(share.target)
+    total = layer.fold_relations(whole, sources, seeds_own, selves, masks, exchange).get(share.target)
     if not share.cuts:
         return Partial(total)
+    seen = layer.ask(share.target, own) if layer.reads_target and own is not None else None
     folded = []
     for relation, keys in share.cuts:
         edges = [(of[relation.key], of_sources[relation.source]) for of, of_sources in groups[1:] if relation.key in of]
-        folded.append(layer.fold_edges(relation, edges, block, seeds_own, masks) if edges else None)
+        folded.append(layer.fold_edges(relation, edges, block, seen, masks) if edges else None)
         assert edges or not set(keys) & block.adjacency.keys()
     known = next(one for one in (total, *folded) if one is not None)
     count, dtype = jax.tree.leaves(known)[-1].shape[0], jax.tree.leaves(known)[-1].dtype

@@ -13,9 +13,9 @@ import jax
 import numpy as np
 
 from hetjax.cache.mapped import on_host
-from hetjax.cache.tables import Table
 from hetjax.evaluate import Chunks
 from hetjax.models.hgnn import Stack
+from hetjax.models.orders import forward_only
 from hetjax.models.partials import Monoid
 from hetjax.sampling.blocks import Block, pad
 from hetjax.sharding.raf.cut import Partial, Pieces, fold_seeds, united
@@ -117,10 +117,12 @@ class RafEvaluator:
         together = Partial([one.total for one in partials], tuple(zip(*(one.pieces for one in partials))))
         return trees[0][0], united(self.model.layers[depth], self.models[0], together, _reduced)
 
+    @forward_only()
     def _embed(self, params: Any, block: Block, x: Rows, depth: int, node_type: str) -> jax.Array:
         embeddings: Any = self.model.apply(params, depth, block, x, None, Pieces(self.models[0]), method="embed")
         return embeddings[node_type]
 
+    @forward_only()
     def _fold(self, params: Any, block: Block, x: Rows, own: jax.Array | None, depth: int, part: int) -> Any:
         return self.model.apply(params, self.models[part], depth, block, x, own, method=_partials)
 
@@ -130,8 +132,10 @@ class RafEvaluator:
         return self.model.apply(params, self.models[0].target, depth, total, own, method=_finished)
 
 
-def _first(leaf: jax.Array | SharedTable) -> jax.Array | Table:
-    """Of what is alike on all devices the copy on the first; a table on the host whole."""
+def _first(leaf: np.ndarray | jax.Array | SharedTable) -> Any:
+    """Of what is alike on all devices the copy on the first; what is on the host whole."""
+    if isinstance(leaf, np.ndarray):
+        return leaf
     return leaf.table() if isinstance(leaf, SharedTable) else leaf.addressable_data(0)
 
 

@@ -40,11 +40,13 @@ class Local(NamedTuple):
       blocks: one per layer, the first layer's first.
       inputs: int32 node ids per node type whose feature rows are gathered; as in `Batch`.
       rows: as in `Batch`.
+      picks: where columns are divided, of the seeds and of the other nodes, as of `push_pull.exchange.Push`.
     """
 
     blocks: tuple[Roles, ...]
     inputs: Mapping[str, Array]
     rows: Mapping[str, jax.Array] = {}
+    picks: tuple[Mapping[str, Array], Mapping[str, Array]] = ({}, {})
 
 
 class LocalSample(NamedTuple):

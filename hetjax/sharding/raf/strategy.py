@@ -5,7 +5,7 @@ from pathlib import Path
 
 from hetjax import models
 from hetjax.cache.placement import choose_placement
-from hetjax.config import UNBOUNDED, Bytes, Config, Data
+from hetjax.config import UNBOUNDED, Bytes, Config, Data, changed
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
@@ -15,10 +15,14 @@ from hetjax.partition import MetaPartitioning, partition, read
 from hetjax.partition.cuts import cut_graph, uncut
 from hetjax.partition.report import topology_bytes
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding.mesh import share_of
+from hetjax.sharding.push_pull.setting import check
 from hetjax.sharding.raf.batches import RafBatches
 from hetjax.sharding.raf.engine import RafEngine
 from hetjax.sharding.raf.features import MeshFeatureStore
 from hetjax.sharding.raf.site import Site, partition_models
+from hetjax.sharding.raf.sliced import SlicedRafEngine
+from hetjax.sharding.raf.sliced_batches import SlicedRafBatches
 from hetjax.sharding.single.strategy import read_in_place
 from hetjax.sharding.strategy import Setup, Strategy
 
@@ -47,10 +51,19 @@ class Raf(Strategy):
 
     name = "raf"
     Options = Options
-    divides_relations = caches = True
+    divides_relations = divides_columns = caches = True
 
     def check(self, config: Config) -> None:
         super().check(config)
+        slices = config.mesh.feature
+        if slices > 1 and config.sampling.mode == "full":
+            raise InputError(
+                f"mesh.feature is {slices}, and must be 1 with mesh.strategy {self.name} and sampling.mode full"
+            )
+        for key, value in (changed(config.cache) if slices > 1 else {}).items():
+            raise InputError(
+                f"cache.{key} is {value}, and slices of features (mesh.feature {slices}) stay on the devices: leave out one or the other"
+            )
         cut = self.options(config).cut
         if cut and config.mesh.relation == 1:
             raise InputError(f"raf.cut is {list(cut)}, and mesh.relation is 1: pieces go to several partitions")
@@ -61,6 +74,14 @@ class Raf(Strategy):
     def partition(self, setup: Setup, saved: Path | None = None) -> MetaPartitioning:
         config, graph, layers = setup.config, setup.graph, setup.trainer.model.layers
         self_term, reads_target = any(layer.selves for layer in layers), any(layer.reads_target for layer in layers)
+        if config.mesh.feature > 1:
+            check(setup)
+            each = share_of(config.mesh.axes, setup.processes.count)
+            replicas = config.mesh.data * config.mesh.feature
+            if each % replicas:
+                raise InputError(
+                    f"mesh.data x mesh.feature are {replicas} devices of a partition, and must lie in one process, which provides {each}"
+                )
         cuts = chosen_cuts(self.options(config), setup)
         roots = sum(relation.target == graph.schema.target for relation in graph.schema.relations) + self_term
         roots += sum(count - 1 for count in cuts.values())
@@ -80,7 +101,7 @@ class Raf(Strategy):
             hops=config.model.layers,
             self_term=self_term,
             exchange="every" if reads_target else "last",
-            data=config.mesh.data,
+            data=config.mesh.data * config.mesh.feature,
             workload=setup.workload,
             cuts=cuts,
         )
@@ -89,9 +110,10 @@ class Raf(Strategy):
 
     def engine(self, setup: Setup, partitioning: MetaPartitioning) -> RafEngine:
         config, graph, trainer, plan = setup.config, setup.graph, setup.trainer, partitioning
-        mesh = meshes.make(config.mesh.relation, config.mesh.data)
+        slices = config.mesh.feature
+        mesh = meshes.make(config.mesh.relation, config.mesh.data, slices)
         graphs = {part: load_part(config.data, graph, plan, part, config.model.name) for part in meshes.rows_here(mesh)}
-        site = Site(plan, mesh, graphs, setup.processes)
+        site = Site(plan, mesh, graphs, setup.processes, slices)
         together = [share.local_model.reads for share in partition_models(plan)]
         mine = set().union(*(together[part] for part in site.parts))
         placement = choose_placement(
@@ -101,7 +123,8 @@ class Raf(Strategy):
         setup = setup._replace(
             graph=abstract_graph(sizes(graph), graph.labels, graph.splits)
         )  # the site has what is needed
-        return RafEngine(setup, site, make_batches(setup, site, features), features)
+        made: type[RafEngine] = SlicedRafEngine if slices > 1 else RafEngine
+        return made(setup, site, make_batches(setup, site, features), features)
 
 
 def load_part(data: Data, graph: HetGraph, plan: MetaPartitioning, number: int, model: str | None = None) -> HetGraph:
@@ -128,6 +151,8 @@ def make_batches(setup: Setup, site: Site, features: MeshFeatureStore) -> RafBat
     seed = setup.config.train.seed
     if setup.regime.whole:
         return RafBatches(site, frozenset(), frozenset(), setup.regime, seed, features)
+    if site.slices > 1:
+        return SlicedRafBatches(setup, site, features)
     read_by_id, learnable = read_in_place(setup, features), frozenset(setup.trainer.learnable)
     return RafBatches(site, read_by_id, learnable, setup.regime, seed, features, setup.trainer.model.drops)
 
@@ -158,7 +183,11 @@ def chosen_cuts(options: Options, setup: Setup) -> dict[Relation, int]:
             raise InputError(
                 f"relation {relation} is to be cut into {count} pieces, and must be into 2..{parts}, the partitions of mesh.relation"
             )
-    name = setup.config.model.name
+    name, slices = setup.config.model.name, setup.config.mesh.feature
+    if cuts and slices > 1:
+        raise InputError(
+            f"mesh.feature is {slices}, and {', '.join(map(str, cuts))} is to be cut: leave out one or the other"
+        )
     if cuts and (any(not layer.edge_monoid for layer in model.layers) or model.layers[0].changed_edges):
         raise InputError(
             f"raf.cut: the relations of model {name} cannot be cut: its folds do not say how groups of edges combine"
