@@ -245,7 +245,7 @@ def note_compiling(run: Run, programs: int, bar: tqdm) -> None:
 def end_epoch(run: Run, epoch: int, bar: tqdm) -> None:
     """Record the epoch; evaluate and save where it is time to."""
     done, options, step = run.progress, run.config.train, (epoch + 1) * run.engine.batches.steps()
-    run.engine.together(done)
+    run.engine.tell_progress(done)
     record: dict[str, Any] = {"epoch": epoch + 1, "step": step, "train_loss": done.end_epoch()}
     last = epoch + 1 == options.epochs
     due = (epoch + 1) % options.evaluate_every == 0 or last
@@ -277,7 +277,7 @@ def evaluate(run: Run, split: str) -> metrics.Quality:
 def save_checkpoint(run: Run) -> None:
     """Write a checkpoint; process 0 does, and the others wait for it."""
     state, done = run.engine.gather(run.state), run.progress
-    run.engine.together(done)
+    run.engine.tell_progress(done)
     done.seconds = run.seconds()
     if run.processes.first:
         assert state is not None  # in process 0

@@ -124,7 +124,13 @@ def test_a_run_whose_host_has_no_room_for_a_relation(stored, tmp_path):
     manifest = json.loads((tmp_path / "run" / "partition_raf_2x1" / "manifest.json").read_text())
     assert [str(Relation(*r)) for r, _ in manifest["cut"]] == [name for name, size in edges.items() if size + 8 >= most]
     report = json.loads((tmp_path / "run" / "partition_raf_2x1" / "report.json").read_text())
-    assert len(report["parts"]) == 2
+    assert report["cut"] == {str(Relation(*r)): count for r, count in manifest["cut"]}
+
+
+def test_a_plan_with_other_cuts_is_refused(stored, tmp_path):
+    save(partition(stored, 2, cuts={WRITES: 2}), tmp_path / "plan")
+    done = train(tmp_path / "run", *options_of(stored, "--raf.plan", tmp_path / "plan"))
+    assert done.returncode == 2 and "there != {} of this run (raf.cut)" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize(

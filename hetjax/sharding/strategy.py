@@ -124,7 +124,7 @@ class Engine(ABC):
         """What a checkpoint holds, as this engine trains it."""
         return self.shard(checkpoint.state(jax.eval_shape(self.trainer.init, self.seed)))
 
-    def together(self, progress: Progress) -> None:  # noqa: B027 (where every process knows all of it)
+    def tell_progress(self, progress: Progress) -> None:  # noqa: B027 (where every process knows all of it)
         """Tell process 0 what the processes' steps came to; nothing, where every process knows all of it.
 
         All processes call this together, before process 0 writes the progress or ends an epoch.

@@ -65,9 +65,9 @@ class Averaging(Strategy):
     def _parts(self, config: Config) -> int:
         return self.options(config).partitions or config.mesh.data
 
-    def _method(self, graph: HetGraph, options: Options) -> str:
-        if options.partitioning != "auto":
-            return options.partitioning
+    def _method(self, graph: HetGraph, chosen: str) -> str:
+        if chosen != "auto":
+            return chosen
         return "spring" if len(graph.schema.nodes) == 1 else "fennel"
 
     def partition_name(self, config: Config) -> str:
@@ -76,7 +76,7 @@ class Averaging(Strategy):
     def partition(self, setup: Setup, saved: Path | None = None) -> EdgeCut:
         config, graph, processes = setup.config, setup.graph, setup.processes
         meshes.make(config.mesh.relation, config.mesh.data)  # says what is missing before the edges are read
-        parts, method = self._parts(config), self._method(graph, self.options(config))
+        parts, method = self._parts(config), self._method(graph, self.options(config).partitioning)
         hops, reads_own, cut = config.model.layers, setup.trainer.model.reads_own, None
         divide = stream_cut if method in StreamCut.methods else edge_cut
         if processes.first and saved and os.path.exists(saved):
@@ -129,7 +129,7 @@ def copies(setup: Setup, subs: dict[int, Subgraph]) -> dict[str, np.ndarray]:
             of[sub.nodes[t]] += 1
     every = processes.gather("copies", {f"{processes.number} {t}": of for t, of in counts.items()}) or {}
     total = {t: sum((of for name, of in every.items() if name.split(" ", 1)[1] == t), 0 * counts[t]) for t in counts}
-    return processes.broadcast("copies of all", total if processes.first else {})
+    return dict(processes.broadcast("copies of all", total if processes.first else {}))
 
 
 def described(processes: ProcessGroup, subs: dict[int, Subgraph]) -> list[dict]:

@@ -170,14 +170,14 @@ def chosen_cuts(options: Options, setup: Setup) -> dict[Relation, int]:
     if options.host_bytes > 0:
         cuts = {r: -(-size // options.host_bytes) for r, size in into.items() if size > options.host_bytes}
     for given in options.cut:
-        name, _, count = given.rpartition("=")
+        name, _, number = given.rpartition("=")
         found = [r for r in into if name in (str(r), r.name)]
-        if len(found) != 1 or not count.isdecimal():
+        if len(found) != 1 or not number.isdecimal():
             known = ", ".join(map(str, into))
             raise InputError(
                 f"raf.cut is {list(options.cut)}, and must be NAME=PIECES of relations into the target type: {known}"
             )
-        cuts[found[0]] = int(count)
+        cuts[found[0]] = int(number)
     for relation, count in cuts.items():
         if not 2 <= count <= parts:
             raise InputError(
@@ -204,6 +204,9 @@ def given_plan(folder: str, planned: MetaPartitioning) -> MetaPartitioning:
     plan = read(folder)
     if not isinstance(plan, MetaPartitioning):
         raise InputError(f"raf.plan {folder}: made by method {plan.method}, and a division of the relations is needed")
+    if plan.cuts != planned.cuts:
+        there, here = ({str(r): n for r, n in cuts.items()} for cuts in (plan.cuts, planned.cuts))
+        raise InputError(f"raf.plan {folder}: cuts {there} there != {here} of this run (raf.cut)")
     check_digest(planned.sizes, plan.sizes, f"raf.plan {folder}")
     for name, value, wanted in [
         ("mesh", plan.mesh, planned.mesh),
