@@ -102,7 +102,9 @@ class Dependency(Strategy):
         batches = DependencyBatches(sampler, partitioning, mesh, setup, groups, keep, options.schedule, features)
         if options.mode == "cache" and options.memory >= 0:
             require_room(batches, prices, options.memory)
-        return DependencyEngine(setup, batches, partitioning, mesh, prices if costs else None)
+        return DependencyEngine(
+            setup, batches, partitioning, mesh, prices if costs else None, bool(costs and costs.measured)
+        )
 
 
 def placed(setup: Setup, owned: Owned, mesh: Mesh) -> PartitionFeatures:
