@@ -11,7 +11,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 
 NewNodes = Literal["neighbours", "mean", "refuse"]
-Matrix = Callable[[str, tuple[int, int]], np.ndarray]  # makes one for a node type, in memory or mapped
+Make = Callable[[str, tuple[int, int]], np.ndarray]  # a matrix for a node type, in memory or mapped
 ROWS = 2**16  # copied at a time
 
 
@@ -34,17 +34,18 @@ def carried(
     learned: Mapping[str, np.ndarray],
     trained: HetGraph,
     graph: HetGraph,
-    new_nodes: NewNodes,
+    new_nodes: NewNodes | Literal["fresh"],
     file: str,
-    matrix: Matrix,
+    made: Make | Mapping[str, np.ndarray],
 ) -> tuple[dict[str, np.ndarray], dict[str, int]]:
     """Learned features `[nodes, width]` of each type for another graph's nodes; and how many nodes are new, by type.
 
-    A new node gets the mean of its neighbours, as `of_neighbours` says, the mean of its type, or is an error.
+    A new node gets the mean of its neighbours, as `of_neighbours` says, or of its type where that gives nothing; the mean of its
+    type; or is an error; or keeps what is there, if it is to be `fresh`.
 
     Args:
       file: the graph to name in an error.
-      matrix: makes what they are written into.
+      made: makes what they are written into; or has it.
     """
     rows, new = {}, {}
     for node_type, table in learned.items():
@@ -55,13 +56,15 @@ def carried(
                 f"{file}: type {node_type!r}: {graph.names.node(node_type, unknown[0])} is not of the graph that was trained on, "
                 "and its features were learned; --new_nodes neighbours takes the mean of its neighbours"
             )
-        rows[node_type] = found = matrix(node_type, (len(where), table.shape[1]))
+        shape = len(where), table.shape[1]
+        rows[node_type] = found = made(node_type, shape) if callable(made) else np.array(made[node_type])
         for start in range(0, len(where), ROWS):
-            here = where[start : start + ROWS]
-            found[start : start + ROWS] = table[np.maximum(here, 0)] if len(table) else 0
+            known = start + np.flatnonzero(where[start : start + ROWS] >= 0)
+            found[known] = table[where[known]]
         if len(unknown):
             new[node_type] = len(unknown)
-            found[unknown] = table.mean(axis=0) if len(table) else 0
+            if new_nodes != "fresh":
+                found[unknown] = table.mean(axis=0) if len(table) else 0
             if new_nodes == "neighbours" and len(table):
                 nodes, means = of_neighbours(graph, node_type, unknown, where, table)
                 found[nodes] = means

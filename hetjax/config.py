@@ -227,6 +227,10 @@ class Train:
     """weights of the classes in the training loss; balanced: one over how many training nodes have the class; or a number per class, of which the ratios count; evaluation does not weigh"""
     accuracy_nodes: int = 10_000
     """most training nodes, evenly spread, that train_accuracy is measured on, with the validation nodes and from full neighbourhoods; 0: none, and no train_accuracy"""
+    init_from: str = ""
+    """the folder of another run: start from its weights and its learned features, which are found by the ids of the nodes; on the command line also --init_from"""
+    init_new: Literal["neighbours", "fresh"] = "neighbours"
+    """with train.init_from, learned features of nodes that are new; neighbours: the mean of their neighbours, as of hetjax.predict; fresh: as train.seed draws them"""
     patience: int = 0
     """stop after so many epochs without a better validation result; 0: never"""
     steps_per_epoch: int = 0

@@ -7,6 +7,7 @@ bottom: parse, prepare, loop, finish.
 import contextlib
 import math
 import os
+import re
 import shutil
 import sys
 import time
@@ -45,6 +46,7 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import Engine, Strategy, setup
 from hetjax.sharding.traffic import Sent
+from hetjax.warm import warm_start
 from hetjax.workdir import Workdir
 
 COMPILING = 3  # epochs that may compile before the user is told
@@ -52,6 +54,7 @@ COMPILING = 3  # epochs that may compile before the user is told
 
 def main(arguments: Sequence[str]) -> None:
     """Train as the command line says, and print where the results are."""
+    arguments = [re.sub(r"^--init_from(?==|$)", "--train.init_from", argument) for argument in arguments]
     sections = SECTIONS | registry.sections(given_value(arguments, "mesh.strategy")) | {"": Processes}
     paths = {"workdir": "the folder that the run is written to; a run that was killed continues there"}
     instances, paths = parse(
@@ -173,7 +176,9 @@ def keep_partitioning(partitioning: Partitioning, folder: Path, graph: HetGraph)
 
 
 def initial_state(engine: Engine, checkpoint: Checkpoint | None, processes: ProcessGroup) -> Any:
-    """The run's own newest checkpoint that is whole, or else a state from scratch; as the engine has it."""
+    """The run's own newest checkpoint that is whole, or else what `train.init_from` gives, or a state from scratch."""
+    if not checkpoint and engine.setup.config.train.init_from:
+        return begun_warm(engine, processes)
     if not checkpoint:
         return engine.init(int(engine.seed))
     if processes.first:
@@ -181,6 +186,16 @@ def initial_state(engine: Engine, checkpoint: Checkpoint | None, processes: Proc
     elif not checkpoint.folder.exists():
         raise InputError(f"{checkpoint.folder}: not there; all processes must see the same --workdir")
     return restored(engine, checkpoint)
+
+
+def begun_warm(engine: Engine, processes: ProcessGroup) -> Any:
+    """A state from another run's weights, as the engine has it."""
+    config = engine.setup.config
+    warm = warm_start(config, engine.trainer)
+    digests.require("weights", digests.of_arrays(jax.tree.leaves(warm.state.params)), processes)
+    if processes.first:
+        print("\n".join(warm.words(config)))
+    return engine.shard(warm.state)
 
 
 def restored(engine: Engine, checkpoint: Checkpoint) -> Any:

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, log_loss, roc_auc_score
 
 from hetjax.metrics import quality
-from hetjax.ranking import roc_auc
+from hetjax.ranking import average_precision, roc_auc
 
 
 def test_one_label_by_hand():
