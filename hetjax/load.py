@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
+from hetjax.callables import call_as
 from hetjax.config import DATA_FOLDER, Data, data_path
 from hetjax.datasets import edges, hgb, npz, rdf, synthetic
 from hetjax.datasets.homogeneous import Options
@@ -116,3 +117,6 @@ def outline(graph: HetGraph) -> str:
     nodes, types = sum(graph.schema.nodes.values()), len(graph.schema.nodes)
     counts = f"{types} node types, {len(graph.schema.relations)} relations, {nodes:,} nodes, {graph.edges:,} edges"
     return f"{counts}, {graph.nbytes / 2**20:,.0f} MiB"
+
+
+call_as(__name__, "hetjax.serve", "load")  # `hetjax.load(workdir)`, a model to serve from

@@ -69,7 +69,7 @@ def test_equals_one_device_in_double_precision(options, parts, mode, model):
 @pytest.mark.parametrize(("options", "mode"), [(COMMUNICATE, "minibatch"), (HALF, "full")])
 def test_three_layers_of_a_lopsided_cut_with_penalty_clipping_and_decay(options, mode):
     """All seeds in one partition, another that owns nothing of a type."""
-    graph, more = few(*FEW), {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1}
+    graph, more = few(*FEW), {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1, "class_weights": "balanced"}
     model = MODELS["R-GCN"] | {"layers": 3}
     plan = lopsided(graph, 4)
     errors = compare(
