@@ -16,13 +16,14 @@ from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.dependency.costs import Costs, measure
+from hetjax.sharding.dependency.declared import Options
 from hetjax.sharding.dependency.exchange import counts
 from hetjax.sharding.dependency.groups import Groups, grouped
 from hetjax.sharding.dependency.hybrid import Copies
 from hetjax.sharding.dependency.prices import priced, slowest
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.shares import Share, nothing, shares
-from hetjax.sharding.dependency.strategy import Options, chosen, everything
+from hetjax.sharding.dependency.strategy import chosen, everything
 from hetjax.sharding.dependency.work import Work, work
 from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.strategy import Setup, setup

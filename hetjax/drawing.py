@@ -2,12 +2,12 @@
 
 import contextlib
 import functools
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 from hetjax.errors import reason
+from hetjax.logs import log
 
 NAME = 40  # characters of a name that are drawn
 
@@ -31,7 +31,7 @@ def picture(draw: Callable) -> Callable:
             with contextlib.suppress(OSError):
                 if file.is_file():
                     file.unlink()
-            print(f"hetjax: no {file.name}: {reason(error)}", file=sys.stderr)
+            log.warning(f"no {file.name}: {reason(error)}")
 
     return drawn
 

@@ -95,6 +95,15 @@ def _homogeneous(data: Data) -> Options:
     return Options(data.undirected, data.edge_weights, data.normalize_features, split)
 
 
+def source(data: Data) -> Path | None:
+    """The file or folder that a graph is read from; None of one that is generated.
+
+    Raises:
+      InputError: it is not there.
+    """
+    return None if data.format == "synthetic" else _path(data)
+
+
 def _path(data: Data) -> Path:
     if not data.path:
         raise InputError(f"data.path is empty, and data.format {data.format} reads a file or folder")

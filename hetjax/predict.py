@@ -10,31 +10,30 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hetjax import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
 
-import jax
 import numpy as np
 
-from hetjax import digests, durable, models
+from hetjax import durable, models
 from hetjax.callables import call_as
 from hetjax.carry import NewNodes, carried, check_one_hot
-from hetjax.checkpoint import Checkpoints, Damaged
 from hetjax.command_line import given_value, parse, run_command
 from hetjax.config import SECTIONS, Config, Data
 from hetjax.errors import InputError
-from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
+from hetjax.logs import log
 from hetjax.predictions import SUFFIXES, Predictions, check_one
-from hetjax.progress import check_progress
 from hetjax.sharding import registry
-from hetjax.sharding.strategy import setup
-from hetjax.sharding.trainer import Trainer
+
+if TYPE_CHECKING:  # jax takes seconds, which help and errors do without
+    from hetjax.evaluate import Evaluator
+    from hetjax.sharding.trainer import Trainer
 
 
 @dataclass(frozen=True)
@@ -74,11 +73,11 @@ def main(arguments: Sequence[str]) -> None:
     durable.check_replaceable(out, options.overwrite)  # once more: predicting may have taken long
     what = done.predictions.write(out, options.logits, options.probabilities)
     order = f", in the order of the graph's nodes of type {done.predictions.target!r}" if out.suffix == ".npy" else ""
-    print(f"{out}: {what}{order}, {done.chosen}")
+    log.info(f"{out}: {what}{order}, {done.chosen}")
     if options.graph and done.learned:
-        print(f"features of {', '.join(done.learned)} are those that were learned in training, by the nodes' ids")
+        log.info(f"features of {', '.join(done.learned)} are those that were learned in training, by the nodes' ids")
     for node_type, count in done.new.items():
-        print(f"{count:,} new nodes of {node_type} have the mean of what was learned of their type")
+        log.info(f"{count:,} new nodes of {node_type} have the mean of what was learned of their type")
 
 
 def predict(
@@ -148,6 +147,10 @@ def _another(config: Config, given: HetGraph | str) -> HetGraph:
 
 def _predict(workdir: Path, other: HetGraph | str, embeddings: bool, new_nodes: NewNodes) -> Done:
     config, trained = run_of(workdir)
+    from hetjax import digests
+    from hetjax.evaluate import Evaluator
+    from hetjax.sharding.strategy import setup
+
     given = setup(config, trained)
     trainer, graph = given.trainer, given.graph
     name = "graph" if isinstance(other, HetGraph) else other
@@ -169,7 +172,7 @@ def _predict(workdir: Path, other: HetGraph | str, embeddings: bool, new_nodes: 
     return Done(predictions, sorted(learned), chosen, new)
 
 
-def _outputs(evaluator: Evaluator, params: Any, features: Mapping[str, np.ndarray], embeddings: bool):
+def _outputs(evaluator: "Evaluator", params: Any, features: Mapping[str, np.ndarray], embeddings: bool):
     """Logits of all nodes, and embeddings or None.
 
     Each split is computed as the trainer computes it on one device: other shapes would be other programs, and other last bits.
@@ -189,7 +192,7 @@ def _outputs(evaluator: Evaluator, params: Any, features: Mapping[str, np.ndarra
     return found[0], found[1] if embeddings else None
 
 
-def _same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, trainer: Trainer) -> None:
+def _same_shape(file: str, graph: HetGraph, trained: HetGraph, its: "Trainer", trainer: "Trainer") -> None:
     """Raise an InputError where what was learned on one graph does not go with another."""
     of_training = "of the graph that was trained on"
     if odd := set(graph.schema.relations) ^ set(trained.schema.relations):
@@ -208,8 +211,13 @@ def _same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, tra
             raise InputError(f"{file}: features of type {name!r} are {its.widths[name]} wide != {width} {of_training}")
 
 
-def _state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[Any, str]:
+def _state(workdir: Path, trainer: "Trainer", seed: int, graph: str) -> tuple[Any, str]:
     """What the run's best checkpoint holds, as host arrays, and which that is."""
+    import jax
+
+    from hetjax.checkpoint import Checkpoints, Damaged
+    from hetjax.progress import check_progress
+
     checkpoints = Checkpoints(workdir / "checkpoints")
     newest = next(checkpoints.newest_first(), None)
     if newest is None:

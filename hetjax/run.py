@@ -1,15 +1,15 @@
 """What a run is made of."""
 
+import logging
 import time
 from dataclasses import dataclass, field
 from typing import Any
-
-from tqdm import tqdm
 
 from hetjax import metrics
 from hetjax.checkpoint import Checkpoints
 from hetjax.config import Config
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.logs import log
 from hetjax.processes.group import ProcessGroup
 from hetjax.progress import Progress
 from hetjax.records import Records
@@ -57,7 +57,7 @@ class Run:
         """Time of this run, over all of its processes."""
         return self.resumed_seconds + time.perf_counter() - self.started
 
-    def say(self, words: str, bar: tqdm) -> None:
-        """Print above the progress bar, in process 0."""
+    def say(self, words: str, level: int = logging.INFO) -> None:
+        """Say something, in process 0."""
         if self.processes.first and words:
-            bar.write(words)
+            log.log(level, words)

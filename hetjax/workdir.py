@@ -4,7 +4,6 @@ import fcntl
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 from typing import TextIO
 
@@ -13,6 +12,7 @@ import yaml
 from hetjax import durable, results, yaml_file
 from hetjax.config import flat
 from hetjax.errors import InputError, reading
+from hetjax.logs import log
 
 WRITTEN = "metrics.jsonl", "checkpoints", "summary.json", "*.png", "partition_*", "tables*", "penalties*.json"
 FILES = "config.yaml", "metrics.jsonl", "summary.json", "curves.png", "cache.png"
@@ -110,14 +110,18 @@ class Workdir:
             with reading(file):
                 summary = json.loads(file.read_text())
                 results.lines(summary, self.path, False)
+                results.details(summary)
         except InputError as error:
-            print(f"hetjax: {error}; this is no summary, and is made again from the checkpoint", file=sys.stderr)
+            log.warning(f"{error}; this is no summary, and is made again from the checkpoint")
             return None
         return summary
 
     def report(self, summary: dict) -> None:
-        """Print the results."""
-        print("\n".join(results.lines(summary, self.path, self.config["data"]["format"] == "synthetic")))
+        """Say the results, and what only `--verbose` shows."""
+        for line in results.lines(summary, self.path, self.config["data"]["format"] == "synthetic"):
+            log.info(line)
+        for line in results.details(summary):
+            log.debug(line)
 
     def _compare(self, file: Path) -> None:
         try:

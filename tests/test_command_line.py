@@ -491,7 +491,9 @@ def test_help_has_every_option_once_in_words(module):
     if module == "hetjax.train":
         sections = SECTIONS | registry.sections(None) | {"": Processes}
         keys = {f"{name}.{key.name}".lstrip(".") for name, section in sections.items() for key in fields(section)}
-        assert set(names) == keys | {"help", "config", "print_config", "workdir"}
+        assert set(names) == keys | {"help", "config", "print_config", "verbose", "workdir"}
+        for heading, key in (("synthetic", "schema"), ("rdf", "literals")):
+            assert re.search(rf"^Data of {heading}:\n(  .*\n)*?  --data.{key} ", text, re.M)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(graph_store, tmp_path):
@@ -670,7 +672,7 @@ def test_a_run_that_is_done_goes_on_for_more_epochs(full_run, tmp_path, capfd):
     assert train(whole, *options, "--train.epochs", "5").returncode == 0
     shutil.copytree(done, tmp_path / "run")
     longer = train(tmp_path / "run", *options, "--train.epochs", "5")
-    assert longer.returncode == 0 and "continuing from" in longer.stderr, longer.stderr
+    assert longer.returncode == 0 and "continuing from" in longer.stdout, longer.stderr
     found = [
         [json.loads(line) | {"seconds": 0} for line in (path / "metrics.jsonl").read_text().splitlines()]
         for path in (whole, tmp_path / "run")

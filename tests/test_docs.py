@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from hetjax import models, reference
+from hetjax import models, reference, run_options
 from hetjax.command_line import parse
 from hetjax.config import SECTIONS, Processes
 from hetjax.sharding import registry
@@ -207,7 +207,8 @@ def check_options(module: str, arguments: list[str]) -> None:
         assert here(module_of(module), *arguments).returncode == 0
         return
     program = import_module(module_of(module))
-    with mock.patch.object(program, "parse", stop), pytest.raises(Parsed) as parsed:
+    reads = run_options if module == "hetjax.train" else program
+    with mock.patch.object(reads, "parse", stop), pytest.raises(Parsed) as parsed:
         program.main(arguments)
     if module == "hetjax.train":
         given = dict(parsed.value.args[0])
@@ -228,7 +229,7 @@ OTHERS = {
         "hetjax.predict",
     )
     for option in reference.options("", import_module(module).Options)
-} | {"version", "workdir", "out", "graph", "stream", "config", "print_config", "help", "section.key"}
+} | {"version", "workdir", "out", "graph", "stream", "config", "print_config", "help", "verbose", "section.key"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

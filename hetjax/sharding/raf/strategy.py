@@ -1,6 +1,6 @@
 """The strategy Relation-Aggregation-First: which relations each partition folds, and what opens them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hetjax import models
@@ -12,6 +12,7 @@ from hetjax.graph.sizes import abstract_graph, check_digest, sizes
 from hetjax.load import load_abstract, load_some
 from hetjax.partition import MetaPartitioning, partition, read
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding.raf import declared
 from hetjax.sharding.raf.batches import RafBatches
 from hetjax.sharding.raf.engine import RafEngine
 from hetjax.sharding.raf.features import MeshFeatureStore
@@ -22,20 +23,8 @@ from hetjax.sharding.strategy import Setup, Strategy
 PLANNED = ("targets", "hops", "metapaths", "self_term", "exchange")  # what a plan must have as the run needs it
 
 
-@dataclass(frozen=True)
-class Options:
-    """RAF: the relations are divided into mesh.relation partitions, each with mesh.data replicas."""
-
-    plan: str = ""
-    """the folder of a partitioning that `python -m hetjax.partition` wrote for this graph, mesh and model; unset: a new one is made"""
-
-
-class Raf(Strategy):
+class Raf(declared.Raf, Strategy):
     """Partitions of the relations, each with replicas that share the seeds of a step."""
-
-    name = "raf"
-    Options = Options
-    divides_relations = caches = True
 
     def open(self, data: Data) -> HetGraph:
         return load_abstract(data)  # a process opens no more than its own partitions

@@ -1,34 +1,17 @@
 """The strategy tensor: slices of the columns, every edge folded everywhere."""
 
-from hetjax.config import Config
 from hetjax.errors import InputError
 from hetjax.models.decoupled_attention import AttentionPropagation
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.strategy import Setup, Strategy
-from hetjax.sharding.tensor import attention  # noqa: F401  # registers how divided columns are attended
+from hetjax.sharding.tensor import attention, declared  # noqa: F401  # the first registers how divided columns are attended
 from hetjax.sharding.tensor.batches import TensorBatches, ranges
 from hetjax.sharding.tensor.costs import still
 from hetjax.sharding.tensor.engine import TensorEngine
 
 
-class Tensor(Strategy):
+class Tensor(declared.Tensor, Strategy):
     """Slices of the columns, one a device (NeutronTP: Ai et al., PVLDB 18(2), 2024)."""
-
-    name = "tensor"
-    divides_columns = True
-
-    def check(self, config: Config) -> None:
-        super().check(config)
-        if config.mesh.data != 1:
-            raise InputError(f"mesh.data is {config.mesh.data}, and must be 1 with mesh.strategy {self.name}")
-        if config.sampling.mode != "full":
-            raise InputError(
-                f"sampling.mode is {config.sampling.mode}, and must be full with mesh.strategy {self.name}"
-            )
-        if config.mesh.feature > config.model.hidden:
-            raise InputError(
-                f"mesh.feature is {config.mesh.feature}, more slices than the {config.model.hidden} columns of model.hidden"
-            )
 
     def engine(self, setup: Setup, partitioning: None = None) -> TensorEngine:
         parts, schema = setup.config.mesh.feature, setup.graph.schema
