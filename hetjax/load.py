@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from hetjax.config import DATA_FOLDER, Data, data_path
-from hetjax.datasets import edges, hgb, npz, rdf, synthetic
+from hetjax.datasets import edges, hgb, npy_tree, npz, ogb, rdf, synthetic
 from hetjax.datasets.homogeneous import Options
 from hetjax.datasets.splits import Split
 from hetjax.errors import InputError, reading
@@ -77,6 +77,12 @@ def _read(data: Data) -> HetGraph:
     with reading(path):
         if data.format == "hgb":
             return hgb.read(path, data.validation_fraction, data.split_seed)
+        if data.format == "ogb":
+            return ogb.read(path, _homogeneous(data), data.reverse)
+        if data.format == "mag240m":
+            return npy_tree.mag240m(path, data.reverse)
+        if data.format == "igb":
+            return npy_tree.igb(path, data.igb_labels, data.reverse)
         if data.format in ("npz", "edges"):
             return (npz if data.format == "npz" else edges).read(path, _homogeneous(data))
         return rdf.read(

@@ -33,6 +33,7 @@ NOT_RUN = {
     ". .venv/bin/activate": "of the reader's shell; the tests run in such an environment",
     "export HETJAX_DATA=FOLDER": "of the reader's shell",
     "HETJAX_DATA=FOLDER python experiments/published_accuracy.py": "trains for hours on real graphs",
+    "curl -LO http://snap.stanford.edu/ogb/data/nodeproppred/mag.zip && unzip mag.zip": "downloads 400 MB",
     "make lint": "the tests run after it",
     "make build": "tests/test_package.py looks at what is packed",
     "pytest -n 0 tests/test_sampling.py -k draw": "a part of these tests",
