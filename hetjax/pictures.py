@@ -52,15 +52,15 @@ def draw_cache(types: list[dict], file: Path, title: str) -> None:
 
 
 @picture
-def draw_curves(records: list[dict], file: Path, title: str) -> None:
-    """A picture of loss and, if any was measured, accuracy by epoch."""
+def draw_curves(records: list[dict], file: Path, title: str, width: float = 7) -> None:
+    """A picture of loss and, if any was measured, accuracy by epoch, so many inches wide."""
     epochs = [record for record in records if record.get("epoch") is not None]
     test = next((record["test_accuracy"] for record in records if record.get("test_accuracy") is not None), None)
     curves = {name: _curves(epochs, name) for name in ("loss", "accuracy")}
     rows = 1 + bool(curves["accuracy"])
     pyplot = _pyplot()
     figure, axes = pyplot.subplots(
-        rows, 1, sharex=True, figsize=(7, 0.8 + 2.6 * rows), layout="constrained", squeeze=False
+        rows, 1, sharex=True, figsize=(width, 0.8 + 2.6 * rows), layout="constrained", squeeze=False
     )
     axes = list(axes[:, 0])
     for axis, (name, unit) in zip(axes, (("loss", "cross-entropy"), ("accuracy", "accuracy"))):

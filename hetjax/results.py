@@ -5,7 +5,15 @@ from pathlib import Path
 
 from hetjax.partition.report import readable
 
-FILES = "summary.json", "metrics.jsonl", "curves.png", "cache.png", "config.yaml", "checkpoints"  # that a run leaves
+FILES = (
+    "summary.json",
+    "metrics.jsonl",
+    "report.html",
+    "curves.png",
+    "cache.png",
+    "config.yaml",
+    "checkpoints",
+)  # that a run leaves
 
 
 def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:

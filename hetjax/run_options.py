@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from hetjax import loggers
 from hetjax.command_line import given_value, parse
 from hetjax.config import SECTIONS, Config, Processes
 from hetjax.sharding import registry
@@ -35,6 +36,7 @@ def read(arguments: Sequence[str]) -> Given:
     processes = instances.pop("")
     config = registry.config_of(instances)
     registry.check(config)
+    loggers.check(config.train.loggers)
     from hetjax import load, models  # half a second, which --help does not need
 
     models.check_name(config.model.name)

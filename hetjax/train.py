@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from hetjax.config import Config, as_dict, data_path, flat
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import abstract_graph, sizes
+from hetjax.loggers import Loggers
 from hetjax.logs import log, quiet
 from hetjax.partition import Partitioning, read, save
 from hetjax.processes.group import ProcessGroup
@@ -70,9 +71,9 @@ def train(config: Config, path: Path, processes: ProcessGroup) -> None:
     with contextlib.closing(Workdir(path, as_dict(config), processes.first)) as workdir:
         results = processes.broadcast_object("summary", workdir.summary())
         if results is None:
-            run = prepare(config, strategy, workdir, processes)
-            loop(run)
-            results = finish(run)
+            with contextlib.closing(prepare(config, strategy, workdir, processes)) as run:
+                loop(run)
+                results = finish(run)
         elif processes.first:
             log.info(
                 f"{workdir.path}: this run is done (a larger --train.epochs goes on, another --workdir starts another); its results:"
@@ -104,10 +105,12 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
     jax.eval_shape(engine.trainer.weights, engine.seed)  # what does not fit is said before anything is written
     records = None
     if processes.first:
-        records = begin(config, workdir, processes, graph, checkpoints, done)
+        records = begin(config, workdir, processes, graph, checkpoints, checkpoint, done)
         if partitioning is not None:
             keep_partitioning(partitioning, folder, run_setup.graph)
-    graph = abstract_graph(sizes(graph), graph.labels, graph.splits)  # the engine has what it needs
+    graph = replace(
+        abstract_graph(sizes(graph), graph.labels, graph.splits), names=graph.names
+    )  # the engine has the rest
     del run_setup
     state = initial_state(engine, checkpoint, processes)
     engine.fill_cache(penalties(config, workdir, processes))
@@ -145,7 +148,13 @@ def check_two_classes(graph: HetGraph) -> None:
 
 
 def begin(
-    config: Config, workdir: Workdir, processes: ProcessGroup, graph: HetGraph, checkpoints: Checkpoints, done: Progress
+    config: Config,
+    workdir: Workdir,
+    processes: ProcessGroup,
+    graph: HetGraph,
+    checkpoints: Checkpoints,
+    checkpoint: Checkpoint | None,
+    done: Progress,
 ) -> Records:
     """Write and print what process 0 does at the start; nothing was written before."""
     check_records(workdir.file("metrics.jsonl"), done.metrics_bytes)
@@ -157,7 +166,9 @@ def begin(
     devices, cores = len(jax.local_devices()), runtime.cores()
     if config.mesh.devices > 1 and jax.default_backend() == "cpu" and devices > cores:
         log.info(f"{devices} devices share {cores} core{'s' * (cores > 1)}: right for trying a mesh, not for speed")
-    return Records(workdir.file("metrics.jsonl"), done.metrics_bytes)
+    step = checkpoint.step if checkpoint else 0
+    loggers = Loggers(config.train.loggers, workdir.path, flat(as_dict(config)), step)
+    return Records(workdir.file("metrics.jsonl"), done.metrics_bytes, loggers)
 
 
 def keep_partitioning(partitioning: Partitioning, folder: Path, graph: HetGraph) -> None:
@@ -268,6 +279,7 @@ def evaluate(run: Run, split: str) -> metrics.Quality:
     """Quality on the nodes of a split, from full neighbourhoods; process 0 measures it, and tells the others."""
     ids = run.graph.splits[split]
     logits = run.engine.logits(run.state, ids)
+    run.logits = logits if split == "test" else None
     quality = None if logits is None else metrics.quality(logits, run.graph.labels[ids])
     quality = run.processes.broadcast_object("quality", quality)
     if quality["loss"] is not None and not math.isfinite(quality["loss"]):

@@ -14,10 +14,20 @@ from hetjax.config import flat
 from hetjax.errors import InputError, reading
 from hetjax.logs import log
 
-WRITTEN = "metrics.jsonl", "checkpoints", "summary.json", "*.png", "partition_*", "tables*", "penalties*.json"
-FILES = "config.yaml", "metrics.jsonl", "summary.json", "curves.png", "cache.png"
+WRITTEN = (
+    "metrics.jsonl",
+    "checkpoints",
+    "summary.json",
+    "report.html",
+    "*.png",
+    "partition_*",
+    "tables*",
+    "penalties*.json",
+)
+FILES = "config.yaml", "metrics.jsonl", "summary.json", "report.html", "curves.png", "cache.png"
 FOLDERS = "checkpoints", "tables", "tables_[0-9]", "partition_*"
 FIXED = "data.", "model.", "sampling.", "train."  # what results depend on; a run may be continued with other keys else
+FREE = ("train.loggers",)  # and with these of them
 EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
 
 
@@ -72,7 +82,8 @@ class Workdir:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock()
             if self._longer:  # its results are those of fewer epochs
-                self.file("summary.json").unlink(missing_ok=True)
+                for name in ("summary.json", "report.html"):
+                    self.file(name).unlink(missing_ok=True)
             self.write("config.yaml", yaml.safe_dump(self.config, sort_keys=False))
         except OSError as error:
             raise InputError(f"{self.path}: {error.strerror}") from None
@@ -132,7 +143,7 @@ class Workdir:
         fewer = there.get(EPOCHS)
         self._longer = isinstance(fewer, int) and fewer < here[EPOCHS] and here["train.schedule"] != "cosine"
         for key in here | there:
-            if key == EPOCHS and self._longer:
+            if key in FREE or (key == EPOCHS and self._longer):
                 continue
             if key.startswith(FIXED) and there.get(key, "absent") != here.get(key, "absent"):
                 raise InputError(
