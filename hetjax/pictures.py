@@ -46,7 +46,7 @@ def draw_cache(types: list[dict], file: Path, title: str) -> None:
     for axis in axes[2:]:
         axis.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
     axes[0].invert_yaxis()
-    figure.suptitle(f"Feature cache: {shown(title)}")
+    figure.suptitle(f"Feature cache: {shown(title)}" if title else "")
     _save(figure, file)
     pyplot.close(figure)
 

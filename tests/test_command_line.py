@@ -158,7 +158,15 @@ def test_a_run_writes_all_that_it_promises(graph_store, tmp_path, mode):
     done = train_anew(tmp_path / "run", *on(graph_store, "--sampling.mode", mode), **as_users)
     assert done.returncode == 0, done.stderr
     files = {file.name for file in (tmp_path / "run").iterdir()}
-    assert files == {".lock", "config.yaml", "metrics.jsonl", "summary.json", "curves.png", "checkpoints"}
+    assert files == {
+        ".lock",
+        "config.yaml",
+        "metrics.jsonl",
+        "summary.json",
+        "curves.png",
+        "report.html",
+        "checkpoints",
+    }
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     for name in ("test_accuracy", "validation_accuracy", "test_macro_f1", "test_micro_f1"):
         assert 0 <= summary[name] <= 1

@@ -11,7 +11,7 @@ import numpy as np
 
 from hetjax import durable
 from hetjax.config import SECTIONS, Config, as_dict, changed
-from hetjax.drawing import kept
+from hetjax.drawing import kept, shown
 from hetjax.partition.report import readable
 from hetjax.pictures import draw_cache, draw_curves
 from hetjax.predictions import Predictions
@@ -36,10 +36,11 @@ class Table(NamedTuple):
 
 
 class Image(NamedTuple):
-    """An image, what it shows in words, and whether it is there."""
+    """An image, what it shows in words, and whether it is so wide that a phone scrolls it."""
 
     address: str
     words: str
+    wide: bool = False
 
 
 class Part(NamedTuple):
@@ -116,7 +117,7 @@ def tiles(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def curves(told: Told) -> Part:
-    address = pictures.drawn(lambda file: draw_curves(told.records, file, told.title, pictures.WIDTH))
+    address = pictures.drawn(lambda file: draw_curves(told.records, file, "", pictures.WIDTH))
     epochs = [record for record in told.records if record.get("epoch") is not None]
     keys = [key for key in epochs[-1] if key != "step"] if epochs else []
     rows = [[record.get("epoch"), *(number(record.get(key)) for key in keys if key != "epoch")] for record in epochs]
@@ -158,7 +159,9 @@ def _confusion(labels: np.ndarray, predicted: np.ndarray, names: Sequence[str], 
     wrong = matrix - np.diag(np.diag(matrix))
     most = np.argsort(-wrong, axis=None, kind="stable")[:MOST_PAIRS]
     pairs = [divmod(int(place), len(names)) for place in most if wrong.flat[place]]
-    rows = [[names[a], names[b], f"{wrong[a, b]:,}", percent(wrong[a, b] / matrix[a].sum())] for a, b in pairs]
+    rows = [
+        [shown(names[a]), shown(names[b]), f"{wrong[a, b]:,}", percent(wrong[a, b] / matrix[a].sum())] for a, b in pairs
+    ]
     image = pictures.drawn(pictures.draw_confusion, part, [names[n] for n in largest])
     alt = f"Confusion matrix of {len(largest)} classes: rows are classes, columns what was predicted. The table below has the largest confusions."
     table = Table("The largest confusions", ("class", "predicted as", "nodes", "of its nodes"), rows)
@@ -218,9 +221,11 @@ def cache(told: Told) -> list[Part]:
         + [readable(row[key]) for key in ("sent_bytes", "returned_bytes")]
         for row in rows
     ]
-    image = pictures.drawn(lambda file: draw_cache(rows, file, told.title))
+    image = pictures.drawn(lambda file: draw_cache(rows, file, ""))
     alt = "What reading features from the host cost, by node type; the table below has the numbers."
-    return [Part("Feature cache", images=[Image(image, alt)], tables=[Table("Features on the host", head, cells)])]
+    return [
+        Part("Feature cache", images=[Image(image, alt, True)], tables=[Table("Features on the host", head, cells)])
+    ]
 
 
 def plan(told: Told) -> list[Part]:
@@ -231,7 +236,8 @@ def plan(told: Told) -> list[Part]:
     words = f"The strategy is {told.config.mesh.strategy}, in {told.summary['processes']} process{'es' * (told.summary['processes'] > 1)}."
     found = sorted(told.folder.glob("partition_*/plan.png"), key=lambda file: file.stat().st_mtime)[-1:]
     images = [
-        Image(pictures.address(file, "png"), f"Who has what: the picture of {file.parent.name}.") for file in found
+        Image(pictures.address(file, "png"), f"Who has what: the picture of {file.parent.name}.", True)
+        for file in found
     ]
     return [Part("Plan", [words], images, [Table("Devices", ("mesh axis", "size"), axes)])]
 
@@ -258,14 +264,15 @@ def made(told: Told) -> Part:
 
 
 def command(config: Config, folder: Path) -> str:
-    """A command that trains the same, of the options that are not as by default."""
-    words = ["python", "-m", "hetjax.train", "--workdir", str(folder)]
+    """A command that trains the same, of the options that are not as by default; an option a line."""
+    lines = ["python -m hetjax.train", shlex.join(["--workdir", str(folder)])]
     own = {name: getattr(config, name) for name in SECTIONS} | dict(config.strategies)
     for name, section in own.items():
         for key, value in changed(section).items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
-            words += [f"--{name}.{key}", f"[{','.join(map(str, value))}]" if isinstance(value, tuple) else text]
-    return shlex.join(words)
+            text = f"[{','.join(map(str, value))}]" if isinstance(value, tuple) else text
+            lines.append(shlex.join([f"--{name}.{key}", text]))
+    return " \\\n  ".join(lines)
 
 
 def percent(share: float | None) -> str:

@@ -36,7 +36,7 @@ def draw_confusion(matrix: np.ndarray, names: Sequence[str], file: Path) -> None
         shares = np.nan_to_num(matrix / matrix.sum(axis=1, keepdims=True))
     figure, axis = pyplot.subplots(figsize=(WIDTH, WIDTH), layout="constrained")
     axis.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    short = [shown(name) if len(name) <= 18 else f"{name[:15]}..." for name in names]
+    short = [shown(name) if len(name) <= 18 else f"...{name[-15:]}" for name in names]
     size = 9 if count <= MOST_NUMBERS else 7
     axis.set_xticks(range(count), short, rotation=90, fontsize=size)
     axis.set_yticks(range(count), short, fontsize=size)
@@ -58,6 +58,6 @@ def draw_calibration(found: Calibration, file: Path) -> None:
     axis.bar(found.edges[:-1], np.nan_to_num(found.right), width, align="edge", color="tab:blue", edgecolor="white")
     axis.plot([0, 1], [0, 1], color="black", linestyle=":", label="as its probability says")
     axis.set(xlabel="probability of the prediction", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1.02))
-    axis.legend(frameon=False, loc="upper left")
+    figure.legend(frameon=False, loc="outside upper right")
     _save(figure, file)
     pyplot.close(figure)
