@@ -233,6 +233,8 @@ class Train:
     """evaluate and write a checkpoint after every so many epochs, and after the last"""
     checkpoint_steps: int = 0
     """write a checkpoint every so many steps within an epoch, for long epochs; 0: no"""
+    test: bool = True
+    """read the test nodes at the end; false: never, as in a search over options"""
     loggers: tuple[str, ...] = ()
     """where the records of metrics.jsonl also go: tensorboard, mlflow, wandb (each needs its package), or MODULE:NAME, a class of your own"""
 

@@ -85,6 +85,24 @@ def draw_curves(records: list[dict], file: Path, title: str, width: float = 7) -
     pyplot.close(figure)
 
 
+@picture
+def draw_search(names: list[str], values: list[list[float]], metric: str, file: Path) -> None:
+    """A picture of a search: of each combination of options the runs and their mean, the first at the top."""
+    pyplot, most = _pyplot(), 40
+    names, values = names[:most], values[:most]
+    figure, axis = pyplot.subplots(figsize=(8, 1.2 + 0.3 * len(names)), layout="constrained")
+    for place, own in enumerate(values):
+        axis.plot(own, [place] * len(own), "o", color="tab:blue", alpha=0.5)
+        if own:
+            axis.plot([sum(own) / len(own)], [place], "|", color="black", markersize=14)
+    axis.set_yticks(range(len(names)), [shown(name) for name in names])
+    axis.set(xlabel=f"validation {metric.replace('_', ' ')}; a line is the mean of a combination's runs")
+    axis.invert_yaxis()
+    axis.grid(axis="x", alpha=0.3)
+    _save(figure, file)
+    pyplot.close(figure)
+
+
 def _curves(epochs: list[dict], name: str) -> list[tuple[str, str, list]]:
     """The splits of which there is something to draw, each with its colour and points."""
     curves = []

@@ -31,6 +31,8 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
     micro = f"micro-F1 {_percent(summary['test_micro_f1'])}, " if several else ""
     scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
     scores += f", ROC AUC {_percent(summary['test_roc_auc'])}" if summary.get("test_roc_auc") is not None else ""
+    if summary["test_accuracy"] is None:
+        scores = "the test nodes were not read" if validation is not None else "nothing was validated or tested"
     printed = [
         f"{scores} (epoch {summary['epoch']}, {chosen})",
         f"took {summary['seconds']:.1f} s, peak memory {summary['peak_memory_bytes'] / 2**20:.0f} MiB",

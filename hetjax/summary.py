@@ -39,7 +39,8 @@ def summarise(
     state = jax.eval_shape(run.engine.trainer.init, config.train.seed)
     records = run.records
     assert records is not None  # process 0 has them
-    records.write({f"test_{name}": value for name, value in test.items()})
+    if config.train.test:
+        records.write({f"test_{name}": value for name, value in test.items()})
     summary = {
         "test_accuracy": test["accuracy"],
         "validation_accuracy": best["accuracy"] if best else None,

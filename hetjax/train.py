@@ -275,9 +275,9 @@ def end_epoch(run: Run, epoch: int) -> None:
             run.reported = epoch + 1
 
 
-def evaluate(run: Run, split: str) -> metrics.Quality:
-    """Quality on the nodes of a split, from full neighbourhoods; process 0 measures it, and tells the others."""
-    ids = run.graph.splits[split]
+def evaluate(run: Run, split: str | None) -> metrics.Quality:
+    """Quality on the nodes of a split, or of none, from full neighbourhoods; process 0 measures it, and tells the others."""
+    ids = run.graph.splits[split] if split else run.graph.splits["test"][:0]
     logits = run.engine.logits(run.state, ids)
     run.logits = logits if split == "test" else None
     quality = None if logits is None else metrics.quality(logits, run.graph.labels[ids])
@@ -308,7 +308,7 @@ def finish(run: Run) -> dict:
             chosen.verify()
         run.state = None  # its tables make room for those of the checkpoint
         run.state = restored(run.engine, chosen)
-    test = evaluate(run, "test")
+    test = evaluate(run, "test" if run.config.train.test else None)
     sent = summary.total_traffic(run.processes.all_gather("sent", [list(row) for row in traffic(run.engine)]))
     details = run.engine.details()
     run.engine.close()

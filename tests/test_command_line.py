@@ -485,7 +485,7 @@ def test_options_override_the_file(graph_store, tmp_path):
     assert (config["train"]["epochs"], config["train"]["seed"], config["model"]["hidden"]) == (3, 5, 8)
 
 
-MODULES = "train", "partition.__main__", "convert", "predict", "ingest.__main__"
+MODULES = "train", "partition.__main__", "convert", "predict", "ingest.__main__", "sweep"
 
 
 @pytest.mark.parametrize("module", [f"hetjax.{name}" for name in MODULES])

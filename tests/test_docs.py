@@ -226,6 +226,7 @@ OTHERS = {
         "hetjax.partition.__main__",
         "hetjax.partition.stream.command",
         "hetjax.ingest.__main__",
+        "hetjax.sweep",
         "hetjax.convert",
         "hetjax.predict",
     )
