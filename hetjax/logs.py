@@ -41,6 +41,11 @@ def shown(verbose: bool = False) -> Iterator[None]:
         log.setLevel(before[0])
 
 
-def quiet() -> bool:
-    """Whether a program has asked for less than a progress bar: `logging.getLogger("hetjax").setLevel(logging.WARNING)`."""
-    return log.level > logging.INFO
+def hides_bar() -> bool | None:
+    """What tqdm takes for `disable`: a bar is for terminals and notebooks, unless a program asked for less than results.
+
+    It does so by `logging.getLogger("hetjax").setLevel(logging.WARNING)`.
+    """
+    if log.level > logging.INFO:
+        return True
+    return False if "ipykernel" in sys.modules else None

@@ -25,7 +25,7 @@ from hetjax import durable, run_options, yaml_file
 from hetjax.command_line import parse, run_command
 from hetjax.config import as_dict
 from hetjax.errors import InputError, reading, short
-from hetjax.logs import log, quiet
+from hetjax.logs import hides_bar, log
 
 LONGEST_NAME, MOST_RUNS = 80, 10_000
 LOWER = ("loss",)  # metrics of which less is better
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> None:
     configs = [as_dict(run_options.read(run.arguments(file)).config) for run in runs]  # all, before any is trained
     out = Path(options.out)
     rows = []
-    for run, config in tqdm(list(zip(runs, configs)), unit="run", desc="search", disable=quiet() or None):
+    for run, config in tqdm(list(zip(runs, configs)), unit="run", desc="search", disable=hides_bar()):
         rows.append(row(run, trained(run, file, config)))
         write(out, rows)
     table = ranked(rows)

@@ -34,7 +34,7 @@ from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import abstract_graph, sizes
 from hetjax.loggers import Loggers
-from hetjax.logs import log, quiet
+from hetjax.logs import hides_bar, log
 from hetjax.partition import Partitioning, read, save
 from hetjax.processes.group import ProcessGroup
 from hetjax.processes.launch import process_group
@@ -208,7 +208,7 @@ def loop(run: Run) -> None:
     """Train all epochs that are left."""
     epochs, steps = run.config.train.epochs, run.engine.batches.steps()
     done = run.progress.epoch * steps + run.progress.step
-    hidden = quiet() or None if run.processes.first else True
+    hidden = hides_bar() if run.processes.first else True
     with tqdm(total=epochs * steps, initial=done, unit="step", disable=hidden, desc="training") as bar:
         for epoch in range(run.progress.epoch, epochs):
             best = run.progress.best
