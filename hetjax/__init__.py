@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hetjax.objects.networkx import from_networkx, to_networkx
     from hetjax.objects.pyg import from_pyg, to_pyg
     from hetjax.partition import partition
-    from hetjax.predict import predict
+    from hetjax.predicting import predict
     from hetjax.serve import Model, load
     from hetjax.trained import Trained
     from hetjax.trained import train_graph as train
