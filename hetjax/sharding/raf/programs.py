@@ -98,9 +98,9 @@ def run(
     own = layer.own_embeddings(top.seeds, x).get(share.target, own)
     seeds_own = {} if own is None else {share.target: own}  # None where nothing looks at them
     partial = layer.fold_relations(top.seeds, layer.prepared(x), seeds_own, folds.selves, masks, of_seeds)
-    partial, seeds_own, _ = of_seeds.after(partial, seeds_own, {})
-    own = seeds_own.get(share.target) if share.exchanged else None
-    return PassOutput(partial[share.target], layer(top.inner, x, masks, of_inner), own)
+    totals, finished, _ = of_seeds.after(partial, seeds_own, {})
+    own = finished.get(share.target) if share.exchanged else None
+    return PassOutput(totals[share.target], layer(top.inner, x, masks, of_inner), own)
 
 
 class LocalPrograms:
@@ -141,7 +141,8 @@ class LocalPrograms:
             before = before._replace(partial=_only(before.partial))
             masks, exchanges = self.trainer.masks(*when), (LOCAL, LOCAL)
             if self.first and not number:
-                params, exchanges = self.first.weights(params), tuple(map(self.first.exchange, local.picks))
+                of_seeds, of_inner = map(self.first.exchange, local.picks)
+                params, exchanges = self.first.weights(params), (of_seeds, of_inner)
             given = self.share, depths, local.blocks, before, masks, exchanges
             outcome: Any = self.trainer.model.apply(params, *given, method=run)
             return outcome._replace(partial=_alone(outcome.partial))
