@@ -253,9 +253,9 @@ class Mesh:
     relation: int = 1
     """size of the mesh axis relation: partitions of the relations"""
     data: int = 1
-    """size of the mesh axis data; raf: replicas of each partition, which share the seeds of a step; vanilla, dependency: partitions of the nodes; tensor, minibatch: groups of replicas, which share the seeds"""
+    """size of the mesh axis data; raf: replicas of each partition, which share the seeds of a step; vanilla, dependency: partitions of the nodes; tensor, minibatch: groups of replicas, which share the seeds; averaging: devices that train partitions"""
     strategy: str = "raf"
-    """how several devices share the work; raf: divide the relations; vanilla: divide the nodes; dependency: the same, and fetch each other's embeddings; tensor: divide the columns; MODULE:NAME: a strategy of your own"""
+    """how several devices share the work; raf: divide the relations; vanilla: divide the nodes; dependency: the same, and fetch each other's embeddings; tensor: divide the columns; averaging: train subgraphs, average the models; MODULE:NAME: a strategy of your own"""
     feature: int = 1
     """size of the mesh axis feature; tensor: slices of the columns of features and embeddings; minibatch, tensor and raf: slices of the columns of features alone"""
 

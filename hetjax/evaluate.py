@@ -15,6 +15,7 @@ from hetjax.cache.mapped import gather, mapping, on_host
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.models.hgnn import Stack
+from hetjax.models.orders import forward_only
 from hetjax.sampling.blocks import Block, Capacities, Sample, edges_of, pad_sample, rows_of
 from hetjax.sampling.sampler import ALL, Role, Sampler
 
@@ -120,6 +121,7 @@ class Evaluator:
         self.needed = graph.schema.layer_types(len(model.layers), model.reads_own)
         self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type", "classify"))
 
+    @forward_only()
     def _embed(self, params, block, x, depth: int, node_type: str, classify: bool):
         embeddings: Any = self.model.apply(params, depth, block, x, method="embed")
         h = embeddings[node_type]

@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def train(config: Config, path: Path, processes: ProcessGroup) -> None:
     """Train, or see that it is done, and print the results."""
-    strategy = registry.find(config.mesh)
+    strategy = registry.check(config)
     provided = meshes.share_of(config.mesh.axes, processes.count)
     if config.mesh.devices > 1:
         meshes.provide_cpu_devices(provided)
@@ -180,12 +180,7 @@ def initial_state(engine: Engine, checkpoint: Checkpoint | None, processes: Proc
         print(f"continuing from {checkpoint.folder}", file=sys.stderr)
     elif not checkpoint.folder.exists():
         raise InputError(f"{checkpoint.folder}: not there; all processes must see the same --workdir")
-    return restored(engine, checkpoint)
-
-
-def restored(engine: Engine, checkpoint: Checkpoint) -> Any:
-    """What a checkpoint holds, as the engine has it."""
-    return engine.shard(checkpoint.state(jax.eval_shape(engine.trainer.init, engine.seed)))
+    return engine.restored(checkpoint)
 
 
 def penalties(config: Config, workdir: Workdir, processes: ProcessGroup) -> Path:
@@ -250,6 +245,7 @@ def note_compiling(run: Run, programs: int, bar: tqdm) -> None:
 def end_epoch(run: Run, epoch: int, bar: tqdm) -> None:
     """Record the epoch; evaluate and save where it is time to."""
     done, options, step = run.progress, run.config.train, (epoch + 1) * run.engine.batches.steps()
+    run.engine.together(done)
     record: dict[str, Any] = {"epoch": epoch + 1, "step": step, "train_loss": done.end_epoch()}
     last = epoch + 1 == options.epochs
     due = (epoch + 1) % options.evaluate_every == 0 or last
@@ -281,6 +277,7 @@ def evaluate(run: Run, split: str) -> metrics.Quality:
 def save_checkpoint(run: Run) -> None:
     """Write a checkpoint; process 0 does, and the others wait for it."""
     state, done = run.engine.gather(run.state), run.progress
+    run.engine.together(done)
     done.seconds = run.seconds()
     if run.processes.first:
         assert state is not None  # in process 0
@@ -298,7 +295,7 @@ def finish(run: Run) -> dict:
         if run.processes.first:
             chosen.verify()
         run.state = None  # its tables make room for those of the checkpoint
-        run.state = restored(run.engine, chosen)
+        run.state = run.engine.restored(chosen)
     test = evaluate(run, "test")
     sent = summary.total_traffic(run.processes.all_gather("sent", [list(row) for row in traffic(run.engine)]))
     details = run.engine.details()

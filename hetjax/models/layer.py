@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from hetjax.arrays import Array
 from hetjax.cache.tables import read
@@ -149,6 +150,10 @@ class Layer(nn.Module):
         """
         raise NotImplementedError
 
+    def no_edges(self, targets: int, dtype: DTypeLike) -> Any:
+        """What `relation` gives of no edges, of a layer that has an `edge_monoid`."""
+        return jnp.zeros((targets, self.features), dtype)
+
     def relation_total(self, relation: Relation, partial: Any) -> Any:
         """What relations combine, from what `relation` gave, of all of the relation's edges: that itself, unless the model says more."""
         return partial
@@ -265,14 +270,29 @@ class Layer(nn.Module):
             if edges:
                 if self.reads_target and target not in asked:
                     asked[target] = self.ask(target, own[target], exchange)
-                seen = asked.get(target)
-                drawn = masks and masks.of(block.targets[target])
-                folded = [self.relation(relation, adjacency, sources, seen, drawn) for adjacency, sources in edges]
-                contributions.append((target, self.relation_total(relation, self._joined(folded))))
+                folded = self.fold_edges(relation, edges, block, asked.get(target), masks)
+                contributions.append((target, self.relation_total(relation, folded)))
         total: dict[str, Any] = {}
         for target, partial in contributions:
             total[target] = self.monoid.combine(total[target], partial) if target in total else partial
         return total
+
+    def fold_edges(
+        self,
+        relation: Relation,
+        edges: Sequence[tuple[Adjacency, Any]],
+        block: Block,
+        seen: Any,
+        masks: Masks | None,
+    ) -> Any:
+        """The partial aggregate of a relation's edges, or of some of them; arguments as of `fold_relations`.
+
+        Args:
+          edges: in groups, each with the sources that it numbers.
+          seen: of the targets, as `ask` gives it; None unless the layer `reads_target`.
+        """
+        drawn = masks and masks.of(block.targets[relation.target])
+        return self._joined([self.relation(relation, adjacency, sources, seen, drawn) for adjacency, sources in edges])
 
     def _joined(self, folded: Sequence[Any]) -> Any:
         """The partial aggregate of all groups of a relation's edges."""

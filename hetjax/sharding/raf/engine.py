@@ -96,7 +96,7 @@ class RafEngine(Engine):
         self._make_replicas(frozenset().union(*folded, {(ROWS, t) for t in self.tables} if whole else ()), whole)
         rows = {part: site.row(part) for part in site.parts}
         self.static = {part: self._given(part) for part in rows}
-        self.together = MeshPrograms(trainer, site.mesh)
+        self.together = MeshPrograms(trainer, self.models[0], site.mesh)
         self.local = {part: self._folding(part) for part in rows}
         self.packed = {part: self._program(row, functools.partial(self._pack, part)) for part, row in rows.items()}
         self.settled = {part: self._settling(part) for part in rows}

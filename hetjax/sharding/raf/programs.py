@@ -17,12 +17,13 @@ from hetjax.arrays import Array
 from hetjax.cache import tables
 from hetjax.models.dropout import Masks
 from hetjax.models.hgnn import Stack
-from hetjax.models.layer import LOCAL, Exchange
+from hetjax.models.layer import LOCAL, Exchange, Layer
 from hetjax.models.partials import Monoid
 from hetjax.sampling.blocks import NO_NODE, Block
 from hetjax.sharding.mesh import BOTH, DATA, FEATURE, RELATION, shard_map
 from hetjax.sharding.push_pull.first import FirstLayer
 from hetjax.sharding.raf.combine import combine
+from hetjax.sharding.raf.cut import Pieces, fold_seeds, united
 from hetjax.sharding.raf.kinds import PARTIAL, WEIGHTS
 from hetjax.sharding.raf.sample import Local, PartitionModel, Roles
 from hetjax.sharding.traffic import Program, scope
@@ -73,7 +74,7 @@ def run(
     blocks: Sequence[Roles],
     before: PassOutput,
     masks: Masks | None = None,
-    exchanges: tuple[Exchange, Exchange] = (LOCAL, LOCAL),
+    exchanges: tuple[Exchange, Exchange] | None = None,
 ) -> PassOutput:
     """One pass of a partition; a method of the model, to be given to `model.apply`.
 
@@ -82,25 +83,30 @@ def run(
       blocks: of every layer.
       before: what the pass before left, its partial aggregates combined; of the first pass nothing but `x`, the features.
       masks: of the step.
-      exchanges: of the first layer, for the seeds and for the other nodes.
+      exchanges: of the first layer, for the seeds and for the other nodes, where columns are divided.
     """
     total, x, own = before
-    of_seeds, of_inner = (LOCAL, LOCAL) if depths[0] else exchanges
+    here = LOCAL, Pieces(share)
+
+    def at(depth: int) -> tuple[Exchange, Exchange]:
+        return here if depth or exchanges is None else exchanges
+
     if depths[0]:
         seeds = masks and masks.of(blocks[depths[0]].seeds.targets[share.target])
         own = model.layers[depths[0] - 1].finish(share.target, total, own, seeds)
     else:
-        x = model.enter(of_inner.enter(x), blocks[0].inner, masks)
+        x = model.enter(at(0)[1].enter(x), blocks[0].inner, masks)
     for depth in depths[:-1]:
-        x = model.layers[depth](blocks[depth].inner, x, masks, LOCAL if depth else of_inner)
-    of_seeds, of_inner = (LOCAL, LOCAL) if depths[-1] else (of_seeds, of_inner)
-    layer, folds, top = model.layers[depths[-1]], share.local_model.layers[depths[-1]].seeds, blocks[depths[-1]]
+        x = model.layers[depth](blocks[depth].inner, x, masks, at(depth)[1])
+    (of_seeds, of_inner), top = at(depths[-1]), blocks[depths[-1]]
+    layer, folds = model.layers[depths[-1]], share.local_model.layers[depths[-1]].seeds
     own = layer.own_embeddings(top.seeds, x).get(share.target, own)
+    partial = fold_seeds(layer, share, top.seeds, layer.prepared(x), own, folds.selves, masks, of_seeds)
     seeds_own = {} if own is None else {share.target: own}  # None where nothing looks at them
-    partial = layer.fold_relations(top.seeds, layer.prepared(x), seeds_own, folds.selves, masks, of_seeds)
-    totals, finished, _ = of_seeds.after(partial, seeds_own, {})
+    totals, finished, _ = of_seeds.after({share.target: partial.total}, seeds_own, {})
+    partial = partial._replace(total=totals[share.target])
     own = finished.get(share.target) if share.exchanged else None
-    return PassOutput(totals[share.target], layer(top.inner, x, masks, of_inner), own)
+    return PassOutput(partial, layer(top.inner, x, masks, of_inner), own)
 
 
 class LocalPrograms:
@@ -139,7 +145,7 @@ class LocalPrograms:
                 read = {t: tables.read(matrix, local.inputs.get(t)) for t, matrix in static.items()}
                 before = before._replace(x={**read, **local.rows, **learned})
             before = before._replace(partial=_only(before.partial))
-            masks, exchanges = self.trainer.masks(*when), (LOCAL, LOCAL)
+            masks, exchanges = self.trainer.masks(*when), None
             if self.first and not number:
                 of_seeds, of_inner = map(self.first.exchange, local.picks)
                 params, exchanges = self.first.weights(params), (of_seeds, of_inner)
@@ -176,17 +182,17 @@ class LocalPrograms:
 class MeshPrograms:
     """The programs that all partitions run together, in the same order."""
 
-    def __init__(self, trainer: Trainer, mesh: Mesh):
-        self.trainer, self.mesh = trainer, mesh
+    def __init__(self, trainer: Trainer, share: PartitionModel, mesh: Mesh):
+        self.trainer, self.share, self.mesh = trainer, share, mesh
         layers = trainer.model.layers
-        self.combined = [Program(PARTIAL, functools.partial(self._combine, layer.monoid), mesh) for layer in layers]
+        self.combined = [Program(PARTIAL, functools.partial(self._combine, layer), mesh) for layer in layers]
         self.spread, self.conclude = Program(PARTIAL, self._spread, mesh), Program(PARTIAL, self._conclude, mesh)
 
-    def _combine(self, monoid: Monoid, partials: Any) -> tuple[Any, Any]:
+    def _combine(self, layer: Layer, partials: Any) -> tuple[Any, Any]:
         """The totals of partial aggregates, both `[partitions, seeds, ...]`, and the way back."""
 
         def total(partial: Any) -> tuple[Any, Any]:
-            return _alone(jax.vjp(lambda own: combine(monoid, own, RELATION), _only(partial)))
+            return _alone(jax.vjp(lambda own: united(layer, self.share, own, across), _only(partial)))
 
         return shard_map(total, self.mesh, (SEEDS,), (SEEDS, P(BOTH)))(partials)
 
@@ -224,7 +230,7 @@ class MeshPrograms:
         last, smoothing = self.trainer.model.layers[-1], self.trainer.label_smoothing
 
         def share(params: Any, partial: Any, own: Any, seeds: Any, labels: Any, weights: Any, when: When) -> jax.Array:
-            total, masks = combine(last.monoid, partial, RELATION), self.trainer.masks(*when)
+            total, masks = united(last, self.share, partial, across), self.trainer.masks(*when)
             logits: Any = self.trainer.model.apply(params, total, own, masks and masks.of(seeds), method="conclude")
             losses = jnp.where(weights > 0, cross_entropy(logits, labels, smoothing), 0)
             return jnp.sum(losses) / jax.lax.psum(jnp.sum(weights), DATA)
@@ -239,6 +245,11 @@ class MeshPrograms:
         in_specs = (P(), SEEDS, P(DATA), P(DATA), P(DATA), P(DATA), P())
         mapped = shard_map(conclude, self.mesh, in_specs, (P(), P(), SEEDS, P(DATA)))
         return mapped(params, partials, own, seeds, labels, weights, when)
+
+
+def across(monoid: Monoid, partial: Any) -> Any:
+    """The total over all partitions; inside the program."""
+    return combine(monoid, partial, RELATION)
 
 
 def _only(tree: Any) -> Any:
@@ -261,6 +272,8 @@ def weights_of(model: Stack, share: PartitionModel, features: Mapping[str, int])
         outcome = PassOutput(None, {t: jnp.zeros((1, width)) for t, width in features.items()}, None)
         for depths in passes(share):
             outcome = run(model, share, depths, blocks, outcome)
+            total = united(model.layers[depths[-1]], share, outcome.partial, lambda monoid, partial: partial)
+            outcome = outcome._replace(partial=total)
         return outcome
 
     blocks, key = _smallest_blocks(share), jax.random.key(0)

@@ -7,6 +7,7 @@ from jax.sharding import Mesh
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.partition import MetaPartitioning
+from hetjax.partition.cuts import pieces
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.raf.sample import PartitionModel
@@ -53,7 +54,8 @@ class Site(NamedTuple):
 def partition_models(plan: MetaPartitioning) -> list[PartitionModel]:
     """What each partition of a plan computes."""
     tree = plan.tree
+    cuts = tuple((r, tuple(piece.key for piece in pieces(r, count))) for r, count in plan.cuts.items())
     return [
-        PartitionModel(part.local_model, tree.targets[0], tree.exchange == "every", tree.reads_own)
+        PartitionModel(part.local_model, tree.targets[0], tree.exchange == "every", tree.reads_own, cuts)
         for part in plan.parts
     ]

@@ -5,12 +5,15 @@ from pathlib import Path
 
 from hetjax import models
 from hetjax.cache.placement import choose_placement
-from hetjax.config import Config, Data, changed
+from hetjax.config import UNBOUNDED, Bytes, Config, Data, changed
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import abstract_graph, check_digest, sizes
 from hetjax.load import load_abstract, load_some
 from hetjax.partition import MetaPartitioning, partition, read
+from hetjax.partition.cuts import cut_graph, uncut
+from hetjax.partition.report import topology_bytes
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import share_of
 from hetjax.sharding.push_pull.setting import check
@@ -32,6 +35,15 @@ class Options:
 
     plan: str = ""
     """the folder of a partitioning that `python -m hetjax.partition` wrote for this graph, mesh and model; unset: a new one is made"""
+    cut: tuple[str, ...] = ()
+    """relations into the target type to cut, each as NAME=PIECES, such as [writes=2]: their edges are dealt out to so many partitions"""
+    host_bytes: Bytes = UNBOUNDED
+    """bytes of a host for one relation into the target type: a larger one is cut into as many pieces as it takes, such as 8GB; -1: no bound"""
+
+    def __post_init__(self):
+        object.__setattr__(self, "host_bytes", int(Bytes(self.host_bytes)))
+        if self.host_bytes < -1 or self.host_bytes == 0:
+            raise InputError(f"raf.host_bytes is {self.host_bytes}, and must be over 0, or -1")
 
 
 class Raf(Strategy):
@@ -52,6 +64,9 @@ class Raf(Strategy):
             raise InputError(
                 f"cache.{key} is {value}, and slices of features (mesh.feature {slices}) stay on the devices: leave out one or the other"
             )
+        cut = self.options(config).cut
+        if cut and config.mesh.relation == 1:
+            raise InputError(f"raf.cut is {list(cut)}, and mesh.relation is 1: pieces go to several partitions")
 
     def open(self, data: Data) -> HetGraph:
         return load_abstract(data)  # a process opens no more than its own partitions
@@ -67,14 +82,16 @@ class Raf(Strategy):
                 raise InputError(
                     f"mesh.data x mesh.feature are {replicas} devices of a partition, and must lie in one process, which provides {each}"
                 )
+        cuts = chosen_cuts(self.options(config), setup)
         roots = sum(relation.target == graph.schema.target for relation in graph.schema.relations) + self_term
+        roots += sum(count - 1 for count in cuts.values())
         for name, count, most, what in (
             ("relation", config.mesh.relation, roots, "relations into the target type, its self term included"),
             ("data", config.mesh.data, setup.regime.batch_size, "seeds of a step (sampling.batch_size)"),
         ):
             if count > most == 1 and name == "relation":
                 raise InputError(
-                    f"mesh.relation is {count}, and one relation cannot be divided: use mesh.strategy vanilla with mesh.data {count}"
+                    f"mesh.relation is {count}, and one relation is not divided: cut it (raf.cut), or use mesh.strategy vanilla with mesh.data {count}"
                 )
             if count > most:
                 raise InputError(f"mesh.{name} is {count}, and there are {most} {what}, to divide")
@@ -86,6 +103,7 @@ class Raf(Strategy):
             exchange="every" if reads_target else "last",
             data=config.mesh.data * config.mesh.feature,
             workload=setup.workload,
+            cuts=cuts,
         )
         folder = self.options(config).plan
         return given_plan(folder, planned) if folder else planned
@@ -123,8 +141,9 @@ def load_part(data: Data, graph: HetGraph, plan: MetaPartitioning, number: int, 
     if data.format != "store":
         return plan.take(graph, part)
     opened = plan.local_sizes(part)
-    part_graph = load_some(data, opened.edges, opened.features)
-    return models.changed(model, part_graph) if model else part_graph
+    part_graph = load_some(data, uncut(opened.edges, plan.cuts), opened.features)
+    changed = models.changed(model, part_graph) if model else part_graph
+    return cut_graph(changed, plan.cuts, tuple(opened.edges))
 
 
 def make_batches(setup: Setup, site: Site, features: MeshFeatureStore) -> RafBatches:
@@ -136,6 +155,44 @@ def make_batches(setup: Setup, site: Site, features: MeshFeatureStore) -> RafBat
         return SlicedRafBatches(setup, site, features)
     read_by_id, learnable = read_in_place(setup, features), frozenset(setup.trainer.learnable)
     return RafBatches(site, read_by_id, learnable, setup.regime, seed, features, setup.trainer.model.drops)
+
+
+def chosen_cuts(options: Options, setup: Setup) -> dict[Relation, int]:
+    """The relations that are to be cut, by hand or because a host has no room for one, and into how many pieces.
+
+    Raises:
+      InputError: no such relation, a number of pieces that there are no partitions for, or a model whose relations cannot be cut.
+    """
+    schema, model, parts = setup.graph.schema, setup.trainer.model, setup.config.mesh.relation
+    about = sizes(setup.graph)
+    into = {r: topology_bytes(about, r, 0, about.edges[r]) for r in schema.into(schema.target)}
+    cuts = {}
+    if options.host_bytes > 0:
+        cuts = {r: -(-size // options.host_bytes) for r, size in into.items() if size > options.host_bytes}
+    for given in options.cut:
+        name, _, count = given.rpartition("=")
+        found = [r for r in into if name in (str(r), r.name)]
+        if len(found) != 1 or not count.isdecimal():
+            known = ", ".join(map(str, into))
+            raise InputError(
+                f"raf.cut is {list(options.cut)}, and must be NAME=PIECES of relations into the target type: {known}"
+            )
+        cuts[found[0]] = int(count)
+    for relation, count in cuts.items():
+        if not 2 <= count <= parts:
+            raise InputError(
+                f"relation {relation} is to be cut into {count} pieces, and must be into 2..{parts}, the partitions of mesh.relation"
+            )
+    name, slices = setup.config.model.name, setup.config.mesh.feature
+    if cuts and slices > 1:
+        raise InputError(
+            f"mesh.feature is {slices}, and {', '.join(map(str, cuts))} is to be cut: leave out one or the other"
+        )
+    if cuts and (any(not layer.edge_monoid for layer in model.layers) or model.layers[0].changed_edges):
+        raise InputError(
+            f"raf.cut: the relations of model {name} cannot be cut: its folds do not say how groups of edges combine"
+        )
+    return cuts
 
 
 def given_plan(folder: str, planned: MetaPartitioning) -> MetaPartitioning:
