@@ -37,6 +37,7 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
     scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
     scores += f", ROC AUC {_percent(summary['test_roc_auc'])}" if summary.get("test_roc_auc") is not None else ""
     printed.append(f"{scores} (epoch {summary['epoch']}, {chosen})")
+    printed += _baseline_lines(summary)
     files = "summary.json", "metrics.jsonl", "curves.png", "cache.png", "config.yaml"
     there = [name for name in files if (path / name).exists()]
     printed.append(f"written to {path}: {', '.join(there)}, checkpoints/")
@@ -46,6 +47,22 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
             "  attention (--model.name hgt), a graph of your own (--data.format rdf, hgb, npz, edges or store, and --data.path),",
             "  or any other choice (--help lists them)",
         ]
+    return printed
+
+
+def _baseline_lines(summary: dict) -> list[str]:
+    """What the baselines reach on the test nodes, and a word where one of them does better than the model."""
+    found, metric = summary.get("baselines") or {}, summary["chosen_by"]
+    scores = {name: row[metric] for name, row in found.items() if row.get(metric) is not None}
+    if not scores:
+        return []
+    words = "ROC AUC" if metric == "roc_auc" else metric.replace("_", "-").replace("f1", "F1")
+    line = ", ".join(f"{name} {_percent(score)}" for name, score in scores.items())
+    printed = [f"baselines, test {words}: {line}"]
+    best = max(scores, key=lambda name: scores[name])
+    own = summary.get(f"test_{metric}")
+    if own is not None and own < scores[best]:
+        printed.append(f"the model, {_percent(own)}, does worse than this baseline: {best} {found[best]['how']}")
     return printed
 
 

@@ -34,6 +34,7 @@ class Run:
       rises: whether the loss rises steeply.
       reported: the epoch that was last printed.
       compiling: epochs that compiled something.
+      baselines: as `hetjax.baselines` gives them, in process 0, if they are asked for.
     """
 
     config: Config
@@ -52,6 +53,7 @@ class Run:
     rises: metrics.Rises = field(default_factory=metrics.Rises)
     reported: int = 0
     compiling: int = 0
+    baselines: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def seconds(self) -> float:
         """Time of this run, over all of its processes."""

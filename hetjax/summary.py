@@ -46,6 +46,7 @@ def summarise(
         "test_micro_f1": test["micro_f1"],
         **_areas(test, best),
         "chosen_by": config.train.metric,
+        "baselines": run.baselines,
         "epoch": best["epoch"] if best else config.train.epochs,
         "seconds": round(run.seconds(), 2),
         "milliseconds_per_step": run.clock.medians(),

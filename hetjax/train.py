@@ -24,14 +24,15 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
-from hetjax import digests, metrics, models, progress, summary
+from hetjax import baselines, digests, metrics, models, progress, summary
 from hetjax.callables import call_as
 from hetjax.checkpoint import Checkpoint, Checkpoints
 from hetjax.command_line import given_value, parse, run_command
 from hetjax.config import SECTIONS, Config, Processes, as_dict, data_path, flat
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.sizes import abstract_graph, sizes
+from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
+from hetjax.load import load
 from hetjax.partition import Partitioning, read, save
 from hetjax.processes.group import ProcessGroup
 from hetjax.processes.launch import process_group
@@ -110,12 +111,14 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
         records = begin(config, workdir, processes, graph, checkpoints, done)
         if partitioning is not None:
             keep_partitioning(partitioning, folder, run_setup.graph)
+    compared = baselines_of(config, graph) if processes.first and config.train.baselines else {}
     graph = abstract_graph(sizes(graph), graph.labels, graph.splits)  # the engine has what it needs
     del run_setup
     state = initial_state(engine, checkpoint, processes)
     engine.fill_cache(penalties(config, workdir, processes))
     measures = programs, records, started, done.seconds
-    return Run(config, workdir, processes, graph, engine, checkpoints, done, state, *measures, reported=done.epoch)
+    made = config, workdir, processes, graph, engine, checkpoints, done, state, *measures
+    return Run(*made, reported=done.epoch, baselines=compared)
 
 
 def open_graph(config: Config, strategy: Strategy) -> HetGraph:
@@ -145,6 +148,12 @@ def check_two_classes(graph: HetGraph) -> None:
         )
     if len(found) != 2:
         raise InputError(f"train.metric is roc_auc, and the validation nodes are of {len(found)} classes != 2")
+
+
+def baselines_of(config: Config, graph: HetGraph) -> dict[str, dict[str, Any]]:
+    """What the model is to be better than; of a graph that is there in shape alone its store is opened."""
+    whole = load(config.data) if any(map(in_shape_alone, graph.relations.values())) else graph
+    return baselines.baselines(whole, config.train.metric)
 
 
 def begin(
