@@ -60,8 +60,8 @@ class Data:
     """npz, edges: add the reverse of every edge, and keep every edge once, with the first of its weights; false: the edges as they are written"""
     edge_weights: bool = True
     """npz, edges: read the weights of edges, where there are any; false: every edge counts alike"""
-    normalize_features: Literal["none", "row"] = "none"
-    """npz, edges: row: divide the features of every node by their sum, as the code of the GCN paper does"""
+    normalize_features: Literal["none", "row", "auto"] = "none"
+    """row: npz, edges: divide the features of every node by their sum, as the code of the GCN paper does; auto: of every node type, counts so, numbers of any sign to columns of mean 0 and standard deviation 1, zeros and ones as they are"""
     reverse: bool = True
     """rdf: add the reverse of every relation"""
     literals: Literal["nodes", "drop"] = "nodes"
@@ -197,6 +197,8 @@ class Sampling:
 class Train:
     """Train: how long, and how fast."""
 
+    recipe: Literal["auto", "graph", "none"] = "auto"
+    """what becomes of options of data, model, sampling and train that are not given; graph: chosen by the graph's statistics, and said; none: as by default; auto: chosen if there is no --config, the graph is not synthetic, and of model, sampling, train and cache nothing is given but model.name, train.seed, train.metric and train.baselines"""
     epochs: int = 5
     """passes over the training nodes"""
     learning_rate: float = 0.01
@@ -221,6 +223,10 @@ class Train:
     """step: epochs between two reductions of the learning rates"""
     schedule_factor: float = 0.5
     """step: factor of each reduction"""
+    warmup_steps: int = 0
+    """steps over which both learning rates rise to what they are; 0: none"""
+    on_divergence: Literal["stop", "back"] = "stop"
+    """what happens when the loss is not a finite number any more; stop: the run ends with an error; back: it goes back to its best epoch on the validation nodes, if it has one, and ends there"""
     metric: Literal["micro_f1", "roc_auc"] = "micro_f1"
     """what the best epoch on the validation nodes is chosen by; micro_f1: micro-F1, which for one label a node is the accuracy; roc_auc: the area under the ROC curve, for graphs of two classes"""
     patience: int = 0
@@ -240,7 +246,15 @@ class Train:
         _require(self.schedule_epochs >= 1, "train.schedule_epochs", self.schedule_epochs, "at least 1")
         _require(0 < self.schedule_factor <= 1, "train.schedule_factor", self.schedule_factor, "in (0, 1]")
         _require(0 <= self.label_smoothing < 1, "train.label_smoothing", self.label_smoothing, "in [0, 1)")
-        for name in ("steps_per_epoch", "checkpoint_steps", "patience", "weight_decay", "gradient_clip", "l2"):
+        for name in (
+            "steps_per_epoch",
+            "checkpoint_steps",
+            "patience",
+            "weight_decay",
+            "gradient_clip",
+            "l2",
+            "warmup_steps",
+        ):
             _require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
         _require(0 <= self.seed < 2**31, "train.seed", self.seed, "in 0..2147483647")
         _require(self.learning_rate > 0, "train.learning_rate", self.learning_rate, "over 0")

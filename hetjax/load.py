@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
+from hetjax import inputs
 from hetjax.config import DATA_FOLDER, Data, data_path
 from hetjax.datasets import edges, hgb, npz, rdf, synthetic
 from hetjax.datasets.homogeneous import Options
@@ -22,7 +23,29 @@ def load(data: Data) -> HetGraph:
     Raises:
       InputError: as the readers do; or a type whose features are to be left out has none.
     """
-    return _without(_read(data), data)
+    return made(_without(_read(data), data), data)
+
+
+_AHEAD: dict[Data, HetGraph] = {}  # what was read for its statistics, until it is loaded
+
+
+def read_ahead(data: Data) -> HetGraph:
+    """The graph as it is read, without what is made of its features; the next `load` of the same files does not read them again.
+
+    Raises:
+      InputError: as `load`.
+    """
+    plain = replace(data, normalize_features="none")
+    _AHEAD.clear()
+    graph = _read(plain)
+    if data.format != "store":
+        _AHEAD[plain] = graph
+    return _without(graph, data)
+
+
+def made(graph: HetGraph, data: Data, like: HetGraph | None = None) -> HetGraph:
+    """The graph with what is made of its features, as `data` says; arguments as of `inputs.normalised`."""
+    return inputs.normalised(graph, like) if data.normalize_features == "auto" else graph
 
 
 def _without(graph: HetGraph, data: Data) -> HetGraph:
@@ -45,7 +68,10 @@ def load_abstract(data: Data) -> HetGraph:
         return load(data)
     path = _path(data)
     opened = store.open(path, (), ())
-    graph = replace(abstract_graph(store.describe(path), opened.labels, opened.splits), names=opened.names)
+    about = store.describe(path)
+    if data.normalize_features == "auto":  # which makes them all float32, or leaves them
+        return load(data)
+    graph = replace(abstract_graph(about, opened.labels, opened.splits), names=opened.names)
     check_labels(graph, str(path))
     return _without(graph, data)
 
@@ -58,6 +84,8 @@ def load_some(data: Data, relations: Collection[Relation], features: Collection[
     """
     path = _path(data)
     graph = store.open(path, relations, features)
+    if data.normalize_features == "auto":
+        graph = made(graph, data)
     if data.check:
         check(graph, str(path))
         checksums.verify(path, relations, features)
@@ -65,6 +93,10 @@ def load_some(data: Data, relations: Collection[Relation], features: Collection[
 
 
 def _read(data: Data) -> HetGraph:
+    ahead = _AHEAD.pop(data if data.normalize_features == "row" else replace(data, normalize_features="none"), None)
+    _AHEAD.clear()
+    if ahead is not None:
+        return ahead
     if data.format == "synthetic":
         return synthetic.generate(data.schema, data.scale, data.classes or None, data.seed)
     path = _path(data)

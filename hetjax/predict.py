@@ -29,7 +29,7 @@ from hetjax.config import SECTIONS, Config, Data
 from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.load import load
+from hetjax.load import load, made
 from hetjax.predictions import SUFFIXES, Predictions, check_one
 from hetjax.progress import check_progress
 from hetjax.sharding import registry
@@ -141,9 +141,12 @@ def _graph(config: Config, data: Data) -> HetGraph:
 
 
 def _another(config: Config, given: HetGraph | str) -> HetGraph:
-    if isinstance(given, HetGraph):
-        return models.folded(config.model.name, given)
-    return _graph(config, replace(config.data, format="store", path=os.path.abspath(given)))
+    """Another graph, with what training made of features, by the statistics of those that were trained on."""
+    data = config.data
+    if not isinstance(given, HetGraph):
+        given = load(replace(data, format="store", path=os.path.abspath(given), normalize_features="none"))
+    like = None if data.normalize_features == "none" else load(replace(data, normalize_features="none"))
+    return models.folded(config.model.name, made(given, data, like))
 
 
 def _predict(workdir: Path, other: HetGraph | str, embeddings: bool, new_nodes: NewNodes) -> Done:

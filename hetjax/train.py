@@ -24,7 +24,7 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
-from hetjax import baselines, digests, metrics, models, progress, summary
+from hetjax import baselines, digests, metrics, models, progress, recipe, summary
 from hetjax.callables import call_as
 from hetjax.checkpoint import Checkpoint, Checkpoints
 from hetjax.command_line import given_value, parse, run_command
@@ -62,7 +62,8 @@ def main(arguments: Sequence[str]) -> None:
     alike_in_all = flat(as_dict(config)) | {"workdir": paths["workdir"], "hetjax": __version__}
     alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
     with process_group(processes, alike_in_all) as group:
-        train(config, Path(paths["workdir"]), group)
+        workdir = Path(paths["workdir"])
+        train(recipe.resolve(config, arguments, workdir, group), workdir, group)
 
 
 def train(config: Config, path: Path, processes: ProcessGroup) -> None:
@@ -216,10 +217,16 @@ def loop(run: Run) -> None:
             if best and run.progress.out_of_patience(run.config.train):
                 run.say(f"stopped after epoch {epoch}: none was better than epoch {best['epoch']}", bar)
                 break
-            programs = run.programs.count
-            train_epoch(run, epoch, bar)
-            note_compiling(run, run.programs.count - programs, bar)
-            end_epoch(run, epoch, bar)
+            try:
+                programs = run.programs.count
+                train_epoch(run, epoch, bar)
+                note_compiling(run, run.programs.count - programs, bar)
+                end_epoch(run, epoch, bar)
+            except FloatingPointError as error:
+                if run.config.train.on_divergence == "stop" or not best:
+                    raise
+                run.say(f"{error}; the run goes back to epoch {best['epoch']}, the best, and ends there", bar)
+                break
 
 
 def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:
