@@ -61,7 +61,7 @@ class Data:
     edge_weights: bool = True
     """npz, edges: read the weights of edges, where there are any; false: every edge counts alike"""
     normalize_features: Literal["none", "row", "auto"] = "none"
-    """row: npz, edges: divide the features of every node by their sum, as the code of the GCN paper does; auto: of every node type, counts so, numbers of any sign to columns of mean 0 and standard deviation 1, zeros and ones as they are"""
+    """row: npz, edges: divide the features of every node by their sum, as the code of the GCN paper does; auto: any format: of every node type, counts so, numbers of any size to columns of mean 0 and standard deviation 1, zeros and ones as they are"""
     reverse: bool = True
     """rdf: add the reverse of every relation"""
     literals: Literal["nodes", "drop"] = "nodes"
@@ -70,6 +70,8 @@ class Data:
     """rdf: predicates to leave out, by IRI or local name; for example, a predicate that gives the label away"""
     node_types: Literal["one", "class"] = "one"
     """rdf: one node type for all resources, or one per rdf:type"""
+    label_inputs: bool = False
+    """training labels, propagated along relations, are inputs too; no node's own label reaches its logits, and no label of validation or test nodes is read"""
     without_features: tuple[str, ...] = ()
     """node types whose features are ignored; learnable features take their place"""
     schema: str = "ogbn-mag"

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
-from hetjax import inputs
+from hetjax import inputs, label_inputs
 from hetjax.config import DATA_FOLDER, Data, data_path
 from hetjax.datasets import edges, hgb, npz, rdf, synthetic
 from hetjax.datasets.homogeneous import Options
@@ -35,17 +35,29 @@ def read_ahead(data: Data) -> HetGraph:
     Raises:
       InputError: as `load`.
     """
-    plain = replace(data, normalize_features="none")
-    _AHEAD.clear()
+    plain = _as_read(data)
     graph = _read(plain)
     if data.format != "store":
         _AHEAD[plain] = graph
     return _without(graph, data)
 
 
+def _as_read(data: Data) -> Data:
+    """The same files, of which nothing is made after they were read."""
+    kept = data.normalize_features if data.normalize_features == "row" else "none"
+    return replace(data, normalize_features=kept, label_inputs=False)
+
+
+def makes(data: Data) -> bool:
+    """Whether a graph is changed after it was read."""
+    return data != _as_read(data)
+
+
 def made(graph: HetGraph, data: Data, like: HetGraph | None = None) -> HetGraph:
-    """The graph with what is made of its features, as `data` says; arguments as of `inputs.normalised`."""
-    return inputs.normalised(graph, like) if data.normalize_features == "auto" else graph
+    """The graph with what is made of it after it was read, as `data` says; arguments as of `inputs.normalised`."""
+    if data.normalize_features == "auto":
+        graph = inputs.normalised(graph, like)
+    return label_inputs.with_labels(graph) if data.label_inputs else graph
 
 
 def _without(graph: HetGraph, data: Data) -> HetGraph:
@@ -68,10 +80,9 @@ def load_abstract(data: Data) -> HetGraph:
         return load(data)
     path = _path(data)
     opened = store.open(path, (), ())
-    about = store.describe(path)
-    if data.normalize_features == "auto":  # which makes them all float32, or leaves them
+    if makes(data):
         return load(data)
-    graph = replace(abstract_graph(about, opened.labels, opened.splits), names=opened.names)
+    graph = replace(abstract_graph(store.describe(path), opened.labels, opened.splits), names=opened.names)
     check_labels(graph, str(path))
     return _without(graph, data)
 
@@ -83,9 +94,11 @@ def load_some(data: Data, relations: Collection[Relation], features: Collection[
       InputError: as `load`.
     """
     path = _path(data)
+    if makes(data):
+        graph = load(data)
+        kept = {name: matrix for name, matrix in graph.features.items() if name in features}
+        return replace(graph.only(list(relations)), features=kept)
     graph = store.open(path, relations, features)
-    if data.normalize_features == "auto":
-        graph = made(graph, data)
     if data.check:
         check(graph, str(path))
         checksums.verify(path, relations, features)
@@ -93,7 +106,7 @@ def load_some(data: Data, relations: Collection[Relation], features: Collection[
 
 
 def _read(data: Data) -> HetGraph:
-    ahead = _AHEAD.pop(data if data.normalize_features == "row" else replace(data, normalize_features="none"), None)
+    ahead = _AHEAD.pop(_as_read(data), None)
     _AHEAD.clear()
     if ahead is not None:
         return ahead

@@ -36,6 +36,8 @@ from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer
 
+PLAIN: dict[str, Any] = {"normalize_features": "none", "label_inputs": False}  # a graph of which nothing is made
+
 
 @dataclass(frozen=True)
 class Options:
@@ -144,8 +146,8 @@ def _another(config: Config, given: HetGraph | str) -> HetGraph:
     """Another graph, with what training made of features, by the statistics of those that were trained on."""
     data = config.data
     if not isinstance(given, HetGraph):
-        given = load(replace(data, format="store", path=os.path.abspath(given), normalize_features="none"))
-    like = None if data.normalize_features == "none" else load(replace(data, normalize_features="none"))
+        given = load(replace(data, format="store", path=os.path.abspath(given), **PLAIN))
+    like = load(replace(data, **PLAIN)) if data.normalize_features == "auto" else None
     return models.folded(config.model.name, made(given, data, like))
 
 

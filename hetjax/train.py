@@ -32,6 +32,7 @@ from hetjax.config import SECTIONS, Config, Processes, as_dict, data_path, flat
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
+from hetjax.label_inputs import without_labels
 from hetjax.load import load
 from hetjax.partition import Partitioning, read, save
 from hetjax.processes.group import ProcessGroup
@@ -154,7 +155,7 @@ def check_two_classes(graph: HetGraph) -> None:
 def baselines_of(config: Config, graph: HetGraph) -> dict[str, dict[str, Any]]:
     """What the model is to be better than; of a graph that is there in shape alone its store is opened."""
     whole = load(config.data) if any(map(in_shape_alone, graph.relations.values())) else graph
-    return baselines.baselines(whole, config.train.metric)
+    return baselines.baselines(without_labels(whole), config.train.metric)
 
 
 def begin(
