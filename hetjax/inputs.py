@@ -18,12 +18,12 @@ def needed(graph: HetGraph) -> tuple[str, str]:
         return "none", "all features are 0 and 1" if kinds else "there are no features"
     if 4 * sum(matrix.size for matrix in graph.features.values()) > LARGEST:
         return "none", f"features of more than {LARGEST:,} bytes are read where they are"
-    words = {"binary": "0 and 1", "counts": "counts, or zeros mostly", "numbers": "numbers of any size"}
+    words = {"binary": "0 and 1", "counts": "counts", "sparse": "zeros mostly", "numbers": "numbers of any size"}
     return "auto", "; ".join(f"{t} has {words[kind]}" for t, kind in kinds.items())
 
 
 def kind_of(matrix: np.ndarray) -> str:
-    """`binary`: 0 and 1; `counts`: most numbers 0, or all of them whole and none below 0; `numbers`: any others."""
+    """`binary`: 0 and 1; `counts`: none below 0, and most of them 0 or all whole; `sparse`: most of them 0; `numbers`: any others."""
     least, one, whole, zeros = 0.0, True, True, 0
     for start in range(0, len(matrix), rows := max(1, AT_ONCE // matrix.shape[1])):
         part = matrix[start : start + rows]
@@ -33,14 +33,15 @@ def kind_of(matrix: np.ndarray) -> str:
         zeros += part.size - int(np.count_nonzero(part))
     if one:
         return "binary"
-    return "counts" if (least >= 0 and whole) or zeros > matrix.size / 2 else "numbers"
+    few = zeros > matrix.size / 2
+    return "counts" if least >= 0 and (whole or few) else "sparse" if few else "numbers"
 
 
 def normalised(graph: HetGraph, like: HetGraph | None = None) -> HetGraph:
     """The graph with features brought to the size of 1, of every type as its kind of numbers asks for; float32.
 
-    Counts, and of a graph of one type 0 and 1 too: every row divided by the sum of its absolute values, so that what is 0 stays 0. Numbers
-    of any size: every column to mean 0 and standard deviation 1. Zeros and ones of several types are left as they are.
+    Counts, and of a graph of one type 0 and 1 too: every row divided by its sum. Zeros mostly: all divided by the mean size of the others.
+    Numbers of any size: every column to mean 0 and standard deviation 1. Zeros and ones of several types are left as they are.
 
     Args:
       like: the graph that means and deviations are of; this one, unless it is another that a trained model predicts.
@@ -51,6 +52,9 @@ def normalised(graph: HetGraph, like: HetGraph | None = None) -> HetGraph:
         kind = kind_of(like.features[name])
         if kind == "numbers":
             changed[name] = _by_rows(matrix, _standard(like.features[name]))
+        elif kind == "sparse":
+            scale = 1 / mean_size(like.features[name])
+            changed[name] = _by_rows(matrix, lambda rows, scale=scale: rows * scale)
         elif kind == "counts" or len(graph.schema.nodes) == 1:
             changed[name] = _by_rows(matrix, _shares)
     return replace(graph, features={**graph.features, **changed})
@@ -64,8 +68,17 @@ def _by_rows(matrix: np.ndarray, change: Callable[[np.ndarray], np.ndarray]) -> 
 
 
 def _shares(rows: np.ndarray) -> np.ndarray:
-    sums = np.abs(rows).sum(axis=1, keepdims=True)
+    sums = rows.sum(axis=1, keepdims=True)
     return rows * np.where(sums == 0, 0, 1 / np.where(sums == 0, 1, sums))
+
+
+def mean_size(matrix: np.ndarray) -> float:
+    """The mean of the absolute values that are not zero."""
+    total, count = 0.0, 0
+    for start in range(0, len(matrix), rows := max(1, AT_ONCE // matrix.shape[1])):
+        part = np.abs(matrix[start : start + rows].astype(np.float64))
+        total, count = total + float(part.sum()), count + int(np.count_nonzero(part))
+    return total / max(1, count)
 
 
 def _standard(matrix: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

@@ -77,11 +77,12 @@ def kinds(scale: float = 1.0):
     features = {
         "counts": counts.astype(np.float32),
         "numbers": (rng.standard_normal((20, 3)) * scale + 5 * scale).astype(np.float32),
+        "sparse": (rng.standard_normal((20, 9)) * (rng.uniform(size=(20, 9)) < 0.3) * scale).astype(np.float32),
         "flags": rng.integers(0, 2, (10, 4)).astype(np.uint8),
     }
     relations = {
         Relation(source, "to", "counts"): (rng.integers(0, len(features[source]), 60), rng.integers(0, 30, 60))
-        for source in ("numbers", "flags")
+        for source in ("numbers", "sparse", "flags")
     }
     labels = rng.integers(0, 2, 30)
     splits = {"train": np.arange(12), "validation": np.arange(12, 20), "test": np.arange(20, 30)}
@@ -94,16 +95,14 @@ def test_features_are_normalised_by_their_kind_and_whatever_their_scale(scale, m
     monkeypatch.setattr(inputs, "AT_ONCE", 7)  # a few rows at a time
     graph = kinds(scale)
     assert inputs.needed(graph)[0] == "auto"
-    assert {t: inputs.kind_of(x) for t, x in graph.features.items()} == {
-        "counts": "counts",
-        "numbers": "numbers",
-        "flags": "binary",
-    }
+    of_kind = {t: inputs.kind_of(x) for t, x in graph.features.items()}
+    assert of_kind == {"counts": "counts", "numbers": "numbers", "sparse": "sparse", "flags": "binary"}
     found = inputs.normalised(graph).features
     sums = found["counts"].sum(axis=1)
     assert set(np.round(sums, 5)) <= {0, 1}
     np.testing.assert_allclose(found["numbers"].mean(axis=0), 0, atol=1e-5)
     np.testing.assert_allclose(found["numbers"].std(axis=0), 1, rtol=1e-5)
+    np.testing.assert_allclose(np.abs(found["sparse"])[found["sparse"] != 0].mean(), 1, rtol=1e-5)
     assert found["flags"] is graph.features["flags"]
     statistics = graph.features["numbers"].mean(axis=0), graph.features["numbers"].std(axis=0)
     other = inputs.normalised(kinds(2 * scale), like=graph).features["numbers"]
