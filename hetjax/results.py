@@ -3,6 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
+from hetjax.baselines import compared_by
 from hetjax.partition.report import readable
 
 
@@ -52,7 +53,7 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
 
 def _baseline_lines(summary: dict) -> list[str]:
     """What the baselines reach on the test nodes, and a word where one of them does better than the model."""
-    found, metric = summary.get("baselines") or {}, summary["chosen_by"]
+    found, metric = summary.get("baselines") or {}, compared_by(summary["chosen_by"])
     scores = {name: row[metric] for name, row in found.items() if row.get(metric) is not None}
     if not scores:
         return []

@@ -155,7 +155,7 @@ def check_two_classes(graph: HetGraph) -> None:
 def baselines_of(config: Config, graph: HetGraph) -> dict[str, dict[str, Any]]:
     """What the model is to be better than; of a graph that is there in shape alone its store is opened."""
     whole = load(config.data) if any(map(in_shape_alone, graph.relations.values())) else graph
-    return baselines.baselines(without_labels(whole), config.train.metric)
+    return baselines.baselines(without_labels(whole), baselines.compared_by(config.train.metric))
 
 
 def begin(
