@@ -60,8 +60,8 @@ class Data:
     """npz, edges, ogb: add the reverse of every edge, and keep every edge once, with the first of its weights; false: the edges as they are written"""
     edge_weights: bool = True
     """npz, edges, ogb: read the weights of edges, where there are any; false: every edge counts alike"""
-    normalize_features: Literal["none", "row"] = "none"
-    """npz, edges, ogb: row: divide the features of every node by their sum, as the code of the GCN paper does"""
+    normalize_features: Literal["none", "row", "auto"] = "none"
+    """row: npz, edges, ogb: divide the features of every node by their sum, as the code of the GCN paper does; auto: any format: of every node type, counts so, numbers of any size to columns of mean 0 and standard deviation 1, zeros and ones as they are"""
     reverse: bool = True
     """rdf, ogb, mag240m, igb: add the reverse of every relation"""
     literals: Literal["nodes", "drop"] = "nodes"
@@ -72,6 +72,8 @@ class Data:
     """rdf: one node type for all resources, or one per rdf:type"""
     igb_labels: Literal["19", "2K"] = "19"
     """igb: which labels, of 19 classes or of 2983"""
+    label_inputs: bool = False
+    """training labels, propagated along relations, are inputs too; no node's own label reaches its logits, and no label of validation or test nodes is read"""
     without_features: tuple[str, ...] = ()
     """node types whose features are ignored; learnable features take their place"""
     schema: str = "ogbn-mag"
@@ -199,6 +201,8 @@ class Sampling:
 class Train:
     """Train: how long, and how fast."""
 
+    recipe: Literal["auto", "graph", "none"] = "auto"
+    """what becomes of options of data, model, sampling and train that are not given; graph: chosen by the graph's statistics, and said; none: as by default; auto: chosen if there is no --config, the graph is not synthetic, and of model, sampling, train and cache nothing is given but model.name, train.seed, train.metric and train.baselines"""
     epochs: int = 5
     """passes over the training nodes"""
     learning_rate: float = 0.01
@@ -223,6 +227,10 @@ class Train:
     """step: epochs between two reductions of the learning rates"""
     schedule_factor: float = 0.5
     """step: factor of each reduction"""
+    warmup_steps: int = 0
+    """steps over which both learning rates rise to what they are; 0: none"""
+    on_divergence: Literal["stop", "back"] = "stop"
+    """what happens when the loss is not a finite number any more; stop: the run ends with an error; back: it goes back to its best epoch on the validation nodes, if it has one, and ends there"""
     metric: Literal["accuracy", "micro_f1", "macro_f1", "roc_auc", "average_precision", "loss"] = "micro_f1"
     """what the best epoch on the validation nodes is chosen by; micro_f1: micro-F1, which for one label a node is the accuracy; roc_auc, average_precision: the areas under the ROC curve and the precision-recall curve, of more than two classes their mean over the classes; of equal epochs the one of the lowest validation loss counts, and of equal losses the earliest"""
     class_weights: Literal["none", "balanced"] | tuple[float, ...] = "none"
@@ -237,6 +245,8 @@ class Train:
     """stop after so many epochs without a better validation result; 0: never"""
     steps_per_epoch: int = 0
     """minibatch: largest number of steps in an epoch; 0: as many as it takes to see every training node"""
+    baselines: bool = True
+    """compute what the model is to be better than, in seconds: the larger class, logistic regression on the target's own features, and label propagation; false: none"""
     evaluate_every: int = 1
     """evaluate and write a checkpoint after every so many epochs, and after the last"""
     checkpoint_steps: int = 0
@@ -252,7 +262,7 @@ class Train:
         _require(self.schedule_epochs >= 1, "train.schedule_epochs", self.schedule_epochs, "at least 1")
         _require(0 < self.schedule_factor <= 1, "train.schedule_factor", self.schedule_factor, "in (0, 1]")
         _require(0 <= self.label_smoothing < 1, "train.label_smoothing", self.label_smoothing, "in [0, 1)")
-        counts = "steps_per_epoch", "checkpoint_steps", "patience", "accuracy_nodes"
+        counts = "steps_per_epoch", "checkpoint_steps", "patience", "accuracy_nodes", "warmup_steps"
         for name in (*counts, "weight_decay", "gradient_clip", "l2"):
             _require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
         _require(0 <= self.seed < 2**31, "train.seed", self.seed, "in 0..2147483647")

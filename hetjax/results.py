@@ -3,6 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
+from hetjax.baselines import compared_by
 from hetjax.partition.report import readable
 
 METRICS = {
@@ -45,6 +46,7 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
         scores = "the test nodes were not read" if validation is not None else "nothing was validated or tested"
     printed = [
         f"{scores} (epoch {summary['epoch']}, {chosen})",
+        *_baseline_lines(summary),
         f"took {summary['seconds']:.1f} s, peak memory {summary['peak_memory_bytes'] / 2**20:.0f} MiB",
     ]
     there = [name for name in FILES if (path / name).exists()]
@@ -71,6 +73,22 @@ def details(summary: dict) -> list[str]:
         words = ", ".join(f"{kind} {readable(count)}" for kind, count in kinds.items())
         printed.append(f"sent in a step, by all devices together: {readable(kinds.total())} ({words})")
     return printed + list(map(_cache_line, summary.get("cache") or ()))
+
+
+def _baseline_lines(summary: dict) -> list[str]:
+    """What the baselines reach on the test nodes, and a word where one of them does better than the model."""
+    found, metric = summary.get("baselines") or {}, compared_by(summary["chosen_by"])
+    scores = {name: row[metric] for name, row in found.items() if row.get(metric) is not None}
+    if not scores:
+        return []
+    words = "ROC AUC" if metric == "roc_auc" else metric.replace("_", "-").replace("f1", "F1")
+    line = ", ".join(f"{name} {_percent(score)}" for name, score in scores.items())
+    printed = [f"baselines, test {words}: {line}"]
+    best = max(scores, key=lambda name: scores[name])
+    own = summary.get(f"test_{metric}")
+    if own is not None and own < scores[best]:
+        printed.append(f"the model, {_percent(own)}, does worse than this baseline: {best} {found[best]['how']}")
+    return printed
 
 
 def _cache_line(row: dict) -> str:

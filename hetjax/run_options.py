@@ -39,9 +39,10 @@ def read(arguments: Sequence[str]) -> Given:
     config = registry.config_of(instances)
     registry.check(config)
     loggers.check(config.train.loggers)
-    from hetjax import load, models  # half a second, which --help does not need
+    from hetjax import models  # half a second, which --help does not need
+    from hetjax.load import source
 
     models.check_name(config.model.name)
     if not processes.several:  # else the others are told too, when they have met
-        load.source(config.data)
+        source(config.data)
     return Given(config, processes, Path(paths["workdir"]))

@@ -26,14 +26,16 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
-from hetjax import digests, metrics, models, progress, summary
+from hetjax import baselines, digests, metrics, models, progress, recipe, summary
 from hetjax.callables import call_as
 from hetjax.checkpoint import Checkpoint, Checkpoints
 from hetjax.config import Config, as_dict, data_path, flat
 from hetjax.errors import InputError
 from hetjax.evaluate import evaluated_together
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.sizes import abstract_graph, sizes
+from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
+from hetjax.label_inputs import without_labels
+from hetjax.load import load
 from hetjax.loggers import Loggers
 from hetjax.logs import hides_bar, log
 from hetjax.partition import Partitioning, read, save
@@ -62,7 +64,7 @@ def main(arguments: Sequence[str]) -> None:
     alike_in_all = flat(as_dict(config)) | {"workdir": str(workdir), "hetjax": __version__}
     alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
     with process_group(processes, alike_in_all) as group:
-        train(config, workdir, group)
+        train(recipe.resolve(config, arguments, workdir, group), workdir, group)
 
 
 def train(config: Config, path: Path, processes: ProcessGroup) -> None:
@@ -112,6 +114,7 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
         records = begin(config, workdir, processes, graph, checkpoints, checkpoint, done)
         if partitioning is not None:
             keep_partitioning(partitioning, folder, run_setup.graph)
+    compared = baselines_of(config, graph) if processes.first and config.train.baselines else {}
     graph = replace(
         abstract_graph(sizes(graph), graph.labels, graph.splits), names=graph.names
     )  # the engine has the rest
@@ -119,7 +122,8 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
     state = initial_state(engine, checkpoint, processes)
     engine.fill_cache(penalties(config, workdir, processes))
     measures = programs, records, started, done.seconds
-    return Run(config, workdir, processes, graph, engine, checkpoints, done, state, *measures, reported=done.epoch)
+    made = config, workdir, processes, graph, engine, checkpoints, done, state, *measures
+    return Run(*made, reported=done.epoch, baselines=compared)
 
 
 def open_graph(config: Config, strategy: Strategy) -> HetGraph:
@@ -147,6 +151,12 @@ def check_ordered(graph: HetGraph, metric: str) -> None:
         raise InputError(
             f"train.metric is {metric}, and of the {len(labels)} validation nodes there is no class that some have and some have not"
         )
+
+
+def baselines_of(config: Config, graph: HetGraph) -> dict[str, dict[str, Any]]:
+    """What the model is to be better than; of a graph that is there in shape alone its store is opened."""
+    whole = load(config.data) if any(map(in_shape_alone, graph.relations.values())) else graph
+    return baselines.baselines(without_labels(whole), baselines.compared_by(config.train.metric))
 
 
 def begin(
@@ -225,10 +235,16 @@ def loop(run: Run) -> None:
             if best and run.progress.out_of_patience(run.config.train):
                 run.say(f"stopped after epoch {epoch}: none was better than epoch {best['epoch']}")
                 break
-            programs = run.programs.count
-            train_epoch(run, epoch, bar)
-            note_compiling(run, run.programs.count - programs)
-            end_epoch(run, epoch)
+            try:
+                programs = run.programs.count
+                train_epoch(run, epoch, bar)
+                note_compiling(run, run.programs.count - programs)
+                end_epoch(run, epoch)
+            except FloatingPointError as error:
+                if run.config.train.on_divergence == "stop" or not best:
+                    raise
+                run.say(f"{error}; the run goes back to epoch {best['epoch']}, the best, and ends there")
+                break
 
 
 def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:

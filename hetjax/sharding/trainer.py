@@ -311,6 +311,14 @@ def make_trainer(graph: HetGraph, config: Config, steps: int) -> Trainer:
 
 def schedule(rate: float, options: Train, steps: int) -> optax.ScalarOrSchedule:
     """The learning rate by training step, for epochs of `steps` steps."""
+    after = _schedule(rate, options, steps)
+    if not options.warmup_steps:
+        return after
+    rates: optax.Schedule = after if callable(after) else optax.constant_schedule(after)
+    return lambda step: rates(step) * jnp.minimum(1, (step + 1) / options.warmup_steps)
+
+
+def _schedule(rate: float, options: Train, steps: int) -> optax.ScalarOrSchedule:
     if options.schedule == "cosine":
         return optax.cosine_decay_schedule(rate, options.epochs * steps)
     if options.schedule == "step":
