@@ -17,6 +17,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.kept import Kept, Rows
 from hetjax.models.hgnn import Stack
+from hetjax.models.orders import forward_only
 from hetjax.sampling.blocks import Block, Capacities, Sample, edges_of, pad_sample, rows_of
 from hetjax.sampling.sampler import ALL, Role, Sampler
 
@@ -135,6 +136,7 @@ class Evaluator:
         self.needed = graph.schema.layer_types(len(model.layers), model.reads_own)
         self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type", "classify"))
 
+    @forward_only()
     def _embed(self, params, block, x, depth: int, node_type: str, classify: bool):
         embeddings: Any = self.model.apply(params, depth, block, x, method="embed")
         h = embeddings[node_type]
@@ -154,13 +156,18 @@ class Evaluator:
         """Of what `below` gives the logits of the target nodes `ids`; or the last layer's embeddings, float32 `[len(ids), width]`."""
         return self._layer(params, x, len(self.model.layers) - 1, self.graph.schema.target, ids, classify)
 
-    def below(self, params: Any, features: Mapping[str, np.ndarray]) -> Mapping[str, Array]:
-        """What the last layer reads: the embeddings of all nodes of the types that it needs, `[nodes, hidden]`."""
+    def below(self, params: Any, features: Mapping[str, np.ndarray], start: int = 0) -> Mapping[str, Array]:
+        """What the last layer reads: the embeddings of all nodes of the types that it needs, `[nodes, hidden]`.
+
+        Args:
+          features: what layer `start` reads.
+          start: the first layer that is computed.
+        """
         schema, first = self.graph.schema, self.model.layers[0]
-        changed = self.model.transforms or getattr(first, "one_hot", False)  # all rows of what is read, in every chunk
-        changed |= not self.alone
+        changed = not start and bool(self.model.transforms or getattr(first, "one_hot", False))
+        changed |= not self.alone  # all rows of what is read, in every chunk
         x = {t: on_host(matrix) if changed else _in_place(matrix) for t, matrix in features.items()}
-        for depth, types in enumerate(self.needed[1:-1]):
+        for depth, types in enumerate(self.needed[1 + start : -1], start):
             everyone = {t: np.arange(schema.nodes[t], dtype=np.int32) for t in sorted(types)}
             x = {t: self._layer(params, x, depth, t, nodes, False) for t, nodes in everyone.items()}
             if jax.default_backend() == "cpu" and self.alone:

@@ -54,7 +54,7 @@ class Progress:
 
     def end_epoch(self) -> float:
         """The epoch is done; returns its mean loss."""
-        loss = self.loss_sum / self.nodes
+        loss = self.loss_sum / max(1, self.nodes)
         self.epoch, self.step, self.loss_sum, self.nodes = self.epoch + 1, 0, 0.0, 0
         return loss
 
@@ -89,7 +89,10 @@ def newest(
     if processes.first and (newest := checkpoints.newest_whole(say, check_progress)):
         resume = [newest[0].step, newest[1]]
     step, progress = processes.broadcast_object("resume", resume) or (None, {})
-    return None if step is None else checkpoints.at(step), Progress(**progress)
+    found = Progress(**progress)
+    if not processes.first:
+        found.loss_sum, found.nodes = 0.0, 0  # which process 0 has counted
+    return None if step is None else checkpoints.at(step), found
 
 
 def check_progress(given: dict[str, Any]) -> None:

@@ -19,12 +19,15 @@ from hetjax.command_line import given_value, parse
 from hetjax.config import SECTIONS, Config, Data
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.load import load
+from hetjax.load import load, made
 from hetjax.models.hgnn import Stack
 from hetjax.progress import check_progress
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer
+from hetjax.workdir import config_file
+
+PLAIN: dict[str, Any] = {"normalize_features": "none", "label_inputs": False}  # a graph of which nothing is made
 
 
 class Restored(NamedTuple):
@@ -56,10 +59,7 @@ def run_of(workdir: str | os.PathLike) -> tuple[Config, HetGraph]:
     Raises:
       InputError: the folder is of no run.
     """
-    file = Path(workdir, "config.yaml")
-    if not file.exists():
-        raise InputError(f"{file}: no such file, and the folder of a run has one")
-    config = config_of(file)
+    config = config_of(config_file(Path(workdir)))
     return config, _graph(config, config.data)
 
 
@@ -103,8 +103,8 @@ def restore(
     learned = {t: on_host(table.rows) for t, table in state.tables.items()}
     new: dict[str, int] = {}
     if name:
-        made = _in_memory if folder is None else partial(_in_file, folder)
-        learned, new = carried(learned, trained, graph, new_nodes, name, made)
+        room = _in_memory if folder is None else partial(_in_file, folder)
+        learned, new = carried(learned, trained, graph, new_nodes, name, room)
         check_one_hot(trainer.widths.keys() - learned.keys() - graph.features.keys(), trained, graph, name)
     features = {t: learned[t] if t in learned else graph.features[t] for t in trainer.widths}
     graph = replace(graph, names=replace(graph.names, classes=trained.names.classes))
@@ -124,9 +124,12 @@ def _graph(config: Config, data: Data) -> HetGraph:
 
 
 def _another(config: Config, given: HetGraph | str) -> HetGraph:
-    if isinstance(given, HetGraph):
-        return models.folded(config.model.name, given)
-    return _graph(config, replace(config.data, format="store", path=os.path.abspath(given)))
+    """Another graph, with what training made of features, by the statistics of those that were trained on."""
+    data = config.data
+    if not isinstance(given, HetGraph):
+        given = load(replace(data, format="store", path=os.path.abspath(given), **PLAIN))
+    like = load(replace(data, **PLAIN)) if data.normalize_features == "auto" else None
+    return models.folded(config.model.name, made(given, data, like))
 
 
 def same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, trainer: Trainer) -> None:

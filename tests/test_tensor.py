@@ -102,10 +102,6 @@ def test_gradients_of_rows_that_all_have_are_summed_without_a_reduce_scatter():
             "mesh.data is 2, and must be 1 with mesh.strategy tensor",
         ),
         (
-            {"mesh": Mesh(feature=2, strategy="tensor"), "sampling": Sampling()},
-            "sampling.mode is minibatch, and must be full",
-        ),
-        (
             {"mesh": Mesh(feature=9, strategy="tensor"), "model": Model(hidden=8)},
             "mesh.feature is 9, more slices than the 8 columns of model.hidden",
         ),

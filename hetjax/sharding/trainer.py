@@ -81,7 +81,7 @@ class Trainer(NamedTuple):
 
     def weights(self, seed: Array) -> TrainState:
         """As `init`, without any table."""
-        params = self.model.init(self.keys(seed)[0], *_smallest_input(self.model, self.widths))
+        params = self.model.init(self.keys(seed)[0], *smallest_input(self.model, self.widths))
         return TrainState(jnp.int32(0), params, self.optimizer.init(params), {})
 
     def masks(self, seed: Array, step: Array) -> Masks | None:
@@ -269,7 +269,7 @@ def smallest_adjacency() -> Adjacency:
     return Adjacency(jnp.array([0, 1], jnp.int32), jnp.zeros(1, jnp.int32))
 
 
-def _smallest_input(model: Stack, widths: Mapping[str, int]) -> tuple[tuple[Block, ...], dict[str, jax.Array]]:
+def smallest_input(model: Stack, widths: Mapping[str, int]) -> tuple[tuple[Block, ...], dict[str, jax.Array]]:
     """Blocks and features with one node per type and one edge per relation: enough to shape every weight."""
     blocks = tuple(
         Block(
@@ -311,6 +311,14 @@ def make_trainer(graph: HetGraph, config: Config, steps: int) -> Trainer:
 
 def schedule(rate: float, options: Train, steps: int) -> optax.ScalarOrSchedule:
     """The learning rate by training step, for epochs of `steps` steps."""
+    after = _schedule(rate, options, steps)
+    if not options.warmup_steps:
+        return after
+    rates: optax.Schedule = after if callable(after) else optax.constant_schedule(after)
+    return lambda step: rates(step) * jnp.minimum(1, (step + 1) / options.warmup_steps)
+
+
+def _schedule(rate: float, options: Train, steps: int) -> optax.ScalarOrSchedule:
     if options.schedule == "cosine":
         return optax.cosine_decay_schedule(rate, options.epochs * steps)
     if options.schedule == "step":
