@@ -119,8 +119,8 @@ def grid(options: Options) -> Iterator[Run]:
     points = list(itertools.islice(itertools.product(*axes.values()), MOST_RUNS + 1))
     if len(points) * options.seeds > MOST_RUNS:
         raise InputError(f"over: {len(points)} combinations or more, {options.seeds} seeds each, over {MOST_RUNS} runs")
-    for values in points:
-        point = dict(zip(axes, values))
+    for chosen in points:
+        point = dict(zip(axes, chosen))
         for seed in range(options.seeds):
             yield Run(point, seed, Path(options.out) / _name(point) / f"seed_{seed}")
 
