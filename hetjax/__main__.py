@@ -16,6 +16,7 @@ COMMANDS = {
     "convert": "make a store of a graph in another format, or check one",
     "sweep": "search over options of training",
     "partition": "divide a store's graph for several devices or hosts",
+    "doctor": "look at this machine, or at a graph, and say what is wrong",
 }
 
 

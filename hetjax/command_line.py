@@ -134,6 +134,17 @@ def given_value(arguments: Sequence[str], key: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def given_options(arguments: Sequence[str]) -> set[str]:
+    """The options, `section.key`, that a command line and the files that its `--config` names give.
+
+    Raises:
+      InputError: a file cannot be read.
+    """
+    files, options = _split_config(arguments)
+    filed = {key for file in files for key in flat(yaml_file.read(file))}
+    return filed | {option[2:].partition("=")[0] for option in options if option.startswith("--")}
+
+
 def _place(words: str, files: Sequence[str], options: Sequence[str]) -> str:
     """The file that has the key that an error is about, and a colon; nothing if the command line gave it."""
     key = words.split(" ", 1)[0]

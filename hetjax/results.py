@@ -3,8 +3,16 @@
 from collections import Counter
 from pathlib import Path
 
+from hetjax.baselines import compared_by
 from hetjax.partition.report import readable
 
+METRICS = {
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "roc_auc": "ROC AUC",
+    "average_precision": "average precision",
+    "loss": "loss",
+}
 FILES = (
     "summary.json",
     "metrics.jsonl",
@@ -24,17 +32,21 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
       path: the run's folder.
       synthetic: whether its graph was generated.
     """
-    by = "ROC AUC" if summary.get("chosen_by") == "roc_auc" else "accuracy"
-    validation = summary["validation_roc_auc" if by == "ROC AUC" else "validation_accuracy"]
-    chosen = "the last" if validation is None else f"chosen by its validation {by}, {_percent(validation)}"
+    by = summary.get("chosen_by", "accuracy")
+    by = "accuracy" if by == "micro_f1" else by  # equal, but for several labels
+    validation, words = summary[f"validation_{by}"], METRICS[by]
+    value = f"{validation:.4f}" if by == "loss" and validation is not None else _percent(validation)
+    chosen = "the last" if validation is None else f"chosen by its validation {words}, {value}"
     several = summary["test_micro_f1"] != summary["test_accuracy"]  # as they are where nodes have several labels
     micro = f"micro-F1 {_percent(summary['test_micro_f1'])}, " if several else ""
     scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
-    scores += f", ROC AUC {_percent(summary['test_roc_auc'])}" if summary.get("test_roc_auc") is not None else ""
+    areas = {name: summary.get(f"test_{name}") for name in ("roc_auc", "average_precision")}
+    scores += "".join(f", {METRICS[name]} {_percent(area)}" for name, area in areas.items() if area is not None)
     if summary["test_accuracy"] is None:
         scores = "the test nodes were not read" if validation is not None else "nothing was validated or tested"
     printed = [
         f"{scores} (epoch {summary['epoch']}, {chosen})",
+        *_baseline_lines(summary),
         f"took {summary['seconds']:.1f} s, peak memory {summary['peak_memory_bytes'] / 2**20:.0f} MiB",
     ]
     there = [name for name in FILES if (path / name).exists()]
@@ -61,6 +73,22 @@ def details(summary: dict) -> list[str]:
         words = ", ".join(f"{kind} {readable(count)}" for kind, count in kinds.items())
         printed.append(f"sent in a step, by all devices together: {readable(kinds.total())} ({words})")
     return printed + list(map(_cache_line, summary.get("cache") or ()))
+
+
+def _baseline_lines(summary: dict) -> list[str]:
+    """What the baselines reach on the test nodes, and a word where one of them does better than the model."""
+    found, metric = summary.get("baselines") or {}, compared_by(summary["chosen_by"])
+    scores = {name: row[metric] for name, row in found.items() if row.get(metric) is not None}
+    if not scores:
+        return []
+    words = "ROC AUC" if metric == "roc_auc" else metric.replace("_", "-").replace("f1", "F1")
+    line = ", ".join(f"{name} {_percent(score)}" for name, score in scores.items())
+    printed = [f"baselines, test {words}: {line}"]
+    best = max(scores, key=lambda name: scores[name])
+    own = summary.get(f"test_{metric}")
+    if own is not None and own < scores[best]:
+        printed.append(f"the model, {_percent(own)}, does worse than this baseline: {best} {found[best]['how']}")
+    return printed
 
 
 def _cache_line(row: dict) -> str:

@@ -37,6 +37,7 @@ class Run:
       reported: the epoch that was last printed.
       compiling: epochs that compiled something.
       logits: of the test nodes, in process 0, when they were read.
+      baselines: as `hetjax.baselines` gives them, in process 0, if they are asked for.
     """
 
     config: Config
@@ -56,6 +57,7 @@ class Run:
     reported: int = 0
     compiling: int = 0
     logits: np.ndarray | None = None
+    baselines: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def seconds(self) -> float:
         """Time of this run, over all of its processes."""

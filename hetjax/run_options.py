@@ -1,5 +1,6 @@
 """What the command line of training says: read without jax, so that its help and its errors come at once."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -32,14 +33,16 @@ def read(arguments: Sequence[str]) -> Given:
       InputError: an option is wrong, its strategy cannot run that, there is no such model, or nothing where the graph should be.
     """
     about = "python -m hetjax.train", "Train a model on a heterogeneous graph."
+    arguments = [re.sub(r"^--init_from(?==|$)", "--train.init_from", argument) for argument in arguments]
     instances, paths = parse(sections(arguments), arguments, *about, PATHS)
     processes = instances.pop("")
     config = registry.config_of(instances)
     registry.check(config)
     loggers.check(config.train.loggers)
-    from hetjax import load, models  # half a second, which --help does not need
+    from hetjax import models  # half a second, which --help does not need
+    from hetjax.load import source
 
     models.check_name(config.model.name)
     if not processes.several:  # else the others are told too, when they have met
-        load.source(config.data)
+        source(config.data)
     return Given(config, processes, Path(paths["workdir"]))

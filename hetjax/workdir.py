@@ -31,6 +31,18 @@ FREE = ("train.loggers",)  # and with these of them
 EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
 
 
+def config_file(folder: Path) -> Path:
+    """The configuration that a run has left.
+
+    Raises:
+      InputError: there is none.
+    """
+    file = folder / "config.yaml"
+    if not file.exists():
+        raise InputError(f"{file}: no such file, and the folder of a run has one")
+    return file
+
+
 class Workdir:
     """A run's folder. Nothing is written before `claim`.
 

@@ -41,16 +41,21 @@ def find(name: str) -> "type[Layer] | HGNN":
         return model
 
 
+def takes(name: str) -> frozenset[str]:
+    """The keys of the configuration that a model has."""
+    from hetjax.models import hgnn
+
+    chosen = find(name)
+    return hgnn.STACK_OPTIONS - {"self_term"} | hgnn.takes(chosen) | ({"self_term"} if chosen.self_term else set())
+
+
 def options(model: Model) -> dict[str, Any]:
     """The configuration's keys that a model has.
 
     Raises:
       InputError: a key is set that it does not have.
     """
-    from hetjax.models import hgnn
-
-    chosen = find(model.name)
-    known = hgnn.STACK_OPTIONS - {"self_term"} | hgnn.takes(chosen) | ({"self_term"} if chosen.self_term else set())
+    known = takes(model.name)
     for key, value in config.changed(model).items():
         if key not in known | {"name"}:
             raise InputError(f"model.{key} is {value}, and model {model.name} has no such option")

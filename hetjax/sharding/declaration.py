@@ -42,3 +42,7 @@ class Declaration:
             raise InputError(
                 f"cache.{key} is {value}, and mesh.strategy {self.name} keeps all features on the devices: leave out one or the other"
             )
+
+    def alone(self, config: Config) -> bool:
+        """Whether it does on one device what `single` does not; if not, that runs there."""
+        return False

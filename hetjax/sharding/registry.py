@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from hetjax.config import SECTIONS, Config, Mesh, changed
+from hetjax.config import SECTIONS, Config, changed
 from hetjax.errors import InputError, reading, short
 from hetjax.sharding.declaration import Declaration
 
@@ -12,16 +12,24 @@ if TYPE_CHECKING:  # which import numba and jax
     from hetjax.graph.hetgraph import HetGraph
     from hetjax.sharding.strategy import Engine, Strategy
 
-BUILT_IN = "single", "raf", "vanilla", "dependency", "tensor"  # each a folder, with the class `Name` in two files
+BUILT_IN = (
+    "single",
+    "raf",
+    "vanilla",
+    "dependency",
+    "tensor",
+    "averaging",
+)  # each a folder, with the class `Name` in two files
 
 
-def find(mesh: Mesh) -> "Strategy":
-    """The strategy of a mesh. On one device that is the plain path, which every other one equals.
+def find(config: Config) -> "Strategy":
+    """The strategy of a configuration. On one device that is the plain path, which every other one equals, unless it does more.
 
     Raises:
       InputError: there is none of that name.
     """
-    return by_name(mesh.strategy if mesh.devices > 1 else "single")
+    chosen = by_name(config.mesh.strategy)
+    return chosen if config.mesh.devices > 1 or chosen.alone(config) else by_name("single")
 
 
 def by_name(name: str) -> "Strategy":
@@ -108,5 +116,5 @@ def make_engine(config: Config, graph: "HetGraph", **options: Any) -> "Engine":
     from hetjax.sharding.strategy import setup
 
     check(config)
-    strategy, run = find(config.mesh), setup(config, graph, **options)
+    strategy, run = find(config), setup(config, graph, **options)
     return strategy.engine(run, strategy.partition(run))

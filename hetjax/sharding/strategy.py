@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from hetjax import models
@@ -16,12 +17,14 @@ from hetjax.arrays import Array
 from hetjax.cache import fill
 from hetjax.cache.features import FeatureStore
 from hetjax.cache.mapped import on_host
+from hetjax.checkpoint import Checkpoint
 from hetjax.config import Config, Data
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
 from hetjax.partition import Partitioning, Workload
 from hetjax.processes.group import ProcessGroup
+from hetjax.progress import Progress
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime, mini_batch_regime, whole_graph_regime
 from hetjax.sharding.declaration import Declaration
@@ -117,6 +120,16 @@ class Engine(ABC):
           ValueError: a compiled program has a collective in a form that is not known.
         """
 
+    def restored(self, checkpoint: Checkpoint) -> Any:
+        """What a checkpoint holds, as this engine trains it."""
+        return self.shard(checkpoint.state(jax.eval_shape(self.trainer.init, self.seed)))
+
+    def tell_progress(self, progress: Progress) -> None:  # noqa: B027 (where every process knows all of it)
+        """Tell process 0 what the processes' steps came to; nothing, where every process knows all of it.
+
+        All processes call this together, before process 0 writes the progress or ends an epoch.
+        """
+
     def logits(self, state: Any, ids: np.ndarray) -> np.ndarray | None:
         """Logits float32 `[len(ids), classes]` from full neighbourhoods, in process 0; None in the others.
 
@@ -186,7 +199,7 @@ class Strategy(Declaration):
 
     def partition_name(self, config: Config) -> str:
         """What the partitioning is called in the run's folder; a run that moves to another mesh keeps both."""
-        return f"partition_{self.name}_{config.mesh.relation}x{config.mesh.data}"
+        return f"partition_{self.name}_{'x'.join(map(str, config.mesh.axes.values()))}"
 
     def engine(self, setup: Setup, partitioning: Any) -> Engine:
         """What trains.
