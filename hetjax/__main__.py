@@ -15,6 +15,7 @@ COMMANDS = {
     "ingest": "make a store of tables, csv or parquet",
     "convert": "make a store of a graph in another format, or check one",
     "partition": "divide a store's graph for several devices or hosts",
+    "doctor": "look at this machine, or at a graph, and say what is wrong",
 }
 
 

@@ -229,8 +229,16 @@ class Train:
     """steps over which both learning rates rise to what they are; 0: none"""
     on_divergence: Literal["stop", "back"] = "stop"
     """what happens when the loss is not a finite number any more; stop: the run ends with an error; back: it goes back to its best epoch on the validation nodes, if it has one, and ends there"""
-    metric: Literal["micro_f1", "roc_auc"] = "micro_f1"
-    """what the best epoch on the validation nodes is chosen by; micro_f1: micro-F1, which for one label a node is the accuracy; roc_auc: the area under the ROC curve, for graphs of two classes"""
+    metric: Literal["accuracy", "micro_f1", "macro_f1", "roc_auc", "average_precision", "loss"] = "micro_f1"
+    """what the best epoch on the validation nodes is chosen by; micro_f1: micro-F1, which for one label a node is the accuracy; roc_auc, average_precision: the areas under the ROC curve and the precision-recall curve, of more than two classes their mean over the classes; of equal epochs the one of the lowest validation loss counts, and of equal losses the earliest"""
+    class_weights: Literal["none", "balanced"] | tuple[float, ...] = "none"
+    """weights of the classes in the training loss; balanced: one over how many training nodes have the class; or a number per class, of which the ratios count; evaluation does not weigh"""
+    accuracy_nodes: int = 10_000
+    """most training nodes, evenly spread, that train_accuracy is measured on, with the validation nodes and from full neighbourhoods; 0: none, and no train_accuracy"""
+    init_from: str = ""
+    """the folder of another run: start from its weights and its learned features, which are found by the ids of the nodes; on the command line also --init_from"""
+    init_new: Literal["neighbours", "fresh"] = "neighbours"
+    """with train.init_from, learned features of nodes that are new; neighbours: the mean of their neighbours, as of hetjax.predict; fresh: as train.seed draws them"""
     patience: int = 0
     """stop after so many epochs without a better validation result; 0: never"""
     steps_per_epoch: int = 0
@@ -248,20 +256,16 @@ class Train:
         _require(self.schedule_epochs >= 1, "train.schedule_epochs", self.schedule_epochs, "at least 1")
         _require(0 < self.schedule_factor <= 1, "train.schedule_factor", self.schedule_factor, "in (0, 1]")
         _require(0 <= self.label_smoothing < 1, "train.label_smoothing", self.label_smoothing, "in [0, 1)")
-        for name in (
-            "steps_per_epoch",
-            "checkpoint_steps",
-            "patience",
-            "weight_decay",
-            "gradient_clip",
-            "l2",
-            "warmup_steps",
-        ):
+        counts = "steps_per_epoch", "checkpoint_steps", "patience", "accuracy_nodes", "warmup_steps"
+        for name in (*counts, "weight_decay", "gradient_clip", "l2"):
             _require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
         _require(0 <= self.seed < 2**31, "train.seed", self.seed, "in 0..2147483647")
         _require(self.learning_rate > 0, "train.learning_rate", self.learning_rate, "over 0")
         rate = self.feature_learning_rate
         _require(rate is None or rate >= 0, "train.feature_learning_rate", rate, "at least 0")
+        weights = self.class_weights
+        fits = isinstance(weights, str) or all(0 < weight < math.inf for weight in weights)
+        _require(fits, "train.class_weights", weights, "none, balanced, or numbers over 0, one per class")
 
 
 @dataclass(frozen=True)
@@ -271,11 +275,11 @@ class Mesh:
     relation: int = 1
     """size of the mesh axis relation: partitions of the relations"""
     data: int = 1
-    """size of the mesh axis data; raf: replicas of each partition, which share the seeds of a step; vanilla, dependency: partitions of the nodes"""
+    """size of the mesh axis data; raf: replicas of each partition, which share the seeds of a step; vanilla, dependency: partitions of the nodes; tensor, minibatch: groups of replicas, which share the seeds; averaging: devices that train partitions"""
     strategy: str = "raf"
-    """how several devices share the work; raf: divide the relations; vanilla: divide the nodes; dependency: the same, and fetch each other's embeddings; tensor: divide the columns; MODULE:NAME: a strategy of your own"""
+    """how several devices share the work; raf: divide the relations; vanilla: divide the nodes; dependency: the same, and fetch each other's embeddings; tensor: divide the columns; averaging: train subgraphs, average the models; MODULE:NAME: a strategy of your own"""
     feature: int = 1
-    """size of the mesh axis feature; tensor: slices of the columns of features and embeddings"""
+    """size of the mesh axis feature; tensor: slices of the columns of features and embeddings; minibatch, tensor and raf: slices of the columns of features alone"""
 
     def __post_init__(self):
         for name in ("relation", "data", "feature"):

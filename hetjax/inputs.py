@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -53,8 +54,7 @@ def normalised(graph: HetGraph, like: HetGraph | None = None) -> HetGraph:
         if kind == "numbers":
             changed[name] = _by_rows(matrix, _standard(like.features[name]))
         elif kind == "sparse":
-            scale = 1 / mean_size(like.features[name])
-            changed[name] = _by_rows(matrix, lambda rows, scale=scale: rows * scale)
+            changed[name] = _by_rows(matrix, partial(np.multiply, 1 / mean_size(like.features[name])))
         elif kind == "counts" or len(graph.schema.nodes) == 1:
             changed[name] = _by_rows(matrix, _shares)
     return replace(graph, features={**graph.features, **changed})

@@ -2,8 +2,8 @@
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import fields
-from types import NoneType
+from dataclasses import fields, is_dataclass
+from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from docstring_parser import parse_from_object
@@ -29,7 +29,8 @@ class Option(NamedTuple):
 
 def options(name: str, section: type) -> list[Option]:
     """The options of a section of the configuration, a dataclass with a docstring per field."""
-    words = {param.arg_name: param.description for param in parse_from_object(section).params}
+    kinds = [kind for kind in reversed(section.__mro__) if is_dataclass(kind)]  # one may add to another's keys
+    words = {param.arg_name: param.description for kind in kinds for param in parse_from_object(kind).params}
     types = get_type_hints(section)
     return [
         Option(f"{name}.{key.name}".lstrip("."), values(types[key.name]), written(key.default), words[key.name] or "")
@@ -41,6 +42,8 @@ def values(kind: Any) -> str:
     """What an option of a type takes."""
     if get_origin(kind) is Literal:
         return f"{{{','.join(get_args(kind))}}}"
+    if get_origin(kind) is UnionType and NoneType not in get_args(kind):
+        return "|".join(map(values, get_args(kind)))
     if get_origin(kind) is tuple:
         return f"[{values(get_args(kind)[0])},...]"
     if NoneType in get_args(kind):  # such an option may be left unset

@@ -3,8 +3,15 @@
 from collections import Counter
 from pathlib import Path
 
-from hetjax.baselines import compared_by
 from hetjax.partition.report import readable
+
+METRICS = {
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "roc_auc": "ROC AUC",
+    "average_precision": "average precision",
+    "loss": "loss",
+}
 
 
 def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
@@ -15,9 +22,11 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
       path: the run's folder.
       synthetic: whether its graph was generated.
     """
-    by = "ROC AUC" if summary.get("chosen_by") == "roc_auc" else "accuracy"
-    validation = summary["validation_roc_auc" if by == "ROC AUC" else "validation_accuracy"]
-    chosen = "the last" if validation is None else f"chosen by its validation {by}, {_percent(validation)}"
+    by = summary.get("chosen_by", "accuracy")
+    by = "accuracy" if by == "micro_f1" else by  # equal, but for several labels
+    validation, words = summary[f"validation_{by}"], METRICS[by]
+    value = f"{validation:.4f}" if by == "loss" and validation is not None else _percent(validation)
+    chosen = "the last" if validation is None else f"chosen by its validation {words}, {value}"
     laps = {name: value for name, value in summary["milliseconds_per_step"].items() if value >= 0.05}
     parts = ", ".join(f"{name} {value:.1f}" for name, value in laps.items()) or "none was trained by this process"
     peak = summary["peak_memory_bytes"] / 2**20
@@ -36,7 +45,8 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
     micro = f"micro-F1 {_percent(summary['test_micro_f1'])}, " if several else ""
     printed += map(_cache_line, summary.get("cache") or ())
     scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
-    scores += f", ROC AUC {_percent(summary['test_roc_auc'])}" if summary.get("test_roc_auc") is not None else ""
+    areas = {name: summary.get(f"test_{name}") for name in ("roc_auc", "average_precision")}
+    scores += "".join(f", {METRICS[name]} {_percent(area)}" for name, area in areas.items() if area is not None)
     printed.append(f"{scores} (epoch {summary['epoch']}, {chosen})")
     printed += _baseline_lines(summary)
     files = "summary.json", "metrics.jsonl", "curves.png", "cache.png", "config.yaml"
@@ -49,6 +59,11 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
             "  or any other choice (--help lists them)",
         ]
     return printed
+
+
+def compared_by(metric: str) -> str:
+    """What baselines choose by and are compared by: the run's metric, but for the loss, which of a constant says little, the micro-F1."""
+    return "micro_f1" if metric == "loss" else metric
 
 
 def _baseline_lines(summary: dict) -> list[str]:

@@ -13,6 +13,7 @@ from hetjax import metrics, runtime
 from hetjax.checkpoint import parameters
 from hetjax.config import Config, as_dict
 from hetjax.pictures import draw_run
+from hetjax.ranking import AREAS
 from hetjax.run import Run
 from hetjax.sharding.traffic import Sent
 
@@ -42,9 +43,12 @@ def summarise(
     summary = {
         "test_accuracy": test["accuracy"],
         "validation_accuracy": best["accuracy"] if best else None,
+        "validation_micro_f1": best["micro_f1"] if best else None,
+        "validation_macro_f1": best["macro_f1"] if best else None,
         "test_macro_f1": test["macro_f1"],
         "test_micro_f1": test["micro_f1"],
         **_areas(test, best),
+        **({"validation_loss": best["loss"]} if best and config.train.metric == "loss" else {}),
         "chosen_by": config.train.metric,
         "baselines": run.baselines,
         "epoch": best["epoch"] if best else config.train.epochs,
@@ -72,9 +76,9 @@ def summarise(
 
 
 def _areas(test: metrics.Quality, best: dict | None) -> dict:
-    """Of a graph of two classes the areas under the ROC curve."""
-    areas = {"test_roc_auc": test.get("roc_auc"), "validation_roc_auc": best.get("roc_auc") if best else None}
-    return areas if "roc_auc" in test else {}
+    """The areas under the curves, where they were measured."""
+    splits = {"test": test, "validation": best or {}}
+    return {f"{split}_{name}": found.get(name) for name in AREAS if name in test for split, found in splits.items()}
 
 
 def title(config: Config) -> str:

@@ -7,6 +7,7 @@ bottom: parse, prepare, loop, finish.
 import contextlib
 import math
 import os
+import re
 import shutil
 import sys
 import time
@@ -30,6 +31,7 @@ from hetjax.checkpoint import Checkpoint, Checkpoints
 from hetjax.command_line import given_value, parse, run_command
 from hetjax.config import SECTIONS, Config, Processes, as_dict, data_path, flat
 from hetjax.errors import InputError
+from hetjax.evaluate import evaluated_together
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
 from hetjax.label_inputs import without_labels
@@ -38,13 +40,16 @@ from hetjax.partition import Partitioning, read, save
 from hetjax.processes.group import ProcessGroup
 from hetjax.processes.launch import process_group
 from hetjax.progress import Progress
+from hetjax.ranking import AREAS, ordered_classes
 from hetjax.records import Records, check_records
+from hetjax.results import compared_by
 from hetjax.run import Run
 from hetjax.sampling.loader import Drawn
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import Engine, Strategy, setup
 from hetjax.sharding.traffic import Sent
+from hetjax.warm import warm_start
 from hetjax.workdir import Workdir
 
 COMPILING = 3  # epochs that may compile before the user is told
@@ -52,6 +57,7 @@ COMPILING = 3  # epochs that may compile before the user is told
 
 def main(arguments: Sequence[str]) -> None:
     """Train as the command line says, and print where the results are."""
+    arguments = [re.sub(r"^--init_from(?==|$)", "--train.init_from", argument) for argument in arguments]
     sections = SECTIONS | registry.sections(given_value(arguments, "mesh.strategy")) | {"": Processes}
     paths = {"workdir": "the folder that the run is written to; a run that was killed continues there"}
     instances, paths = parse(
@@ -69,7 +75,7 @@ def main(arguments: Sequence[str]) -> None:
 
 def train(config: Config, path: Path, processes: ProcessGroup) -> None:
     """Train, or see that it is done, and print the results."""
-    strategy = registry.find(config.mesh)
+    strategy = registry.check(config)
     provided = meshes.share_of(config.mesh.axes, processes.count)
     if config.mesh.devices > 1:
         meshes.provide_cpu_devices(provided)
@@ -133,29 +139,27 @@ def open_graph(config: Config, strategy: Strategy) -> HetGraph:
     graph = models.folded(config.model.name, strategy.open(config.data))
     if not len(graph.splits["train"]):
         raise InputError(f"no training nodes among the {len(graph.labels)} of type {graph.schema.target!r}")
-    if config.train.metric == "roc_auc":
-        check_two_classes(graph)
+    if config.train.metric in AREAS:
+        check_ordered(graph, config.train.metric)
     if config.train.patience and not len(graph.splits["validation"]):
         raise InputError(f"train.patience is {config.train.patience}, and there are no validation nodes")
     return graph
 
 
-def check_two_classes(graph: HetGraph) -> None:
-    """Raise an InputError where the area under the ROC curve says nothing of the validation nodes."""
-    found = np.unique(graph.labels[graph.splits["validation"]])
-    if graph.multilabel or graph.schema.classes != 2:
-        several = ", of which a node may have several" if graph.multilabel else ""
+def check_ordered(graph: HetGraph, metric: str) -> None:
+    """Raise an InputError where the area under a curve says nothing of the validation nodes."""
+    labels = graph.labels[graph.splits["validation"]]
+    positive = labels != 0 if graph.multilabel else labels[:, None] == np.arange(graph.schema.classes)
+    if not len(ordered_classes(positive)):
         raise InputError(
-            f"train.metric is roc_auc, which is for 2 classes, and there are {graph.schema.classes}{several}"
+            f"train.metric is {metric}, and of the {len(labels)} validation nodes there is no class that some have and some have not"
         )
-    if len(found) != 2:
-        raise InputError(f"train.metric is roc_auc, and the validation nodes are of {len(found)} classes != 2")
 
 
 def baselines_of(config: Config, graph: HetGraph) -> dict[str, dict[str, Any]]:
     """What the model is to be better than; of a graph that is there in shape alone its store is opened."""
     whole = load(config.data) if any(map(in_shape_alone, graph.relations.values())) else graph
-    return baselines.baselines(without_labels(whole), baselines.compared_by(config.train.metric))
+    return baselines.baselines(without_labels(whole), compared_by(config.train.metric))
 
 
 def begin(
@@ -184,19 +188,26 @@ def keep_partitioning(partitioning: Partitioning, folder: Path, graph: HetGraph)
 
 
 def initial_state(engine: Engine, checkpoint: Checkpoint | None, processes: ProcessGroup) -> Any:
-    """The run's own newest checkpoint that is whole, or else a state from scratch; as the engine has it."""
+    """The run's own newest checkpoint that is whole, or else what `train.init_from` gives, or a state from scratch."""
+    if not checkpoint and engine.setup.config.train.init_from:
+        return begun_warm(engine, processes)
     if not checkpoint:
         return engine.init(int(engine.seed))
     if processes.first:
         print(f"continuing from {checkpoint.folder}", file=sys.stderr)
     elif not checkpoint.folder.exists():
         raise InputError(f"{checkpoint.folder}: not there; all processes must see the same --workdir")
-    return restored(engine, checkpoint)
+    return engine.restored(checkpoint)
 
 
-def restored(engine: Engine, checkpoint: Checkpoint) -> Any:
-    """What a checkpoint holds, as the engine has it."""
-    return engine.shard(checkpoint.state(jax.eval_shape(engine.trainer.init, engine.seed)))
+def begun_warm(engine: Engine, processes: ProcessGroup) -> Any:
+    """A state from another run's weights, as the engine has it."""
+    config = engine.setup.config
+    warm = warm_start(config, engine.trainer)
+    digests.require("weights", digests.of_arrays(jax.tree.leaves(warm.state.params)), processes)
+    if processes.first:
+        print("\n".join(warm.words(config)))
+    return engine.shard(warm.state)
 
 
 def penalties(config: Config, workdir: Workdir, processes: ProcessGroup) -> Path:
@@ -267,11 +278,13 @@ def note_compiling(run: Run, programs: int, bar: tqdm) -> None:
 def end_epoch(run: Run, epoch: int, bar: tqdm) -> None:
     """Record the epoch; evaluate and save where it is time to."""
     done, options, step = run.progress, run.config.train, (epoch + 1) * run.engine.batches.steps()
+    run.engine.tell_progress(done)
     record: dict[str, Any] = {"epoch": epoch + 1, "step": step, "train_loss": done.end_epoch()}
     last = epoch + 1 == options.epochs
     due = (epoch + 1) % options.evaluate_every == 0 or last
     if due:
-        quality = evaluate(run, "validation")
+        quality, accuracy = validate(run)
+        record |= {"train_accuracy": accuracy} if options.accuracy_nodes else {}
         record |= {f"validation_{name}": value for name, value in quality.items()}
         done.validated(quality, step, options.metric)
     if run.records:
@@ -284,20 +297,32 @@ def end_epoch(run: Run, epoch: int, bar: tqdm) -> None:
             run.reported = epoch + 1
 
 
-def evaluate(run: Run, split: str) -> metrics.Quality:
-    """Quality on the nodes of a split, from full neighbourhoods; process 0 measures it, and tells the others."""
-    ids = run.graph.splits[split]
-    logits = run.engine.logits(run.state, ids)
-    quality = None if logits is None else metrics.quality(logits, run.graph.labels[ids])
-    quality = run.processes.broadcast_object("quality", quality)
+def validate(run: Run) -> tuple[metrics.Quality, float | None]:
+    """Quality on the validation nodes, and accuracy on those training nodes that `train.accuracy_nodes` takes; both at once."""
+    validation, training = evaluated_together(run.graph, run.config.train.accuracy_nodes)
+    return evaluate(run, "validation", np.concatenate([validation, training]), len(validation))
+
+
+def evaluate(run: Run, split: str, ids: np.ndarray, count: int) -> tuple[metrics.Quality, float | None]:
+    """From full neighbourhoods quality on the first `count` of the nodes `ids`, and accuracy on the rest; None of none.
+
+    Process 0 measures, and tells the others.
+    """
+    logits, labels, ordered = run.engine.logits(run.state, ids), run.graph.labels[ids], run.config.train.metric in AREAS
+    found = None
+    if logits is not None:
+        rest = metrics.quality(logits[count:], labels[count:])["accuracy"]
+        found = [metrics.quality(logits[:count], labels[:count], ordered), rest]
+    quality, rest = run.processes.broadcast_object("quality", found)
     if quality["loss"] is not None and not math.isfinite(quality["loss"]):
         raise FloatingPointError(f"the {split} loss is {quality['loss']}; a lower train.learning_rate may help")
-    return quality
+    return quality, rest
 
 
 def save_checkpoint(run: Run) -> None:
     """Write a checkpoint; process 0 does, and the others wait for it."""
     state, done = run.engine.gather(run.state), run.progress
+    run.engine.tell_progress(done)
     done.seconds = run.seconds()
     if run.processes.first:
         assert state is not None  # in process 0
@@ -315,8 +340,9 @@ def finish(run: Run) -> dict:
         if run.processes.first:
             chosen.verify()
         run.state = None  # its tables make room for those of the checkpoint
-        run.state = restored(run.engine, chosen)
-    test = evaluate(run, "test")
+        run.state = run.engine.restored(chosen)
+    ids = run.graph.splits["test"]
+    test, _ = evaluate(run, "test", ids, len(ids))
     sent = summary.total_traffic(run.processes.all_gather("sent", [list(row) for row in traffic(run.engine)]))
     details = run.engine.details()
     run.engine.close()

@@ -135,7 +135,7 @@ class Trained:
         self,
         graph: HetGraph | str | os.PathLike = "",
         embeddings: bool = False,
-        new_nodes: NewNodes = "refuse",
+        new_nodes: NewNodes = "neighbours",
     ) -> Predictions:
         """Predict all nodes of the target type, of the run's graph or of another; as `hetjax.predict.predict`."""
         return predict(self.path, graph, embeddings, new_nodes)

@@ -477,7 +477,7 @@ def test_options_override_the_file(graph_store, tmp_path):
     assert (config["train"]["epochs"], config["train"]["seed"], config["model"]["hidden"]) == (3, 5, 8)
 
 
-MODULES = "train", "partition.__main__", "convert", "predict", "ingest.__main__"
+MODULES = "train", "partition.__main__", "convert", "predict", "ingest.__main__", "doctor.__main__"
 
 
 @pytest.mark.parametrize("module", [f"hetjax.{name}" for name in MODULES])

@@ -106,7 +106,7 @@ def folder(tmp_path_factory):
 
 
 def module_of(name: str) -> str:
-    return f"{name}.__main__" if name in ("hetjax.ingest", "hetjax.partition") else name
+    return f"{name}.__main__" if name in ("hetjax.doctor", "hetjax.ingest", "hetjax.partition") else name
 
 
 def test_the_lists_have_only_what_occurs():

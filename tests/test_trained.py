@@ -116,14 +116,14 @@ def test_learned_features_are_found_by_ids(tmp_path):
     with pytest.raises(
         InputError, match=r"graph: type 'author': node 2 \('e'\) is not of the graph that was trained on"
     ):
-        run.predict(more)
+        run.predict(more, new_nodes="refuse")
     found = run.predict(more, new_nodes="mean")
     known = dict(zip(found.ids.to_pylist(), found.logits))
     np.testing.assert_allclose(known["a"], first["a"], rtol=1e-5, atol=1e-6)
     assert np.isfinite(known["e"]).all()
     store.save(more, tmp_path / "more")
     options = ["--workdir", run.path, "--graph", tmp_path / "more", "--out", tmp_path / "p.csv"]
-    assert here("hetjax.predict", *options).returncode == 2
+    assert here("hetjax.predict", *options, "--new_nodes", "refuse").returncode == 2
     done = here("hetjax.predict", *options, "--new_nodes", "mean")
-    assert "1 new nodes of author have the mean of what was learned of their type" in done.stdout, done.stderr
+    assert "1 new node of author: features are the mean of what was learned of their type" in done.stdout, done.stderr
     assert (tmp_path / "p.csv").read_text().splitlines()[3].startswith("e,")

@@ -7,6 +7,7 @@ from typing import Any
 from hetjax.config import SECTIONS, Config, Mesh, changed
 from hetjax.errors import InputError, reading, short
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.sharding.averaging.strategy import Averaging
 from hetjax.sharding.dependency.strategy import Dependency
 from hetjax.sharding.raf.strategy import Raf
 from hetjax.sharding.single.strategy import Single
@@ -15,18 +16,18 @@ from hetjax.sharding.tensor.strategy import Tensor
 from hetjax.sharding.vanilla.strategy import Vanilla
 
 BUILT_IN: dict[str, type[Strategy]] = {
-    strategy.name: strategy for strategy in (Single, Raf, Vanilla, Dependency, Tensor)
+    strategy.name: strategy for strategy in (Single, Raf, Vanilla, Dependency, Tensor, Averaging)
 }
 
 
 def find(mesh: Mesh) -> Strategy:
-    """The strategy of a mesh. On one device that is the plain path, which every other one equals.
+    """The strategy of a mesh. On one device that is the plain path, which every other one equals, unless a strategy says otherwise.
 
     Raises:
       InputError: there is none of that name.
     """
     chosen = by_name(mesh.strategy)
-    return chosen if mesh.devices > 1 else Single()
+    return Single() if mesh.devices == 1 and chosen.plain_alone else chosen
 
 
 def by_name(name: str) -> Strategy:
@@ -81,8 +82,9 @@ def check(config: Config) -> Strategy:
     Raises:
       InputError: it cannot.
     """
-    by_name(config.mesh.strategy).check(config)
-    return find(config.mesh)
+    chosen = by_name(config.mesh.strategy)
+    chosen.check(config)
+    return chosen if chosen.alone(config) else find(config.mesh)
 
 
 def make_engine(config: Config, graph: HetGraph, **options: Any) -> Engine:

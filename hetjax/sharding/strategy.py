@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+import jax
 import numpy as np
 
 from hetjax import models
@@ -16,6 +17,7 @@ from hetjax.arrays import Array
 from hetjax.cache import fill
 from hetjax.cache.features import FeatureStore
 from hetjax.cache.mapped import on_host
+from hetjax.checkpoint import Checkpoint
 from hetjax.config import Config, Data, changed
 from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
@@ -23,6 +25,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
 from hetjax.partition import Partitioning, Workload
 from hetjax.processes.group import ProcessGroup
+from hetjax.progress import Progress
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime, mini_batch_regime, whole_graph_regime
 from hetjax.sharding.traffic import Sent
@@ -117,6 +120,16 @@ class Engine(ABC):
           ValueError: a compiled program has a collective in a form that is not known.
         """
 
+    def restored(self, checkpoint: Checkpoint) -> Any:
+        """What a checkpoint holds, as this engine trains it."""
+        return self.shard(checkpoint.state(jax.eval_shape(self.trainer.init, self.seed)))
+
+    def tell_progress(self, progress: Progress) -> None:  # noqa: B027 (where every process knows all of it)
+        """Tell process 0 what the processes' steps came to; nothing, where every process knows all of it.
+
+        All processes call this together, before process 0 writes the progress or ends an epoch.
+        """
+
     def logits(self, state: Any, ids: np.ndarray) -> np.ndarray | None:
         """Logits float32 `[len(ids), classes]` from full neighbourhoods, in process 0; None in the others.
 
@@ -171,6 +184,7 @@ class Strategy:
       Options: a dataclass of that section's keys; None if it has none.
       divides_relations: whether it uses the mesh axis `relation`; if not, `mesh.relation` is 1.
       divides_columns: likewise of `feature`.
+      plain_alone: whether on a mesh of one device it is the plain path, which is then taken.
       caches: whether features may leave the devices; if not, no key of the section `cache` may be set.
     """
 
@@ -179,6 +193,7 @@ class Strategy:
     divides_relations: ClassVar[bool] = False
     divides_columns: ClassVar[bool] = False
     caches: ClassVar[bool] = False
+    plain_alone: ClassVar[bool] = True
 
     def options(self, config: Config) -> Any:
         """The strategy's own keys."""
@@ -200,6 +215,10 @@ class Strategy:
                 f"cache.{key} is {value}, and mesh.strategy {self.name} keeps all features on the devices: leave out one or the other"
             )
 
+    def alone(self, config: Config) -> bool:
+        """Whether it does on one device what `single` does not; if not, that runs there."""
+        return False
+
     def open(self, data: Data) -> HetGraph:
         """What a process must open of the graph: all of it, unless the strategy divides that before it is opened.
 
@@ -220,7 +239,7 @@ class Strategy:
 
     def partition_name(self, config: Config) -> str:
         """What the partitioning is called in the run's folder; a run that moves to another mesh keeps both."""
-        return f"partition_{self.name}_{config.mesh.relation}x{config.mesh.data}"
+        return f"partition_{self.name}_{'x'.join(map(str, config.mesh.axes.values()))}"
 
     def engine(self, setup: Setup, partitioning: Any) -> Engine:
         """What trains.

@@ -96,13 +96,15 @@ class Dependency(Strategy):
         prices = priced(setup, costs, options.memory, options.cached)
         keep = everything(setup) if options.mode == "cache" else nothing
         if options.mode == "hybrid":
-            keep = Copies(chosen(setup, partitioning.owned, sampler, prices))
+            keep = chosen(setup, partitioning.owned, sampler, prices)
         groups = grouped(setup, options.mode != "cache")
         features = placed(setup, partitioning.owned, mesh)
         batches = DependencyBatches(sampler, partitioning, mesh, setup, groups, keep, options.schedule, features)
         if options.mode == "cache" and options.memory >= 0:
             require_room(batches, prices, options.memory)
-        return DependencyEngine(setup, batches, partitioning, mesh, prices if costs else None)
+        return DependencyEngine(
+            setup, batches, partitioning, mesh, prices if costs else None, bool(costs and costs.measured)
+        )
 
 
 def placed(setup: Setup, owned: Owned, mesh: Mesh) -> PartitionFeatures:
@@ -113,7 +115,7 @@ def placed(setup: Setup, owned: Owned, mesh: Mesh) -> PartitionFeatures:
     return PartitionFeatures(graph, owned, mesh, trainer.learnable, placement, setup.tables)
 
 
-def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> list[dict[str, np.ndarray]]:
+def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> Keep:
     """What `choose` says; on the whole graph no embedding or all of them instead, if costs say that this is less.
 
     Algorithm 4 takes one dependency after the other, each partition for itself. It does not see that fetching a few rows
@@ -124,16 +126,18 @@ def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> list
     layers = shares(sampler, owned, {target: nodes}, hops, (0,), nothing)
     found = choose(graph, owned, layers, prices, fanouts, own)
     if prices.share >= 0 or not setup.regime.whole:
-        return found
-    everything = choose(graph, owned, layers, prices._replace(share=1.0), fanouts, own)
+        return Copies(found)
     features = [found[0], *({t: np.zeros_like(of) for t, of in one.items()} for one in found[1:])]
+    every = everything(setup)
+    if prices.limit < np.inf:
+        every = Copies(choose(graph, owned, layers, prices._replace(share=1.0), fanouts, own))
     seeds = owned.split(target, nodes)
 
-    def takes(copies: list[dict[str, np.ndarray]]) -> float:
-        divided = shares(sampler, owned, {target: nodes}, hops, (0,), Copies(copies))
+    def takes(keep: Keep) -> float:
+        divided = shares(sampler, owned, {target: nodes}, hops, (0,), keep)
         return slowest(graph, work(graph, owned, divided, seeds), prices)
 
-    return min((found, everything, features), key=takes)
+    return min((Copies(found), every, Copies(features)), key=takes)
 
 
 def require_room(batches: DependencyBatches, prices: Prices, memory: int) -> None:

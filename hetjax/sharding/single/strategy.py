@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 from hetjax.cache.features import Features, FeatureStore
@@ -29,15 +30,24 @@ class Single(Strategy):
             raise InputError(f"mesh.data is {config.mesh.data}, and must be 1 with mesh.strategy {self.name}")
 
     def engine(self, setup: Setup, partitioning: None = None) -> SingleEngine:
-        config, graph, trainer = setup.config, setup.graph, setup.trainer
-        placement = choose_placement(config.cache, graph, trainer.widths, trainer.learnable, [graph])
-        features = Features(graph, trainer.widths, trainer.learnable, placement, setup.tables)
+        return engine_on(setup)
 
-        def to_device(batch: Batch) -> Batch:
-            sent = features.send(batch)
-            return sent._replace(blocks=known(setup, features, sent.blocks)) if setup.regime.whole else sent
 
-        return SingleEngine(setup, make_batches(setup, features, to_device), features)
+def engine_on(setup: Setup, device: jax.Device | None = None) -> SingleEngine:
+    """What trains a graph on one device, if not given the first one.
+
+    Raises:
+      InputError: features do not fit where they are to live.
+    """
+    graph, trainer = setup.graph, setup.trainer
+    placement = choose_placement(setup.config.cache, graph, trainer.widths, trainer.learnable, [graph])
+    features = Features(graph, trainer.widths, trainer.learnable, placement, setup.tables, device)
+
+    def to_device(batch: Batch) -> Batch:
+        sent = features.send(batch)
+        return sent._replace(blocks=known(setup, features, sent.blocks)) if setup.regime.whole else sent
+
+    return SingleEngine(setup, make_batches(setup, features, to_device), features)
 
 
 def known(setup: Setup, features: Features, blocks: tuple[Block, ...]) -> tuple[Block, ...]:

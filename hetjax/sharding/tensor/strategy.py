@@ -1,36 +1,68 @@
 """The strategy tensor: slices of the columns, every edge folded everywhere."""
 
-from hetjax.config import Config
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jax.sharding import Mesh
+
+from hetjax.config import UNBOUNDED, Bytes, Config
 from hetjax.errors import InputError
 from hetjax.models.decoupled_attention import AttentionPropagation
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.strategy import Setup, Strategy
+from hetjax.sharding.push_pull.setting import push_pull
+from hetjax.sharding.strategy import Engine, Setup, Strategy
 from hetjax.sharding.tensor import attention  # noqa: F401  # registers how divided columns are attended
 from hetjax.sharding.tensor.batches import TensorBatches, ranges
+from hetjax.sharding.tensor.chunks import room
+from hetjax.sharding.tensor.chunks.engine import ChunkedEngine
+from hetjax.sharding.tensor.chunks.plan import Plan
 from hetjax.sharding.tensor.costs import still
 from hetjax.sharding.tensor.engine import TensorEngine
+
+
+@dataclass(frozen=True)
+class Options:
+    """Tensor: the columns are divided among mesh.feature devices, and each folds all edges."""
+
+    device_bytes: Bytes = UNBOUNDED
+    """bytes of each device for weights and for chunks of the graph, such as 2GB, of which all else stays on the host; -1: no bound, and all is on the devices"""
+    pipelined: bool = True
+    """with device_bytes: send what the next chunk reads, and what came of the last one, while a chunk is folded"""
+
+    def __post_init__(self):
+        object.__setattr__(self, "device_bytes", int(Bytes(self.device_bytes)))
 
 
 class Tensor(Strategy):
     """Slices of the columns, one a device (NeutronTP: Ai et al., PVLDB 18(2), 2024)."""
 
     name = "tensor"
+    Options: ClassVar[type] = Options
     divides_columns = True
 
     def check(self, config: Config) -> None:
         super().check(config)
-        if config.mesh.data != 1:
-            raise InputError(f"mesh.data is {config.mesh.data}, and must be 1 with mesh.strategy {self.name}")
         if config.sampling.mode != "full":
+            if self.options(config).device_bytes >= 0:
+                raise InputError(
+                    f"{self.name}.device_bytes is {self.options(config).device_bytes}, and asks for sampling.mode full"
+                )
+            return  # what is divided then are the columns of the features, which the graph says
+        if config.mesh.data != 1:
             raise InputError(
-                f"sampling.mode is {config.sampling.mode}, and must be full with mesh.strategy {self.name}"
+                f"mesh.data is {config.mesh.data}, and must be 1 with mesh.strategy {self.name} and sampling.mode full"
             )
         if config.mesh.feature > config.model.hidden:
             raise InputError(
                 f"mesh.feature is {config.mesh.feature}, more slices than the {config.model.hidden} columns of model.hidden"
             )
 
-    def engine(self, setup: Setup, partitioning: None = None) -> TensorEngine:
+    def alone(self, config: Config) -> bool:
+        return self.options(config).device_bytes >= 0
+
+    def engine(self, setup: Setup, partitioning: None = None) -> Engine:
+        if not setup.regime.whole:
+            return push_pull(setup)
         parts, schema = setup.config.mesh.feature, setup.graph.schema
         if not setup.config.model.head and parts > schema.classes:
             raise InputError(
@@ -41,5 +73,22 @@ class Tensor(Strategy):
             raise InputError(
                 f"mesh.feature is {parts}, and must divide the {first.attending} heads that a decoupled model folds by"
             )
-        mesh, owned = meshes.features(parts), ranges(schema.nodes, parts)
+        options, mesh = self.options(setup.config), meshes.features(parts)
+        if options.device_bytes >= 0:
+            return chunked(setup, mesh, options)
+        owned = ranges(schema.nodes, parts)
         return TensorEngine(setup, TensorBatches(setup, mesh, owned, still(setup.trainer, setup.graph)), mesh, owned)
+
+
+def chunked(setup: Setup, mesh: Mesh, options: Options) -> ChunkedEngine:
+    """The engine of chunks as large as `device_bytes` allows.
+
+    Raises:
+      InputError: that is less than what one node needs.
+    """
+    types = sorted({t for layer in setup.trainer.model.layers for t in layer.targets})
+
+    def make(share: float) -> ChunkedEngine:
+        return ChunkedEngine(setup, mesh, Plan(setup.graph, types, mesh.size, share), options.pipelined)
+
+    return room.fitting(make, options.device_bytes)
