@@ -39,7 +39,7 @@ from hetjax.sharding.registry import config_of, make_engine, sections
 
 OUT = Path(__file__).parent / "results" / "averaging.csv"
 KEYS = ("graph", "model", "every", "seed")
-PARTS, EPOCHS = 4, 100
+PARTS, EPOCHS = 4, 200
 NAMES = {"GCN": "gcn", "GraphSAGE": "sage", "GAT": "gat"}
 EXAMPLES = {"GCN": "gcn", "GraphSAGE": "gcn", "GAT": "gat"}
 ROWS: dict[tuple[str, str], tuple[str, list[str]]] = {

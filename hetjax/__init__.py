@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from hetjax.objects.networkx import from_networkx, to_networkx
     from hetjax.objects.pyg import from_pyg, to_pyg
     from hetjax.partition import partition
-    from hetjax.predict import predict
-    from hetjax.serve import Model, load
+    from hetjax.predicting import predict
+    from hetjax.serve import Served, load
     from hetjax.trained import Trained
     from hetjax.trained import train_graph as train
 
 __all__ = [
     "HGNN",
-    "Model",
+    "Served",
     "Trained",
     "__version__",
     "fetch_features",
@@ -51,7 +51,7 @@ CALLED = "load", "partition", "predict", "train"  # modules that can be called
 PLACES = {
     "Trained": "hetjax.trained",
     "HGNN": "hetjax.models.hgnn",
-    "Model": "hetjax.serve",
+    "Served": "hetjax.serve",
     "fetch_features": "hetjax.cache.fetch",
     "from_arrays": "hetjax.objects.arrays",
     "from_dgl": "hetjax.objects.dgl",

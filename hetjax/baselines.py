@@ -61,7 +61,7 @@ def baselines(graph: HetGraph, metric: str) -> dict[str, dict[str, Any]]:
 
 def _quality(graph: HetGraph, logits: np.ndarray, split: str) -> Quality:
     ids = graph.splits[split]
-    return quality(logits[ids], graph.labels[ids])
+    return quality(logits[ids], graph.labels[ids], ordered=True)
 
 
 def prior(graph: HetGraph) -> np.ndarray:

@@ -40,36 +40,38 @@ UNBOUNDED = Bytes(-1)
 class Data:
     """Data: where the graph comes from."""
 
-    format: Literal["rdf", "hgb", "npz", "edges", "store", "synthetic"] = "synthetic"
-    """rdf: N-Triples with split files; hgb: the text form of the Heterogeneous Graph Benchmark; npz: one kind of node and edge, as plain arrays in a .npz; edges: the same as a folder with a list of edges; store: hetjax's own form; synthetic: a generated graph, nothing is read"""
+    format: Literal["rdf", "hgb", "npz", "edges", "ogb", "mag240m", "igb", "store", "synthetic"] = "synthetic"
+    """rdf: N-Triples with split files; hgb: the text form of the Heterogeneous Graph Benchmark; npz: one kind of node and edge, as plain arrays in a .npz; edges: the same as a folder with a list of edges; ogb: a data set of OGB as it is unpacked, such as ogbn-mag or ogbn-arxiv; mag240m, igb: the folder that holds processed; store: hetjax's own form; synthetic: a generated graph, nothing is read"""
     path: str = ""
     """the folder to read (hgb: or a zip file; npz: or the file); a relative path starts in the folder that the environment variable HETJAX_DATA names; if HETJAX_DATA is not set, in the current folder"""
     validation_fraction: float = 0.2
     """rdf, hgb: share of the training nodes that is held out for validation; with 0 the last epoch is kept"""
     split_seed: int = 0
-    """rdf, hgb: the seed that chooses the nodes to hold out; npz, edges: the seed of data.split"""
+    """rdf, hgb: the seed that chooses the nodes to hold out; npz, edges, ogb: the seed of data.split"""
     split: Literal["public", "random", "shchur"] = "public"
-    """npz, edges: which nodes train, validate and test; public: as the files say; random: shares of the labelled nodes, whatever their classes; shchur: so many nodes of every class, and all others test"""
+    """npz, edges, ogb: which nodes train, validate and test; public: as the files say; random: shares of the labelled nodes, whatever their classes; shchur: so many nodes of every class, and all others test"""
     split_number: int = 0
-    """npz, edges: public: which split, where the files hold several, from 0"""
+    """npz, edges, ogb: public: which split, where the files hold several, from 0"""
     split_shares: tuple[float, ...] = (0.6, 0.2, 0.2)
-    """npz, edges: random: shares for training, validation and test; what they leave is not used"""
+    """npz, edges, ogb: random: shares for training, validation and test; what they leave is not used"""
     split_per_class: tuple[int, ...] = (20, 30)
-    """npz, edges: shchur: nodes of every class for training and for validation"""
+    """npz, edges, ogb: shchur: nodes of every class for training and for validation"""
     undirected: bool = True
-    """npz, edges: add the reverse of every edge, and keep every edge once, with the first of its weights; false: the edges as they are written"""
+    """npz, edges, ogb: add the reverse of every edge, and keep every edge once, with the first of its weights; false: the edges as they are written"""
     edge_weights: bool = True
-    """npz, edges: read the weights of edges, where there are any; false: every edge counts alike"""
+    """npz, edges, ogb: read the weights of edges, where there are any; false: every edge counts alike"""
     normalize_features: Literal["none", "row", "auto"] = "none"
-    """row: npz, edges: divide the features of every node by their sum, as the code of the GCN paper does; auto: any format: of every node type, counts so, numbers of any size to columns of mean 0 and standard deviation 1, zeros and ones as they are"""
+    """row: npz, edges, ogb: divide the features of every node by their sum, as the code of the GCN paper does; auto: any format: of every node type, counts so, numbers of any size to columns of mean 0 and standard deviation 1, zeros and ones as they are"""
     reverse: bool = True
-    """rdf: add the reverse of every relation"""
+    """rdf, ogb, mag240m, igb: add the reverse of every relation"""
     literals: Literal["nodes", "drop"] = "nodes"
     """rdf: make literals nodes, or drop their triples"""
     exclude: tuple[str, ...] = ()
     """rdf: predicates to leave out, by IRI or local name; for example, a predicate that gives the label away"""
     node_types: Literal["one", "class"] = "one"
     """rdf: one node type for all resources, or one per rdf:type"""
+    igb_labels: Literal["19", "2K"] = "19"
+    """igb: which labels, of 19 classes or of 2983"""
     label_inputs: bool = False
     """training labels, propagated along relations, are inputs too; no node's own label reaches its logits, and no label of validation or test nodes is read"""
     without_features: tuple[str, ...] = ()
@@ -99,7 +101,7 @@ class Data:
             raise InputError(f"{number}, and data.split {self.split} draws a split by data.split_seed")
         if self.path and self.format == "synthetic":
             raise InputError(
-                f"data.path is {self.path}, and data.format synthetic reads nothing: give data.format rdf, hgb, npz, edges or store"
+                f"data.path is {self.path}, and data.format synthetic reads nothing: give another data.format"
             )
 
 
@@ -249,6 +251,10 @@ class Train:
     """evaluate and write a checkpoint after every so many epochs, and after the last"""
     checkpoint_steps: int = 0
     """write a checkpoint every so many steps within an epoch, for long epochs; 0: no"""
+    test: bool = True
+    """read the test nodes at the end; false: never, as in a search over options"""
+    loggers: tuple[str, ...] = ()
+    """where the records of metrics.jsonl also go: tensorboard, mlflow, wandb (each needs its package), or MODULE:NAME, a class of your own"""
 
     def __post_init__(self):
         for name in ("epochs", "evaluate_every"):

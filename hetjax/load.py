@@ -8,7 +8,7 @@ from pathlib import Path
 from hetjax import inputs, label_inputs
 from hetjax.callables import call_as
 from hetjax.config import DATA_FOLDER, Data, data_path
-from hetjax.datasets import edges, hgb, npz, rdf, synthetic
+from hetjax.datasets import edges, hgb, npy_tree, npz, ogb, rdf, synthetic
 from hetjax.datasets.homogeneous import Options
 from hetjax.datasets.splits import Split
 from hetjax.errors import InputError, reading
@@ -123,6 +123,12 @@ def _read(data: Data) -> HetGraph:
     with reading(path):
         if data.format == "hgb":
             return hgb.read(path, data.validation_fraction, data.split_seed)
+        if data.format == "ogb":
+            return ogb.read(path, _homogeneous(data), data.reverse)
+        if data.format == "mag240m":
+            return npy_tree.mag240m(path, data.reverse)
+        if data.format == "igb":
+            return npy_tree.igb(path, data.igb_labels, data.reverse)
         if data.format in ("npz", "edges"):
             return (npz if data.format == "npz" else edges).read(path, _homogeneous(data))
         return rdf.read(
@@ -139,6 +145,15 @@ def _read(data: Data) -> HetGraph:
 def _homogeneous(data: Data) -> Options:
     split = Split(data.split, data.split_seed, data.split_shares, data.split_per_class, data.split_number)
     return Options(data.undirected, data.edge_weights, data.normalize_features, split)
+
+
+def source(data: Data) -> Path | None:
+    """The file or folder that a graph is read from; None of one that is generated.
+
+    Raises:
+      InputError: it is not there.
+    """
+    return None if data.format == "synthetic" else _path(data)
 
 
 def _path(data: Data) -> Path:

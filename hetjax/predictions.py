@@ -158,7 +158,8 @@ class Predictions:
 
     def _write_csv(self, stream: BinaryIO, logits: bool, probabilities: bool) -> list[str]:
         text = TextIOWrapper(stream, newline="", encoding="utf-8")
-        writer, names, header = csv.writer(text, lineterminator="\n"), np.array(self.class_names, object), []
+        writer, names = csv.writer(text, lineterminator="\n"), np.array(self.class_names, object)
+        header: list[str] = []
         for part in self.parts():
             columns = part._columns(logits, probabilities)
             if part.embeddings is not None:

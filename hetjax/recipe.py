@@ -16,6 +16,7 @@ from hetjax.command_line import given_options
 from hetjax.config import Config, flat
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import read_ahead
+from hetjax.logs import log
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import registry
 
@@ -66,7 +67,7 @@ def resolve(config: Config, arguments: Sequence[str], workdir: Path, processes: 
         choices = before(workdir, given) or list(choose(config, read_ahead(config.data), given))
         for choice in choices:
             if choice.why:
-                print(f"{choice.key} {_words(choice.value)}: {choice.why}")
+                log.info(f"{choice.key} {_words(choice.value)}: {choice.why}")
     chosen = [Choice(*choice) for choice in processes.broadcast_object("recipe", choices)]
     resolved = applied(config, chosen)
     registry.check(resolved)

@@ -63,6 +63,18 @@ def title(section: type) -> str:
     return (section.__doc__ or "").splitlines()[0].rstrip(".")
 
 
+def headings(name: str, section: type) -> dict[str, list[Option]]:
+    """The options of a section by headings: its title, and of those that are for some of its formats alone "Data of rdf, hgb"."""
+    formats = get_args(get_type_hints(section).get("format"))
+    found: dict[str, list[Option]] = {title(section): []}
+    for option in options(name, section):
+        kinds = option.words.partition(": ")[0].split(", ")
+        special = set(kinds) <= set(formats) and not option.name.endswith(".format")
+        heading = f"{title(section).partition(':')[0]} of {', '.join(kinds)}" if special else title(section)
+        found.setdefault(heading, []).append(option)
+    return found
+
+
 def help_text(sections: Mapping[str, type], paths: Mapping[str, str], prog: str, description: str) -> str:
     """What `--help` prints: every option once, under its section.
 
@@ -79,11 +91,12 @@ def help_text(sections: Mapping[str, type], paths: Mapping[str, str], prog: str,
         words = "a file of the options below; the command line overrides it"
         general.add_argument("--config", metavar="FILE.yaml", help=words)
     general.add_argument("--print_config", action="store_true", help="print the value of every option and exit")
+    general.add_argument("--verbose", action="store_true", help="also print details, such as where the time went")
     for name, words in paths.items():
         general.add_argument(f"--{name}", metavar="PATH", help=_plain(f"{words} (required)"))
-    for name, section in sections.items():
-        group = parser.add_argument_group(_plain(title(section)))
-        for option in options(name, section):
+    for heading, those in [group for name, section in sections.items() for group in headings(name, section).items()]:
+        group = parser.add_argument_group(_plain(heading))
+        for option in those:
             default = f" (default: {option.default})" if option.default else ""
             group.add_argument(f"--{option.name}", metavar=option.values, help=_plain(option.words + default))
     return parser.format_help()

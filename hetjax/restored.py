@@ -25,6 +25,7 @@ from hetjax.progress import check_progress
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer
+from hetjax.workdir import config_file
 
 
 class Restored(NamedTuple):
@@ -56,10 +57,7 @@ def run_of(workdir: str | os.PathLike) -> tuple[Config, HetGraph]:
     Raises:
       InputError: the folder is of no run.
     """
-    file = Path(workdir, "config.yaml")
-    if not file.exists():
-        raise InputError(f"{file}: no such file, and the folder of a run has one")
-    config = config_of(file)
+    config = config_of(config_file(Path(workdir)))
     return config, _graph(config, config.data)
 
 

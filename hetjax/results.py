@@ -12,6 +12,15 @@ METRICS = {
     "average_precision": "average precision",
     "loss": "loss",
 }
+FILES = (
+    "summary.json",
+    "metrics.jsonl",
+    "report.html",
+    "curves.png",
+    "cache.png",
+    "config.yaml",
+    "checkpoints",
+)  # that a run leaves
 
 
 def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
@@ -27,38 +36,42 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
     validation, words = summary[f"validation_{by}"], METRICS[by]
     value = f"{validation:.4f}" if by == "loss" and validation is not None else _percent(validation)
     chosen = "the last" if validation is None else f"chosen by its validation {words}, {value}"
+    several = summary["test_micro_f1"] != summary["test_accuracy"]  # as they are where nodes have several labels
+    micro = f"micro-F1 {_percent(summary['test_micro_f1'])}, " if several else ""
+    scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
+    areas = {name: summary.get(f"test_{name}") for name in ("roc_auc", "average_precision")}
+    scores += "".join(f", {METRICS[name]} {_percent(area)}" for name, area in areas.items() if area is not None)
+    if summary["test_accuracy"] is None:
+        scores = "the test nodes were not read" if validation is not None else "nothing was validated or tested"
+    printed = [
+        f"{scores} (epoch {summary['epoch']}, {chosen})",
+        *_baseline_lines(summary),
+        f"took {summary['seconds']:.1f} s, peak memory {summary['peak_memory_bytes'] / 2**20:.0f} MiB",
+    ]
+    there = [name for name in FILES if (path / name).exists()]
+    printed.append(f"written to {path}: {', '.join(there)}")
+    if synthetic:
+        printed += [
+            "try next, each with a --workdir of its own: the whole graph at every step (--sampling.mode full --train.epochs 50),",
+            "  attention (--model.name hgt), a graph of your own (--data.format and --data.path, or hetjax ingest for tables),",
+            "  or any other choice (--help lists them)",
+        ]
+    return printed
+
+
+def details(summary: dict) -> list[str]:
+    """Where the time and the bytes of a run went, a line each; arguments and exceptions as of `lines`."""
     laps = {name: value for name, value in summary["milliseconds_per_step"].items() if value >= 0.05}
     parts = ", ".join(f"{name} {value:.1f}" for name, value in laps.items()) or "none was trained by this process"
-    peak = summary["peak_memory_bytes"] / 2**20
-    printed = [
-        f"took {summary['seconds']:.1f} s, peak memory {peak:.0f} MiB, {summary['compiled_programs']} compiled programs"
-        + (f", {summary['kept_programs']} kept from runs before" if summary.get("kept_programs") else ""),
-        f"median milliseconds of a step: {parts}",
-    ]
+    kept = f", {summary['kept_programs']} kept from runs before" if summary.get("kept_programs") else ""
+    printed = [f"{summary['compiled_programs']} compiled programs{kept}", f"median milliseconds of a step: {parts}"]
     if summary.get("sent_per_step"):
         kinds: Counter[str] = Counter()
         for row in summary["sent_per_step"]:
             kinds[row["kind"].replace("_", " ")] += row["bytes"]
         words = ", ".join(f"{kind} {readable(count)}" for kind, count in kinds.items())
         printed.append(f"sent in a step, by all devices together: {readable(kinds.total())} ({words})")
-    several = summary["test_micro_f1"] != summary["test_accuracy"]  # as they are where nodes have several labels
-    micro = f"micro-F1 {_percent(summary['test_micro_f1'])}, " if several else ""
-    printed += map(_cache_line, summary.get("cache") or ())
-    scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
-    areas = {name: summary.get(f"test_{name}") for name in ("roc_auc", "average_precision")}
-    scores += "".join(f", {METRICS[name]} {_percent(area)}" for name, area in areas.items() if area is not None)
-    printed.append(f"{scores} (epoch {summary['epoch']}, {chosen})")
-    printed += _baseline_lines(summary)
-    files = "summary.json", "metrics.jsonl", "curves.png", "cache.png", "config.yaml"
-    there = [name for name in files if (path / name).exists()]
-    printed.append(f"written to {path}: {', '.join(there)}, checkpoints/")
-    if synthetic:
-        printed += [
-            "try next, each with a --workdir of its own: the whole graph at every step (--sampling.mode full --train.epochs 50),",
-            "  attention (--model.name hgt), a graph of your own (--data.format rdf, hgb, npz, edges or store, and --data.path),",
-            "  or any other choice (--help lists them)",
-        ]
-    return printed
+    return printed + list(map(_cache_line, summary.get("cache") or ()))
 
 
 def compared_by(metric: str) -> str:

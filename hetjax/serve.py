@@ -29,7 +29,7 @@ def load(
     graph: HetGraph | str | os.PathLike = "",
     new_nodes: NewNodes = "neighbours",
     ahead: bool = False,
-) -> "Model":
+) -> "Served":
     """A model that was trained, ready to answer for a few nodes.
 
     Args:
@@ -42,10 +42,10 @@ def load(
     Raises:
       InputError: as `hetjax.predict`.
     """
-    return Model(restore(workdir, graph if isinstance(graph, HetGraph) else os.fspath(graph), new_nodes), ahead)
+    return Served(restore(workdir, graph if isinstance(graph, HetGraph) else os.fspath(graph), new_nodes), ahead)
 
 
-class Model:
+class Served:
     """A trained model with a graph. Several threads may ask it.
 
     What it computes is the model's definition on full neighbourhoods, as `hetjax.predict` computes it for all nodes. Arrays

@@ -5,21 +5,22 @@ bottom: parse, prepare, loop, finish.
 """
 
 import contextlib
+import logging
 import math
 import os
-import re
 import shutil
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from hetjax import __version__, runtime
+from hetjax import __version__, run_options, runtime
+from hetjax.command_line import check_command, run_command
 
 if __name__ == "__main__":
     runtime.prepare()
+    check_command(run_options.read)  # help and errors come before jax, which takes seconds
 
 import jax
 import numpy as np
@@ -28,14 +29,15 @@ from tqdm import tqdm
 from hetjax import baselines, digests, metrics, models, progress, recipe, summary
 from hetjax.callables import call_as
 from hetjax.checkpoint import Checkpoint, Checkpoints
-from hetjax.command_line import given_value, parse, run_command
-from hetjax.config import SECTIONS, Config, Processes, as_dict, data_path, flat
+from hetjax.config import Config, as_dict, data_path, flat
 from hetjax.errors import InputError
 from hetjax.evaluate import evaluated_together
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
 from hetjax.label_inputs import without_labels
 from hetjax.load import load
+from hetjax.loggers import Loggers
+from hetjax.logs import hides_bar, log
 from hetjax.partition import Partitioning, read, save
 from hetjax.processes.group import ProcessGroup
 from hetjax.processes.launch import process_group
@@ -57,36 +59,30 @@ COMPILING = 3  # epochs that may compile before the user is told
 
 def main(arguments: Sequence[str]) -> None:
     """Train as the command line says, and print where the results are."""
-    arguments = [re.sub(r"^--init_from(?==|$)", "--train.init_from", argument) for argument in arguments]
-    sections = SECTIONS | registry.sections(given_value(arguments, "mesh.strategy")) | {"": Processes}
-    paths = {"workdir": "the folder that the run is written to; a run that was killed continues there"}
-    instances, paths = parse(
-        sections, arguments, "python -m hetjax.train", "Train a model on a heterogeneous graph.", paths
-    )
-    processes = instances.pop("")
-    config = registry.config_of(instances)
-    registry.check(config)
-    alike_in_all = flat(as_dict(config)) | {"workdir": paths["workdir"], "hetjax": __version__}
+    config, processes, workdir = run_options.read(arguments)
+    if processes.several and not log.isEnabledFor(logging.DEBUG):
+        runtime.keep_stdout()
+    alike_in_all = flat(as_dict(config)) | {"workdir": str(workdir), "hetjax": __version__}
     alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
     with process_group(processes, alike_in_all) as group:
-        workdir = Path(paths["workdir"])
         train(recipe.resolve(config, arguments, workdir, group), workdir, group)
 
 
 def train(config: Config, path: Path, processes: ProcessGroup) -> None:
     """Train, or see that it is done, and print the results."""
-    strategy = registry.check(config)
+    registry.check(config)
+    strategy = registry.find(config)
     provided = meshes.share_of(config.mesh.axes, processes.count)
     if config.mesh.devices > 1:
         meshes.provide_cpu_devices(provided)
     with contextlib.closing(Workdir(path, as_dict(config), processes.first)) as workdir:
         results = processes.broadcast_object("summary", workdir.summary())
         if results is None:
-            run = prepare(config, strategy, workdir, processes)
-            loop(run)
-            results = finish(run)
+            with contextlib.closing(prepare(config, strategy, workdir, processes)) as run:
+                loop(run)
+                results = finish(run)
         elif processes.first:
-            print(
+            log.info(
                 f"{workdir.path}: this run is done (a larger --train.epochs goes on, another --workdir starts another); its results:"
             )
         if processes.first:
@@ -106,7 +102,7 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
         digests.require("plan", partitioning.digest, processes)
     engine = strategy.engine(run_setup, partitioning)
     checkpoints = Checkpoints(workdir.file("checkpoints"))
-    checkpoint, done = progress.newest(checkpoints, processes, tell)
+    checkpoint, done = progress.newest(checkpoints, processes, log.warning)
     if checkpoint and done.graph != digest:
         raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
     if checkpoint:
@@ -116,11 +112,13 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
     jax.eval_shape(engine.trainer.weights, engine.seed)  # what does not fit is said before anything is written
     records = None
     if processes.first:
-        records = begin(config, workdir, processes, graph, checkpoints, done)
+        records = begin(config, workdir, processes, graph, checkpoints, checkpoint, done)
         if partitioning is not None:
             keep_partitioning(partitioning, folder, run_setup.graph)
     compared = baselines_of(config, graph) if processes.first and config.train.baselines else {}
-    graph = abstract_graph(sizes(graph), graph.labels, graph.splits)  # the engine has what it needs
+    graph = replace(
+        abstract_graph(sizes(graph), graph.labels, graph.splits), names=graph.names
+    )  # the engine has the rest
     del run_setup
     state = initial_state(engine, checkpoint, processes)
     engine.fill_cache(penalties(config, workdir, processes))
@@ -163,7 +161,13 @@ def baselines_of(config: Config, graph: HetGraph) -> dict[str, dict[str, Any]]:
 
 
 def begin(
-    config: Config, workdir: Workdir, processes: ProcessGroup, graph: HetGraph, checkpoints: Checkpoints, done: Progress
+    config: Config,
+    workdir: Workdir,
+    processes: ProcessGroup,
+    graph: HetGraph,
+    checkpoints: Checkpoints,
+    checkpoint: Checkpoint | None,
+    done: Progress,
 ) -> Records:
     """Write and print what process 0 does at the start; nothing was written before."""
     check_records(workdir.file("metrics.jsonl"), done.metrics_bytes)
@@ -171,11 +175,13 @@ def begin(
     workdir.clear_tables(processes.count)
     checkpoints.wait()
     counts = f"{sum(graph.schema.nodes.values()):,} nodes of {len(graph.schema.nodes)} types"
-    print(f"graph: {counts}, {graph.edges:,} edges of {len(graph.schema.relations)} relations; compiling")
+    log.info(f"graph: {counts}, {graph.edges:,} edges of {len(graph.schema.relations)} relations; compiling")
     devices, cores = len(jax.local_devices()), runtime.cores()
     if config.mesh.devices > 1 and jax.default_backend() == "cpu" and devices > cores:
-        print(f"{devices} devices share {cores} core{'s' * (cores > 1)}: right for trying a mesh, not for speed")
-    return Records(workdir.file("metrics.jsonl"), done.metrics_bytes)
+        log.info(f"{devices} devices share {cores} core{'s' * (cores > 1)}: right for trying a mesh, not for speed")
+    step = checkpoint.step if checkpoint else 0
+    loggers = Loggers(config.train.loggers, workdir.path, flat(as_dict(config)), step)
+    return Records(workdir.file("metrics.jsonl"), done.metrics_bytes, loggers)
 
 
 def keep_partitioning(partitioning: Partitioning, folder: Path, graph: HetGraph) -> None:
@@ -194,7 +200,7 @@ def initial_state(engine: Engine, checkpoint: Checkpoint | None, processes: Proc
     if not checkpoint:
         return engine.init(int(engine.seed))
     if processes.first:
-        print(f"continuing from {checkpoint.folder}", file=sys.stderr)
+        log.info(f"continuing from {checkpoint.folder}")
     elif not checkpoint.folder.exists():
         raise InputError(f"{checkpoint.folder}: not there; all processes must see the same --workdir")
     return engine.restored(checkpoint)
@@ -206,7 +212,8 @@ def begun_warm(engine: Engine, processes: ProcessGroup) -> Any:
     warm = warm_start(config, engine.trainer)
     digests.require("weights", digests.of_arrays(jax.tree.leaves(warm.state.params)), processes)
     if processes.first:
-        print("\n".join(warm.words(config)))
+        for words in warm.words(config):
+            log.info(words)
     return engine.shard(warm.state)
 
 
@@ -222,22 +229,22 @@ def loop(run: Run) -> None:
     """Train all epochs that are left."""
     epochs, steps = run.config.train.epochs, run.engine.batches.steps()
     done = run.progress.epoch * steps + run.progress.step
-    hidden = None if run.processes.first else True
+    hidden = hides_bar() if run.processes.first else True
     with tqdm(total=epochs * steps, initial=done, unit="step", disable=hidden, desc="training") as bar:
         for epoch in range(run.progress.epoch, epochs):
             best = run.progress.best
             if best and run.progress.out_of_patience(run.config.train):
-                run.say(f"stopped after epoch {epoch}: none was better than epoch {best['epoch']}", bar)
+                run.say(f"stopped after epoch {epoch}: none was better than epoch {best['epoch']}")
                 break
             try:
                 programs = run.programs.count
                 train_epoch(run, epoch, bar)
-                note_compiling(run, run.programs.count - programs, bar)
-                end_epoch(run, epoch, bar)
+                note_compiling(run, run.programs.count - programs)
+                end_epoch(run, epoch)
             except FloatingPointError as error:
                 if run.config.train.on_divergence == "stop" or not best:
                     raise
-                run.say(f"{error}; the run goes back to epoch {best['epoch']}, the best, and ends there", bar)
+                run.say(f"{error}; the run goes back to epoch {best['epoch']}, the best, and ends there")
                 break
 
 
@@ -256,7 +263,7 @@ def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:
             raise FloatingPointError(
                 f"the loss is {loss} at step {done.step} of epoch {epoch + 1}; a lower train.learning_rate may help"
             )
-        run.say(run.rises.note(loss), bar)
+        run.say(run.rises.note(loss), logging.WARNING)
         done.count(loss, drawn.nodes, drawn.capacities)
         bar.update()
         bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
@@ -265,17 +272,17 @@ def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:
             clock.start()
 
 
-def note_compiling(run: Run, programs: int, bar: tqdm) -> None:
+def note_compiling(run: Run, programs: int) -> None:
     """Say so if epochs go on compiling training steps: the shapes of batches still grow."""
     run.compiling += programs > 0
     if run.compiling == COMPILING and programs:
         run.say(
             f"{COMPILING} epochs needed new programs, because batches kept growing; for a small graph try --sampling.mode full",
-            bar,
+            logging.WARNING,
         )
 
 
-def end_epoch(run: Run, epoch: int, bar: tqdm) -> None:
+def end_epoch(run: Run, epoch: int) -> None:
     """Record the epoch; evaluate and save where it is time to."""
     done, options, step = run.progress, run.config.train, (epoch + 1) * run.engine.batches.steps()
     run.engine.tell_progress(done)
@@ -293,7 +300,7 @@ def end_epoch(run: Run, epoch: int, bar: tqdm) -> None:
     if due:
         save_checkpoint(run)
         if last or epoch + 1 - run.reported >= options.epochs / 10:
-            run.say(_line(record), bar)
+            run.say(_line(record))
             run.reported = epoch + 1
 
 
@@ -309,6 +316,7 @@ def evaluate(run: Run, split: str, ids: np.ndarray, count: int) -> tuple[metrics
     Process 0 measures, and tells the others.
     """
     logits, labels, ordered = run.engine.logits(run.state, ids), run.graph.labels[ids], run.config.train.metric in AREAS
+    run.logits = logits if split == "test" else None
     found = None
     if logits is not None:
         rest = metrics.quality(logits[count:], labels[count:])["accuracy"]
@@ -341,12 +349,12 @@ def finish(run: Run) -> dict:
             chosen.verify()
         run.state = None  # its tables make room for those of the checkpoint
         run.state = run.engine.restored(chosen)
-    ids = run.graph.splits["test"]
+    ids = run.graph.splits["test"][: None if run.config.train.test else 0]
     test, _ = evaluate(run, "test", ids, len(ids))
     sent = summary.total_traffic(run.processes.all_gather("sent", [list(row) for row in traffic(run.engine)]))
     details = run.engine.details()
     run.engine.close()
-    return summary.summarise(run, test, sent, cache, details, tell) if run.processes.first else {}
+    return summary.summarise(run, test, sent, cache, details, log.warning) if run.processes.first else {}
 
 
 def cached(run: Run) -> list[dict]:
@@ -361,13 +369,8 @@ def traffic(engine: Engine) -> list[Sent]:
     try:
         return engine.traffic()
     except ValueError as error:
-        print(f"hetjax: the bytes sent in a step are not known: {error}", file=sys.stderr)
+        log.warning(f"the bytes sent in a step are not known: {error}")
         return []
-
-
-def tell(words: str) -> None:
-    """Say something that is no result."""
-    print(f"hetjax: {words}", file=sys.stderr)
 
 
 def with_upcoming(drawn: Iterable[Drawn]) -> Iterator[tuple[Drawn, Drawn | None]]:

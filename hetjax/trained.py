@@ -19,7 +19,7 @@ from hetjax.config import SECTIONS, Config
 from hetjax.errors import InputError, reading
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.predict import predict
+from hetjax.predicting import predict
 from hetjax.predictions import Predictions
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import registry

@@ -18,6 +18,7 @@ from hetjax.sampling.blocks import NO_NODE
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency import costs, link, probes, rates
+from hetjax.sharding.dependency.declared import Options
 from hetjax.sharding.dependency.exchange import counts, fetch, mirrors
 from hetjax.sharding.dependency.groups import Group
 from hetjax.sharding.dependency.hybrid import Copies, choose
@@ -26,7 +27,7 @@ from hetjax.sharding.dependency.prices import Prices, priced, slowest
 from hetjax.sharding.dependency.room import divide
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.shares import nothing, shares
-from hetjax.sharding.dependency.strategy import Options, chosen
+from hetjax.sharding.dependency.strategy import chosen
 from hetjax.sharding.dependency.work import work
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup

@@ -15,7 +15,7 @@ from hetjax.datasets import rdf
 from hetjax.graph import store
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
-from hetjax.predict import Room, computed, groups_of
+from hetjax.predicting import Room, computed, groups_of
 from hetjax.predictions import Predictions
 from hetjax.processes.group import ProcessGroup
 from hetjax.restored import Restored

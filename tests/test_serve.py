@@ -10,7 +10,7 @@ from hetjax.config import Config
 from hetjax.errors import InputError
 from hetjax.ladder import STEP, Ladder
 from hetjax.restored import Restored
-from hetjax.serve import Model
+from hetjax.serve import Served
 from tests.conftest import random_graph
 from tests.test_single import MODELS, setting, whole_graph
 from tests.test_trained import OPTIONS, people
@@ -30,7 +30,7 @@ def test_any_nodes_equal_the_whole_graph(options):
         below = expected(wide.params, features)
         logits = np.asarray(jax.jit(trainer.model.apply)(wide.params, blocks, features))
         x = {name: np.asarray(matrix) for name, matrix in features.items()}
-        model = Model(Restored(config, trainer.model, wide.params, graph, x, [], "", {}))
+        model = Served(Restored(config, trainer.model, wide.params, graph, x, [], "", {}))
         for ids in ([5], [39, 0, 5, 5, 17], range(40), []):
             np.testing.assert_allclose(model.logits(ids), logits[list(ids)], rtol=1e-9, atol=1e-12)
         for name in below.keys() - {"paper"}:
@@ -76,7 +76,7 @@ def test_few_programs_serve_all_nodes():
     _, trainer, _ = setting(graph)
     state = jax.jit(trainer.init)(0)
     features = dict(graph.features) | {name: np.asarray(table.rows) for name, table in state.tables.items()}
-    model = Model(Restored(Config(), trainer.model, state.params, graph, features, [], "", {}))
+    model = Served(Restored(Config(), trainer.model, state.params, graph, features, [], "", {}))
     for node in range(200):
         model.logits(node)
     model.logits(range(50))

@@ -64,9 +64,10 @@ def test_a_run_is_shown_in_a_notebook(run):
     assert repr(run).startswith("Trained(") and "test accuracy" in repr(run)
 
 
-def test_the_same_call_is_the_same_run_and_another_is_said(run, capsys):
+def test_the_same_call_is_the_same_run_and_another_is_said(run, caplog):
+    caplog.set_level("INFO", "hetjax")
     again = hetjax.train(people(), run.path, **OPTIONS)
-    assert again.summary == run.summary and "this run is done" in capsys.readouterr().out
+    assert again.summary == run.summary and "this run is done" in caplog.text
     for graph, options, message in (
         (people(1), {}, "graph: another graph was trained there; give another workdir"),
         (people(), {"hidden": 16}, "model.hidden is 8 there != 16"),

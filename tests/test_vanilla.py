@@ -142,7 +142,7 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("vanilla")
     store.save(few("cites", "writes"), folder / "graph")
     options = ["--data.format", "store", "--data.path", folder / "graph", *SMALL]
-    done = train_anew(folder / "run", *options, *VANILLA)
+    done = train_anew(folder / "run", *options, *VANILLA, "--verbose")
     assert done.returncode == 0, done.stderr
     assert "sent in a step" in done.stdout
     return folder / "run", list(map(str, options))

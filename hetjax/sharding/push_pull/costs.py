@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
-import numpy as np
+import jax.numpy as jnp
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
@@ -59,7 +59,7 @@ def sent(trainer: Trainer, first: FirstLayer, step: Sizes, groups: int = 1) -> d
     relations = [r for r in layer.relations if r.key in step.edges]
     made = {r.target for r in relations} | (set(layer.selves) & set(step.targets))
     products = sum(step.own[t] * layer.makes(t) for t in made)
-    found = {"partial_products": 2 * FLOAT * groups * parts * (parts - 1) * products}
+    found: dict[str, float] = {"partial_products": 2 * FLOAT * groups * parts * (parts - 1) * products}
     again = {t: (step.own[t], width) for t, width in first.read_again.items() if t in step.targets}
     if again:
         found |= _of_rows(trainer, again, parts, groups)
@@ -84,12 +84,12 @@ def _of_rows(trainer: Trainer, rows: Mapping[str, tuple[int, int]], parts: int, 
         FLOAT * groups * (parts - 1) * sum(count * parts * slice_of(width, parts) for count, width in rows.values())
     )
     learned = bool(trainer.learnable.keys() & rows.keys()) or trainer.model.transforms
-    return {"columns_to_rows": one_way} | ({"rows_to_columns": one_way} if learned else {})
+    return {"columns_to_rows": one_way * (1 + learned)}
 
 
 def of_weights(trainer: Trainer, devices: int) -> float:
     """Bytes that all devices send to sum the gradients of the weights, and the loss."""
-    state = jax.eval_shape(lambda: trainer.weights(np.int32(0)))
+    state = jax.eval_shape(lambda: trainer.weights(jnp.int32(0)))
     return 2 * (devices - 1) * FLOAT * (1 + sum(leaf.size for leaf in jax.tree.leaves(state.params)))
 
 

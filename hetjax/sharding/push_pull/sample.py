@@ -149,7 +149,7 @@ def pad_group(
     above = [_padded(fit, use, layers, layers_below, ({target: size}, top), graph) for layers in sample.above]
     every = {target: len(sample.above) * size}, united
     blocks, bottom = _padded(fit, f"{use}/together", sample.below, 0, every, graph)
-    inputs = {t: pad(ids.astype(np.int32), bottom[t], NO_NODE) for t, ids in sample.below.bottom.items()}
+    inputs = {t: np.asarray(pad(ids.astype(np.int32), bottom[t], NO_NODE)) for t, ids in sample.below.bottom.items()}
     seeds, nodes = sample.united
     own = [({target: ids}, layers.bottom) for ids, layers in zip(sample.seeds, sample.above)]
     tops = above[0][1]

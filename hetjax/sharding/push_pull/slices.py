@@ -38,4 +38,4 @@ def joined(tables: Mapping[str, Table], shapes: Mapping[str, Shape], parts: int)
             return leaf[: shape.nodes]
         return np.concatenate(leaf.reshape(parts, shape.nodes, -1), axis=1)[:, : shape.width]
 
-    return {t: Table(*(of(t, leaf) for leaf in table)) for t, table in tables.items()}
+    return {t: Table(*(of(t, np.asarray(leaf)) for leaf in table)) for t, table in tables.items()}

@@ -103,9 +103,9 @@ def run(
     own = layer.own_embeddings(top.seeds, x).get(share.target, own)
     partial = fold_seeds(layer, share, top.seeds, layer.prepared(x), own, folds.selves, masks, of_seeds)
     seeds_own = {} if own is None else {share.target: own}  # None where nothing looks at them
-    totals, seeds_own, _ = of_seeds.after({share.target: partial.total}, seeds_own, {})
+    totals, finished, _ = of_seeds.after({share.target: partial.total}, seeds_own, {})
     partial = partial._replace(total=totals[share.target])
-    own = seeds_own.get(share.target) if share.exchanged else None
+    own = finished.get(share.target) if share.exchanged else None
     return PassOutput(partial, layer(top.inner, x, masks, of_inner), own)
 
 
@@ -147,7 +147,8 @@ class LocalPrograms:
             before = before._replace(partial=_only(before.partial))
             masks, exchanges = self.trainer.masks(*when), None
             if self.first and not number:
-                params, exchanges = self.first.weights(params), tuple(map(self.first.exchange, local.picks))
+                of_seeds, of_inner = map(self.first.exchange, local.picks)
+                params, exchanges = self.first.weights(params), (of_seeds, of_inner)
             given = self.share, depths, local.blocks, before, masks, exchanges
             outcome: Any = self.trainer.model.apply(params, *given, method=run)
             return outcome._replace(partial=_alone(outcome.partial))
