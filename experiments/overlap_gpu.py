@@ -46,7 +46,7 @@ def program(graph: Path, schedule: str, target: Path) -> str:
 
     options = [*setting(graph, "gcn", 64), f"--mesh.data={PARTS}", COMMUNICATE, f"--dependency.schedule={schedule}"]
     given = setup_of(config_of(options))
-    strategy = registry.find(given.config.mesh)
+    strategy = registry.find(given.config)
     engine: Any = strategy.engine(given, strategy.partition(given))
     engine.batches.prepare()
     batch = next(iter(engine.batches.epoch(0))).batch.program

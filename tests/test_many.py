@@ -49,7 +49,10 @@ CASES = {
             {"options": {"mode": "hybrid", "cached": 0.5, "schedule": "overlap"}},
         ),
         ("few relations", (1, 1, "tensor", 4), "full", "R-GCN", True, {}),
+        ("few relations", (2, 1, "raf"), "minibatch", "R-GAT", True, {"options": {"cut": ("writes=2",)}}),
         ("homogeneous", (1, 1, "tensor", 4), "full", "GAT", True, {}),
+        ("few relations", (1, 1, "tensor", 2), "minibatch", "R-GCN, no self term", True, {}),
+        ("few relations", (2, 1, "raf", 2), "minibatch", "R-GAT", True, {}),
     ],
     4: [
         ("few relations", (2, 2), "minibatch", "R-GCN, residual", False, {}),
