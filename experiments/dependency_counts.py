@@ -17,12 +17,13 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.dependency import probes
 from hetjax.sharding.dependency.costs import Costs, by_name
+from hetjax.sharding.dependency.declared import Options
 from hetjax.sharding.dependency.exchange import counts
 from hetjax.sharding.dependency.groups import Groups, grouped
 from hetjax.sharding.dependency.prices import priced, slowest
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.shares import Share, nothing, shares
-from hetjax.sharding.dependency.strategy import Options, chosen, everything
+from hetjax.sharding.dependency.strategy import chosen, everything
 from hetjax.sharding.dependency.work import Work, work
 from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.strategy import Setup, setup
@@ -51,7 +52,7 @@ def config_of(options: Sequence[str]) -> Config:
 
 def setup_of(config: Config, processes: ProcessGroup | None = None) -> Setup:
     """As `python -m hetjax.train` makes it."""
-    return setup(config, open_graph(config, registry.find(config.mesh)), processes)
+    return setup(config, open_graph(config, registry.find(config)), processes)
 
 
 def measured_here(given: Setup) -> Costs:

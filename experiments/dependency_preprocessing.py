@@ -63,7 +63,7 @@ def prepared(given: Setup, parts: int, folder: Path) -> dict:
 
 def step(given: Setup, steps: int) -> float:
     """Median seconds of a step, after two."""
-    strategy = registry.find(given.config.mesh)
+    strategy = registry.find(given.config)
     engine = strategy.engine(given, strategy.partition(given))
     engine.batches.prepare()
     batch, state = next(iter(engine.batches.epoch(0))).batch, engine.init(0)

@@ -18,6 +18,7 @@ from hetjax.sampling.blocks import NO_NODE
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency import costs, link, probes, rates
+from hetjax.sharding.dependency.declared import Options
 from hetjax.sharding.dependency.exchange import counts, fetch, mirrors
 from hetjax.sharding.dependency.groups import Group
 from hetjax.sharding.dependency.hybrid import Copies, choose
@@ -26,7 +27,7 @@ from hetjax.sharding.dependency.prices import Prices, priced, slowest
 from hetjax.sharding.dependency.room import divide
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.shares import nothing, shares
-from hetjax.sharding.dependency.strategy import Options, chosen
+from hetjax.sharding.dependency.strategy import chosen
 from hetjax.sharding.dependency.work import work
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
@@ -69,7 +70,7 @@ def test_equals_one_device_in_double_precision(options, parts, mode, model):
 @pytest.mark.parametrize(("options", "mode"), [(COMMUNICATE, "minibatch"), (HALF, "full")])
 def test_three_layers_of_a_lopsided_cut_with_penalty_clipping_and_decay(options, mode):
     """All seeds in one partition, another that owns nothing of a type."""
-    graph, more = few(*FEW), {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1}
+    graph, more = few(*FEW), {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1, "class_weights": "balanced"}
     model = MODELS["R-GCN"] | {"layers": 3}
     plan = lopsided(graph, 4)
     errors = compare(

@@ -169,9 +169,10 @@ def test_a_key_of_another_strategy_is_refused():
         registry.config_of(shared | sections | {"raf": plan})
 
 
-def test_on_one_device_every_strategy_is_the_plain_path():
+def test_on_one_device_every_strategy_is_the_plain_path_unless_it_does_more():
     for name in (*registry.BUILT_IN, REPLICATED):
-        assert registry.find(Mesh(strategy=name)).name == "single"
+        expected = "averaging" if name == "averaging" else "single"
+        assert registry.find(Config(mesh=Mesh(strategy=name))).name == expected
 
 
 @pytest.mark.parametrize("wrong", ["rows", "width", "ids"])

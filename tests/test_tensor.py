@@ -33,7 +33,12 @@ FEW = few("cites", "writes", "of")
 @pytest.mark.parametrize(
     ("model", "graph", "parts", "more"),
     [
-        ("R-GCN, dropout", FEW, 3, {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1}),
+        (
+            "R-GCN, dropout",
+            FEW,
+            3,
+            {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1, "class_weights": "balanced"},
+        ),
         ("GIN", GRAPHS["homogeneous, weights"](), 4, {}),
         ("GCN, residual", GRAPHS["homogeneous, weights"](), 3, {}),
         ("GAT, no head", GRAPHS["homogeneous"](), 3, {}),  # of 2 heads by columns, of 3 by heads

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from tqdm import tqdm
@@ -60,7 +60,7 @@ class EdgeCut(Partitioning):
       store: as in `Partitioning`.
     """
 
-    methods = ("random", "metis", "metis-vol", "contiguous", "fennel")
+    methods: ClassVar[tuple[str, ...]] = ("random", "metis", "metis-vol", "contiguous", "fennel")
 
     sizes: Sizes
     nodes: Mapping[str, np.ndarray]

@@ -199,6 +199,8 @@ def drawn_of_piece(
     indptr, totals = np.zeros(len(targets) + 1, np.int32), np.zeros(len(targets), np.int32)
     none = np.empty(0, np.int32)
     count = draw.draw_piece(csc.indptr, csc.indices, piece, targets, fanout, key, indptr, totals, none, none)
+    if count > MOST_EDGES:
+        raise InputError(f"relation {relation}: a batch has {count} edges, over {MOST_EDGES}; cut it into more pieces")
     indices, places = np.empty(max(0, count), np.int32), np.empty(max(0, count), np.int32)
     if count > 0:
         draw.draw_piece(csc.indptr, csc.indices, piece, targets, fanout, key, indptr, totals, indices, places)

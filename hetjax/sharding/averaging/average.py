@@ -127,7 +127,8 @@ class Averages:
             return table._replace(rows=mean(table.rows, values[0]))
         more = jnp.round(squares / divisor)[:, 0].astype(table.count.dtype)
         count = table.count.at[place.rows].set(begun[place.rows] + more)
-        return Table(*(mean(leaf, value) for leaf, value in zip(table[:3], values, strict=True)), count)
+        rows, mu, nu = (mean(leaf, value) for leaf, value in zip(table[:3], values, strict=True))
+        return Table(rows, mu, nu, count)
 
     def _weights(self, state: TrainState) -> tuple[Any, list[jax.Array]]:
         """What is averaged: the weights, and the vectors of their moments."""

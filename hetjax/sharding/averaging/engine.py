@@ -16,9 +16,8 @@ import numpy as np
 from jax.sharding import Mesh
 
 from hetjax.arrays import Array
-from hetjax.cache import tables
 from hetjax.cache.mapped import gather, on_host
-from hetjax.cache.tables import PART, Table
+from hetjax.cache.tables import Table
 from hetjax.checkpoint import Checkpoint
 from hetjax.partition import EdgeCut
 from hetjax.partition.owned import Owned
@@ -26,6 +25,7 @@ from hetjax.progress import Progress
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.averaging.average import Averages, Local
 from hetjax.sharding.averaging.batches import AveragingBatches, Turn
+from hetjax.sharding.averaging.rows import drawn, own_rows
 from hetjax.sharding.dependency.evaluate import DependencyEvaluator
 from hetjax.sharding.dependency.gathered import whole_tables
 from hetjax.sharding.dependency.groups import grouped
@@ -82,23 +82,16 @@ class AveragingEngine(Engine):
         super().__init__(setup, batches)
         self.members, self.turns, self.seated = batches.members, batches.turns, batches.seated
         self.cut, self.mesh, self.averages, self.about = cut, mesh, averages, about
-        self.interval, self.steps, self.last = every * self.turns.epoch, 0, 0.0
+        self.interval, self.steps = every * self.turns.epoch, 0
+        self.last: Array = np.zeros(())
+        self.viewed: tuple[AveragingState, Locals] | None = None
         self.present: dict[int, int] = {}  # of every device the partition that is there
         self.owned = Owned({t: of % self.turns.devices for t, of in cut.nodes.items()}, self.turns.devices)
 
     def init(self, seed: int) -> AveragingState:
-        key, found = jax.jit(self.trainer.keys)(np.int32(seed))[1], {part: {} for part in self.members}
-        for t, shape in self.trainer.learnable.items():
-            drawn: dict[int, list[Table]] = {part: [] for part in self.members}
-            for number, piece in enumerate(tables.in_parts(key, t, shape)):
-                start, rows = number * PART, jax.tree.map(np.asarray, piece)
-                for part, member in self.members.items():
-                    ids = member.sub.nodes[t]
-                    some = ids[(ids >= start) & (ids < start + PART)] - start
-                    drawn[part].append(jax.tree.map(lambda leaf: leaf[some], rows))
-            for part, pieces in drawn.items():
-                found[part][t] = Table(*map(np.concatenate, zip(*pieces)))
-        return self._placed(0, jax.jit(self.trainer.weights)(np.int32(seed)), found)
+        key = jax.jit(self.trainer.keys)(np.int32(seed))[1]
+        held = drawn(key, self.trainer.learnable, self.members)
+        return self._placed(0, jax.jit(self.trainer.weights)(np.int32(seed)), held)
 
     def shard(self, state: TrainState) -> AveragingState:
         held = {
@@ -113,7 +106,7 @@ class AveragingEngine(Engine):
         """Local states that are all the same."""
         made = {}
         for part, own in held.items():
-            done = np.int32(self.turns.done(part, step))
+            done = np.array(self.turns.done(part, step), np.int32)
             params = jax.tree.map(np.asarray, state.params)
             optimizer = jax.tree.map(lambda leaf: _counted(leaf, done), state.optimizer)
             made[part] = Local(TrainState(done, params, optimizer, own), {t: of.count for t, of in own.items()})
@@ -133,15 +126,13 @@ class AveragingEngine(Engine):
     def step(
         self, state: AveragingState, batch: Mapping[int, Turn], upcoming: Any = None
     ) -> tuple[AveragingState, Array]:
-        parts, losses = dict(state.parts), {}
+        self.viewed, parts, losses = None, dict(state.parts), {}
         for part, turn in batch.items():
             self._seat(parts, part)
             member, local = self.members[part], parts[part]
             trained, losses[part] = member.engine.step(local.state, jax.device_put(turn.batch, member.device))
             parts[part] = local._replace(state=trained)
-        jax.block_until_ready(
-            [parts[part].state for part in losses]
-        )  # no collective begins before a device is free for it
+        jax.block_until_ready([parts[part].state for part in losses])  # a collective finds its devices free
         step, self.steps = state.step + 1, self.steps + 1
         if step % self.interval == 0:
             parts = self._averaged(parts)
@@ -149,7 +140,7 @@ class AveragingEngine(Engine):
         if len(losses) == 1:
             self.last = next(iter(losses.values()))
         elif losses:
-            self.last = sum(float(loss) * batch[part].seeds for part, loss in losses.items()) / seeds
+            self.last = np.array(sum(float(loss) * batch[part].seeds for part, loss in losses.items()) / seeds)
         return AveragingState(step, parts), self.last
 
     def _seat(self, parts: Locals, part: int) -> None:
@@ -182,12 +173,16 @@ class AveragingEngine(Engine):
         return jax.block_until_ready(made)
 
     def _view(self, state: AveragingState) -> Locals:
-        """The local states as an average would leave them."""
-        return state.parts if state.step % self.interval == 0 else self._averaged(dict(state.parts))
+        """The local states as an average would leave them; found once for whoever asks before the next step."""
+        if state.step % self.interval == 0:
+            return state.parts
+        if self.viewed is None or self.viewed[0] is not state:
+            self.viewed = state, self._averaged(dict(state.parts))
+        return self.viewed[1]
 
-    def gather(self, state: AveragingState) -> TrainState | Whole | None:
+    def gather(self, state: AveragingState) -> Any:
         processes, view = self.setup.processes, self._view(state)
-        first, held = next(iter(view.values())).state, self._own_rows(view)
+        first, held = next(iter(view.values())).state, own_rows(view, self.trainer.learnable, self.members, self.turns)
         several = processes.count > 1 and self.setup.folder is not None
         folder = self.setup.folder / "tables" / "whole" if several and self.setup.folder else None
         whole = whole_tables(held, self.owned, processes, folder)
@@ -195,14 +190,13 @@ class AveragingEngine(Engine):
         own = processes.gather("local states", self._named(state.parts)) if kept else None
         if whole is None:
             return None
-        plain = jax.tree.map(np.asarray, (first.params, first.optimizer))
-        if not kept:
-            return TrainState(np.int32(state.step), *plain, whole)
-        return Whole(np.int32(state.step), *plain, whole, own)
+        params, optimizer = jax.tree.map(np.asarray, (first.params, first.optimizer))
+        step = np.array(state.step, np.int32)
+        return Whole(step, params, optimizer, whole, own) if kept else TrainState(step, params, optimizer, whole)
 
     def _named(self, parts: Locals) -> dict[str, np.ndarray]:
         """The arrays of local states by names that are theirs alone, in this division of the graph."""
-        named = {}
+        named: dict[str, np.ndarray] = {}
         for part, local in parts.items():
             leaves = jax.tree.leaves((local.state.params, local.state.optimizer, local.state.tables, local.begun))
             named |= {f"{self.cut.digest[:12]} {part} {n}": np.atleast_1d(leaf) for n, leaf in enumerate(leaves)}
@@ -222,24 +216,11 @@ class AveragingEngine(Engine):
             made[part] = Local(TrainState(np.asarray(plain.step), params, optimizer, held), begun)
         return self._begun(state.step, made)
 
-    def _own_rows(self, view: Locals) -> dict[str, dict[int, Table]]:
-        """Per learnable type, of every device that is here the rows of the nodes that its partitions own, by their ids."""
-        found: dict[str, dict[int, Table]] = {t: {} for t in self.trainer.learnable}
-        for t, of in found.items():
-            for device in sorted({part % self.turns.devices for part in view}):
-                mine = [(part, view[part].state.tables[t]) for part in self.turns.of(device)]
-                subs = [self.members[part].sub for part, _ in mine]
-                ids = np.concatenate([sub.nodes[t][sub.own[t]] for sub in subs])
-                rows = [jax.tree.map(lambda x, o=sub.own[t]: on_host(x)[o], of) for sub, (_, of) in zip(subs, mine)]
-                order = np.argsort(ids, kind="stable")
-                of[device] = Table(*(np.concatenate(leaves)[order] for leaves in zip(*rows)))
-        return found
-
     def logits(self, state: AveragingState, ids: np.ndarray) -> np.ndarray | None:
         view = self._view(state)
-        held = self._own_rows(view)
+        held = own_rows(view, self.trainer.learnable, self.members, self.turns)
         devices = sorted({part % self.turns.devices for part in view})
-        learned = {device: {t: of[device].rows for t, of in held.items()} for device in devices}
+        learned = {device: {t: on_host(of[device].rows) for t, of in held.items()} for device in devices}
         params = replicate(self.mesh, next(iter(view.values())).state.params)
         found = self.evaluation.logits(params, learned, ids)
         return found if self.setup.processes.first else None
@@ -252,7 +233,7 @@ class AveragingEngine(Engine):
         edges = setup.config.sampling.evaluation_edges
         return DependencyEvaluator(model, sampler, self.owned, self.mesh, grouped(setup, True), edges)
 
-    def together(self, progress: Progress) -> None:
+    def tell_progress(self, progress: Progress) -> None:
         mine = [progress.loss_sum, progress.nodes, self.batches.known()]
         every = self.setup.processes.all_gather("progress", mine)
         first = self.setup.processes.first
@@ -267,6 +248,6 @@ class AveragingEngine(Engine):
         return {"partitions": self.about, "replication_factor": sum(row["nodes"] for row in self.about) / nodes}
 
 
-def _counted(leaf: Any, steps: np.int32) -> np.ndarray:
+def _counted(leaf: Any, steps: np.ndarray) -> np.ndarray:
     """A leaf of an optimizer's state; what counts steps counts those of the partition."""
-    return np.asarray(leaf) if np.ndim(leaf) else np.asarray(steps, np.asarray(leaf).dtype)
+    return np.asarray(leaf) if np.ndim(leaf) else steps.astype(np.asarray(leaf).dtype)

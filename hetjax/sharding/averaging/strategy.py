@@ -1,9 +1,7 @@
 """The strategy averaging: who trains which nodes, on subgraphs of their own, and how often the models are averaged."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -16,6 +14,7 @@ from hetjax.partition.neighbourhood import Subgraph, subgraphs
 from hetjax.partition.stream_cut import StreamCut, stream_cut
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding.averaging import declared
 from hetjax.sharding.averaging.average import Averages, shared_rows
 from hetjax.sharding.averaging.batches import AveragingBatches
 from hetjax.sharding.averaging.engine import AveragingEngine
@@ -25,49 +24,15 @@ from hetjax.sharding.dependency.strategy import saved_cut
 from hetjax.sharding.strategy import Setup, Strategy
 
 
-@dataclass(frozen=True)
-class Options:
-    """Averaging: partitions are trained on their own, on mesh.data devices, and their parameters are averaged now and then."""
-
-    every: int = 1
-    """epochs from one average to the next"""
-    partitions: int = 0
-    """number of partitions; more than mesh.data take turns; 0: one per device"""
-    partitioning: Literal[
-        "auto", "spring", "slim", "hollocou", "2ps-l", "hdrf", "greedy", "dbh",
-        "random", "metis", "metis-vol", "contiguous", "fennel",
-    ] = "auto"  # fmt: skip
-    """who trains which nodes; spring to dbh: by a stream of the edges; random to fennel: as for vanilla; auto: spring for graphs of one node type, fennel for others, as it divides every type evenly"""
-    hops: int = 1
-    """a partition also has what lies within so many edges of the nodes that it trains"""
-    moments: bool = True
-    """average Adam's moments too; false: every partition keeps its own"""
-
-    def __post_init__(self):
-        for name, least in (("every", 1), ("partitions", 0), ("hops", 1)):
-            if getattr(self, name) < least:
-                raise InputError(f"averaging.{name} is {getattr(self, name)}, and must be at least {least}")
-
-
-class Averaging(Strategy):
+class Averaging(declared.Averaging, Strategy):
     """Subgraphs, one or more a device (CATGNN: Huang et al., sections 3.2 and 3.3)."""
-
-    name = "averaging"
-    Options = Options
-    plain_alone = False
-
-    def check(self, config: Config) -> None:
-        super().check(config)
-        parts, devices = self.options(config).partitions, config.mesh.data
-        if parts and parts < devices:
-            raise InputError(f"averaging.partitions is {parts}, fewer than the {devices} devices of mesh.data")
 
     def _parts(self, config: Config) -> int:
         return self.options(config).partitions or config.mesh.data
 
-    def _method(self, graph: HetGraph, options: Options) -> str:
-        if options.partitioning != "auto":
-            return options.partitioning
+    def _method(self, graph: HetGraph, chosen: str) -> str:
+        if chosen != "auto":
+            return chosen
         return "spring" if len(graph.schema.nodes) == 1 else "fennel"
 
     def partition_name(self, config: Config) -> str:
@@ -76,7 +41,7 @@ class Averaging(Strategy):
     def partition(self, setup: Setup, saved: Path | None = None) -> EdgeCut:
         config, graph, processes = setup.config, setup.graph, setup.processes
         meshes.make(config.mesh.relation, config.mesh.data)  # says what is missing before the edges are read
-        parts, method = self._parts(config), self._method(graph, self.options(config))
+        parts, method = self._parts(config), self._method(graph, self.options(config).partitioning)
         hops, reads_own, cut = config.model.layers, setup.trainer.model.reads_own, None
         divide = stream_cut if method in StreamCut.methods else edge_cut
         if processes.first and saved and os.path.exists(saved):
@@ -129,7 +94,7 @@ def copies(setup: Setup, subs: dict[int, Subgraph]) -> dict[str, np.ndarray]:
             of[sub.nodes[t]] += 1
     every = processes.gather("copies", {f"{processes.number} {t}": of for t, of in counts.items()}) or {}
     total = {t: sum((of for name, of in every.items() if name.split(" ", 1)[1] == t), 0 * counts[t]) for t in counts}
-    return processes.broadcast("copies of all", total if processes.first else {})
+    return dict(processes.broadcast("copies of all", total if processes.first else {}))
 
 
 def described(processes: ProcessGroup, subs: dict[int, Subgraph]) -> list[dict]:

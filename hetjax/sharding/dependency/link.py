@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 from hetjax.processes.group import ProcessGroup
-from hetjax.sharding.dependency.probes import LEAST, compiled
+from hetjax.sharding.dependency.probes import compiled
 from hetjax.sharding.mesh import DATA, from_shards, positions_here, shard_map
 from hetjax.sharding.spmd import replicate
 
@@ -29,23 +29,25 @@ def measure(mesh: Mesh, processes: ProcessGroup) -> tuple[float, float]:
         sent = from_shards(mesh, [np.zeros((parts, numbers), np.float32) for _ in positions_here(mesh)])
         return (*replicate(mesh, (np.int32(times),)), sent)
 
-    def seconds(program: Callable, numbers: int, times: int, rounds: int) -> float:
+    def seconds(program: Callable, numbers: int, times: int, rounds: int) -> list[float]:
         given, found = arguments(numbers, times), []
         for _ in range(rounds):
             started = time.perf_counter()
             jax.block_until_ready(program(*given))
             found.append(time.perf_counter() - started)
-        return statistics.median(found)
+        return found
 
-    def per_call(program: Callable, numbers: int) -> float:
-        once = processes.broadcast_object("seconds of a call", min(seconds(program, numbers, 1, 1) for _ in range(2)))
+    def per_call(program: Callable, numbers: int) -> list[float]:
+        once = processes.broadcast_object("seconds of a call", min(seconds(program, numbers, 1, 2)))
         times = min(MOST, max(LEAST_TIMES, math.ceil(ENOUGH / once)))
-        return seconds(program, numbers, times, ROUNDS) / times
+        return [each / times for each in seconds(program, numbers, times, ROUNDS)]
 
     function = shard_map(_there_and_back, mesh, (P(), P(DATA)), P(DATA))
     programs = compiled(function, [arguments(1, 1), arguments(rows, 1)])
-    start, large = (per_call(program, numbers) for program, numbers in zip(programs, (1, rows)))
-    return max(large - start, LEAST * large) / (rows * (parts - 1)), start
+    start, large = min(per_call(programs[0], 1)), statistics.median(per_call(programs[1], rows))
+    return max(large - start, large / 2) / (
+        rows * (parts - 1)
+    ), start  # a busy host may be late for a call that is small
 
 
 def _there_and_back(times: jax.Array, rows: jax.Array) -> jax.Array:

@@ -114,8 +114,8 @@ class RafEvaluator:
             for part in range(len(self.models))
         ]
         partials = [partial for _, partial in trees]
-        every = Partial([one.total for one in partials], tuple(zip(*(one.pieces for one in partials))))
-        return trees[0][0], united(self.model.layers[depth], self.models[0], every, _reduced)
+        together = Partial([one.total for one in partials], tuple(zip(*(one.pieces for one in partials))))
+        return trees[0][0], united(self.model.layers[depth], self.models[0], together, _reduced)
 
     @forward_only()
     def _embed(self, params: Any, block: Block, x: Rows, depth: int, node_type: str) -> jax.Array:

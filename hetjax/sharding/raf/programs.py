@@ -27,7 +27,7 @@ from hetjax.sharding.raf.cut import Pieces, fold_seeds, united
 from hetjax.sharding.raf.kinds import PARTIAL, WEIGHTS
 from hetjax.sharding.raf.sample import Local, PartitionModel, Roles
 from hetjax.sharding.traffic import Program, scope
-from hetjax.sharding.trainer import Rows, Trainer, cross_entropy, smallest_adjacency
+from hetjax.sharding.trainer import Rows, Trainer, smallest_adjacency
 
 SEEDS = P(RELATION, DATA)  # of arrays [partitions, seeds, ...]; a partition's own are [1, seeds, ...]
 When = tuple[Array, Array]  # the seed, and the updates done before
@@ -227,12 +227,12 @@ class MeshPrograms:
           `(loss, gradient of params, gradient of partial aggregates, gradient of own)`; the first two summed over replicas and
           alike everywhere; of the last each partition has an equal share, as it is summed over them later.
         """
-        last, smoothing = self.trainer.model.layers[-1], self.trainer.label_smoothing
+        last = self.trainer.model.layers[-1]
 
         def share(params: Any, partial: Any, own: Any, seeds: Any, labels: Any, weights: Any, when: When) -> jax.Array:
             total, masks = united(last, self.share, partial, across), self.trainer.masks(*when)
             logits: Any = self.trainer.model.apply(params, total, own, masks and masks.of(seeds), method="conclude")
-            losses = jnp.where(weights > 0, cross_entropy(logits, labels, smoothing), 0)
+            losses = self.trainer.losses(logits, labels, weights)
             return jnp.sum(losses) / jax.lax.psum(jnp.sum(weights), DATA)
 
         def conclude(params: Any, partials: Any, own: Any, *others: Any) -> tuple[jax.Array, Any, Any, Any]:

@@ -1,11 +1,11 @@
 """The strategy Relation-Aggregation-First: which relations each partition folds, and what opens them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hetjax import models
 from hetjax.cache.placement import choose_placement
-from hetjax.config import UNBOUNDED, Bytes, Config, Data, changed
+from hetjax.config import Data
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
@@ -17,6 +17,7 @@ from hetjax.partition.report import topology_bytes
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import share_of
 from hetjax.sharding.push_pull.setting import check
+from hetjax.sharding.raf import declared
 from hetjax.sharding.raf.batches import RafBatches
 from hetjax.sharding.raf.engine import RafEngine
 from hetjax.sharding.raf.features import MeshFeatureStore
@@ -29,44 +30,8 @@ from hetjax.sharding.strategy import Setup, Strategy
 PLANNED = ("targets", "hops", "metapaths", "self_term", "exchange")  # what a plan must have as the run needs it
 
 
-@dataclass(frozen=True)
-class Options:
-    """RAF: the relations are divided into mesh.relation partitions, each with mesh.data replicas."""
-
-    plan: str = ""
-    """the folder of a partitioning that `python -m hetjax.partition` wrote for this graph, mesh and model; unset: a new one is made"""
-    cut: tuple[str, ...] = ()
-    """relations into the target type to cut, each as NAME=PIECES, such as [writes=2]: their edges are dealt out to so many partitions"""
-    host_bytes: Bytes = UNBOUNDED
-    """bytes of a host for one relation into the target type: a larger one is cut into as many pieces as it takes, such as 8GB; -1: no bound"""
-
-    def __post_init__(self):
-        object.__setattr__(self, "host_bytes", int(Bytes(self.host_bytes)))
-        if self.host_bytes < -1 or self.host_bytes == 0:
-            raise InputError(f"raf.host_bytes is {self.host_bytes}, and must be over 0, or -1")
-
-
-class Raf(Strategy):
+class Raf(declared.Raf, Strategy):
     """Partitions of the relations, each with replicas that share the seeds of a step."""
-
-    name = "raf"
-    Options = Options
-    divides_relations = divides_columns = caches = True
-
-    def check(self, config: Config) -> None:
-        super().check(config)
-        slices = config.mesh.feature
-        if slices > 1 and config.sampling.mode == "full":
-            raise InputError(
-                f"mesh.feature is {slices}, and must be 1 with mesh.strategy {self.name} and sampling.mode full"
-            )
-        for key, value in (changed(config.cache) if slices > 1 else {}).items():
-            raise InputError(
-                f"cache.{key} is {value}, and slices of features (mesh.feature {slices}) stay on the devices: leave out one or the other"
-            )
-        cut = self.options(config).cut
-        if cut and config.mesh.relation == 1:
-            raise InputError(f"raf.cut is {list(cut)}, and mesh.relation is 1: pieces go to several partitions")
 
     def open(self, data: Data) -> HetGraph:
         return load_abstract(data)  # a process opens no more than its own partitions
@@ -157,7 +122,7 @@ def make_batches(setup: Setup, site: Site, features: MeshFeatureStore) -> RafBat
     return RafBatches(site, read_by_id, learnable, setup.regime, seed, features, setup.trainer.model.drops)
 
 
-def chosen_cuts(options: Options, setup: Setup) -> dict[Relation, int]:
+def chosen_cuts(options: declared.Options, setup: Setup) -> dict[Relation, int]:
     """The relations that are to be cut, by hand or because a host has no room for one, and into how many pieces.
 
     Raises:
@@ -170,14 +135,14 @@ def chosen_cuts(options: Options, setup: Setup) -> dict[Relation, int]:
     if options.host_bytes > 0:
         cuts = {r: -(-size // options.host_bytes) for r, size in into.items() if size > options.host_bytes}
     for given in options.cut:
-        name, _, count = given.rpartition("=")
+        name, _, number = given.rpartition("=")
         found = [r for r in into if name in (str(r), r.name)]
-        if len(found) != 1 or not count.isdecimal():
+        if len(found) != 1 or not number.isdecimal():
             known = ", ".join(map(str, into))
             raise InputError(
                 f"raf.cut is {list(options.cut)}, and must be NAME=PIECES of relations into the target type: {known}"
             )
-        cuts[found[0]] = int(count)
+        cuts[found[0]] = int(number)
     for relation, count in cuts.items():
         if not 2 <= count <= parts:
             raise InputError(
@@ -204,6 +169,9 @@ def given_plan(folder: str, planned: MetaPartitioning) -> MetaPartitioning:
     plan = read(folder)
     if not isinstance(plan, MetaPartitioning):
         raise InputError(f"raf.plan {folder}: made by method {plan.method}, and a division of the relations is needed")
+    if plan.cuts != planned.cuts:
+        there, here = ({str(r): n for r, n in cuts.items()} for cuts in (plan.cuts, planned.cuts))
+        raise InputError(f"raf.plan {folder}: cuts {there} there != {here} of this run (raf.cut)")
     check_digest(planned.sizes, plan.sizes, f"raf.plan {folder}")
     for name, value, wanted in [
         ("mesh", plan.mesh, planned.mesh),

@@ -8,26 +8,17 @@ import numpy as np
 
 from hetjax.cache.features import Features, FeatureStore
 from hetjax.cache.placement import choose_placement
-from hetjax.config import Config
-from hetjax.errors import InputError
 from hetjax.models.known import with_known
 from hetjax.sampling.blocks import Batch, Block
 from hetjax.sampling.sampler import Sampler
+from hetjax.sharding.single import declared
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.single.engine import SingleEngine
 from hetjax.sharding.strategy import Setup, Strategy
 
 
-class Single(Strategy):
+class Single(declared.Single, Strategy):
     """Nothing is divided, nothing is sent."""
-
-    name = "single"
-    caches = True
-
-    def check(self, config: Config) -> None:
-        super().check(config)
-        if config.mesh.devices > 1:
-            raise InputError(f"mesh.data is {config.mesh.data}, and must be 1 with mesh.strategy {self.name}")
 
     def engine(self, setup: Setup, partitioning: None = None) -> SingleEngine:
         return engine_on(setup)

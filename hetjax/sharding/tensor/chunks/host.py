@@ -26,8 +26,8 @@ def alike(mesh: Mesh, tree: Any) -> Any:
 
 
 def fetched(mesh: Mesh, tree: Any) -> list[Any]:
-    """The inverse of `divided`."""
-    return [jax.tree.map(np.asarray, found) for found in meshes.shards(mesh, tree).values()]
+    """The inverse of `divided`; copies, so that nothing stays on a device for the sake of what is read of it."""
+    return [jax.tree.map(np.array, found) for found in meshes.shards(mesh, tree).values()]
 
 
 def taken(array: np.ndarray, rows: np.ndarray | slice, count: int) -> np.ndarray:
