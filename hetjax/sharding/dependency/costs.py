@@ -25,6 +25,7 @@ from jax.sharding import PartitionSpec as P
 
 from hetjax import durable
 from hetjax.config import as_dict
+from hetjax.eager import eagerly
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.runtime import caches
@@ -101,7 +102,7 @@ def _about(setup: Setup, mesh: Mesh) -> dict:
 
 def measure(setup: Setup, mesh: Mesh) -> Costs:
     """Measure; all processes together. Relations whose ends have the same widths are measured once."""
-    model, params = setup.trainer.model, jax.jit(setup.trainer.weights)(np.int32(0)).params
+    model, params = setup.trainer.model, eagerly(setup.trainer.weights, np.int32(0)).params
     every: list[tuple[dict[str, float], dict[str, float], dict[str, float]]] = []
     for depth, layer in enumerate(model.layers[:-1]):
         measured: dict[tuple, tuple[float, float, float]] = {}
