@@ -79,6 +79,10 @@ class ChunkedEngine(Engine):
         whole = whole_tables(own, self.owned, processes, self.folder if processes.count > 1 else None)
         return None if whole is None else jax.tree.map(np.asarray, state._replace(tables={}))._replace(tables=whole)
 
+    def details(self) -> dict[str, Any]:
+        sizes = {t: of.chunks for t, of in self.plan.sizes.items()}
+        return {"chunks": sizes, "pipelined": self.pipelined}
+
     def close(self) -> None:
         if self.folder and self.setup.processes.first:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -121,7 +125,8 @@ class ChunkedEngine(Engine):
     def _head(self, params: Any) -> Any:
         return part_of(params, lambda name: name == "head")
 
-    def _entry(self, params: Any) -> Any:
+    def entry(self, params: Any) -> Any:
+        """The parameters of what comes before the first layer's folds."""
         return part_of(params, lambda name: name.startswith(("project_", "dense_")) or name == "layers_0")
 
     def _forward(self, state: TrainState, training: bool) -> tuple[dict[str, Rows], list[Kept], dict[str, Rows]]:
@@ -137,12 +142,16 @@ class ChunkedEngine(Engine):
             kept.append(of_layer)
         return x, kept, features
 
+    def dtype_of(self, t: str, state: TrainState) -> Any:
+        """Of a type's features."""
+        return self.static[t][0].dtype if t in self.static else self._floats(state)
+
+    def _floats(self, state: TrainState) -> Any:
+        return np.dtype(jnp.result_type(jnp.float32, *(leaf.dtype for leaf in jax.tree.leaves(state.params))))
+
     def prepare(self, state: TrainState) -> None:
         """Find out what layers ask for, and so in which order nodes are sent; of the state shapes suffice."""
-        floats = jnp.result_type(jnp.float32, *(leaf.dtype for leaf in jax.tree.leaves(state.params)))
-        dtypes = {
-            t: self.static[t][0].dtype if t in self.static and not self.enters else floats for t in self.trainer.widths
-        }
+        dtypes = {t: self._floats(state) if self.enters else self.dtype_of(t, state) for t in self.trainer.widths}
         if self.runs and self.layers[0].dtypes == dtypes:
             return
         self.runs = []
@@ -161,7 +170,7 @@ class ChunkedEngine(Engine):
             self.runs.append(Run(programs, chunks, order, most, slots, nodes, self.mesh, self.pipelined))
             if not layer.finishes:
                 made = {t: self._made(depth, t, slots, given) for t in layer.targets}
-            dtypes = dict.fromkeys(layer.targets, np.dtype(floats))
+            dtypes = dict.fromkeys(layer.targets, self._floats(state))
 
     def _made(self, depth: int, t: str, slots: Any, given: Given) -> list[Any]:
         """Shapes of the columns that a round makes."""
@@ -214,7 +223,7 @@ class ChunkedEngine(Engine):
         return sums, (divided(self.mesh, share), pull)
 
     def _entered(self, state: TrainState, features: Mapping[str, Rows], training: bool) -> dict[str, Rows]:
-        entry, drawn, out = self._entry(state.params), Drawn(self.seed, state.step), {}
+        entry, drawn, out = self.entry(state.params), Drawn(self.seed, state.step), {}
         for t, rows in features.items():
             blocks: list[Rows] = []
             for (at, block), ids in zip(self._row_blocks(t, rows), self._row_ids(t)):
@@ -224,7 +233,7 @@ class ChunkedEngine(Engine):
         return out
 
     def _entered_back(self, state: TrainState, features: Mapping[str, Rows], gradients: Mapping[str, Rows]) -> Any:
-        entry, drawn, out = self._entry(state.params), Drawn(self.seed, state.step), {}
+        entry, drawn, out = self.entry(state.params), Drawn(self.seed, state.step), {}
         sums = self._zeros(entry)
         for t, rows in features.items():
             if t not in gradients:

@@ -138,19 +138,23 @@ class Run:
         """Send what chunk `number` reads and no chunk before it did."""
         if not self.layer.sends or number >= len(self.chunks):
             return
-        for t, rows, ids in self.sendings[number]:
-            most = self.most[t]
-            block = divided(self.mesh, [host.taken(x[t][i], rows[place], most) for i, place in enumerate(self.places)])
-            found = fetched(self.mesh, self.programs.send(given.training, t, given.params, given.drawn, block))
-            if t not in columns:
-                shapes = [[(self.nodes[t], *a.shape[1:]) for a in of] for of in found]
-                columns[t] = [
-                    {i: np.zeros(shape, a.dtype) for i, (shape, a) in enumerate(zip(made, of))}
-                    for made, of in zip(shapes, found)
-                ]
-            at = np.concatenate([_padded(some, most) for some in ids])
-            for store, arrays in zip(columns[t], found):
-                host.write(store, at, dict(enumerate(arrays)))
+        for portion in self.sendings[number]:
+            self._send_some(given, x, columns, portion)
+
+    def _send_some(self, given: Given, x: Mapping[str, Rows], columns: dict[str, Columns], portion: Sending) -> None:
+        t, rows, ids = portion
+        most = self.most[t]
+        block = divided(self.mesh, [host.taken(x[t][i], rows[place], most) for i, place in enumerate(self.places)])
+        found = fetched(self.mesh, self.programs.send(given.training, t, given.params, given.drawn, block))
+        if t not in columns:
+            shapes = [[(self.nodes[t], *a.shape[1:]) for a in of] for of in found]
+            columns[t] = [
+                {i: np.zeros(shape, a.dtype) for i, (shape, a) in enumerate(zip(made, of))}
+                for made, of in zip(shapes, found)
+            ]
+        at = np.concatenate([_padded(some, most) for some in ids])
+        for store, arrays in zip(columns[t], found):
+            host.write(store, at, dict(enumerate(arrays)))
 
     def _read(self, columns: Mapping[str, Columns], number: int) -> tuple[Any, Any]:
         """What a chunk's fold reads, of its sources and of its targets, on the devices."""
@@ -264,16 +268,28 @@ class Run:
         """The gradients of what was sent for chunk `number`, which no chunk before it reads: they are complete."""
         if not self.layer.sends or number >= len(self.chunks):
             return
-        for t, rows, ids in self.sendings[number]:
-            most = self.most[t]
-            at = np.concatenate([_padded(some, most) for some in ids])
-            pulls = [list(host.columns_at(of, sorted(of), at).values()) for of in to_columns[t]]
-            own = [rows[place] for place in self.places]
-            block = divided(self.mesh, [host.taken(x, at_rows, most) for x, at_rows in zip(kept.rows[t], own)])
-            arguments = block, divided(self.mesh, pulls)
-            sums["send"], (found,) = self.programs.send_back(t, sums["send"], given.params, given.drawn, *arguments)
-            for store, some, of in zip(to_rows[t], own, fetched(self.mesh, found)):
-                store[some] += of[: len(some)]
+        for portion in self.sendings[number]:
+            self._send_some_back(given, kept, to_columns, portion, to_rows, sums)
+
+    def _send_some_back(
+        self,
+        given: Given,
+        kept: Kept,
+        to_columns: Mapping[str, Columns],
+        portion: Sending,
+        to_rows: dict[str, Rows],
+        sums: dict,
+    ) -> None:
+        t, rows, ids = portion
+        most = self.most[t]
+        at = np.concatenate([_padded(some, most) for some in ids])
+        pulls = [list(host.columns_at(of, sorted(of), at).values()) for of in to_columns[t]]
+        own = [rows[place] for place in self.places]
+        block = divided(self.mesh, [host.taken(x, at_rows, most) for x, at_rows in zip(kept.rows[t], own)])
+        arguments = block, divided(self.mesh, pulls)
+        sums["send"], (found,) = self.programs.send_back(t, sums["send"], given.params, given.drawn, *arguments)
+        for store, some, of in zip(to_rows[t], own, fetched(self.mesh, found)):
+            store[some] += of[: len(some)]
 
 
 def _padded(ids: np.ndarray, count: int) -> np.ndarray:
