@@ -7,8 +7,8 @@ import jax
 import numpy as np
 
 from hetjax.errors import InputError
+from hetjax.sharding.tensor.chunks.back import Run
 from hetjax.sharding.tensor.chunks.engine import ChunkedEngine
-from hetjax.sharding.tensor.chunks.runs import Run
 from hetjax.sharding.traffic import Program
 from hetjax.sharding.trainer import TrainState
 
@@ -105,10 +105,10 @@ def _compiled(engine: ChunkedEngine, run: Run, given: Any, t: str) -> Iterator[t
 def _of_rows(engine: ChunkedEngine, state: TrainState) -> int:
     """Of blocks of rows: what the first layer's entry takes, the loss, and the update of tables."""
     parts, trainer, rows = engine.mesh.size, engine.trainer, engine.rows
-    found = [2 * (3 * engine.block(t) * shape.row_bytes) for t, shape in trainer.learnable.items()]
+    found = [2 * (3 * engine.blocks.size(t) * shape.row_bytes) for t, shape in trainer.learnable.items()]
     entry, drawn = engine.entry(state.params), engine.given(state, 0, True).drawn
     for t, width in trainer.widths.items() if engine.enters else ():
-        block = _shape(parts * engine.block(t), width, like=engine.dtype_of(t, state))
+        block = _shape(parts * engine.blocks.size(t), width, like=engine.dtype_of(t, state))
         ids = jax.ShapeDtypeStruct(block.shape[:1], np.int32)
         pull = rows.enter.jitted.eval_shape(True, t, entry, drawn, block, ids)
         sums = jax.eval_shape(engine.stacked, entry)

@@ -44,8 +44,10 @@ class Stage(Divided):
         def all_rows(x: jax.Array) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct((self.adjacency.targets, x.shape[1]), x.dtype)
 
-        sources, targets = ([*map(sliced, of)] for of in (asked.sources, asked.targets))
-        given: Any = Asked(sources, targets, [*map(all_rows, asked.whole)])  # type: ignore[arg-type]  # shapes
+        sources: Any = [*map(sliced, asked.sources)]
+        targets: Any = [*map(sliced, asked.targets)]
+        whole: Any = [*map(all_rows, asked.whole)]
+        given = Asked(sources, targets, whole)
         found = jax.eval_shape(lambda given: fold(self.adjacency, given), given)
         columns = [jnp.zeros((self.targets, w, *x.shape[2:]), x.dtype) for x, w in zip(found.columns, widths)]
         return Folded(columns, [jnp.zeros((self.targets, *x.shape[1:]), x.dtype) for x in found.alike])
