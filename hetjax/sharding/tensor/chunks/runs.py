@@ -89,6 +89,12 @@ class There:
         out: dict[str, Rows] = {}
         made: dict[str, Columns] = {}
         sums: list[Any] = []
+        for t, shapes in self.slots.items():  # those of a type of which nothing is read stay zeros
+            if t not in columns:
+                rows = max(1, self.nodes[t])
+                columns[t] = [
+                    {i: np.zeros((rows, *a.shape[1:]), a.dtype) for i, a in enumerate(shapes)} for _ in self.places
+                ]
         self._send(given, x, columns, 0)
         for number in range(len(self.chunks)):
             folded = self._wait(self._fold(given, columns, number))
@@ -120,12 +126,6 @@ class There:
         most = self.most[t]
         block = divided(self.mesh, [host.taken(x[t][i], rows[place], most) for i, place in enumerate(self.places)])
         found = fetched(self.mesh, self.programs.send(given.training, t, given.params, given.drawn, block))
-        if t not in columns:
-            shapes = [[(self.nodes[t], *a.shape[1:]) for a in of] for of in found]
-            columns[t] = [
-                {i: np.zeros(shape, a.dtype) for i, (shape, a) in enumerate(zip(made, of))}
-                for made, of in zip(shapes, found)
-            ]
         at = np.concatenate([padded(some, most) for some in ids])
         for store, arrays in zip(columns[t], found):
             host.write(store, at, dict(enumerate(arrays)))
