@@ -215,7 +215,7 @@ def test_a_run_that_is_killed_between_two_averages_goes_on_to_the_same_bits(stor
     newest = max((tmp_path / "again" / "checkpoints").iterdir())
     assert any((newest / "own").iterdir())
     done = train(tmp_path / "again", *options_of(stored, *more))
-    assert done.returncode == 0 and "continuing from" in done.stderr, done.stderr
+    assert done.returncode == 0 and "continuing from" in done.stdout, done.stderr
     assert losses(tmp_path / "again") == losses(tmp_path / "run")
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())["details"]
     assert len(summary["partitions"]) == (3 if more else 2) and 1 < summary["replication_factor"] <= 3
@@ -250,7 +250,7 @@ def test_a_checkpoint_between_averages_moves_to_one_device(stored, tmp_path):
     assert any((max((tmp_path / "run" / "checkpoints").iterdir()) / "own").iterdir())
     plain = ["--data.format", "store", "--data.path", stored, *SMALL, "--sampling.mode", "full"]
     done = train(tmp_path / "run", *plain, "--train.checkpoint_steps", "1")
-    assert done.returncode == 0 and "continuing from" in done.stderr, done.stderr
+    assert done.returncode == 0 and "continuing from" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(
