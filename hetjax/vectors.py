@@ -4,6 +4,7 @@ Left to itself LLVM adds rows of a few dozen numbers one by one: it must fear th
 every row. What an array is read from here is another than what is written to.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,10 @@ from hetjax.internals import numba_parts
 
 cgutils, _ = numba_parts()
 BYTES = 64, 16  # of vectors: as many of the first as fit into a row, and of the second; the rest number by number
+TOGETHER = 4  # heads whose sums are in registers at a time
 FLAGS = "contract", "reassoc", "nsz"
+LEAST = -87.0  # whose exponential, and that of what is less, is taken as zero
+CEPHES = 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1
 _WORD, _INT32 = ir.IntType(64), ir.IntType(32)
 
 
@@ -66,15 +70,240 @@ def dot(context: Any, x: Any, start: Any, y: Any, other: Any, count: Any) -> tup
     return x.dtype(x, start, y, other, count), build
 
 
+@intrinsic
+def dots(context: Any, out: Any, at: Any, x: Any, start: Any, y: Any, other: Any, shape: Any) -> tuple[Any, Callable]:
+    """`out[at + h] = sum of x[start + h step + i] * y[other + h other_step + i]` over all `i < count`, for all `h < heads`.
+
+    Arrays and sums are as of `dot`. Heads are taken `TOGETHER` at a time, which read `y` once if `other_step` is 0.
+
+    Args:
+      shape: `(heads, count, step, other_step)`.
+    """
+
+    def build(context, builder, signature, args):
+        number = context.get_value_type(x.dtype)
+        into, one, two = (_place(context, builder, signature, args, place, place + 1) for place in (0, 2, 4))
+        heads, count, step, other_step = (
+            context.cast(builder, builder.extract_value(args[6], place), shape[place], types.intp) for place in range(4)
+        )
+        wide = _kinds(number)[0]
+        whole = builder.and_(count, _WORD(-wide.count))
+
+        def together(head, alike):
+            sums = [_variable(builder, wide) for _ in range(TOGETHER)]
+            with cgutils.for_range_slice(builder, _WORD(0), whole, _WORD(wide.count)) as (i, _):
+                rows = None
+                for number_of, total in enumerate(sums):
+                    place = builder.add(head, _WORD(number_of))
+                    asked = _load(builder, _at(builder, one, builder.add(builder.mul(place, step), i), wide))
+                    if rows is None or not alike:
+                        rows = _load(builder, _at(builder, two, builder.add(builder.mul(place, other_step), i), wide))
+                    _add_product(builder, total, asked, rows)
+            totals = _totals(builder, [builder.load(total) for total in sums])
+            kind = ir.VectorType(number, TOGETHER)
+            builder.store(totals, _at(builder, into, head, kind)).align = 4
+
+        def rest(head, first):
+            """The sum of what is left of a head's row, added to what it has if the beginning is done."""
+            sums = {kind: _variable(builder, kind) for kind in _kinds(number)}
+
+            def add(i, kind):
+                place = [builder.add(builder.mul(head, by), i) for by in (step, other_step)]
+                rows = [_load(builder, _at(builder, base, where, kind)) for base, where in zip((one, two), place)]
+                _add_product(builder, sums[kind], *rows)
+
+            _for_each(context, builder, number, count, add, first)
+            *vectors, total = (builder.load(total) for total in sums.values())
+            for vector in vectors:
+                total = builder.fadd(total, _total(builder, vector, number), flags=FLAGS)
+            place = builder.gep(into, [head])
+            before = builder.select(builder.icmp_signed("==", first, _WORD(0)), _zero(number), _load(builder, place))
+            builder.store(builder.fadd(before, total, flags=FLAGS), place)
+
+        grouped = builder.and_(heads, _WORD(-TOGETHER))
+        grouped = builder.select(builder.icmp_signed(">", whole, _WORD(0)), grouped, _WORD(0))
+        with builder.if_else(builder.icmp_signed("==", other_step, _WORD(0))) as branches:
+            for branch, alike in zip(branches, (True, False)):
+                with branch, cgutils.for_range_slice(builder, _WORD(0), grouped, _WORD(TOGETHER)) as (head, _):
+                    together(head, alike)
+        left = builder.select(builder.icmp_signed("<", whole, count), grouped, _WORD(0))
+        with cgutils.for_range_slice(builder, _WORD(0), left, _WORD(1)) as (head, _):
+            rest(head, whole)
+        with cgutils.for_range_slice(builder, grouped, heads, _WORD(1)) as (head, _):
+            rest(head, _WORD(0))
+        return context.get_dummy_value()
+
+    return types.none(out, at, x, start, y, other, shape), build
+
+
+@intrinsic
+def add_rows(
+    context: Any, out: Any, to: Any, weights: Any, places: Any, edges: Any, x: Any, shape: Any
+) -> tuple[Any, Callable]:
+    """`out[to + h step + i] += sum of weights[e, h] * x[u row + h other_step + i]` over some edges e that point at u, for all `i < count`.
+
+    Args:
+      weights: `[edges, heads]`; of edge e those at `places[e]`, unless `places` is None.
+      edges: `(indices, first, last)`: where every edge points at, and which are added.
+      shape: `(heads, count, step, row, other_step)`, heads and steps as of `dots`.
+    """
+    placed = not isinstance(places, types.NoneType)
+
+    def build(context, builder, signature, args):
+        number = context.get_value_type(out.dtype)
+        ids, first, last = (builder.extract_value(args[4], place) for place in range(3))
+        first, last = (
+            context.cast(builder, value, edges[place], types.intp) for place, value in ((1, first), (2, last))
+        )
+        heads, count, step, row, other_step = (
+            context.cast(builder, builder.extract_value(args[6], place), shape[place], types.intp) for place in range(5)
+        )
+        into, rows = _place(context, builder, signature, args, 0, 1), _data(context, builder, x, args[5])
+        factors, ids = _data(context, builder, weights, args[2]), _data(context, builder, edges[0], ids)
+        positions = _data(context, builder, places, args[3]) if placed else None
+
+        def add(head, group, alike, at, kind):
+            sums = [_variable(builder, kind) for _ in range(group)]
+            with cgutils.for_range_slice(builder, first, last, _WORD(1)) as (e, _):
+                place = e if positions is None else builder.sext(builder.load(builder.gep(positions, [e])), _WORD)
+                start = builder.add(builder.mul(builder.sext(builder.load(builder.gep(ids, [e])), _WORD), row), at)
+                weight = builder.gep(factors, [builder.add(builder.mul(place, heads), head)])
+                given = None
+                for one, total in enumerate(sums):
+                    if given is None or not alike:
+                        which = builder.mul(builder.add(head, _WORD(one)), other_step)
+                        given = _load(builder, _at(builder, rows, builder.add(start, which), kind))
+                    scale = builder.load(builder.gep(weight, [_WORD(one)]))
+                    _add_product(builder, total, scale if kind is number else _spread(builder, scale, kind), given)
+            for one, total in enumerate(sums):
+                where = builder.add(builder.mul(builder.add(head, _WORD(one)), step), at)
+                place = _at(builder, into, where, kind)
+                builder.store(builder.fadd(_load(builder, place), builder.load(total), flags=FLAGS), place).align = 4
+
+        def each(alike):
+            grouped = builder.and_(heads, _WORD(-TOGETHER))
+            for start, end, group in ((_WORD(0), grouped, TOGETHER), (grouped, heads, 1)):
+                with cgutils.for_range_slice(builder, start, end, _WORD(group)) as (head, _):
+                    add_to = functools.partial(add, head, group, alike)
+                    _for_each(context, builder, number, count, add_to)
+
+        with builder.if_else(builder.icmp_signed("==", other_step, _WORD(0))) as branches:
+            for branch, alike in zip(branches, (True, False)):
+                with branch:
+                    each(alike)
+        return context.get_dummy_value()
+
+    return types.none(out, to, weights, places, edges, x, shape), build
+
+
+@intrinsic
+def exponentials(context: Any, x: Any, start: Any, count: Any) -> tuple[Any, Callable]:
+    """`x[start + i] = exp(x[start + i])` for all `i < count`, of numbers that are at most 0; float64 as the C library does.
+
+    Of float32 by the polynomial of Moshier's Cephes, with an error of some units in the last place, and zero below `LEAST`.
+    """
+
+    def build(context, builder, signature, args):
+        number = context.get_value_type(x.dtype)
+        into = _place(context, builder, signature, args, 0, 1)
+        count = _cast(context, builder, signature, args, 2, types.intp)
+
+        def replace(at, kind):
+            place = _at(builder, into, at, kind)
+            builder.store(_exponential(builder, _load(builder, place), kind), place).align = 4
+
+        if isinstance(number, ir.DoubleType):
+            exp = builder.module.declare_intrinsic("llvm.exp", [number])
+            with cgutils.for_range_slice(builder, _WORD(0), count, _WORD(1)) as (at, _):
+                place = builder.gep(into, [at])
+                builder.store(builder.call(exp, [builder.load(place)]), place)
+        else:
+            _for_each(context, builder, number, count, replace)
+        return context.get_dummy_value()
+
+    return types.none(x, start, count), build
+
+
+def _exponential(builder, x, kind):
+    """Of a float32 at most 0, or a vector of them: `2 ** n` times the exponential of what is left, at most `log(2) / 2`."""
+    whole = ir.VectorType(_INT32, kind.count) if isinstance(kind, ir.VectorType) else _INT32
+
+    def spread(value, kind):
+        return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
+
+    def multiply_add(one, other, more):
+        return builder.fadd(builder.fmul(one, other, flags=("contract",)), more, flags=("contract",))
+
+    name = "llvm.rint." + (f"v{kind.count}f32" if isinstance(kind, ir.VectorType) else "f32")
+    rint = cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name)
+    n = builder.call(rint, [builder.fmul(x, spread(1.44269504088896341, kind))])
+    rest = multiply_add(n, spread(-0.693359375, kind), x)
+    rest = multiply_add(n, spread(2.12194440e-4, kind), rest)
+    total = spread(CEPHES[0], kind)
+    for factor in (*CEPHES[1:], 1.0, 1.0):
+        total = multiply_add(total, rest, spread(factor, kind))
+    power = builder.shl(builder.add(builder.fptosi(n, whole), spread(127, whole)), spread(23, whole))
+    found = builder.fmul(total, builder.bitcast(power, kind))
+    return builder.select(builder.fcmp_ordered("<", x, spread(LEAST, kind)), spread(0.0, kind), found)
+
+
+def _variable(builder, kind):
+    """A variable that starts as zero, which LLVM keeps in a register."""
+    variable = cgutils.alloca_once(builder, kind)
+    builder.store(_zero(kind), variable)
+    return variable
+
+
+def _add_product(builder, total, one, other):
+    product = builder.fmul(one, other, flags=FLAGS)
+    builder.store(builder.fadd(product, builder.load(total), flags=FLAGS), total)
+
+
+def _totals(builder, vectors):
+    """The sums of vectors, as many as a power of two, as one vector: two at a time share what is added."""
+    count = vectors[0].type.count
+    pieces = 1  # that a vector holds, of as many vectors as were given
+
+    def halves(one, other, parts):
+        """The first halves of all parts of both, and the second."""
+        size = one.type.count // parts
+        for first in (0, size // 2):
+            yield _shuffled(
+                builder,
+                one,
+                other,
+                [
+                    part * size + first + i
+                    for part in range(2 * parts if other is not None else parts)
+                    for i in range(size // 2)
+                ],
+            )
+
+    while len(vectors) > 1:
+        pairs = zip(vectors[::2], vectors[1::2])
+        vectors = [builder.fadd(*halves(one, other, pieces), flags=FLAGS) for one, other in pairs]
+        pieces *= 2
+    (total,) = vectors
+    while total.type.count > pieces:
+        total = builder.fadd(*halves(total, None, pieces), flags=FLAGS)
+    assert count >= pieces
+    return total
+
+
+def _shuffled(builder, one, other, lanes):
+    mask = ir.Constant(ir.VectorType(_INT32, len(lanes)), lanes)
+    return builder.shuffle_vector(one, ir.Constant(one.type, ir.Undefined) if other is None else other, mask)
+
+
 def _kinds(number: ir.Type) -> list[ir.Type]:
     """Vectors of some numbers, longest first, and one number."""
     size = 8 if isinstance(number, ir.DoubleType) else 4
     return [*(ir.VectorType(number, width // size) for width in BYTES), number]
 
 
-def _for_each(context, builder, number, count, body):
-    """Call `body(place, kind)` for vectors as long as they fit, and then for numbers."""
-    start = _WORD(0)
+def _for_each(context, builder, number, count, body, start=None):
+    """Call `body(place, kind)` for vectors as long as they fit, and then for numbers; `start`, if given, is a multiple of the longest."""
+    start = _WORD(0) if start is None else start
     for kind in _kinds(number):
         lanes = kind.count if isinstance(kind, ir.VectorType) else 1
         end = builder.and_(count, _WORD(-lanes))
@@ -91,6 +320,11 @@ def _place(context, builder, signature, args, array, start):
     """Where an array's numbers from `start` on lie."""
     data = context.make_array(signature.args[array])(context, builder, args[array]).data
     return builder.gep(data, [_cast(context, builder, signature, args, start, types.intp)])
+
+
+def _data(context, builder, kind, array):
+    """Where an array's numbers lie."""
+    return context.make_array(kind)(context, builder, array).data
 
 
 def _at(builder, pointer, place, kind):

@@ -37,10 +37,30 @@ class Attended(NamedTuple):
     def partial(self, kernel: jax.Array | None = None, bias: jax.Array | None = None) -> Attention:
         """As if every value had been multiplied by `kernel` `[width, heads, d]`, and `bias` `[heads, d]` added."""
         sums = self.numerator
-        sums = jnp.swapaxes(sums, 0, 1) if kernel is None else jnp.einsum("htw,whd->thd", sums, kernel)
+        sums = jnp.swapaxes(sums if kernel is None else by_head(sums, jnp.swapaxes(kernel, 0, 1)), 0, 1)
         return Attention(
             self.largest, self.denominator, sums if bias is None else sums + self.kept[..., None] * bias[None]
         )
+
+
+@jax.custom_vjp
+def by_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
+    """Every head's rows times its own matrix: `[heads, T, n]` from `[heads, T, m]` and `[heads, m, n]`.
+
+    The gradient of a matrix sums over rows, and XLA copies one of what it multiplies, turned around: here the narrower.
+    """
+    return jnp.einsum("htm,hmn->htn", x, kernel)
+
+
+def _by_head_backward(residuals, gradient):
+    x, kernel = residuals
+    by_x = jnp.einsum("htn,hnm->htm", gradient, jnp.swapaxes(kernel, 1, 2))
+    if x.shape[2] < gradient.shape[2]:
+        return by_x, jnp.einsum("hmt,htn->hmn", jnp.swapaxes(x, 1, 2), gradient)
+    return by_x, jnp.swapaxes(jnp.einsum("hnt,htm->hnm", jnp.swapaxes(gradient, 1, 2), x), 1, 2)
+
+
+by_head.defvjp(lambda x, kernel: (by_head(x, kernel), (x, kernel)), _by_head_backward)
 
 
 @functools.singledispatch
@@ -104,11 +124,12 @@ _attend.defvjp(_forward, _backward)
 
 def _attend_natively(rows, queries, offsets, keys, values, keep, slope):
     (targets, heads), edges, width = offsets.shape, len(rows.indices), values.shape[2]
-    shapes = 3 * [(targets, heads)] + [(targets, heads, width)] + 2 * [(edges, heads)]
+    shapes = 3 * [(targets, heads)] + [()] + 2 * [(edges, heads)] + [keep.shape]
+    shapes[3] = _laid_out((heads, targets, width), values)
     results = [jax.ShapeDtypeStruct(shape, offsets.dtype) for shape in shapes]
-    arguments = _by_row(queries), offsets, keys, values, keep, slope
-    *sums, numerator, logits, weights = kernels.attend(targets, *rows, *arguments, results=results)
-    return *sums, _by_row(numerator), logits, weights
+    arguments = _for_kernel(queries, keys), offsets, keys, values, keep, slope
+    *sums, numerator, logits, weights, _ = kernels.attend(targets, *rows, *arguments, results=results)
+    return *sums, _for_kernel(numerator, values), logits, weights
 
 
 def _attend_plainly(rows, queries, offsets, keys, values, keep, slope):
@@ -126,12 +147,15 @@ def _attend_plainly(rows, queries, offsets, keys, values, keep, slope):
 def _back_natively(rows, queries, keys, values, edges, gradient):
     _, _, logits, _ = edges
     *sums, numerator = gradient
-    (heads, targets, _), one_query = numerator.shape, queries.shape[1] == 1
-    shapes = (-(-targets // BLOCK) if one_query else targets, heads, keys.shape[2]), (targets, heads), logits.shape
+    (heads, targets, _), one_query, size = numerator.shape, queries.shape[1] == 1, keys.shape[2]
+    blocks = -(-targets // BLOCK), heads, size
+    shapes = blocks if one_query else _laid_out((heads, targets, size), keys), (targets, heads), logits.shape
     results = [jax.ShapeDtypeStruct(shape, logits.dtype) for shape in shapes]
-    arguments = keys, values, *edges, *sums, _by_row(numerator)
+    arguments = keys, values, *edges, *sums, _for_kernel(numerator, values)
     by_queries, *others = kernels.attend_back(targets, *rows, *arguments, results=results)
-    return _by_row(jnp.sum(by_queries, axis=0, keepdims=True) if one_query else by_queries), *others
+    if one_query:
+        return jnp.sum(by_queries, axis=0)[:, None], *others
+    return _for_kernel(by_queries, keys), *others
 
 
 def _back_plainly(rows, queries, keys, values, edges, gradient):
@@ -147,7 +171,7 @@ def _back_plainly(rows, queries, keys, values, edges, gradient):
 
 
 def _to_sources_natively(rows, edges, like, *summed):
-    pairs = [(weights, _by_row(x)) for weights, x in summed]
+    pairs = [(weights, _for_kernel(x, like)) for weights, x in summed]
     pairs += [(jnp.zeros((0, 0), like.dtype), jnp.zeros((0, 0, 0), like.dtype))] * (2 - len(pairs))
     result = jax.ShapeDtypeStruct(like.shape, like.dtype)
     return kernels.to_sources(len(like), *rows, edges, *pairs[0], *pairs[1], results=[result])[0]
@@ -163,9 +187,15 @@ def _to_sources_plainly(rows, edges, like, *summed):
     return jnp.stack(heads, axis=1) if like.shape[1] > 1 else sum(heads)[:, None]
 
 
-def _by_row(x: jax.Array) -> jax.Array:
-    """Heads first, or rows first: each from the other."""
-    return jnp.swapaxes(x, 0, 1)
+def _for_kernel(x: jax.Array, ends: jax.Array) -> jax.Array:
+    """`[heads, T, width]` as a kernel has it beside `ends` `[S, heads or 1, width]`, or back: rows first, if the ends' heads differ."""
+    return x if ends.shape[1] == 1 else jnp.swapaxes(x, 0, 1)
+
+
+def _laid_out(shape: tuple[int, int, int], ends: jax.Array) -> tuple[int, int, int]:
+    """The shape of what `_for_kernel` gives."""
+    heads, rows, width = shape
+    return shape if ends.shape[1] == 1 else (rows, heads, width)
 
 
 def _applied(weights, keep):

@@ -1,85 +1,115 @@
 """Sums and attention on a CPU, edge by edge: what `segment.sum_rows` and `attention.attend` say.
 
 Rows are read where the edges point at, and asked for some edges before, where one operation after another would make a copy of a
-row for every edge and head. A target's edges are neighbours, so its sums stay in the processor's cache. Heads stand side by
-side in a row, `[rows, heads, width]`: so one edge asks for one piece of memory.
+row for every edge and head. A target's edges are neighbours, so its sums stay in the processor's cache. Heads of what an edge
+reads stand side by side in a row, `[rows, heads, width]`: so one edge asks for one piece of memory.
 """
-
-import math
 
 import numba
 import numpy as np
 
 from hetjax.native import BLOCK, Operation, arrays, is_double
 from hetjax.prefetch import prefetch
-from hetjax.vectors import add_scaled, dot
+from hetjax.vectors import add_rows, add_scaled, dots, exponentials
 
 AHEAD = 12  # edges between that whose row is asked for and that whose row is read
 TOGETHER = (
     16  # targets whose logits and weights stay in the processor's cache from one pass over their edges to the next
 )
 
+EDGES = 32  # whose rows stay in the processor's cache while some columns after others are added up
+
 # Sums in any order, so that several numbers are added at a time; what is infinite or no number stays so.
 _compiled = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 
 
 @_compiled
+def _steps(rows, width, heads, first):
+    """From a row to the next, and from a head to the next; `first` says whether heads come before rows."""
+    return (width, rows * width) if first else (heads * width, width)
+
+
+@_compiled
+def _add(out, to, weights, indices, first, last, x, shape):
+    add_rows(out, to, weights, None, (indices, first, last), x, shape)
+
+
+@_compiled
 def _forward(first, last, indptr, indices, queries, offsets, keys, values, keep, slope, *results):
-    """Of some targets at a time the logits, then their exponentials, then the sums: each reads memory in its own order."""
-    largest, denominator, kept, numerator, logits, weights = results
-    (targets, heads), size, width = offsets.shape, keys.shape[2], values.shape[2]
-    one_query, own, own_value = queries.shape[0] == 1, keys.shape[1], values.shape[1]
-    end, zero = indptr[-1], numerator.dtype.type(0)
+    """Of some targets at a time the logits, then their exponentials, then the sums: each reads memory in its own order.
+
+    Where all heads have the same keys, queries have heads first, `[heads, T, size]`; and where they have the same values, so has
+    the numerator. Otherwise rows come first.
+    """
+    largest, denominator, kept, numerator, logits, weights, applied = results
+    (targets, heads), size, width, zero = offsets.shape, keys.shape[2], values.shape[2], numerator.dtype.type(0)
+    own, own_value, end = keys.shape[1], values.shape[1], indptr[-1]
+    ask, ask_head = _steps(targets, size, heads, own == 1)
+    if queries.size == heads * size:  # one for all targets
+        ask, ask_head = 0, size
+    put, put_head = _steps(targets, width, heads, own_value == 1)
+    asked = heads, size, ask_head, 0 if own == 1 else size
+    summed = heads, width, put_head, own_value * width, 0 if own_value == 1 else width
     for begin in range(first, last, TOGETHER):
         finish = min(begin + TOGETHER, last)
         for t in range(begin, finish):
-            q = 0 if one_query else t
             for h in range(heads):
                 largest[t, h] = -np.inf
             for e in range(indptr[t], indptr[t + 1]):
                 if e + AHEAD < end:
                     prefetch(keys, indices[e + AHEAD])
-                u = np.int64(indices[e])
+                dots(logits, e * heads, queries, t * ask, keys, np.int64(indices[e]) * own * size, asked)
                 for h in range(heads):
-                    at = u * own + (0 if own == 1 else h)
-                    logit = offsets[t, h] + dot(queries, (q * heads + h) * size, keys, at * size, size)
+                    logit = offsets[t, h] + logits[e, h]
                     logits[e, h] = logit if logit >= 0 else slope[()] * logit
                     largest[t, h] = max(largest[t, h], logits[e, h])
-        for t in range(begin, finish):
-            for h in range(heads):
-                denominator[t, h] = 0
             for e in range(indptr[t], indptr[t + 1]):
                 for h in range(heads):
-                    weights[e, h] = math.exp(logits[e, h] - (largest[t, h] if largest[t, h] > -np.inf else zero))
-                    denominator[t, h] += weights[e, h]
+                    weights[e, h] = logits[e, h] - (largest[t, h] if largest[t, h] > -np.inf else zero)
+        exponentials(weights, indptr[begin] * heads, (indptr[finish] - indptr[begin]) * heads)
         for t in range(begin, finish):
             for h in range(heads):
-                kept[t, h] = 0
-                for k in range(width):
-                    numerator[t, h, k] = 0
+                denominator[t, h], kept[t, h] = 0, 0
+                _clear(numerator, t * put + h * put_head, width)
             for e in range(indptr[t], indptr[t + 1]):
                 if e + AHEAD < end:
                     prefetch(values, indices[e + AHEAD])
-                u = np.int64(indices[e])
                 for h in range(heads):
                     weight = weights[e, h]
+                    denominator[t, h] += weight
                     if len(keep):
                         weight *= keep[e, h]
+                        applied[e, h] = weight
                     kept[t, h] += weight
-                    at = u * own_value + (0 if own_value == 1 else h)
-                    add_scaled(numerator, (t * heads + h) * width, weight, values, at * width, width)
+            weigh = applied if len(keep) else weights
+            for e in range(indptr[t], indptr[t + 1], EDGES):
+                stop = min(e + EDGES, indptr[t + 1])
+                _add(numerator, t * put, weigh, indices, e, stop, values, summed)
     if last == targets:
         logits[end:] = 0
         weights[end:] = 0
+        applied[end:] = 0
+
+
+@_compiled
+def _clear(x, start, count):
+    """Make some numbers zero, of an array as if it had one dimension."""
+    flat = x.reshape(x.size)
+    for i in range(start, start + count):
+        flat[i] = 0
 
 
 @_compiled
 def _backward(first, last, indptr, indices, keys, values, keep, slope, logits, weights, *rest):
-    """`by_queries` has a row per target, or the sums over every `BLOCK` of them."""
+    """`by_queries` has a row per target, or the sums over every `BLOCK` of them; heads come first as of `_forward`."""
     by_denominator, by_kept, by_numerator, by_queries, by_offsets, by_logits = rest
     (targets, heads), size, width = by_offsets.shape, keys.shape[2], values.shape[2]
-    own, own_value = keys.shape[1], values.shape[1]
-    end, span = indptr[-1], 1 if by_queries.shape[0] == targets else BLOCK
+    own, own_value, end = keys.shape[1], values.shape[1], indptr[-1]
+    span = 1 if by_queries.size == targets * heads * size else BLOCK
+    ask, ask_head = _steps(targets, size, heads, own == 1 and span == 1)
+    put, put_head = _steps(targets, width, heads, own_value == 1)
+    brought = heads, width, put_head, 0 if own_value == 1 else width
+    asked = heads, size, ask_head, own * size, 0 if own == 1 else size
     for begin in range(first, last, TOGETHER):
         finish = min(begin + TOGETHER, last)
         for t in range(begin, finish):
@@ -88,11 +118,17 @@ def _backward(first, last, indptr, indices, keys, values, keep, slope, logits, w
             for e in range(indptr[t], indptr[t + 1]):
                 if e + AHEAD < end:
                     prefetch(values, indices[e + AHEAD])
-                u = np.int64(indices[e])
+                dots(
+                    by_logits,
+                    e * heads,
+                    by_numerator,
+                    t * put,
+                    values,
+                    np.int64(indices[e]) * own_value * width,
+                    brought,
+                )
                 for h in range(heads):
-                    at = u * own_value + (0 if own_value == 1 else h)
-                    change = by_kept[t, h]
-                    change += dot(by_numerator, (t * heads + h) * width, values, at * width, width)
+                    change = by_kept[t, h] + by_logits[e, h]
                     if len(keep):
                         change *= keep[e, h]
                     change = weights[e, h] * (change + by_denominator[t, h])
@@ -101,48 +137,49 @@ def _backward(first, last, indptr, indices, keys, values, keep, slope, logits, w
                     by_logits[e, h] = change
                     by_offsets[t, h] += change
         for t in range(begin, finish):
-            q = t // span
             if t % span == 0:
                 for h in range(heads):
-                    for k in range(size):
-                        by_queries[q, h, k] = 0
-            for e in range(indptr[t], indptr[t + 1]):
-                if e + AHEAD < end:
-                    prefetch(keys, indices[e + AHEAD])
-                u = np.int64(indices[e])
-                for h in range(heads):
-                    at = u * own + (0 if own == 1 else h)
-                    add_scaled(by_queries, (q * heads + h) * size, by_logits[e, h], keys, at * size, size)
+                    _clear(by_queries, t // span * ask + h * ask_head, size)
+            for e in range(indptr[t], indptr[t + 1], EDGES):
+                stop = min(e + EDGES, indptr[t + 1])
+                for ahead in range(e + AHEAD, min(stop + AHEAD, end)):
+                    prefetch(keys, indices[ahead])
+                _add(by_queries, t // span * ask, by_logits, indices, e, stop, keys, asked)
     if last == targets:
         by_logits[end:] = 0
 
 
 @_compiled
 def _turned(first, last, indptr, targets, edges, weights, rows, more_weights, more_rows, result):
-    own, width = result.shape[1:]
-    one, one_more, end = rows.shape[0] == 1, more_rows.shape[0] == 1, indptr[-1]
-    heads, more = rows.shape[1], more_rows.shape[1]
+    """Where all heads have the same result, rows have heads first."""
     for u in range(first, last):
-        for h in range(own):
-            for k in range(width):
-                result[u, h, k] = 0
-        for i in range(indptr[u], indptr[u + 1]):
-            if i + AHEAD < end:
-                prefetch(weights, edges[i + AHEAD])
-                if not one:
-                    prefetch(rows, targets[i + AHEAD])
-                if more:
-                    prefetch(more_weights, edges[i + AHEAD])
-                    if not one_more:
-                        prefetch(more_rows, targets[i + AHEAD])
-            e, t = edges[i], np.int64(0 if one else targets[i])
-            for h in range(heads):
-                to = (u * own + (0 if own == 1 else h)) * width
-                add_scaled(result, to, weights[e, h], rows, (t * heads + h) * width, width)
-            t = np.int64(0 if one_more else targets[i])
-            for h in range(more):
-                to = (u * own + (0 if own == 1 else h)) * width
-                add_scaled(result, to, more_weights[e, h], more_rows, (t * more + h) * width, width)
+        _clear(result, u * result.shape[1] * result.shape[2], result.shape[1] * result.shape[2])
+        for i in range(indptr[u], indptr[u + 1], EDGES):
+            stop = min(i + EDGES, indptr[u + 1])
+            _add_turned(result, u, weights, edges, targets, i, stop, indptr[-1], rows)
+            if more_rows.size:
+                _add_turned(result, u, more_weights, edges, targets, i, stop, indptr[-1], more_rows)
+
+
+@_compiled
+def _add_turned(result, u, weights, edges, targets, first, last, end, rows):
+    """Add what some edges bring from the targets, or from the one row of all targets."""
+    own, width = result.shape[1:]
+    heads = weights.shape[1]
+    step, count = 0 if own == 1 else width, rows.size // (heads * width)
+    row, other_step = _steps(count, width, heads, own == 1)
+    flat = rows.reshape(rows.size // width, width)
+    for i in range(first + AHEAD, min(last + AHEAD, end)):
+        prefetch(weights, edges[i])
+        for h in range(heads if count > 1 else 0):
+            prefetch(flat, np.int64(targets[i]) * (row // width) + h * (other_step // width))
+    if count > 1:
+        shape = heads, width, step, row, other_step
+        add_rows(result, u * own * width, weights, edges, (targets, first, last), rows, shape)
+        return
+    for i in range(first, last):
+        for h in range(heads):
+            add_scaled(result, u * own * width + h * step, weights[edges[i], h], rows, h * width, width)
 
 
 @_compiled
@@ -170,7 +207,7 @@ def _sums(first, last, indptr, indices, edges, factors, weights, edge_weights, x
 
 
 SUM = "i1 i1 i1 f1 f1 f1 f2 > f2"
-ATTEND = "i1 i1 f3 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2"
+ATTEND = "i1 i1 f3 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2 f2"
 ATTEND_BACK = "i1 i1 f3 f3 f2 f0 f2 f2 f2 f2 f3 > f3 f2 f2"
 TO_SOURCES = "i1 i1 i1 f2 f3 f2 f3 > f3"
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from hetjax.models.layer import Layer
 from hetjax.models.linear import fold_product
-from hetjax.models.segment import EDGE_COST
+from hetjax.models.orders import costs
 from hetjax.sampling.blocks import Adjacency, Block
 
 
@@ -62,4 +62,4 @@ def with_known(layer: Layer, block: Block, static: Mapping[str, jax.Array]) -> B
 def _pays(adjacency: Adjacency, x: jax.Array) -> bool:
     """Whether multiplying the sums of all targets is cheaper than multiplying all sources and folding the products."""
     rows, width = x.shape
-    return adjacency.targets * width < rows * width + EDGE_COST * adjacency.indices.shape[0]
+    return adjacency.targets * width < rows * width + costs().move / costs().multiply * adjacency.indices.shape[0]

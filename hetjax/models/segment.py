@@ -19,10 +19,9 @@ from jax.experimental import sparse
 from hetjax import native
 from hetjax.arrays import Array
 from hetjax.cache.tables import read
-from hetjax.models import kernels
+from hetjax.models import kernels, orders
+from hetjax.models.orders import Work
 from hetjax.sampling.blocks import Adjacency, Edges
-
-EDGE_COST = 40  # multiplications in the time that a sum over edges takes to move one number
 
 
 class Rows(NamedTuple):
@@ -38,20 +37,19 @@ def degree(adjacency: Adjacency) -> jax.Array:
 
 
 @functools.singledispatch
-def multiply_first(adjacency: Edges, sources: jax.Array, features: int, heads: int = 1) -> bool:
-    """Whether multiplying every source row by a matrix costs less than summing first and multiplying every target row.
+def multiply_first(adjacency: Edges, sources: jax.Array, features: int, heads: int = 0, products: int = 1) -> bool:
+    """Whether multiplying every source row by matrices costs less than folding first and multiplying every target row.
 
-    The same mathematics either way; the shapes decide, when the program is traced.
+    The same mathematics either way; the shapes decide, when the program is traced (`orders`).
 
     Args:
       sources: `[S, width]`.
-      features: width of the product, over all heads.
-      heads: sums of the width of the sources that summing first needs.
+      features, heads, products: as of `orders.Work`.
     """
-    rows, width = sources.shape
-    targets, edges = adjacency.targets, adjacency.indices.shape[0]
-    first = rows * width * features + EDGE_COST * edges * features
-    return first < targets * width * features + EDGE_COST * edges * width * heads
+    (rows, width), edges = sources.shape, adjacency.indices.shape[0]
+    grouped = adjacency.reverse is not None
+    work = Work(rows, adjacency.targets, edges, width, features, heads, products, orders.trained(), grouped)
+    return orders.multiplied_first(work, orders.costs()) < orders.folded_first(work, orders.costs())
 
 
 @functools.singledispatch

@@ -19,6 +19,7 @@ from hetjax.cache.ahead import Ahead
 from hetjax.cache.features import parts
 from hetjax.cache.mapped import on_host
 from hetjax.cache.tables import Table
+from hetjax.eager import eagerly
 from hetjax.partition import EdgeCut
 from hetjax.sampling.blocks import pad
 from hetjax.sharding.dependency.batches import DependencyBatches
@@ -43,18 +44,25 @@ class DependencyEngine(SpmdEngine):
       cut: who owns which node.
       mesh: with the axis `data`.
       prices: by which a hybrid of them was chosen.
+      measured: whether these were, or reckoned.
     """
 
     rows_spec = P(DATA)
 
     def __init__(
-        self, setup: Setup, batches: DependencyBatches, cut: EdgeCut, mesh: Mesh, prices: Prices | None = None
+        self,
+        setup: Setup,
+        batches: DependencyBatches,
+        cut: EdgeCut,
+        mesh: Mesh,
+        prices: Prices | None = None,
+        measured: bool = True,
     ):
         graph, features, self.owned = setup.graph, batches.features, cut.owned
         residents = batches.residents(
             [t for t in setup.trainer.widths if t in graph.features.keys() & features.on_device]
         )
-        self.groups, self.prices, self.ahead = batches.groups, prices, Ahead()
+        self.groups, self.prices, self.measured, self.ahead = batches.groups, prices, measured, Ahead()
         size = {t: max(1, *(len(ids[t]) for ids in residents)) for t in residents[0]}
 
         def static(part: int) -> dict[str, np.ndarray]:
@@ -64,7 +72,7 @@ class DependencyEngine(SpmdEngine):
         self.features: PartitionFeatures = features
 
     def init(self, seed: int) -> TrainState:
-        weights, key = jax.jit(self.trainer.weights)(np.int32(seed)), jax.jit(self.trainer.keys)(np.int32(seed))[1]
+        weights, key = eagerly(self.trainer.weights, np.int32(seed)), jax.jit(self.trainer.keys)(np.int32(seed))[1]
         shapes = self.trainer.learnable
         return self._placed(weights, {t: tables.in_parts(key, t, shape) for t, shape in shapes.items()})
 
@@ -135,9 +143,9 @@ class DependencyEngine(SpmdEngine):
     def details(self) -> dict[str, Any]:
         batches = self.batches
         assert isinstance(batches, DependencyBatches)
-        steps, found = max(1, batches.sent), {}
+        steps, found = max(1, batches.sent), dict[str, Any]()
         if self.prices:
-            schema = batches.graph.schema
+            schema, found["costs"] = batches.graph.schema, "measured" if self.measured else "reckoned"
             predicted = seconds(batches.done, self.prices, list(schema.nodes), list(batches.graph.relations))
             found["predicted_milliseconds"] = {
                 n: round(1000 * float(of.max()) / steps, 4) for n, of in predicted.items()

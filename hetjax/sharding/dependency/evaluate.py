@@ -16,6 +16,7 @@ from jax.sharding import PartitionSpec as P
 from hetjax.cache.mapped import gather
 from hetjax.evaluate import edge_ranges
 from hetjax.models.hgnn import Stack
+from hetjax.models.orders import forward_only
 from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import Capacities
 from hetjax.sampling.sampler import ALL, Role, Sampler
@@ -149,6 +150,7 @@ class DependencyEvaluator:
             self.programs[depth, node_type] = Program("evaluation", mapped, self.mesh)
         return self.programs[depth, node_type]
 
+    @forward_only()
     def _embed(self, depth, node_type, groups, params, block, x, fetched):
         exchange, last = Fetch(fetched, groups), depth == len(self.model.layers) - 1
         h: Any = self.model.apply(params, depth, block, x, None, exchange, method="embed")

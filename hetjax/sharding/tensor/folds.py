@@ -11,10 +11,11 @@ from typing import NamedTuple
 import jax
 
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
-from hetjax.models.segment import EDGE_COST, multiply_first, neighbour_mean, neighbour_sum
+from hetjax.models.segment import multiply_first, neighbour_mean, neighbour_sum
 from hetjax.sampling.blocks import Adjacency
 from hetjax.sharding.tensor.columns import LOGITS, all_rows, own_slice, to_columns, to_rows
 
+EDGE_COST = 40  # multiplications in the time that a sum over edges takes to move one number; alike in all processes
 SEND_COST = 300  # multiplications in the time that a number takes to be sent: 10 billion a second over 1 Gbit/s
 
 
@@ -106,7 +107,7 @@ def _folded(fold: Callable[[Adjacency, jax.Array], jax.Array], divided: Divided,
 
 
 @multiply_first.register
-def _(adjacency: Divided, sources: jax.Array, features: int, heads: int = 1) -> bool:
+def _(adjacency: Divided, sources: jax.Array, features: int, heads: int = 0, products: int = 1) -> bool:
     """By heads nothing else is to be had: whoever has some of the heads has no other columns.
 
     A fold narrower than the devices are many would leave some without any.
@@ -115,7 +116,7 @@ def _(adjacency: Divided, sources: jax.Array, features: int, heads: int = 1) -> 
     if heads % parts == 0 and heads > 1:
         return True
     sent = rows * (heads > 1 or not adjacency.still), adjacency.targets
-    return width < parts or sooner((rows, adjacency.targets, adjacency.own_edges), sent, width, features, heads)
+    return width < parts or sooner((rows, adjacency.targets, adjacency.own_edges), sent, width, features, max(1, heads))
 
 
 def sooner(work: tuple[int, int, float], sent: tuple[int, int], width: int, features: int, heads: int = 1) -> bool:
@@ -124,7 +125,8 @@ def sooner(work: tuple[int, int, float], sent: tuple[int, int], width: int, feat
     Args:
       work: rows of sources and of targets of one device, and edges times the share of the columns that it folds.
       sent: rows of sources that are sent if they are folded as they are, and of targets.
-      width, features, heads: as of `multiply_first`.
+      width, features: as of `multiply_first`.
+      heads: sums of the width of the sources that folding first needs.
     """
     rows, targets, edges = work
     first = rows * width * features + EDGE_COST * edges * features + SEND_COST * (rows + targets) * features

@@ -1,16 +1,13 @@
 """The strategy tensor: slices of the columns, every edge folded everywhere."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from jax.sharding import Mesh
 
-from hetjax.config import UNBOUNDED, Bytes, Config
 from hetjax.errors import InputError
 from hetjax.models.decoupled_attention import AttentionPropagation
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding.push_pull.setting import push_pull
 from hetjax.sharding.strategy import Engine, Setup, Strategy
-from hetjax.sharding.tensor import attention  # noqa: F401  # registers how divided columns are attended
+from hetjax.sharding.tensor import attention, declared  # noqa: F401  # the first registers how divided columns are attended
 from hetjax.sharding.tensor.batches import TensorBatches, ranges
 from hetjax.sharding.tensor.chunks import room
 from hetjax.sharding.tensor.chunks.engine import ChunkedEngine
@@ -19,43 +16,12 @@ from hetjax.sharding.tensor.costs import still
 from hetjax.sharding.tensor.engine import TensorEngine
 
 
-@dataclass(frozen=True)
-class Options:
-    """Tensor: the columns are divided among mesh.feature devices, and each folds all edges."""
-
-    device_bytes: Bytes = UNBOUNDED
-    """bytes of each device for weights and for chunks of the graph, such as 2GB, of which all else stays on the host; -1: no bound, and all is on the devices"""
-    pipelined: bool = True
-    """with device_bytes: send what the next chunk reads, and what came of the last one, while a chunk is folded"""
-
-    def __post_init__(self):
-        object.__setattr__(self, "device_bytes", int(Bytes(self.device_bytes)))
-
-
-class Tensor(Strategy):
+class Tensor(declared.Tensor, Strategy):
     """Slices of the columns, one a device (NeutronTP: Ai et al., PVLDB 18(2), 2024)."""
 
-    name = "tensor"
-    Options: ClassVar[type] = Options
-    divides_columns = True
-
-    def check(self, config: Config) -> None:
-        super().check(config)
-        if config.mesh.data != 1:
-            raise InputError(f"mesh.data is {config.mesh.data}, and must be 1 with mesh.strategy {self.name}")
-        if config.sampling.mode != "full":
-            raise InputError(
-                f"sampling.mode is {config.sampling.mode}, and must be full with mesh.strategy {self.name}"
-            )
-        if config.mesh.feature > config.model.hidden:
-            raise InputError(
-                f"mesh.feature is {config.mesh.feature}, more slices than the {config.model.hidden} columns of model.hidden"
-            )
-
-    def alone(self, config: Config) -> bool:
-        return self.options(config).device_bytes >= 0
-
     def engine(self, setup: Setup, partitioning: None = None) -> Engine:
+        if not setup.regime.whole:
+            return push_pull(setup)
         parts, schema = setup.config.mesh.feature, setup.graph.schema
         if not setup.config.model.head and parts > schema.classes:
             raise InputError(
@@ -73,7 +39,7 @@ class Tensor(Strategy):
         return TensorEngine(setup, TensorBatches(setup, mesh, owned, still(setup.trainer, setup.graph)), mesh, owned)
 
 
-def chunked(setup: Setup, mesh: Mesh, options: Options) -> ChunkedEngine:
+def chunked(setup: Setup, mesh: Mesh, options: declared.Options) -> ChunkedEngine:
     """The engine of chunks as large as `device_bytes` allows.
 
     Raises:

@@ -10,6 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from hetjax.cache.tables import Table
+from hetjax.eager import eagerly
 from hetjax.partition.owned import Owned
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency.gathered import whole_tables
@@ -65,7 +66,7 @@ class ChunkedEngine(Engine):
         return rows if np.issubdtype(rows[0].dtype, np.floating) else [x.astype(np.float32) for x in rows]
 
     def init(self, seed: int) -> TrainState:
-        return self.shard(jax.jit(self.trainer.init)(np.int32(seed)))
+        return self.shard(eagerly(self.trainer.init, np.int32(seed)))
 
     def shard(self, state: TrainState) -> TrainState:
         held = {

@@ -1,0 +1,102 @@
+"""Whether sources are multiplied by a matrix before they are folded, or what they fold to after it, by what either costs.
+
+The same mathematics either way. Costs are counted from the shapes when a program is traced, way back included, and weighed by
+what a multiplication and an edge take on this machine. A sum of static features needs no way back to them; multiplied first, they
+need one for the matrix' sake.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import NamedTuple
+
+
+class Costs(NamedTuple):
+    """Nanoseconds, of all cores together.
+
+    Attributes:
+      multiply: of a multiplication in a product of matrices.
+      move: of a number that an edge points at: to read it, and to add it up.
+      weigh: of a multiplication at an edge of attention, there or back.
+      group: of an edge that is grouped by its source in the program, where the sampler did not.
+    """
+
+    multiply: float = 0.01
+    move: float = 0.1
+    weigh: float = 0.03
+    group: float = 300.0
+
+
+class Work(NamedTuple):
+    """What a relation's fold has to do.
+
+    Attributes:
+      rows, targets, edges: how many there are, padding included.
+      width, features: of the sources, and of their products, over all heads.
+      heads: of attention, which sums the sources once for each; 0: a plain sum.
+      products: with how many matrices; attention may have one for keys and one for values.
+      trained: whether there is a way back, for the matrices.
+      grouped: whether edges are grouped by source, as they are where a gradient flows to the sources.
+    """
+
+    rows: int
+    targets: int
+    edges: int
+    width: int
+    features: int
+    heads: int = 0
+    products: int = 1
+    trained: bool = True
+    grouped: bool = True
+
+
+_trained: ContextVar[bool] = ContextVar("trained", default=True)
+_costs = Costs()
+
+
+def costs() -> Costs:
+    """What this process counts with."""
+    return _costs
+
+
+def trained() -> bool:
+    """Whether what is traced is differentiated; outside of `forward_only` it is taken to be."""
+    return _trained.get()
+
+
+@contextlib.contextmanager
+def forward_only() -> Iterator[None]:
+    """What is traced inside is not differentiated."""
+    token = _trained.set(False)
+    try:
+        yield
+    finally:
+        _trained.reset(token)
+
+
+def multiplied_first(work: Work, costs: Costs) -> float:
+    """Nanoseconds of multiplying all sources and folding the products."""
+    ways = 2 + work.grouped if work.trained else 1  # there, the gradient of the matrix, and that of the sources
+    passes = 2 if work.trained else 1
+    group = 0 if work.grouped or not work.trained else costs.group
+    edge = _edge(work.features, work.features, work.heads, passes, passes, costs)
+    return costs.multiply * ways * _products(work, work.rows) + work.edges * (edge + group)
+
+
+def folded_first(work: Work, costs: Costs) -> float:
+    """Nanoseconds of folding all sources and multiplying what they fold to; keys' matrices multiply queries."""
+    passes = 2 if work.trained and work.grouped else 1
+    weighings = 2 if work.trained else 1  # attention's weights get a gradient, if the sources get none
+    edge = _edge(work.width, work.width * max(1, work.heads), work.heads, passes, weighings, costs)
+    back = work.grouped or work.heads > 0  # whether what is folded to gets a gradient too
+    ways = 2 + back if work.trained else 1
+    return costs.multiply * ways * _products(work, work.targets) + work.edges * edge
+
+
+def _products(work: Work, rows: int) -> int:
+    return work.products * rows * work.width * work.features
+
+
+def _edge(width: int, multiplied: int, heads: int, passes: int, weighings: int, costs: Costs) -> float:
+    """Of an edge that reads `width` numbers, and multiplies as many as `multiplied` for its logits, and for its sums."""
+    return costs.move * passes * width + (costs.weigh * 2 * weighings * multiplied if heads else 0)

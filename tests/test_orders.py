@@ -1,0 +1,83 @@
+"""Orders of products and folds: the cheaper by counted costs, way back included."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hetjax.models import orders
+from hetjax.models.linear import fold_product
+from hetjax.models.orders import Costs, Work
+from hetjax.models.segment import multiply_first, neighbour_mean
+from hetjax.sampling.sampler import group
+
+
+@pytest.fixture(autouse=True)
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+def edges(rows: int, targets: int, degree: int, grouped: bool):
+    rng = np.random.default_rng(0)
+    indptr = np.arange(targets + 1, dtype=np.int32) * degree
+    return group(indptr, rng.integers(0, rows, targets * degree, dtype=np.int32), rows if grouped else None)
+
+
+def train(adjacency, x, kernel):
+    return jax.jit(jax.value_and_grad(lambda kernel: jnp.sum(fold_product(adjacency, neighbour_mean, x, kernel) ** 2)))
+
+
+def test_static_features_are_not_grouped_in_the_program():
+    """Few sources and many targets: multiplying first has fewer multiplications, and a way back that nothing was drawn for."""
+    adjacency, x, kernel = edges(40, 400, 10, False), jnp.ones((40, 16)), jnp.ones((16, 4))
+    compiled = train(adjacency, x, kernel).lower(kernel).compile().as_text()
+    assert " sort(" not in compiled
+    with orders.forward_only():
+        assert multiply_first(adjacency, x, 4)
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_both_orders_have_the_same_gradients(monkeypatch, grouped):
+    adjacency, x = edges(60, 50, 4, grouped), np.random.default_rng(1).standard_normal((60, 16))
+    kernel, found = jnp.asarray(np.random.default_rng(2).standard_normal((16, 5))), []
+    for costs in (Costs(multiply=0, move=1, group=0), Costs(multiply=1, move=0, group=1e9)):
+        monkeypatch.setattr(orders, "_costs", costs)
+        found.append((multiply_first(adjacency, x, 5), train(adjacency, jnp.asarray(x), kernel)(kernel)))
+    assert [first for first, _ in found] == [True, False]
+    for one, other in zip(*(jax.tree.leaves(value) for _, value in found)):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def counted(work: Work, costs: Costs) -> tuple[float, float]:
+    """The costs of multiplying first and of folding first, operation by operation."""
+    rows, targets, edges, width, features, heads, products, trained, grouped = work
+
+    def product(rows: int, back_to_rows: bool) -> float:
+        ways = 1 + trained + (trained and back_to_rows)
+        return ways * products * rows * width * features * costs.multiply
+
+    def fold(numbers: int, heads_numbers: int, back: bool, weights_back: bool) -> float:
+        moved = (1 + back) * edges * numbers * costs.move
+        return moved + (heads > 0) * (1 + weights_back) * 2 * edges * heads_numbers * costs.weigh
+
+    first = product(rows, grouped) + fold(features, features, trained, trained)
+    if trained and not grouped:
+        first += edges * costs.group
+    last = product(targets, grouped or heads > 0) + fold(width, width * max(1, heads), trained and grouped, trained)
+    return first, last
+
+
+def test_the_order_is_the_best_of_both_on_a_grid_of_shapes():
+    """Of every shape the counted cost of what is chosen is the least, and both orders are chosen."""
+    grid = itertools.product((10, 5000), (10, 5000), (50, 20_000), (8, 700), (16, 64), (0, 1, 4), (1, 2))
+    chosen = set()
+    for shape, flags in itertools.product(grid, itertools.product((True, False), repeat=2)):
+        work, costs = Work(*shape, *flags), Costs()
+        first, last = counted(work, costs)
+        chosen.add(first < last)
+        np.testing.assert_allclose(orders.multiplied_first(work, costs), first)
+        np.testing.assert_allclose(orders.folded_first(work, costs), last)
+    assert chosen == {True, False}
