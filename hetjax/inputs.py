@@ -1,8 +1,8 @@
 """What is made of a graph's features before anything else sees them, so that every way of training sees the same."""
 
 from collections.abc import Callable
-from functools import partial
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
