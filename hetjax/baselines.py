@@ -59,11 +59,6 @@ def baselines(graph: HetGraph, metric: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def compared_by(metric: str) -> str:
-    """What baselines choose by and are compared by: the run's metric, but for the loss, which of a constant says little, the micro-F1."""
-    return "micro_f1" if metric == "loss" else metric
-
-
 def _quality(graph: HetGraph, logits: np.ndarray, split: str) -> Quality:
     ids = graph.splits[split]
     return quality(logits[ids], graph.labels[ids], ordered=True)

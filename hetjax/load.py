@@ -36,14 +36,14 @@ def read_ahead(data: Data) -> HetGraph:
     Raises:
       InputError: as `load`.
     """
-    plain = _as_read(data)
+    plain = as_read(data)
     graph = _read(plain)
     if data.format != "store":
         _AHEAD[plain] = graph
     return _without(graph, data)
 
 
-def _as_read(data: Data) -> Data:
+def as_read(data: Data) -> Data:
     """The same files, of which nothing is made after they were read."""
     kept = data.normalize_features if data.normalize_features == "row" else "none"
     return replace(data, normalize_features=kept, label_inputs=False)
@@ -51,7 +51,7 @@ def _as_read(data: Data) -> Data:
 
 def makes(data: Data) -> bool:
     """Whether a graph is changed after it was read."""
-    return data != _as_read(data)
+    return data != as_read(data)
 
 
 def made(graph: HetGraph, data: Data, like: HetGraph | None = None) -> HetGraph:
@@ -107,7 +107,7 @@ def load_some(data: Data, relations: Collection[Relation], features: Collection[
 
 
 def _read(data: Data) -> HetGraph:
-    ahead = _AHEAD.pop(_as_read(data), None)
+    ahead = _AHEAD.pop(as_read(data), None)
     _AHEAD.clear()
     if ahead is not None:
         return ahead

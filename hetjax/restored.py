@@ -19,15 +19,13 @@ from hetjax.command_line import given_value, parse
 from hetjax.config import SECTIONS, Config, Data
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.load import load, made
+from hetjax.load import as_read, load, made
 from hetjax.models.hgnn import Stack
 from hetjax.progress import check_progress
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer
 from hetjax.workdir import config_file
-
-PLAIN: dict[str, Any] = {"normalize_features": "none", "label_inputs": False}  # a graph of which nothing is made
 
 
 class Restored(NamedTuple):
@@ -127,8 +125,8 @@ def _another(config: Config, given: HetGraph | str) -> HetGraph:
     """Another graph, with what training made of features, by the statistics of those that were trained on."""
     data = config.data
     if not isinstance(given, HetGraph):
-        given = load(replace(data, format="store", path=os.path.abspath(given), **PLAIN))
-    like = load(replace(data, **PLAIN)) if data.normalize_features == "auto" else None
+        given = load(as_read(replace(data, format="store", path=os.path.abspath(given))))
+    like = load(as_read(data)) if data.normalize_features == "auto" else None
     return models.folded(config.model.name, made(given, data, like))
 
 

@@ -3,7 +3,6 @@
 from collections import Counter
 from pathlib import Path
 
-from hetjax.baselines import compared_by
 from hetjax.partition.report import readable
 
 METRICS = {
@@ -73,6 +72,11 @@ def details(summary: dict) -> list[str]:
         words = ", ".join(f"{kind} {readable(count)}" for kind, count in kinds.items())
         printed.append(f"sent in a step, by all devices together: {readable(kinds.total())} ({words})")
     return printed + list(map(_cache_line, summary.get("cache") or ()))
+
+
+def compared_by(metric: str) -> str:
+    """What baselines choose by and are compared by: the run's metric, but for the loss, which of a constant says little, the micro-F1."""
+    return "micro_f1" if metric == "loss" else metric
 
 
 def _baseline_lines(summary: dict) -> list[str]:

@@ -44,6 +44,7 @@ from hetjax.processes.launch import process_group
 from hetjax.progress import Progress
 from hetjax.ranking import AREAS, ordered_classes
 from hetjax.records import Records, check_records
+from hetjax.results import compared_by
 from hetjax.run import Run
 from hetjax.sampling.loader import Drawn
 from hetjax.sharding import mesh as meshes
@@ -156,7 +157,7 @@ def check_ordered(graph: HetGraph, metric: str) -> None:
 def baselines_of(config: Config, graph: HetGraph) -> dict[str, dict[str, Any]]:
     """What the model is to be better than; of a graph that is there in shape alone its store is opened."""
     whole = load(config.data) if any(map(in_shape_alone, graph.relations.values())) else graph
-    return baselines.baselines(without_labels(whole), baselines.compared_by(config.train.metric))
+    return baselines.baselines(without_labels(whole), compared_by(config.train.metric))
 
 
 def begin(

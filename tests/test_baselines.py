@@ -11,6 +11,7 @@ from hetjax import baselines, label_propagation
 from hetjax.graph.csc import reverse
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
+from hetjax.logs import shown
 from hetjax.results import lines
 from hetjax.train import main
 from tests.conftest import random_graph
@@ -130,21 +131,17 @@ def test_what_would_take_long_is_left_out_and_said(monkeypatch):
 
 def test_a_run_says_where_a_baseline_does_better(tmp_path, capsys):
     options = [
-        "--data.scale",
-        "0.002",
-        "--data.classes",
-        "4",
-        "--model.hidden",
-        "4",
-        "--train.epochs",
-        "1",
-        "--sampling.fanout",
-        "[2,2]",
+        "--data.scale=0.002",
+        "--data.classes=4",
+        "--model.hidden=4",
+        "--train.epochs=1",
+        "--sampling.fanout=[2,2]",
     ]
-    main([*options, "--workdir", str(tmp_path / "run")])
+    with shown():
+        main([*options, "--workdir", str(tmp_path / "run")])
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert set(summary["baselines"]) == {"larger class", "logistic regression", "label propagation"}
-    assert "baselines, test micro-F1: larger class" in capsys.readouterr().out
+    assert "baselines, test micro-F1: larger class" in "".join(capsys.readouterr())
     summary["baselines"]["label propagation"]["micro_f1"] = 1.0
     assert any(
         "does worse than this baseline: label propagation along" in line for line in lines(summary, tmp_path, False)

@@ -14,6 +14,7 @@ from hetjax.graph import store
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.load import load, load_abstract, load_some, read_ahead
+from hetjax.logs import shown
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding.trainer import schedule
 from hetjax.train import main
@@ -126,8 +127,9 @@ def test_a_run_says_what_it_chose_records_it_and_keeps_it(tmp_path, capsys, monk
     store.save(kinds(1000.0), tmp_path / "graph")
     monkeypatch.setattr(recipe, "_epochs", lambda *_: iter([recipe.Choice("train.epochs", 2, "a test")]))
     options = ["--data.format", "store", "--data.path", str(tmp_path / "graph"), "--workdir", str(tmp_path / "run")]
-    main(options)
-    said = capsys.readouterr().out
+    with shown():
+        main(options)
+    said = "".join(capsys.readouterr())
     assert "model.norm layer: " in said and "data.normalize_features auto: " in said
     config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert config["train"]["epochs"] == 2 and config["model"]["norm"] == "layer"
@@ -137,9 +139,10 @@ def test_a_run_says_what_it_chose_records_it_and_keeps_it(tmp_path, capsys, monk
     assert max(losses) < 2  # of two classes, and features of thousands
     (tmp_path / "run" / "summary.json").unlink()
     monkeypatch.setattr(recipe, "choose", lambda *_: pytest.fail("chosen again"))
-    main(options)
+    with shown():
+        main(options)
     assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text()) == config
-    assert "model.norm" not in capsys.readouterr().out
+    assert "model.norm" not in "".join(capsys.readouterr())
 
 
 def test_the_rate_rises_over_the_first_steps():
@@ -160,7 +163,8 @@ def test_a_run_whose_loss_explodes_goes_back_or_says_so(tmp_path, monkeypatch, c
 
     monkeypatch.setattr(SingleEngine, "step", step)
     options = {"mode": "full", "hidden": 4, "epochs": 5, "baselines": False}
-    run = hetjax.train(kinds(), tmp_path / "back", on_divergence="back", **options)
+    with shown():
+        run = hetjax.train(kinds(), tmp_path / "back", on_divergence="back", **options)
     assert run.summary["epoch"] <= 2 and "goes back to epoch" in "".join(capsys.readouterr())
     steps.clear()
     with pytest.raises(FloatingPointError, match="lower train.learning_rate"):
