@@ -14,7 +14,7 @@ LINK = re.compile(r"(\]\()([^)#\s]+)")
 
 sys.path.insert(0, str(ROOT))
 
-from hetjax import convert, predict, reference  # noqa: E402
+from hetjax import convert, predict, reference, sweep  # noqa: E402
 from hetjax.config import SECTIONS, Processes  # noqa: E402
 from hetjax.partition import __main__ as partition  # noqa: E402
 from hetjax.partition.stream import command as streams  # noqa: E402
@@ -26,6 +26,7 @@ COMMANDS = {
     "hetjax.partition --stream": {"": streams.Options},
     "hetjax.convert": {"": convert.Options},
     "hetjax.predict": {"": predict.Options},
+    "hetjax.sweep": {"": sweep.Options},
 }
 
 

@@ -15,14 +15,15 @@ from hetjax.processes.group import ProcessGroup
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
-from hetjax.sharding.dependency.costs import Costs, measure
+from hetjax.sharding.dependency import probes
+from hetjax.sharding.dependency.costs import Costs, by_name
+from hetjax.sharding.dependency.declared import Options
 from hetjax.sharding.dependency.exchange import counts
 from hetjax.sharding.dependency.groups import Groups, grouped
-from hetjax.sharding.dependency.hybrid import Copies
 from hetjax.sharding.dependency.prices import priced, slowest
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.shares import Share, nothing, shares
-from hetjax.sharding.dependency.strategy import Options, chosen, everything
+from hetjax.sharding.dependency.strategy import chosen, everything
 from hetjax.sharding.dependency.work import Work, work
 from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.strategy import Setup, setup
@@ -51,12 +52,15 @@ def config_of(options: Sequence[str]) -> Config:
 
 def setup_of(config: Config, processes: ProcessGroup | None = None) -> Setup:
     """As `python -m hetjax.train` makes it."""
-    return setup(config, open_graph(config, registry.find(config.mesh)), processes)
+    return setup(config, open_graph(config, registry.find(config)), processes)
 
 
 def measured_here(given: Setup) -> Costs:
     """`T_v` and `T_e` on one device; there is no `T_c`."""
-    return measure(given, meshes.row(meshes.make(1, 1), 0))
+    kinds = probes.kinds(given)
+    below = probes.distinct(kinds[:-1])
+    seconds = probes.measure(given, meshes.row(meshes.make(1, 1), 0), below)
+    return Costs(*by_name(kinds, dict(zip(below, seconds))), 0.0, 0.0, True)
 
 
 def counted(given: Setup, cut: EdgeCut, options: Options, costs: Costs | None = None) -> Counted:
@@ -71,7 +75,7 @@ def counted(given: Setup, cut: EdgeCut, options: Options, costs: Costs | None = 
     hops, learnable = (ALL,) * len(regime.fanouts), frozenset(given.trainer.learnable)
     keep = everything(given) if options.mode == "cache" else nothing
     if options.mode == "hybrid":
-        keep = Copies(chosen(given, cut.owned, sampler, priced(given, costs, options.memory, options.cached)))
+        keep = chosen(given, cut.owned, sampler, priced(given, costs, options.memory, options.cached))
     layers = shares(sampler, cut.owned, seeds, hops, (0,), keep, learnable)
     own = cut.owned.split(graph.schema.target, graph.splits["train"])
     groups = grouped(given, options.mode != "cache")

@@ -1,10 +1,13 @@
 """Dependency management against one device: every model, mode, schedule and partitioning, 1 to 8 partitions, in float64.
 
-    python experiments/dependency_equivalence.py [--seconds S] [--processes 1 2 4]
+    python experiments/dependency_equivalence.py [--seconds S] [--processes 1 2 4] [--grid]
 
 Prints a line per case and writes experiments/results/dependency_equivalence.csv: relative errors of the loss, of the worst
 gradient, and of the worst weight or table after ten steps of Adam. Graphs are directed; one has one relation, the others several,
 with a type of fewer nodes than there are partitions and a type without any. A case that the file has is not run again.
+
+On each graph the cases cover all pairs: of any two columns of the table, whatever two values they can have together, some
+case has both. `--grid` runs every way on every number of partitions instead, for each model and sampling, in one process.
 """
 
 import itertools
@@ -45,7 +48,7 @@ ON = {
     "homogeneous, weights": ("GCN", "SAGE", "GIN"),
 }
 ON[SEVERAL] = ("R-GCN", "R-GCN, dropout", "R-GAT", "R-GAT, dropout", "HGT, joint", "HGT, relation", "HGT, dropout")
-PARTS, METHODS = (1, 2, 3, 4, 8), ("random", "contiguous", "fennel", "metis")
+PARTS, METHODS, MODES = ("1", "2", "3", "4", "8"), ("random", "contiguous", "fennel", "metis"), ("full", "minibatch")
 CASE = ("graph", "model", "mode", "way", "parts", "partitioning", "processes")
 FIELDS = (*CASE, "loss", "gradient", "state")
 STEPS, BOUND = 10, 1e-9
@@ -54,29 +57,50 @@ STEPS, BOUND = 10, 1e-9
 def main() -> None:
     parser = ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after so long")
-    parser.add_argument("--processes", nargs="+", type=int, choices=[1, 2, 4], default=[1])
+    parser.add_argument("--processes", nargs="+", choices=["1", "2", "4"], default=["1", "2", "4"])
+    parser.add_argument("--grid", action="store_true", help="every way on every number of partitions")
     options = parser.parse_args()
     rows = {tuple(row[name] for name in CASE): row for row in read_rows(RESULTS)}
-    started = time.perf_counter()
-    for count, (graph, models), mode in itertools.product(options.processes, ON.items(), ("full", "minibatch")):
-        for model in models:
-            wanted = [case for case in cases(graph, model, mode, count) if case not in rows]
-            if not wanted or time.perf_counter() - started > options.seconds:
-                continue
-            for case, errors in zip(wanted, found(graph, model, mode, wanted, count), strict=True):
-                rows[case] = dict(zip(FIELDS, (*case, *(f"{error:.1e}" for error in errors))))
-                print(*rows[case].values(), "OVER ITS BOUND" if max(errors) > BOUND else "", flush=True)
-            write_rows(RESULTS, [rows[case] for case in sorted(rows)])
+    design, started = grid if options.grid else pairs, time.perf_counter()
+    wanted = [case for graph in ON for case in design(graph, set(rows)) if case[-1] in options.processes]
+    for (count, graph, model, mode), some in itertools.groupby(sorted(wanted, key=program), program):
+        if time.perf_counter() - started > options.seconds:
+            break
+        alike = list(some)
+        for case, errors in zip(alike, found(graph, model, mode, alike, int(count)), strict=True):
+            rows[case] = dict(zip(FIELDS, (*case, *(f"{error:.1e}" for error in errors))))
+            print(*rows[case].values(), "OVER ITS BOUND" if max(errors) > BOUND else "", flush=True)
+        write_rows(RESULTS, [rows[case] for case in sorted(rows)])
 
 
-def cases(graph: str, model: str, mode: str, count: int) -> list[tuple[str, ...]]:
-    """Every way on every number of partitions; partitionings take turns, and all of them with 4."""
+def program(case: tuple[str, ...]) -> tuple[str, ...]:
+    """What cases that run together have in common."""
+    graph, model, mode, *_, count = case
+    return count, graph, model, mode
+
+
+def pairs(graph: str, known: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Cases that with the known ones cover all pairs: always the one that has most pairs which no case before had."""
+    columns = [graph], ON[graph], MODES, WAYS, PARTS, METHODS, ("1", "2", "4")
+    possible = [case for case in itertools.product(*columns) if int(case[4]) % int(case[6]) == 0]
+    of = {case: set(itertools.combinations(enumerate(case), 2)) for case in possible}
+    covered = set().union(*(of.get(case, set()) for case in known))
     made = []
-    for (turn, parts), (other, way) in itertools.product(enumerate(PARTS), enumerate(WAYS)):
-        methods = METHODS if parts == 4 and way in ("communicate", "hybrid, 0.3") else (METHODS[(turn + other) % 4],)
-        if parts % count == 0 and (count == 1 or way in ("communicate", "ring", "hybrid, 0.3")):
-            made += [(graph, model, mode, way, str(parts), method, str(count)) for method in methods]
+    while left := {case: new for case in possible if (new := len(of[case] - covered))}:
+        made.append(max(left, key=left.get))
+        covered |= of[made[-1]]
     return made
+
+
+def grid(graph: str, known: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Every way on every number of partitions, as far as it is not known; partitionings take turns, and all of them with 4."""
+    made = []
+    for model, mode, (turn, parts), (other, way) in itertools.product(
+        ON[graph], MODES, enumerate(PARTS), enumerate(WAYS)
+    ):
+        methods = METHODS if parts == "4" and way in ("communicate", "hybrid, 0.3") else (METHODS[(turn + other) % 4],)
+        made += [(graph, model, mode, way, parts, method, "1") for method in methods]
+    return [case for case in made if case not in known]
 
 
 def found(graph: str, model: str, mode: str, wanted: list[tuple[str, ...]], count: int) -> list[Errors]:

@@ -29,7 +29,7 @@ def with_speedup(rows: list[dict]) -> list[dict]:
         alike = {one["way"]: one["milliseconds_per_step"] for one in rows if one["rate"] == row["rate"]}
         row["speedup"] = round(alike["cache"] / row["milliseconds_per_step"], 2)
         better = min(value for way, value in alike.items() if not way.startswith("hybrid"))
-        row["by_the_better"] = round(better / row["milliseconds_per_step"], 2)
+        row["by_the_better"] = round(better / row["milliseconds_per_step"], 3)
     return rows
 
 
@@ -52,7 +52,10 @@ def draw(rows: list[dict], file: Path) -> None:
 
 
 def main() -> None:
-    options = parser_of(__doc__).parse_args()
+    parser = parser_of(__doc__)
+    parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS), help="of these")
+    options = parser.parse_args()
+    ways = {name: WAYS[name] for name in options.ways}
     rows: list[dict] = []
     with tempfile.TemporaryDirectory() as made_here:
         folder = options.folder or Path(made_here)
@@ -60,7 +63,7 @@ def main() -> None:
         for name in tqdm(options.graphs, unit="graph"):
             model = options.model or MODELS[name]
             given = setting(stored(name, folder), model, options.hidden)
-            found = measured(given, WAYS, options.rates, options.count, (options.rounds, options.steps), folder)
+            found = measured(given, ways, options.rates, options.count, (options.rounds, options.steps), folder)
             about = {"graph": name, "model": model, "hidden": options.hidden, "hosts": options.count}
             new = with_speedup([about | row for row in found])
             rows += new

@@ -101,7 +101,7 @@ def chooses(way: Way) -> bool:
 
 def begun(given: Setup) -> Way:
     """After some steps, so that all is compiled."""
-    strategy = registry.find(given.config.mesh)
+    strategy = registry.find(given.config)
     engine = strategy.engine(given, strategy.partition(given))
     engine.batches.prepare()
     drawn = next(iter(engine.batches.epoch(0)))

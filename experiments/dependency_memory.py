@@ -22,8 +22,8 @@ from runs import ROOT, markdown, replace_rows
 from tqdm import tqdm
 
 from hetjax.partition import edge_cut
+from hetjax.sharding.dependency.declared import Options
 from hetjax.sharding.dependency.prices import kept_bytes, priced
-from hetjax.sharding.dependency.strategy import Options
 
 SHARES = (0.75, 0.5, 0.25, 0.1)  # of what cache keeps
 KEYS = ("graph", "model", "hidden", "processes", "way", "limit_bytes")

@@ -63,12 +63,14 @@ def _npz(name: str) -> Callable[[Path], None]:
 
 GRAPHS = {
     "cora": _npz("cora"),
+    "citeseer": _npz("citeseer"),
     "tolokers": _npz("tolokers"),
     "physics": _npz("coauthor_physics"),
     "web": _web,
+    "aifb": converted("--data.format=rdf", "--data.path=aifb"),
     "ogbn-mag": converted("--data.schema=ogbn-mag", f"--data.scale={HUNDREDTH}"),
 }
-MODELS = {name: "gcn" for name in GRAPHS} | {"ogbn-mag": "rgcn"}
+MODELS = {name: "gcn" for name in GRAPHS} | {"ogbn-mag": "rgcn", "aifb": "rgcn"}
 
 
 def stored(name: str, folder: Path) -> Path:
@@ -123,7 +125,7 @@ def parser_of(words: str | None, graphs: Sequence[str] = tuple(GRAPHS)) -> Argum
     """The options that all of these scripts have."""
     parser = ArgumentParser(description=words, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", nargs="+", choices=list(GRAPHS), default=list(graphs), help="graphs")
-    parser.add_argument("--model", help="model; unset: gcn, and rgcn on ogbn-mag")
+    parser.add_argument("--model", help="model; unset: gcn, and rgcn on graphs with several relations")
     parser.add_argument("--hidden", type=int, default=64, help="width of embeddings")
     parser.add_argument("--rates", nargs="+", default=["1gbit", "100mbit"], help="bandwidths, as tc writes them")
     parser.add_argument("--count", type=int, default=2, help="number of hosts")

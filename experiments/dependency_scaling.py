@@ -37,7 +37,7 @@ from runs import markdown, read_rows, replace_rows
 from tqdm import tqdm
 
 from hetjax.partition import edge_cut
-from hetjax.sharding.dependency.strategy import Options
+from hetjax.sharding.dependency.declared import Options
 
 MODES = {"cache": CACHE, "communicate": COMMUNICATE, "hybrid": HYBRID}
 KEYS = ("graph", "model", "hidden", "partitioning", "hosts", "way")

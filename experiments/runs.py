@@ -11,9 +11,9 @@ ROOT = Path(__file__).parent.parent
 
 
 def train(workdir: Path, example: str, options: dict[str, str]) -> dict:
-    """Train an example's configuration, or read what it gave before; returns its summary."""
-    config = ROOT / "examples" / f"{example}.yaml"
-    command = [sys.executable, "-m", "hetjax.train", "--config", str(config), "--workdir", str(workdir)]
+    """Train an example's configuration, or of no name none, or read what it gave before; returns its summary."""
+    config = ["--config", str(ROOT / "examples" / f"{example}.yaml")] if example else []
+    command = [sys.executable, "-m", "hetjax.train", *config, "--workdir", str(workdir)]
     command += [f"--{key}={value}" for key, value in options.items()]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(workdir.parent), cwd=ROOT)
     if done.returncode:

@@ -56,19 +56,26 @@ def main() -> None:
             model, rate = options.model or MODELS[name], options.rates[0]
             about = {"graph": name, "model": model, "hidden": options.hidden, "hosts": options.count, "rate": rate}
             given = [one for one in setting(stored(name, folder), model, options.hidden) if "strategy" not in one]
-            new = [about | row for row in measured(given, options, rate, folder)]
+            new = [about | row for row in measured(given, WAYS, options, rate, folder)]
             replace_rows(options.out / "tensor_hosts.csv", KEYS, new)
             rows += new
     print(markdown(rows), noise(rows), sep="\n")
     check(rows, options.count)
 
 
-def measured(given: list[str], options, rate: str, folder: Path) -> list[dict]:
-    """A row per way, on hosts that are started for it."""
+def measured(given: list[str], ways: dict[str, list[str]], options, rate: str, folder: Path) -> list[dict]:
+    """A row per way, on hosts that are started for it, and how much faster than the first it is."""
     job, out = folder / "job.json", folder / "out.json"
     about = {"setting": given, "rate": rate, "count": options.count, "rounds": options.rounds, "steps": options.steps}
+    about["ways"] = ways
     job.write_text(json.dumps(about | {"out": str(out)}))
-    command = [sys.executable, __file__, f"--job={job}", "--coordinator={coordinator}", "--number={host}"]
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name("tensor_hosts.py")),
+        f"--job={job}",
+        "--coordinator={coordinator}",
+        "--number={host}",
+    ]
     with hosts(options.count, rate) as made:
         ended = run(made, command, folder, 1800)
     for number, one in enumerate(ended):
@@ -76,7 +83,10 @@ def measured(given: list[str], options, rate: str, folder: Path) -> list[dict]:
             sys.exit(f"{' '.join(given)}: host {number} ended with {one.status}\n{one.output[-3000:]}")
     rows = json.loads(out.read_text())
     slow = rows[0]["milliseconds_per_step"]
-    return [row | {"faster_than_vanilla": round(slow / row["milliseconds_per_step"], 2)} for row in rows]
+    return [
+        row | {f"faster_than_{rows[0]['way'].replace(' ', '_')}": round(slow / row["milliseconds_per_step"], 2)}
+        for row in rows
+    ]
 
 
 def on_host(job: dict, coordinator: str, number: int) -> None:
@@ -84,8 +94,8 @@ def on_host(job: dict, coordinator: str, number: int) -> None:
     subprocess.run(["tc", "qdisc", "replace", "dev", DEVICE, "root", *shape(job["rate"])], check=True)
     with process_group(Processes(coordinator, job["count"], number), {}) as group:
         meshes.provide_cpu_devices(1)
-        ways, laps, wire = {}, {}, dict.fromkeys(WAYS, 0)
-        for name, options in WAYS.items():
+        ways, laps, wire = {}, {}, dict.fromkeys(job["ways"], 0)
+        for name, options in job["ways"].items():
             more = [option.format(count=group.count) for option in options]
             strategy = [] if "tensor" in "".join(more) else ["--mesh.strategy=dependency"]
             ways[name], laps[name] = begun(setup_of(config_of([*job["setting"], *strategy, *more]), group)), []

@@ -27,7 +27,7 @@ from runs import markdown, read_rows, replace_rows
 from tqdm import tqdm
 
 from hetjax.partition import edge_cut
-from hetjax.sharding.dependency.strategy import Options
+from hetjax.sharding.dependency.declared import Options
 from hetjax.sharding.strategy import Setup
 from hetjax.sharding.tensor import costs
 from hetjax.sharding.tensor.columns import slice_of

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from hetjax.objects.networkx import from_networkx, to_networkx
     from hetjax.objects.pyg import from_pyg, to_pyg
     from hetjax.partition import partition
-    from hetjax.predict import predict
+    from hetjax.predicting import predict
+    from hetjax.serve import Served, load
     from hetjax.trained import Trained
     from hetjax.trained import train_graph as train
 
 __all__ = [
     "HGNN",
+    "Served",
     "Trained",
     "__version__",
     "fetch_features",
@@ -30,6 +32,7 @@ __all__ = [
     "from_networkx",
     "from_pandas",
     "from_pyg",
+    "load",
     "partition",
     "predict",
     "to_dgl",
@@ -44,10 +47,11 @@ if any(argument == "-m" and module.startswith("hetjax.") for argument, module in
     runtime.hush()  # a command, whose modules are imported now
 
 
-CALLED = "partition", "predict", "train"  # modules that can be called
+CALLED = "load", "partition", "predict", "train"  # modules that can be called
 PLACES = {
     "Trained": "hetjax.trained",
     "HGNN": "hetjax.models.hgnn",
+    "Served": "hetjax.serve",
     "fetch_features": "hetjax.cache.fetch",
     "from_arrays": "hetjax.objects.arrays",
     "from_dgl": "hetjax.objects.dgl",

@@ -14,7 +14,9 @@ COMMANDS = {
     "predict": "predict with a model that was trained",
     "ingest": "make a store of tables, csv or parquet",
     "convert": "make a store of a graph in another format, or check one",
+    "sweep": "search over options of training",
     "partition": "divide a store's graph for several devices or hosts",
+    "doctor": "look at this machine, or at a graph, and say what is wrong",
 }
 
 

@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -94,13 +94,26 @@ class Checkpoint(NamedTuple):
         if not (self.folder / table_files.FOLDER).is_dir():
             raise InputError(f"{self.folder}: an older hetjax wrote this checkpoint; give another --workdir")
         leaves = _named(like)
-        arrays = {name: np.empty(leaf.shape, leaf.dtype) for name, leaf in leaves.items() if not _table(name)}
+        plain = {n: np.empty(leaf.shape, leaf.dtype) for n, leaf in leaves.items() if not table_files.kept(n)}
         with reading(self.folder / "state"), _quiet(), internals.orbax_alone():
-            arrays |= ocp.load(self.folder / "state", {name: leaf for name, leaf in arrays.items() if leaf.size})
-        for name, leaf in leaves.items():
-            if _table(name):
-                arrays[name] = map_array(self.folder / table_files.of(name), leaf.dtype, leaf.shape, name)
+            plain |= ocp.load(self.folder / "state", {name: leaf for name, leaf in plain.items() if leaf.size})
+        arrays = plain | self._mapped({name: leaf for name, leaf in leaves.items() if table_files.kept(name)})
         return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in leaves])
+
+    def own(self, like: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What a strategy kept beside the state, mapped, with the structure, shapes and dtypes of `like`; None if that is not there.
+
+        Raises:
+          InputError: an array of another shape.
+        """
+        leaves = _named({table_files.OWN: like})
+        if not all((self.folder / table_files.of(name)).exists() for name in leaves):
+            return None
+        arrays = self._mapped(leaves)
+        return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in leaves])
+
+    def _mapped(self, leaves: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return {n: map_array(self.folder / table_files.of(n), x.dtype, x.shape, n) for n, x in leaves.items()}
 
 
 class Checkpoints:
@@ -199,13 +212,15 @@ class Checkpoints:
     def _save(self, step: int, state: Any, progress: dict) -> None:
         partial = self._partial(step)
         partial.mkdir()
-        named = {name: np.asarray(leaf) for name, leaf in _named(state).items() if leaf.size and not _table(name)}
+        leaves = _named(state)
+        named = {n: np.asarray(leaf) for n, leaf in leaves.items() if leaf.size and not table_files.kept(n)}
         _reserve(partial / "room", sum(leaf.nbytes + OVERHEAD for leaf in named.values()) + OVERHEAD)
         with _quiet():
             ocp.save(partial / "state", named)  # empty arrays it does not save
         (partial / table_files.FOLDER).mkdir()
-        for name, leaf in _named(state).items():
-            if _table(name):
+        for name, leaf in leaves.items():
+            if table_files.kept(name):
+                (partial / table_files.of(name)).parent.mkdir(exist_ok=True)
                 table_files.write(partial / table_files.of(name), leaf)
         (partial / "progress.json").write_text(json.dumps(progress))
         files = sorted(file for file in partial.rglob("*") if file.is_file())
@@ -292,11 +307,6 @@ def _named(tree: Any) -> dict[str, Any]:
         jax.tree_util.keystr(path, simple=True, separator="/"): leaf
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
     }
-
-
-def _table(name: str) -> bool:
-    """Whether a leaf is one of a learnable table."""
-    return name.startswith(f"{table_files.FOLDER}/")
 
 
 def _digest(file: Path) -> str:

@@ -15,8 +15,10 @@ from jsonargparse.typing import register_type
 from hetjax import reference, runtime, yaml_file
 from hetjax.config import Bytes, check_numbers, flat
 from hetjax.errors import InputError, ending, reading, short
+from hetjax.logs import log, shown
 
 LONGEST_LINE = 2000  # characters of an error
+VERBOSE = "--verbose"  # which every command takes, and `run_command` reads
 
 register_type(Bytes, serializer=int)
 
@@ -78,6 +80,7 @@ def parse(
     Raises:
       InputError: an unknown or malformed option, in the file or on the command line.
     """
+    arguments = [argument for argument in arguments if argument != VERBOSE]
     parser = Parser(prog=prog, allow_abbrev=False)
     parser.help = lambda: reference.help_text(sections, paths, prog, description)
     if "config" not in paths:
@@ -129,6 +132,17 @@ def given_value(arguments: Sequence[str], key: str) -> str | None:
         elif option.startswith(f"--{key}="):
             value = option.partition("=")[2]
     return value if isinstance(value, str) else None
+
+
+def given_options(arguments: Sequence[str]) -> set[str]:
+    """The options, `section.key`, that a command line and the files that its `--config` names give.
+
+    Raises:
+      InputError: a file cannot be read.
+    """
+    files, options = _split_config(arguments)
+    filed = {key for file in files for key in flat(yaml_file.read(file))}
+    return filed | {option[2:].partition("=")[0] for option in options if option.startswith("--")}
 
 
 def _place(words: str, files: Sequence[str], options: Sequence[str]) -> str:
@@ -197,16 +211,27 @@ def _nearest(name: str, known: list[str], prefix: str = "") -> str:
 
 def run_command(main: Callable, arguments: Sequence[str] | None = None) -> None:
     """Run a command; an error that a user can mend is one line, and the exit status is as `errors.ending` says."""
-    try:
-        runtime.listen()
-        main(sys.argv[1:] if arguments is None else arguments)
-    except KeyboardInterrupt:
-        print("hetjax: stopped; the same command continues from the last checkpoint, if there is one", file=sys.stderr)
-        sys.exit(130)
-    except Exception as error:
-        line_and_status = ending(error)
-        if line_and_status is None:
-            raise
-        line, status = line_and_status
-        print(f"hetjax: error: {short(line, LONGEST_LINE)}", file=sys.stderr)
-        sys.exit(status)
+    runtime.listen()
+    _run(main, arguments)
+
+
+def check_command(read: Callable) -> None:
+    """Have a command line read, for its help and errors, before the command's modules are imported, which may take seconds."""
+    _run(read, None)
+
+
+def _run(main: Callable, arguments: Sequence[str] | None) -> None:
+    given = sys.argv[1:] if arguments is None else arguments
+    with shown(VERBOSE in given):
+        try:
+            main(given)
+        except KeyboardInterrupt:
+            log.warning("stopped; the same command continues from the last checkpoint, if there is one")
+            sys.exit(130)
+        except Exception as error:
+            line_and_status = ending(error)
+            if line_and_status is None:
+                raise
+            line, status = line_and_status
+            log.error(short(line, LONGEST_LINE))
+            sys.exit(status)

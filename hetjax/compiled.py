@@ -33,11 +33,16 @@ def named(function: Function) -> Function:
     which file holds the new code before the code, so that two processes that start after a change could take the old. What it
     kept of code before stays beside it, unused.
     """
-    digest = hashlib.sha256()
-    for name in sorted(modules(function.__module__)):
-        digest.update(_content(sys.modules[name].__file__))
-    function.__qualname__ += f"_{digest.hexdigest()[:12]}"
+    function.__qualname__ += f"_{digest(function.__module__)}"
     return function
+
+
+def digest(name: str) -> str:
+    """Of the code of a module and of all of this package that it is made of."""
+    content = hashlib.sha256()
+    for module in sorted(modules(name)):
+        content.update(_content(sys.modules[module].__file__))
+    return content.hexdigest()[:12]
 
 
 def modules(name: str) -> set[str]:

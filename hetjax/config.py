@@ -40,36 +40,40 @@ UNBOUNDED = Bytes(-1)
 class Data:
     """Data: where the graph comes from."""
 
-    format: Literal["rdf", "hgb", "npz", "edges", "store", "synthetic"] = "synthetic"
-    """rdf: N-Triples with split files; hgb: the text form of the Heterogeneous Graph Benchmark; npz: one kind of node and edge, as plain arrays in a .npz; edges: the same as a folder with a list of edges; store: hetjax's own form; synthetic: a generated graph, nothing is read"""
+    format: Literal["rdf", "hgb", "npz", "edges", "ogb", "mag240m", "igb", "store", "synthetic"] = "synthetic"
+    """rdf: N-Triples with split files; hgb: the text form of the Heterogeneous Graph Benchmark; npz: one kind of node and edge, as plain arrays in a .npz; edges: the same as a folder with a list of edges; ogb: a data set of OGB as it is unpacked, such as ogbn-mag or ogbn-arxiv; mag240m, igb: the folder that holds processed; store: hetjax's own form; synthetic: a generated graph, nothing is read"""
     path: str = ""
     """the folder to read (hgb: or a zip file; npz: or the file); a relative path starts in the folder that the environment variable HETJAX_DATA names; if HETJAX_DATA is not set, in the current folder"""
     validation_fraction: float = 0.2
     """rdf, hgb: share of the training nodes that is held out for validation; with 0 the last epoch is kept"""
     split_seed: int = 0
-    """rdf, hgb: the seed that chooses the nodes to hold out; npz, edges: the seed of data.split"""
+    """rdf, hgb: the seed that chooses the nodes to hold out; npz, edges, ogb: the seed of data.split"""
     split: Literal["public", "random", "shchur"] = "public"
-    """npz, edges: which nodes train, validate and test; public: as the files say; random: shares of the labelled nodes, whatever their classes; shchur: so many nodes of every class, and all others test"""
+    """npz, edges, ogb: which nodes train, validate and test; public: as the files say; random: shares of the labelled nodes, whatever their classes; shchur: so many nodes of every class, and all others test"""
     split_number: int = 0
-    """npz, edges: public: which split, where the files hold several, from 0"""
+    """npz, edges, ogb: public: which split, where the files hold several, from 0"""
     split_shares: tuple[float, ...] = (0.6, 0.2, 0.2)
-    """npz, edges: random: shares for training, validation and test; what they leave is not used"""
+    """npz, edges, ogb: random: shares for training, validation and test; what they leave is not used"""
     split_per_class: tuple[int, ...] = (20, 30)
-    """npz, edges: shchur: nodes of every class for training and for validation"""
+    """npz, edges, ogb: shchur: nodes of every class for training and for validation"""
     undirected: bool = True
-    """npz, edges: add the reverse of every edge, and keep every edge once, with the first of its weights; false: the edges as they are written"""
+    """npz, edges, ogb: add the reverse of every edge, and keep every edge once, with the first of its weights; false: the edges as they are written"""
     edge_weights: bool = True
-    """npz, edges: read the weights of edges, where there are any; false: every edge counts alike"""
-    normalize_features: Literal["none", "row"] = "none"
-    """npz, edges: row: divide the features of every node by their sum, as the code of the GCN paper does"""
+    """npz, edges, ogb: read the weights of edges, where there are any; false: every edge counts alike"""
+    normalize_features: Literal["none", "row", "auto"] = "none"
+    """row: npz, edges, ogb: divide the features of every node by their sum, as the code of the GCN paper does; auto: any format: of every node type, counts so, numbers of any size to columns of mean 0 and standard deviation 1, zeros and ones as they are"""
     reverse: bool = True
-    """rdf: add the reverse of every relation"""
+    """rdf, ogb, mag240m, igb: add the reverse of every relation"""
     literals: Literal["nodes", "drop"] = "nodes"
     """rdf: make literals nodes, or drop their triples"""
     exclude: tuple[str, ...] = ()
     """rdf: predicates to leave out, by IRI or local name; for example, a predicate that gives the label away"""
     node_types: Literal["one", "class"] = "one"
     """rdf: one node type for all resources, or one per rdf:type"""
+    igb_labels: Literal["19", "2K"] = "19"
+    """igb: which labels, of 19 classes or of 2983"""
+    label_inputs: bool = False
+    """training labels, propagated along relations, are inputs too; no node's own label reaches its logits, and no label of validation or test nodes is read"""
     without_features: tuple[str, ...] = ()
     """node types whose features are ignored; learnable features take their place"""
     schema: str = "ogbn-mag"
@@ -97,7 +101,7 @@ class Data:
             raise InputError(f"{number}, and data.split {self.split} draws a split by data.split_seed")
         if self.path and self.format == "synthetic":
             raise InputError(
-                f"data.path is {self.path}, and data.format synthetic reads nothing: give data.format rdf, hgb, npz, edges or store"
+                f"data.path is {self.path}, and data.format synthetic reads nothing: give another data.format"
             )
 
 
@@ -197,6 +201,8 @@ class Sampling:
 class Train:
     """Train: how long, and how fast."""
 
+    recipe: Literal["auto", "graph", "none"] = "auto"
+    """what becomes of options of data, model, sampling and train that are not given; graph: chosen by the graph's statistics, and said; none: as by default; auto: chosen if there is no --config, the graph is not synthetic, and of model, sampling, train and cache nothing is given but model.name, train.seed, train.metric and train.baselines"""
     epochs: int = 5
     """passes over the training nodes"""
     learning_rate: float = 0.01
@@ -221,16 +227,34 @@ class Train:
     """step: epochs between two reductions of the learning rates"""
     schedule_factor: float = 0.5
     """step: factor of each reduction"""
-    metric: Literal["micro_f1", "roc_auc"] = "micro_f1"
-    """what the best epoch on the validation nodes is chosen by; micro_f1: micro-F1, which for one label a node is the accuracy; roc_auc: the area under the ROC curve, for graphs of two classes"""
+    warmup_steps: int = 0
+    """steps over which both learning rates rise to what they are; 0: none"""
+    on_divergence: Literal["stop", "back"] = "stop"
+    """what happens when the loss is not a finite number any more; stop: the run ends with an error; back: it goes back to its best epoch on the validation nodes, if it has one, and ends there"""
+    metric: Literal["accuracy", "micro_f1", "macro_f1", "roc_auc", "average_precision", "loss"] = "micro_f1"
+    """what the best epoch on the validation nodes is chosen by; micro_f1: micro-F1, which for one label a node is the accuracy; roc_auc, average_precision: the areas under the ROC curve and the precision-recall curve, of more than two classes their mean over the classes; of equal epochs the one of the lowest validation loss counts, and of equal losses the earliest"""
+    class_weights: Literal["none", "balanced"] | tuple[float, ...] = "none"
+    """weights of the classes in the training loss; balanced: one over how many training nodes have the class; or a number per class, of which the ratios count; evaluation does not weigh"""
+    accuracy_nodes: int = 10_000
+    """most training nodes, evenly spread, that train_accuracy is measured on, with the validation nodes and from full neighbourhoods; 0: none, and no train_accuracy"""
+    init_from: str = ""
+    """the folder of another run: start from its weights and its learned features, which are found by the ids of the nodes; on the command line also --init_from"""
+    init_new: Literal["neighbours", "fresh"] = "neighbours"
+    """with train.init_from, learned features of nodes that are new; neighbours: the mean of their neighbours, as of hetjax.predict; fresh: as train.seed draws them"""
     patience: int = 0
     """stop after so many epochs without a better validation result; 0: never"""
     steps_per_epoch: int = 0
     """minibatch: largest number of steps in an epoch; 0: as many as it takes to see every training node"""
+    baselines: bool = True
+    """compute what the model is to be better than, in seconds: the larger class, logistic regression on the target's own features, and label propagation; false: none"""
     evaluate_every: int = 1
     """evaluate and write a checkpoint after every so many epochs, and after the last"""
     checkpoint_steps: int = 0
     """write a checkpoint every so many steps within an epoch, for long epochs; 0: no"""
+    test: bool = True
+    """read the test nodes at the end; false: never, as in a search over options"""
+    loggers: tuple[str, ...] = ()
+    """where the records of metrics.jsonl also go: tensorboard, mlflow, wandb (each needs its package), or MODULE:NAME, a class of your own"""
 
     def __post_init__(self):
         for name in ("epochs", "evaluate_every"):
@@ -238,12 +262,16 @@ class Train:
         _require(self.schedule_epochs >= 1, "train.schedule_epochs", self.schedule_epochs, "at least 1")
         _require(0 < self.schedule_factor <= 1, "train.schedule_factor", self.schedule_factor, "in (0, 1]")
         _require(0 <= self.label_smoothing < 1, "train.label_smoothing", self.label_smoothing, "in [0, 1)")
-        for name in ("steps_per_epoch", "checkpoint_steps", "patience", "weight_decay", "gradient_clip", "l2"):
+        counts = "steps_per_epoch", "checkpoint_steps", "patience", "accuracy_nodes", "warmup_steps"
+        for name in (*counts, "weight_decay", "gradient_clip", "l2"):
             _require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
         _require(0 <= self.seed < 2**31, "train.seed", self.seed, "in 0..2147483647")
         _require(self.learning_rate > 0, "train.learning_rate", self.learning_rate, "over 0")
         rate = self.feature_learning_rate
         _require(rate is None or rate >= 0, "train.feature_learning_rate", rate, "at least 0")
+        weights = self.class_weights
+        fits = isinstance(weights, str) or all(0 < weight < math.inf for weight in weights)
+        _require(fits, "train.class_weights", weights, "none, balanced, or numbers over 0, one per class")
 
 
 @dataclass(frozen=True)
@@ -253,11 +281,11 @@ class Mesh:
     relation: int = 1
     """size of the mesh axis relation: partitions of the relations"""
     data: int = 1
-    """size of the mesh axis data; raf: replicas of each partition, which share the seeds of a step; vanilla, dependency: partitions of the nodes"""
+    """size of the mesh axis data; raf: replicas of each partition, which share the seeds of a step; vanilla, dependency: partitions of the nodes; tensor, minibatch: groups of replicas, which share the seeds; averaging: devices that train partitions"""
     strategy: str = "raf"
-    """how several devices share the work; raf: divide the relations; vanilla: divide the nodes; dependency: the same, and fetch each other's embeddings; tensor: divide the columns; MODULE:NAME: a strategy of your own"""
+    """how several devices share the work; raf: divide the relations; vanilla: divide the nodes; dependency: the same, and fetch each other's embeddings; tensor: divide the columns; averaging: train subgraphs, average the models; MODULE:NAME: a strategy of your own"""
     feature: int = 1
-    """size of the mesh axis feature; tensor: slices of the columns of features and embeddings"""
+    """size of the mesh axis feature; tensor: slices of the columns of features and embeddings; minibatch, tensor and raf: slices of the columns of features alone"""
 
     def __post_init__(self):
         for name in ("relation", "data", "feature"):

@@ -11,6 +11,7 @@ from hetjax.errors import InputError
 from hetjax.graph import checksums, store
 from hetjax.graph.hetgraph import check
 from hetjax.load import load, outline
+from hetjax.logs import log
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str]) -> None:
     check_new(options.out)
     graph = load(data)
     store.save(graph, options.out)
-    print(f"{Path(options.out)}: {outline(graph)}")
+    log.info(f"{Path(options.out)}: {outline(graph)}")
 
 
 def _check(path: str) -> None:
@@ -52,7 +53,7 @@ def _check(path: str) -> None:
     graph.names.check(graph.schema, path)
     verified = checksums.verify(path, relations, features)
     words = "all as they were written" if verified else "of which it has no checksums: an older hetjax wrote it"
-    print(f"{path}: {outline(graph)}, {words}")
+    log.info(f"{path}: {outline(graph)}, {words}")
 
 
 if __name__ == "__main__":

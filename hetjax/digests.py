@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,11 @@ def of_graph(data: Data, graph: HetGraph) -> str:
         checksums = [zlib.crc32(np.ascontiguousarray(array).data) for array in arrays]
     labels = (np.ascontiguousarray(array) for array in (graph.labels, *graph.splits.values()))
     return _digest(repr((shape, checksums)).encode(), *labels)
+
+
+def of_arrays(arrays: Iterable[np.ndarray]) -> str:
+    """Of the values of arrays."""
+    return _digest(*(np.ascontiguousarray(array).data for array in arrays))
 
 
 def require(what: str, digest: str, group: ProcessGroup) -> None:

@@ -2,36 +2,44 @@
 
 import contextlib
 import functools
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 from hetjax.errors import reason
+from hetjax.logs import log
 
 NAME = 40  # characters of a name that are drawn
 
 
-def picture(draw: Callable) -> Callable:
-    """Of a function that draws a file, its last `Path`: what it raises is a line on stderr, and no picture.
+def kept(make: Callable) -> Callable:
+    """Of a function that makes a file, its last `Path`: what it raises is a line that says so, and no file."""
 
-    Inside, a dollar sign is one, and starts no formula.
-    """
-
-    @functools.wraps(draw)
-    def drawn(*args, **kwargs) -> None:
+    @functools.wraps(make)
+    def made(*args, **kwargs) -> None:
         file = next(argument for argument in reversed([*args, *kwargs.values()]) if isinstance(argument, Path))
         try:
-            import matplotlib
-
-            with matplotlib.rc_context({"text.parse_math": False}), warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # a glyph that is missing, no room for a label
-                draw(*args, **kwargs)
+            make(*args, **kwargs)
         except Exception as error:
             with contextlib.suppress(OSError):
                 if file.is_file():
                     file.unlink()
-            print(f"hetjax: no {file.name}: {reason(error)}", file=sys.stderr)
+            log.warning(f"no {file.name}: {reason(error)}")
+
+    return made
+
+
+def picture(draw: Callable) -> Callable:
+    """Of a function that draws a file, its last `Path`: as `kept`, and inside a dollar sign is one, and starts no formula."""
+
+    @kept
+    @functools.wraps(draw)
+    def drawn(*args, **kwargs) -> None:
+        import matplotlib
+
+        with matplotlib.rc_context({"text.parse_math": False}), warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a glyph that is missing, no room for a label
+            draw(*args, **kwargs)
 
     return drawn
 

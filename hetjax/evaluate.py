@@ -1,9 +1,10 @@
 """Exact evaluation: full neighbourhoods, layer by layer, so many edges at a time.
 
-The device holds two chunks; host memory holds the embeddings of one layer, whatever the number of edges.
+A device holds two chunks; host memory, or files, hold the embeddings of two layers, whatever the number of edges.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +15,7 @@ from hetjax.arrays import Array
 from hetjax.cache.mapped import gather, mapping, on_host
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
+from hetjax.kept import Kept, Rows
 from hetjax.models.hgnn import Stack
 from hetjax.models.orders import forward_only
 from hetjax.sampling.blocks import Block, Capacities, Sample, edges_of, pad_sample, rows_of
@@ -58,6 +60,7 @@ class Chunks:
         relations: Sequence[Relation],
         x: Mapping[str, Array],
         selves: bool = True,
+        share: Callable[[int], range] = range,
     ) -> Iterator[Chunk]:
         """The nodes in order.
 
@@ -67,13 +70,14 @@ class Chunks:
           x: `[nodes, width]` per node type, in host memory or mapped into it, of which the sources are rows; or on the
             device, where they are read in place, by node id.
           selves: whether blocks say where the nodes' own rows are among the sources.
+          share: which of so many chunks are wanted; all have the shapes that they have where all are wanted.
         """
         self.sampler.read_by_id = frozenset(t for t, matrix in x.items() if isinstance(matrix, jax.Array))
         capacities, ranges = self._divided(node_type, nodes, relations, selves and self.sampler.reads_own)
         read_types = {relation.source for relation in relations} | ({node_type} if selves else set())
         in_place = {source: x[source] for source in read_types & self.sampler.read_by_id}
         size = max((stop - start for start, stop in ranges), default=0)
-        for start, stop in ranges:
+        for start, stop in (ranges[number] for number in share(len(ranges))):
             role = Role({node_type: nodes[start:stop]}, relations, selves)
             (block,), ids = self.sampler.hop((role,), ALL, (), True, False)
             sample = Sample((block,), ids, ({t: len(source_ids) for t, source_ids in ids.items()},))
@@ -105,8 +109,8 @@ class Evaluator:
     """Computes the logits of any target nodes from all of their neighbours.
 
     Layer by layer, the embeddings of every node of every type that the next layer needs are computed and kept in host
-    memory, `[nodes, hidden]` float32 per type; the device holds two chunks of targets with their edges and sources, one of
-    which is computed. What is on the device anyway is read in place: static features that live there, and on a CPU, whose
+    memory, `[nodes, hidden]` float32 per type, or where `kept` keeps them; the device holds two chunks of targets with their
+    edges and sources, one of which is computed. What is on the device anyway is read in place: static features that live there, and on a CPU, whose
     memory is the host's, what needs no copy for it and the embeddings below.
     Every chunk of a type has the same shapes, so there is one program per layer and node type.
 
@@ -114,9 +118,20 @@ class Evaluator:
       model: whose layers are applied.
       graph: whose edges are folded, all of them.
       edges: as in `Chunks`.
+      kept: keeps embeddings and results, and says which chunks are this process's; None: memory, and all of them.
+      devices: of this process, which share its chunks; None: the one that jax takes.
     """
 
-    def __init__(self, model: Stack, graph: HetGraph, edges: int):
+    def __init__(
+        self,
+        model: Stack,
+        graph: HetGraph,
+        edges: int,
+        kept: Kept | None = None,
+        devices: Sequence[jax.Device] | None = None,
+    ):
+        self.kept, self.devices = kept or Kept(), devices or [None]
+        self.alone = self.kept.folder is None and len(self.devices) == 1
         self.model, self.graph, self.chunks = model, graph, Chunks(graph, edges, model.reads_own)
         self.needed = graph.schema.layer_types(len(model.layers), model.reads_own)
         self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type", "classify"))
@@ -141,38 +156,56 @@ class Evaluator:
         """Of what `below` gives the logits of the target nodes `ids`; or the last layer's embeddings, float32 `[len(ids), width]`."""
         return self._layer(params, x, len(self.model.layers) - 1, self.graph.schema.target, ids, classify)
 
-    def below(self, params: Any, features: Mapping[str, np.ndarray]) -> Mapping[str, Array]:
-        """What the last layer reads: the embeddings of all nodes of the types that it needs, `[nodes, hidden]`."""
+    def below(self, params: Any, features: Mapping[str, np.ndarray], start: int = 0) -> Mapping[str, Array]:
+        """What the last layer reads: the embeddings of all nodes of the types that it needs, `[nodes, hidden]`.
+
+        Args:
+          features: what layer `start` reads.
+          start: the first layer that is computed.
+        """
         schema, first = self.graph.schema, self.model.layers[0]
-        changed = self.model.transforms or getattr(first, "one_hot", False)  # all rows of what is read, in every chunk
+        changed = not start and bool(self.model.transforms or getattr(first, "one_hot", False))
+        changed |= not self.alone  # all rows of what is read, in every chunk
         x = {t: on_host(matrix) if changed else _in_place(matrix) for t, matrix in features.items()}
-        for depth, types in enumerate(self.needed[1:-1]):
-            everyone = {t: np.arange(schema.nodes[t], dtype=np.int32) for t in types}
+        for depth, types in enumerate(self.needed[1 + start : -1], start):
+            everyone = {t: np.arange(schema.nodes[t], dtype=np.int32) for t in sorted(types)}
             x = {t: self._layer(params, x, depth, t, nodes, False) for t, nodes in everyone.items()}
-            if jax.default_backend() == "cpu":
+            if jax.default_backend() == "cpu" and self.alone:
                 x = jax.tree.map(jnp.asarray, x)
         return x
 
     def _layer(self, params, x, depth: int, node_type: str, nodes: np.ndarray, classify: bool) -> np.ndarray:
         """The embeddings of some nodes, or their logits; the next chunk is drawn while one is computed."""
         width = self.model.classes if classify else self.model.layers[depth].makes(node_type)
-        embeddings = np.empty((len(nodes), width), np.float32)
-        waiting: tuple[Chunk, jax.Array] | None = None
-        if not len(nodes):
-            return embeddings
-        for chunk in self.chunks.each(node_type, nodes, self.graph.schema.into(node_type), x):
-            h = self.embed(params, chunk.block, chunk.rows, depth=depth, node_type=node_type, classify=classify)
-            _store(embeddings, waiting)
-            waiting = chunk, h
-        _store(embeddings, waiting)
-        return embeddings
+        embeddings = self.kept.rows((len(nodes), width))
+        weights = [params if device is None else jax.device_put(params, device) for device in self.devices]
+        waiting: deque[tuple[Chunk, jax.Array]] = deque()
+        into = self.graph.schema.into(node_type)
+        for number, chunk in enumerate(self.chunks.each(node_type, nodes, into, x, share=self.kept.share)):
+            turn = number % len(self.devices)
+            block, rows = (chunk.block, chunk.rows)
+            if self.devices[turn] is not None:
+                block, rows = jax.device_put((block, rows), self.devices[turn])
+            waiting.append(
+                (chunk, self.embed(weights[turn], block, rows, depth=depth, node_type=node_type, classify=classify))
+            )
+            if len(waiting) > len(self.devices):
+                _store(embeddings, *waiting.popleft())
+        for chunk, h in waiting:
+            _store(embeddings, chunk, h)
+        return embeddings.done()
 
 
-def _store(embeddings: np.ndarray, computed: tuple[Chunk, jax.Array] | None) -> None:
+def evaluated_together(graph: HetGraph, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """What an epoch ends with: all validation nodes, and at most so many training nodes, evenly spread."""
+    training = graph.splits["train"]
+    count = min(most, len(training))
+    return graph.splits["validation"], training[np.arange(count) * len(training) // max(1, count)]
+
+
+def _store(embeddings: Rows, chunk: Chunk, h: jax.Array) -> None:
     """Put a chunk's embeddings in their place, when they are known."""
-    if computed is not None:
-        chunk, h = computed
-        embeddings[chunk.start : chunk.start + chunk.count] = np.asarray(h)[: chunk.count]
+    embeddings.put(chunk.start, np.asarray(h)[: chunk.count])
 
 
 def _in_place(matrix: Array) -> Array:

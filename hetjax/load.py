@@ -5,8 +5,10 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
+from hetjax import inputs, label_inputs
+from hetjax.callables import call_as
 from hetjax.config import DATA_FOLDER, Data, data_path
-from hetjax.datasets import edges, hgb, npz, rdf, synthetic
+from hetjax.datasets import edges, hgb, npy_tree, npz, ogb, rdf, synthetic
 from hetjax.datasets.homogeneous import Options
 from hetjax.datasets.splits import Split
 from hetjax.errors import InputError, reading
@@ -22,7 +24,41 @@ def load(data: Data) -> HetGraph:
     Raises:
       InputError: as the readers do; or a type whose features are to be left out has none.
     """
-    return _without(_read(data), data)
+    return made(_without(_read(data), data), data)
+
+
+_AHEAD: dict[Data, HetGraph] = {}  # what was read for its statistics, until it is loaded
+
+
+def read_ahead(data: Data) -> HetGraph:
+    """The graph as it is read, without what is made of its features; the next `load` of the same files does not read them again.
+
+    Raises:
+      InputError: as `load`.
+    """
+    plain = as_read(data)
+    graph = _read(plain)
+    if data.format != "store":
+        _AHEAD[plain] = graph
+    return _without(graph, data)
+
+
+def as_read(data: Data) -> Data:
+    """The same files, of which nothing is made after they were read."""
+    kept = data.normalize_features if data.normalize_features == "row" else "none"
+    return replace(data, normalize_features=kept, label_inputs=False)
+
+
+def makes(data: Data) -> bool:
+    """Whether a graph is changed after it was read."""
+    return data != as_read(data)
+
+
+def made(graph: HetGraph, data: Data, like: HetGraph | None = None) -> HetGraph:
+    """The graph with what is made of it after it was read, as `data` says; arguments as of `inputs.normalised`."""
+    if data.normalize_features == "auto":
+        graph = inputs.normalised(graph, like)
+    return label_inputs.with_labels(graph) if data.label_inputs else graph
 
 
 def _without(graph: HetGraph, data: Data) -> HetGraph:
@@ -45,6 +81,8 @@ def load_abstract(data: Data) -> HetGraph:
         return load(data)
     path = _path(data)
     opened = store.open(path, (), ())
+    if makes(data):
+        return load(data)
     graph = replace(abstract_graph(store.describe(path), opened.labels, opened.splits), names=opened.names)
     check_labels(graph, str(path))
     return _without(graph, data)
@@ -57,6 +95,10 @@ def load_some(data: Data, relations: Collection[Relation], features: Collection[
       InputError: as `load`.
     """
     path = _path(data)
+    if makes(data):
+        graph = load(data)
+        kept = {name: matrix for name, matrix in graph.features.items() if name in features}
+        return replace(graph.only(list(relations)), features=kept)
     graph = store.open(path, relations, features)
     if data.check:
         check(graph, str(path))
@@ -65,6 +107,10 @@ def load_some(data: Data, relations: Collection[Relation], features: Collection[
 
 
 def _read(data: Data) -> HetGraph:
+    ahead = _AHEAD.pop(as_read(data), None)
+    _AHEAD.clear()
+    if ahead is not None:
+        return ahead
     if data.format == "synthetic":
         return synthetic.generate(data.schema, data.scale, data.classes or None, data.seed)
     path = _path(data)
@@ -77,6 +123,12 @@ def _read(data: Data) -> HetGraph:
     with reading(path):
         if data.format == "hgb":
             return hgb.read(path, data.validation_fraction, data.split_seed)
+        if data.format == "ogb":
+            return ogb.read(path, _homogeneous(data), data.reverse)
+        if data.format == "mag240m":
+            return npy_tree.mag240m(path, data.reverse)
+        if data.format == "igb":
+            return npy_tree.igb(path, data.igb_labels, data.reverse)
         if data.format in ("npz", "edges"):
             return (npz if data.format == "npz" else edges).read(path, _homogeneous(data))
         return rdf.read(
@@ -93,6 +145,15 @@ def _read(data: Data) -> HetGraph:
 def _homogeneous(data: Data) -> Options:
     split = Split(data.split, data.split_seed, data.split_shares, data.split_per_class, data.split_number)
     return Options(data.undirected, data.edge_weights, data.normalize_features, split)
+
+
+def source(data: Data) -> Path | None:
+    """The file or folder that a graph is read from; None of one that is generated.
+
+    Raises:
+      InputError: it is not there.
+    """
+    return None if data.format == "synthetic" else _path(data)
 
 
 def _path(data: Data) -> Path:
@@ -116,3 +177,6 @@ def outline(graph: HetGraph) -> str:
     nodes, types = sum(graph.schema.nodes.values()), len(graph.schema.nodes)
     counts = f"{types} node types, {len(graph.schema.relations)} relations, {nodes:,} nodes, {graph.edges:,} edges"
     return f"{counts}, {graph.nbytes / 2**20:,.0f} MiB"
+
+
+call_as(__name__, "hetjax.serve", "load")  # `hetjax.load(workdir)`, a model to serve from

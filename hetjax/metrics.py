@@ -10,14 +10,15 @@ import numpy as np
 
 from hetjax import __version__
 from hetjax.internals import COMPILED, READ_FROM_CACHE
+from hetjax.ranking import AREAS, areas
 
 Quality = dict[str, float | None]  # by name; None of no nodes
 
 STEEP, LOUD = 20.0, 1.0  # a loss over `LOUD`, and so many times that of two steps before, is said
 
 
-def quality(logits: np.ndarray, labels: np.ndarray) -> Quality:
-    """Mean loss, accuracy and F1 of class predictions, and of two classes the area under the ROC curve.
+def quality(logits: np.ndarray, labels: np.ndarray, ordered: bool = False) -> Quality:
+    """Mean loss, accuracy and F1 of class predictions, and how well they are ordered.
 
     Every node counts the same.
 
@@ -25,19 +26,23 @@ def quality(logits: np.ndarray, labels: np.ndarray) -> Quality:
       logits: `[nodes, classes]`.
       labels: class ids `[nodes]`, or 0 and 1 `[nodes, classes]` where a node may have several labels: each whose logit is
         above 0 is then predicted.
+      ordered: measure `roc_auc` and `average_precision` of more than two classes too, which takes a sort for each.
 
     Returns:
       `loss`: mean softmax cross-entropy; with several labels, sigmoid cross-entropy, a node's being the mean over classes.
       `accuracy`: share of nodes whose label, or whole set of labels, is right. `micro_f1`: over all pairs of a node and a
       label; equal to the accuracy where a node has one class. `macro_f1`: mean over the classes that occur, among labels or
-      predictions, of each one's F1. Both are 0 where no class occurs. `roc_auc`, where there are two classes and one label
-      a node: as `roc_auc` says. None of each for no nodes.
+      predictions, of each one's F1. Both are 0 where no class occurs. `roc_auc` and `average_precision`, where there are two
+      classes and one label a node, or they are asked for: as `ranking.areas`. None of each for no nodes.
     """
-    two = labels.ndim == 1 and logits.shape[1] == 2
+    ordered |= labels.ndim == 1 and logits.shape[1] == 2
     if not len(labels):
-        return dict.fromkeys(("loss", "accuracy", "micro_f1", "macro_f1", *(["roc_auc"] if two else [])))
-    if labels.ndim == 2:
-        return _multilabel_quality(logits, labels != 0)
+        return dict.fromkeys(("loss", "accuracy", "micro_f1", "macro_f1", *(AREAS if ordered else ())))
+    measured = _multilabel_quality(logits, labels != 0) if labels.ndim == 2 else _class_quality(logits, labels)
+    return measured | (areas(logits, labels) if ordered else {})
+
+
+def _class_quality(logits: np.ndarray, labels: np.ndarray) -> Quality:
     shifted = logits.astype(np.float64) - logits.max(axis=1, keepdims=True)
     losses = np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
     predicted = logits.argmax(axis=1)
@@ -46,31 +51,7 @@ def quality(logits: np.ndarray, labels: np.ndarray) -> Quality:
     occurrences = np.bincount(predicted, minlength=classes) + np.bincount(labels, minlength=classes)
     accuracy = float(hits.sum() / len(labels))
     macro = float(np.mean(2 * hits[occurrences > 0] / occurrences[occurrences > 0]))
-    found: Quality = {"loss": float(losses.mean()), "accuracy": accuracy, "micro_f1": accuracy, "macro_f1": macro}
-    wide = logits.astype(np.float64)
-    return found | ({"roc_auc": roc_auc(wide[:, 1] - wide[:, 0], labels == 1)} if two else {})
-
-
-def roc_auc(scores: np.ndarray, positive: np.ndarray) -> float | None:
-    """The area under the ROC curve: the share of pairs of a positive and a negative node that the scores order rightly.
-
-    By ranks (Mann and Whitney 1947), in whole numbers, so exact; a tie counts half.
-
-    Args:
-      scores: `[nodes]`.
-      positive: bool `[nodes]`.
-
-    Returns:
-      None where all nodes are positive, or none is.
-    """
-    _, group, sizes = np.unique(scores, return_inverse=True, return_counts=True)
-    double_ranks = 2 * np.cumsum(sizes) - sizes + 1  # of equal scores, twice the mean of their ranks
-    ones = int(positive.sum())
-    zeros = len(positive) - ones
-    if not ones or not zeros:
-        return None
-    double_wins = int(double_ranks[group[positive]].sum()) - ones * (ones + 1)
-    return double_wins / (2 * ones * zeros)
+    return {"loss": float(losses.mean()), "accuracy": accuracy, "micro_f1": accuracy, "macro_f1": macro}
 
 
 def _multilabel_quality(logits: np.ndarray, labels: np.ndarray) -> Quality:

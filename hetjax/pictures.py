@@ -46,21 +46,21 @@ def draw_cache(types: list[dict], file: Path, title: str) -> None:
     for axis in axes[2:]:
         axis.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
     axes[0].invert_yaxis()
-    figure.suptitle(f"Feature cache: {shown(title)}")
+    figure.suptitle(f"Feature cache: {shown(title)}" if title else "")
     _save(figure, file)
     pyplot.close(figure)
 
 
 @picture
-def draw_curves(records: list[dict], file: Path, title: str) -> None:
-    """A picture of loss and, if any was measured, accuracy by epoch."""
+def draw_curves(records: list[dict], file: Path, title: str, width: float = 7) -> None:
+    """A picture of loss and, if any was measured, accuracy by epoch, so many inches wide."""
     epochs = [record for record in records if record.get("epoch") is not None]
     test = next((record["test_accuracy"] for record in records if record.get("test_accuracy") is not None), None)
     curves = {name: _curves(epochs, name) for name in ("loss", "accuracy")}
     rows = 1 + bool(curves["accuracy"])
     pyplot = _pyplot()
     figure, axes = pyplot.subplots(
-        rows, 1, sharex=True, figsize=(7, 0.8 + 2.6 * rows), layout="constrained", squeeze=False
+        rows, 1, sharex=True, figsize=(width, 0.8 + 2.6 * rows), layout="constrained", squeeze=False
     )
     axes = list(axes[:, 0])
     for axis, (name, unit) in zip(axes, (("loss", "cross-entropy"), ("accuracy", "accuracy"))):
@@ -81,6 +81,24 @@ def draw_curves(records: list[dict], file: Path, title: str) -> None:
     axes[-1].set_xlabel("epoch")
     axes[-1].xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True, min_n_ticks=1))
     figure.suptitle(shown(title))
+    _save(figure, file)
+    pyplot.close(figure)
+
+
+@picture
+def draw_search(names: list[str], values: list[list[float]], metric: str, file: Path) -> None:
+    """A picture of a search: of each combination of options the runs and their mean, the first at the top."""
+    pyplot, most = _pyplot(), 40
+    names, values = names[:most], values[:most]
+    figure, axis = pyplot.subplots(figsize=(8, 1.2 + 0.3 * len(names)), layout="constrained")
+    for place, own in enumerate(values):
+        axis.plot(own, [place] * len(own), "o", color="tab:blue", alpha=0.5)
+        if own:
+            axis.plot([sum(own) / len(own)], [place], "|", color="black", markersize=14)
+    axis.set_yticks(range(len(names)), [shown(name) for name in names])
+    axis.set(xlabel=f"validation {metric.replace('_', ' ')}; a line is the mean of a combination's runs")
+    axis.invert_yaxis()
+    axis.grid(axis="x", alpha=0.3)
     _save(figure, file)
     pyplot.close(figure)
 

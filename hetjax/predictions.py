@@ -2,22 +2,24 @@
 
 import csv
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from hetjax import durable
+from hetjax.cache.mapped import release
 from hetjax.errors import InputError
-from hetjax.graph.names import Names
+from hetjax.graph.names import Ids, Names
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 SUFFIXES = ".parquet", ".csv", ".npy"
-ROWS = 2**16  # written at a time
+ROWS, NUMBERS = 2**16, 2**19  # most that are written at a time
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,22 @@ class Predictions:
             columns["embedding"] = pa.FixedSizeListArray.from_arrays(flat, self.embeddings.shape[1])
         return pa.table(columns)
 
+    def parts(self) -> Iterator["Predictions"]:
+        """The same, some nodes at a time, of mapped files as well; one without nodes where there are none."""
+        ids, widths = (
+            self.ids,
+            [len(array[0]) for array in (self.logits, self.embeddings) if array is not None and len(array)],
+        )
+        step = max(1, min(ROWS, NUMBERS // max(1, sum(widths))))
+        for start in range(0, max(1, len(self.logits)), step):
+            rows = slice(start, start + step)
+            names = replace(self.names, nodes={self.target: Ids(ids.slice(start, step))})
+            embeddings = None if self.embeddings is None else np.array(self.embeddings[rows])
+            yield replace(self, logits=np.array(self.logits[rows]), embeddings=embeddings, names=names)
+            for array in (self.logits, self.embeddings):
+                if array is not None:
+                    release(array)
+
     def _arrow(self, name: str, values: np.ndarray) -> "pa.Array":
         import pyarrow as pa
 
@@ -103,50 +121,63 @@ class Predictions:
         """Write a file, as its name ends, and say what it holds; it appears whole or not at all.
 
         A `.parquet` and a `.csv` have the columns of `table`, where a `.csv` has `embedding_0` and so on. A `.npy` is one
-        array: the classes, or else what is asked for.
+        array: the classes, or else what is asked for. Besides the ids, so many nodes at a time are in memory.
 
         Raises:
           InputError: it cannot be written, or a `.npy` was to hold several arrays.
         """
-        if out.suffix == ".npy":
-            array = self._one(logits, probabilities, out)
-            with durable.new_file(out) as partial:
-                durable.write_array(partial, array)
-            return f"{array.dtype} {list(array.shape)}"
-        with durable.new_file(out) as partial:
-            if out.suffix == ".csv":
-                return self._write_csv(partial, logits, probabilities)
-            import pyarrow.parquet as pq
+        asked = [name for name, given in self._asked(logits, probabilities).items() if given]
+        check_one(out, asked)
+        with durable.new_file(out) as partial, open(partial, "xb") as stream:
+            if out.suffix == ".npy":
+                return self._write_array(stream, asked[0] if asked else "classes")
+            columns = (self._write_csv if out.suffix == ".csv" else self._write_parquet)(stream, logits, probabilities)
+        return f"{len(self.logits)} rows of {', '.join(columns[:6])}{' ...' * (len(columns) > 6)}"
 
-            table = self.table(logits, probabilities)
-            with open(partial, "xb") as stream:
-                pq.write_table(table, stream, row_group_size=ROWS)
-            return f"{table.num_rows} rows of {', '.join(table.column_names[:6])}{' ...' * (table.num_columns > 6)}"
+    def _asked(self, logits: bool, probabilities: bool) -> dict[str, bool]:
+        return {"logits": logits, "probabilities": probabilities, "embeddings": self.embeddings is not None}
 
-    def _one(self, logits: bool, probabilities: bool, out: Path) -> np.ndarray:
-        asked = {
-            "logits": self.logits if logits else None,
-            "probabilities": self.probabilities if probabilities else None,
-            "embeddings": self.embeddings,
-        }
-        there = {name: array for name, array in asked.items() if array is not None}
-        check_one(out, list(there))
-        return next(iter(there.values()), self.classes)
+    def _write_array(self, stream: BinaryIO, name: str) -> str:
+        shape: tuple[int, ...] = ()
+        for part in self.parts():
+            array = np.ascontiguousarray(getattr(part, name))
+            if not shape:
+                shape = len(self.logits), *array.shape[1:]
+                about = {"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(stream, about)
+            stream.write(array.data)
+        return f"{array.dtype} {list(shape)}"
 
-    def _write_csv(self, file: Path, logits: bool, probabilities: bool) -> str:
-        columns = self._columns(logits, probabilities)
-        if self.embeddings is not None:
-            columns |= {f"embedding_{number}": column for number, column in enumerate(self.embeddings.T)}
-        names = self.class_names
-        with open(file, "x", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(["node", *columns])
-            for start, stop in _ranges(len(self.logits)):
-                chunks = [column[start:stop] for column in columns.values()]
-                if not self.multilabel:
-                    chunks[0] = np.array(names, object)[chunks[0]]
-                writer.writerows(zip(self.ids[start:stop].to_pylist(), *chunks))
-        return f"{len(self.logits)} rows of {', '.join(['node', *columns][:6])}{' ...' * (len(columns) > 5)}"
+    def _write_parquet(self, stream: BinaryIO, logits: bool, probabilities: bool) -> list[str]:
+        import pyarrow.parquet as pq
+
+        writer = None
+        for part in self.parts():
+            table = part.table(logits, probabilities)
+            writer = writer or pq.ParquetWriter(stream, table.schema)
+            writer.write_table(table)
+        assert writer is not None  # there is one part at least
+        writer.close()
+        return table.column_names
+
+    def _write_csv(self, stream: BinaryIO, logits: bool, probabilities: bool) -> list[str]:
+        text = TextIOWrapper(stream, newline="", encoding="utf-8")
+        writer, names = csv.writer(text, lineterminator="\n"), np.array(self.class_names, object)
+        header: list[str] = []
+        for part in self.parts():
+            columns = part._columns(logits, probabilities)
+            if part.embeddings is not None:
+                columns |= {f"embedding_{number}": column for number, column in enumerate(part.embeddings.T)}
+            if not header:
+                header = ["node", *columns]
+                writer.writerow(header)
+            values = list(columns.values())
+            if not self.multilabel:
+                values[0] = names[values[0]]
+            writer.writerows(zip(part.ids.to_pylist(), *values))
+        text.flush()
+        text.detach()
+        return header
 
 
 def check_one(out: Path, asked: list[str]) -> None:
@@ -158,7 +189,3 @@ def check_one(out: Path, asked: list[str]) -> None:
 def classes(logits: np.ndarray, multilabel: bool) -> np.ndarray:
     """Class ids int32 `[nodes]`; of nodes with several labels 0 and 1, int8 `[nodes, classes]`."""
     return (logits > 0).astype(np.int8) if multilabel else np.argmax(logits, axis=1).astype(np.int32)
-
-
-def _ranges(count: int) -> Iterator[tuple[int, int]]:
-    return ((start, min(count, start + ROWS)) for start in range(0, count, ROWS))

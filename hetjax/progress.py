@@ -12,11 +12,11 @@ from hetjax.checkpoint import Checkpoint, Checkpoints
 from hetjax.config import Train
 from hetjax.errors import InputError
 from hetjax.processes.group import ProcessGroup
+from hetjax.ranking import AREAS
 
 COUNTS, SUMS = ("epoch", "step", "nodes", "metrics_bytes"), ("loss_sum", "seconds")
 KEYS = (*COUNTS, *SUMS, "best", "graph", "capacities")
 OF_BEST, QUALITY = ("step", "epoch"), ("loss", "accuracy", "micro_f1", "macro_f1")
-OF_TWO = "roc_auc"  # which graphs of two classes have as well
 MOST, MOST_ROWS = 2**53, 2**31  # of any count, and of what a batch has room for
 
 
@@ -54,12 +54,15 @@ class Progress:
 
     def end_epoch(self) -> float:
         """The epoch is done; returns its mean loss."""
-        loss = self.loss_sum / self.nodes
+        loss = self.loss_sum / max(1, self.nodes)
         self.epoch, self.step, self.loss_sum, self.nodes = self.epoch + 1, 0, 0.0, 0
         return loss
 
     def validated(self, quality: dict, step: int, metric: str) -> None:
-        """Remember the quality on the validation nodes after the epoch that ended, if it is the best so far by a metric."""
+        """Remember the quality on the validation nodes after the epoch that ended, if it is the best so far by a metric.
+
+        Of epochs that are equal by the metric the one of the lower loss is better, and of equal losses too the earliest.
+        """
         if quality[metric] is None:
             return
         best = self.best if self.best and self.best.get(metric) is not None else None
@@ -75,7 +78,7 @@ class Progress:
 
 
 def _rank(quality: dict, metric: str) -> tuple[float, float]:
-    return quality[metric], -quality["loss"]
+    return -quality["loss"] if metric == "loss" else quality[metric], -quality["loss"]
 
 
 def newest(
@@ -86,7 +89,10 @@ def newest(
     if processes.first and (newest := checkpoints.newest_whole(say, check_progress)):
         resume = [newest[0].step, newest[1]]
     step, progress = processes.broadcast_object("resume", resume) or (None, {})
-    return None if step is None else checkpoints.at(step), Progress(**progress)
+    found = Progress(**progress)
+    if not processes.first:
+        found.loss_sum, found.nodes = 0.0, 0  # which process 0 has counted
+    return None if step is None else checkpoints.at(step), found
 
 
 def check_progress(given: dict[str, Any]) -> None:
@@ -108,8 +114,9 @@ def check_progress(given: dict[str, Any]) -> None:
             _count(f"best.{name}", given["best"][name])
         for name in QUALITY:
             _number(f"best.{name}", given["best"][name])
-        if given["best"].get(OF_TWO) is not None:
-            _number(f"best.{OF_TWO}", given["best"][OF_TWO])
+        for name in AREAS:  # of two classes, or where one was chosen by
+            if given["best"].get(name) is not None:
+                _number(f"best.{name}", given["best"][name])
 
 
 def check_step(progress: Progress, checkpoint: Checkpoint, steps: int) -> None:

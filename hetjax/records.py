@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hetjax import durable
 from hetjax.errors import InputError, reading
+from hetjax.loggers import Loggers
 
 DRAWN = "epoch", "train_loss", "train_accuracy", "validation_loss", "validation_accuracy", "test_accuracy"
 
@@ -29,14 +30,15 @@ class Records:
 
     Args:
       file: is appended to behind its first `size` bytes; may be new.
+      loggers: get what is written too.
 
     Raises:
       InputError: as `check_records`, or it cannot be written.
     """
 
-    def __init__(self, file: Path, size: int):
+    def __init__(self, file: Path, size: int, loggers: Loggers | None = None):
         check_records(file, size)
-        self.file = file
+        self.file, self.loggers, self.step = file, loggers, 0
         with durable.writing(file):
             file.touch()
             os.truncate(file, size)
@@ -44,6 +46,9 @@ class Records:
     def write(self, record: dict) -> None:
         with durable.writing(self.file, "the run continues from its last checkpoint"), open(self.file, "ab") as stream:
             stream.write(json.dumps(record).encode() + b"\n")
+        self.step = record.get("step", self.step)
+        if self.loggers:
+            self.loggers.record(self.step, record)
 
     @property
     def size(self) -> int:

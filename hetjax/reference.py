@@ -2,8 +2,8 @@
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import fields
-from types import NoneType
+from dataclasses import fields, is_dataclass
+from types import NoneType, UnionType
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from docstring_parser import parse_from_object
@@ -29,7 +29,8 @@ class Option(NamedTuple):
 
 def options(name: str, section: type) -> list[Option]:
     """The options of a section of the configuration, a dataclass with a docstring per field."""
-    words = {param.arg_name: param.description for param in parse_from_object(section).params}
+    kinds = [kind for kind in reversed(section.__mro__) if is_dataclass(kind)]  # one may add to another's keys
+    words = {param.arg_name: param.description for kind in kinds for param in parse_from_object(kind).params}
     types = get_type_hints(section)
     return [
         Option(f"{name}.{key.name}".lstrip("."), values(types[key.name]), written(key.default), words[key.name] or "")
@@ -41,6 +42,8 @@ def values(kind: Any) -> str:
     """What an option of a type takes."""
     if get_origin(kind) is Literal:
         return f"{{{','.join(get_args(kind))}}}"
+    if get_origin(kind) is UnionType and NoneType not in get_args(kind):
+        return "|".join(map(values, get_args(kind)))
     if get_origin(kind) is tuple:
         return f"[{values(get_args(kind)[0])},...]"
     if NoneType in get_args(kind):  # such an option may be left unset
@@ -60,6 +63,18 @@ def title(section: type) -> str:
     return (section.__doc__ or "").splitlines()[0].rstrip(".")
 
 
+def headings(name: str, section: type) -> dict[str, list[Option]]:
+    """The options of a section by headings: its title, and of those that are for some of its formats alone "Data of rdf, hgb"."""
+    formats = get_args(get_type_hints(section).get("format"))
+    found: dict[str, list[Option]] = {title(section): []}
+    for option in options(name, section):
+        kinds = option.words.partition(": ")[0].split(", ")
+        special = set(kinds) <= set(formats) and not option.name.endswith(".format")
+        heading = f"{title(section).partition(':')[0]} of {', '.join(kinds)}" if special else title(section)
+        found.setdefault(heading, []).append(option)
+    return found
+
+
 def help_text(sections: Mapping[str, type], paths: Mapping[str, str], prog: str, description: str) -> str:
     """What `--help` prints: every option once, under its section.
 
@@ -76,11 +91,12 @@ def help_text(sections: Mapping[str, type], paths: Mapping[str, str], prog: str,
         words = "a file of the options below; the command line overrides it"
         general.add_argument("--config", metavar="FILE.yaml", help=words)
     general.add_argument("--print_config", action="store_true", help="print the value of every option and exit")
+    general.add_argument("--verbose", action="store_true", help="also print details, such as where the time went")
     for name, words in paths.items():
         general.add_argument(f"--{name}", metavar="PATH", help=_plain(f"{words} (required)"))
-    for name, section in sections.items():
-        group = parser.add_argument_group(_plain(title(section)))
-        for option in options(name, section):
+    for heading, those in [group for name, section in sections.items() for group in headings(name, section).items()]:
+        group = parser.add_argument_group(_plain(heading))
+        for option in those:
             default = f" (default: {option.default})" if option.default else ""
             group.add_argument(f"--{option.name}", metavar=option.values, help=_plain(option.words + default))
     return parser.format_help()

@@ -5,6 +5,23 @@ from pathlib import Path
 
 from hetjax.partition.report import readable
 
+METRICS = {
+    "accuracy": "accuracy",
+    "macro_f1": "macro-F1",
+    "roc_auc": "ROC AUC",
+    "average_precision": "average precision",
+    "loss": "loss",
+}
+FILES = (
+    "summary.json",
+    "metrics.jsonl",
+    "report.html",
+    "curves.png",
+    "cache.png",
+    "config.yaml",
+    "checkpoints",
+)  # that a run leaves
+
 
 def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
     """The results, and where to look next, a line each.
@@ -14,38 +31,67 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
       path: the run's folder.
       synthetic: whether its graph was generated.
     """
-    by = "ROC AUC" if summary.get("chosen_by") == "roc_auc" else "accuracy"
-    validation = summary["validation_roc_auc" if by == "ROC AUC" else "validation_accuracy"]
-    chosen = "the last" if validation is None else f"chosen by its validation {by}, {_percent(validation)}"
+    by = summary.get("chosen_by", "accuracy")
+    by = "accuracy" if by == "micro_f1" else by  # equal, but for several labels
+    validation, words = summary[f"validation_{by}"], METRICS[by]
+    value = f"{validation:.4f}" if by == "loss" and validation is not None else _percent(validation)
+    chosen = "the last" if validation is None else f"chosen by its validation {words}, {value}"
+    several = summary["test_micro_f1"] != summary["test_accuracy"]  # as they are where nodes have several labels
+    micro = f"micro-F1 {_percent(summary['test_micro_f1'])}, " if several else ""
+    scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
+    areas = {name: summary.get(f"test_{name}") for name in ("roc_auc", "average_precision")}
+    scores += "".join(f", {METRICS[name]} {_percent(area)}" for name, area in areas.items() if area is not None)
+    if summary["test_accuracy"] is None:
+        scores = "the test nodes were not read" if validation is not None else "nothing was validated or tested"
+    printed = [
+        f"{scores} (epoch {summary['epoch']}, {chosen})",
+        *_baseline_lines(summary),
+        f"took {summary['seconds']:.1f} s, peak memory {summary['peak_memory_bytes'] / 2**20:.0f} MiB",
+    ]
+    there = [name for name in FILES if (path / name).exists()]
+    printed.append(f"written to {path}: {', '.join(there)}")
+    if synthetic:
+        printed += [
+            "try next, each with a --workdir of its own: the whole graph at every step (--sampling.mode full --train.epochs 50),",
+            "  attention (--model.name hgt), a graph of your own (--data.format and --data.path, or hetjax ingest for tables),",
+            "  or any other choice (--help lists them)",
+        ]
+    return printed
+
+
+def details(summary: dict) -> list[str]:
+    """Where the time and the bytes of a run went, a line each; arguments and exceptions as of `lines`."""
     laps = {name: value for name, value in summary["milliseconds_per_step"].items() if value >= 0.05}
     parts = ", ".join(f"{name} {value:.1f}" for name, value in laps.items()) or "none was trained by this process"
-    peak = summary["peak_memory_bytes"] / 2**20
-    printed = [
-        f"took {summary['seconds']:.1f} s, peak memory {peak:.0f} MiB, {summary['compiled_programs']} compiled programs"
-        + (f", {summary['kept_programs']} kept from runs before" if summary.get("kept_programs") else ""),
-        f"median milliseconds of a step: {parts}",
-    ]
+    kept = f", {summary['kept_programs']} kept from runs before" if summary.get("kept_programs") else ""
+    printed = [f"{summary['compiled_programs']} compiled programs{kept}", f"median milliseconds of a step: {parts}"]
     if summary.get("sent_per_step"):
         kinds: Counter[str] = Counter()
         for row in summary["sent_per_step"]:
             kinds[row["kind"].replace("_", " ")] += row["bytes"]
         words = ", ".join(f"{kind} {readable(count)}" for kind, count in kinds.items())
         printed.append(f"sent in a step, by all devices together: {readable(kinds.total())} ({words})")
-    several = summary["test_micro_f1"] != summary["test_accuracy"]  # as they are where nodes have several labels
-    micro = f"micro-F1 {_percent(summary['test_micro_f1'])}, " if several else ""
-    printed += map(_cache_line, summary.get("cache") or ())
-    scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
-    scores += f", ROC AUC {_percent(summary['test_roc_auc'])}" if summary.get("test_roc_auc") is not None else ""
-    printed.append(f"{scores} (epoch {summary['epoch']}, {chosen})")
-    files = "summary.json", "metrics.jsonl", "curves.png", "cache.png", "config.yaml"
-    there = [name for name in files if (path / name).exists()]
-    printed.append(f"written to {path}: {', '.join(there)}, checkpoints/")
-    if synthetic:
-        printed += [
-            "try next, each with a --workdir of its own: the whole graph at every step (--sampling.mode full --train.epochs 50),",
-            "  attention (--model.name hgt), a graph of your own (--data.format rdf, hgb, npz, edges or store, and --data.path),",
-            "  or any other choice (--help lists them)",
-        ]
+    return printed + list(map(_cache_line, summary.get("cache") or ()))
+
+
+def compared_by(metric: str) -> str:
+    """What baselines choose by and are compared by: the run's metric, but for the loss, which of a constant says little, the micro-F1."""
+    return "micro_f1" if metric == "loss" else metric
+
+
+def _baseline_lines(summary: dict) -> list[str]:
+    """What the baselines reach on the test nodes, and a word where one of them does better than the model."""
+    found, metric = summary.get("baselines") or {}, compared_by(summary["chosen_by"])
+    scores = {name: row[metric] for name, row in found.items() if row.get(metric) is not None}
+    if not scores:
+        return []
+    words = "ROC AUC" if metric == "roc_auc" else metric.replace("_", "-").replace("f1", "F1")
+    line = ", ".join(f"{name} {_percent(score)}" for name, score in scores.items())
+    printed = [f"baselines, test {words}: {line}"]
+    best = max(scores, key=lambda name: scores[name])
+    own = summary.get(f"test_{metric}")
+    if own is not None and own < scores[best]:
+        printed.append(f"the model, {_percent(own)}, does worse than this baseline: {best} {found[best]['how']}")
     return printed
 
 

@@ -1,15 +1,17 @@
 """What a run is made of."""
 
+import logging
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from tqdm import tqdm
+import numpy as np
 
 from hetjax import metrics
 from hetjax.checkpoint import Checkpoints
 from hetjax.config import Config
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.logs import log
 from hetjax.processes.group import ProcessGroup
 from hetjax.progress import Progress
 from hetjax.records import Records
@@ -34,6 +36,8 @@ class Run:
       rises: whether the loss rises steeply.
       reported: the epoch that was last printed.
       compiling: epochs that compiled something.
+      logits: of the test nodes, in process 0, when they were read.
+      baselines: as `hetjax.baselines` gives them, in process 0, if they are asked for.
     """
 
     config: Config
@@ -52,12 +56,20 @@ class Run:
     rises: metrics.Rises = field(default_factory=metrics.Rises)
     reported: int = 0
     compiling: int = 0
+    logits: np.ndarray | None = None
+    baselines: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def seconds(self) -> float:
         """Time of this run, over all of its processes."""
         return self.resumed_seconds + time.perf_counter() - self.started
 
-    def say(self, words: str, bar: tqdm) -> None:
-        """Print above the progress bar, in process 0."""
+    def close(self) -> None:
+        """Let the loggers know that the run ends, done or not."""
+        if self.records and self.records.loggers:
+            done = self.workdir.file("summary.json").exists()
+            self.records.loggers.close(self.workdir.path if done else None)
+
+    def say(self, words: str, level: int = logging.INFO) -> None:
+        """Say something, in process 0."""
         if self.processes.first and words:
-            bar.write(words)
+            log.log(level, words)

@@ -67,6 +67,19 @@ def listen() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
+def keep_stdout() -> None:
+    """From now on stdout is this program's own: what libraries print past Python, such as gloo's line per peer, goes nowhere."""
+    try:
+        is_stdout = sys.stdout.fileno() == 1
+    except (AttributeError, OSError, ValueError):  # it goes elsewhere already
+        return
+    if is_stdout:
+        sys.stdout.flush()
+        sys.stdout = open(os.dup(1), "w", buffering=1, encoding=sys.stdout.encoding, errors="backslashreplace")  # noqa: SIM115 (until the process ends)
+        with open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), 1)
+
+
 def cores() -> int:
     """Of the computer, those that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""What a run writes at its end: `summary.json`, and the pictures."""
+"""What a run writes at its end: `summary.json`, the pictures and the report."""
 
 import itertools
 import json
@@ -9,10 +9,12 @@ from typing import Any
 
 import jax
 
-from hetjax import metrics, runtime
+from hetjax import metrics, report, runtime
 from hetjax.checkpoint import parameters
 from hetjax.config import Config, as_dict
 from hetjax.pictures import draw_run
+from hetjax.predictions import Predictions
+from hetjax.ranking import AREAS
 from hetjax.run import Run
 from hetjax.sharding.traffic import Sent
 
@@ -25,7 +27,7 @@ def summarise(
     details: dict[str, Any],
     say: Callable[[str], None],
 ) -> dict:
-    """Write the summary and the pictures of a run that is done.
+    """Write the summary, the pictures and the report of a run that is done.
 
     Args:
       test: quality on the test nodes.
@@ -38,14 +40,19 @@ def summarise(
     state = jax.eval_shape(run.engine.trainer.init, config.train.seed)
     records = run.records
     assert records is not None  # process 0 has them
-    records.write({f"test_{name}": value for name, value in test.items()})
+    if config.train.test:
+        records.write({f"test_{name}": value for name, value in test.items()})
     summary = {
         "test_accuracy": test["accuracy"],
         "validation_accuracy": best["accuracy"] if best else None,
+        "validation_micro_f1": best["micro_f1"] if best else None,
+        "validation_macro_f1": best["macro_f1"] if best else None,
         "test_macro_f1": test["macro_f1"],
         "test_micro_f1": test["micro_f1"],
         **_areas(test, best),
+        **({"validation_loss": best["loss"]} if best and config.train.metric == "loss" else {}),
         "chosen_by": config.train.metric,
+        "baselines": run.baselines,
         "epoch": best["epoch"] if best else config.train.epochs,
         "seconds": round(run.seconds(), 2),
         "milliseconds_per_step": run.clock.medians(),
@@ -66,14 +73,24 @@ def summarise(
         "versions": metrics.versions(),
     }
     run.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
-    draw_run(records.all(say), cache, run.workdir.path, title(config))
+    written = records.all(say)
+    draw_run(written, cache, run.workdir.path, title(config))
+    report.write(told(run, summary, written), run.workdir.file(report.FILE))
     return summary
 
 
+def told(run: Run, summary: dict, records: list[dict]) -> report.Told:
+    """What the report is made of."""
+    graph = run.graph
+    ids, target = graph.splits["test"], graph.schema.target
+    found = None if run.logits is None else Predictions(target, run.logits, graph.names, graph.multilabel)
+    return report.Told(run.config, summary, records, found, graph.labels[ids], run.workdir.path, title(run.config))
+
+
 def _areas(test: metrics.Quality, best: dict | None) -> dict:
-    """Of a graph of two classes the areas under the ROC curve."""
-    areas = {"test_roc_auc": test.get("roc_auc"), "validation_roc_auc": best.get("roc_auc") if best else None}
-    return areas if "roc_auc" in test else {}
+    """The areas under the curves, where they were measured."""
+    splits = {"test": test, "validation": best or {}}
+    return {f"{split}_{name}": found.get(name) for name in AREAS if name in test for split, found in splits.items()}
 
 
 def title(config: Config) -> str:

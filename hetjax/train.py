@@ -5,44 +5,53 @@ bottom: parse, prepare, loop, finish.
 """
 
 import contextlib
+import logging
 import math
 import os
 import shutil
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from hetjax import __version__, runtime
+from hetjax import __version__, run_options, runtime
+from hetjax.command_line import check_command, run_command
 
 if __name__ == "__main__":
     runtime.prepare()
+    check_command(run_options.read)  # help and errors come before jax, which takes seconds
 
 import jax
 import numpy as np
 from tqdm import tqdm
 
-from hetjax import digests, metrics, models, progress, summary
+from hetjax import baselines, digests, metrics, models, progress, recipe, summary
 from hetjax.callables import call_as
 from hetjax.checkpoint import Checkpoint, Checkpoints
-from hetjax.command_line import given_value, parse, run_command
-from hetjax.config import SECTIONS, Config, Processes, as_dict, data_path, flat
+from hetjax.config import Config, as_dict, data_path, flat
 from hetjax.errors import InputError
+from hetjax.evaluate import evaluated_together
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.sizes import abstract_graph, sizes
+from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
+from hetjax.label_inputs import without_labels
+from hetjax.load import load
+from hetjax.loggers import Loggers
+from hetjax.logs import hides_bar, log
 from hetjax.partition import Partitioning, read, save
 from hetjax.processes.group import ProcessGroup
 from hetjax.processes.launch import process_group
 from hetjax.progress import Progress
+from hetjax.ranking import AREAS, ordered_classes
 from hetjax.records import Records, check_records
+from hetjax.results import compared_by
 from hetjax.run import Run
 from hetjax.sampling.loader import Drawn
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import Engine, Strategy, setup
 from hetjax.sharding.traffic import Sent
+from hetjax.warm import warm_start
 from hetjax.workdir import Workdir
 
 COMPILING = 3  # epochs that may compile before the user is told
@@ -50,34 +59,30 @@ COMPILING = 3  # epochs that may compile before the user is told
 
 def main(arguments: Sequence[str]) -> None:
     """Train as the command line says, and print where the results are."""
-    sections = SECTIONS | registry.sections(given_value(arguments, "mesh.strategy")) | {"": Processes}
-    paths = {"workdir": "the folder that the run is written to; a run that was killed continues there"}
-    instances, paths = parse(
-        sections, arguments, "python -m hetjax.train", "Train a model on a heterogeneous graph.", paths
-    )
-    processes = instances.pop("")
-    config = registry.config_of(instances)
-    registry.check(config)
-    alike_in_all = flat(as_dict(config)) | {"workdir": paths["workdir"], "hetjax": __version__}
+    config, processes, workdir = run_options.read(arguments)
+    if processes.several and not log.isEnabledFor(logging.DEBUG):
+        runtime.keep_stdout()
+    alike_in_all = flat(as_dict(config)) | {"workdir": str(workdir), "hetjax": __version__}
     alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
     with process_group(processes, alike_in_all) as group:
-        train(config, Path(paths["workdir"]), group)
+        train(recipe.resolve(config, arguments, workdir, group), workdir, group)
 
 
 def train(config: Config, path: Path, processes: ProcessGroup) -> None:
     """Train, or see that it is done, and print the results."""
-    strategy = registry.find(config.mesh)
+    registry.check(config)
+    strategy = registry.find(config)
     provided = meshes.share_of(config.mesh.axes, processes.count)
     if config.mesh.devices > 1:
         meshes.provide_cpu_devices(provided)
     with contextlib.closing(Workdir(path, as_dict(config), processes.first)) as workdir:
         results = processes.broadcast_object("summary", workdir.summary())
         if results is None:
-            run = prepare(config, strategy, workdir, processes)
-            loop(run)
-            results = finish(run)
+            with contextlib.closing(prepare(config, strategy, workdir, processes)) as run:
+                loop(run)
+                results = finish(run)
         elif processes.first:
-            print(
+            log.info(
                 f"{workdir.path}: this run is done (a larger --train.epochs goes on, another --workdir starts another); its results:"
             )
         if processes.first:
@@ -97,7 +102,7 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
         digests.require("plan", partitioning.digest, processes)
     engine = strategy.engine(run_setup, partitioning)
     checkpoints = Checkpoints(workdir.file("checkpoints"))
-    checkpoint, done = progress.newest(checkpoints, processes, tell)
+    checkpoint, done = progress.newest(checkpoints, processes, log.warning)
     if checkpoint and done.graph != digest:
         raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
     if checkpoint:
@@ -107,15 +112,19 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
     jax.eval_shape(engine.trainer.weights, engine.seed)  # what does not fit is said before anything is written
     records = None
     if processes.first:
-        records = begin(config, workdir, processes, graph, checkpoints, done)
+        records = begin(config, workdir, processes, graph, checkpoints, checkpoint, done)
         if partitioning is not None:
             keep_partitioning(partitioning, folder, run_setup.graph)
-    graph = abstract_graph(sizes(graph), graph.labels, graph.splits)  # the engine has what it needs
+    compared = baselines_of(config, graph) if processes.first and config.train.baselines else {}
+    graph = replace(
+        abstract_graph(sizes(graph), graph.labels, graph.splits), names=graph.names
+    )  # the engine has the rest
     del run_setup
     state = initial_state(engine, checkpoint, processes)
     engine.fill_cache(penalties(config, workdir, processes))
     measures = programs, records, started, done.seconds
-    return Run(config, workdir, processes, graph, engine, checkpoints, done, state, *measures, reported=done.epoch)
+    made = config, workdir, processes, graph, engine, checkpoints, done, state, *measures
+    return Run(*made, reported=done.epoch, baselines=compared)
 
 
 def open_graph(config: Config, strategy: Strategy) -> HetGraph:
@@ -128,27 +137,37 @@ def open_graph(config: Config, strategy: Strategy) -> HetGraph:
     graph = models.folded(config.model.name, strategy.open(config.data))
     if not len(graph.splits["train"]):
         raise InputError(f"no training nodes among the {len(graph.labels)} of type {graph.schema.target!r}")
-    if config.train.metric == "roc_auc":
-        check_two_classes(graph)
+    if config.train.metric in AREAS:
+        check_ordered(graph, config.train.metric)
     if config.train.patience and not len(graph.splits["validation"]):
         raise InputError(f"train.patience is {config.train.patience}, and there are no validation nodes")
     return graph
 
 
-def check_two_classes(graph: HetGraph) -> None:
-    """Raise an InputError where the area under the ROC curve says nothing of the validation nodes."""
-    found = np.unique(graph.labels[graph.splits["validation"]])
-    if graph.multilabel or graph.schema.classes != 2:
-        several = ", of which a node may have several" if graph.multilabel else ""
+def check_ordered(graph: HetGraph, metric: str) -> None:
+    """Raise an InputError where the area under a curve says nothing of the validation nodes."""
+    labels = graph.labels[graph.splits["validation"]]
+    positive = labels != 0 if graph.multilabel else labels[:, None] == np.arange(graph.schema.classes)
+    if not len(ordered_classes(positive)):
         raise InputError(
-            f"train.metric is roc_auc, which is for 2 classes, and there are {graph.schema.classes}{several}"
+            f"train.metric is {metric}, and of the {len(labels)} validation nodes there is no class that some have and some have not"
         )
-    if len(found) != 2:
-        raise InputError(f"train.metric is roc_auc, and the validation nodes are of {len(found)} classes != 2")
+
+
+def baselines_of(config: Config, graph: HetGraph) -> dict[str, dict[str, Any]]:
+    """What the model is to be better than; of a graph that is there in shape alone its store is opened."""
+    whole = load(config.data) if any(map(in_shape_alone, graph.relations.values())) else graph
+    return baselines.baselines(without_labels(whole), compared_by(config.train.metric))
 
 
 def begin(
-    config: Config, workdir: Workdir, processes: ProcessGroup, graph: HetGraph, checkpoints: Checkpoints, done: Progress
+    config: Config,
+    workdir: Workdir,
+    processes: ProcessGroup,
+    graph: HetGraph,
+    checkpoints: Checkpoints,
+    checkpoint: Checkpoint | None,
+    done: Progress,
 ) -> Records:
     """Write and print what process 0 does at the start; nothing was written before."""
     check_records(workdir.file("metrics.jsonl"), done.metrics_bytes)
@@ -156,11 +175,13 @@ def begin(
     workdir.clear_tables(processes.count)
     checkpoints.wait()
     counts = f"{sum(graph.schema.nodes.values()):,} nodes of {len(graph.schema.nodes)} types"
-    print(f"graph: {counts}, {graph.edges:,} edges of {len(graph.schema.relations)} relations; compiling")
+    log.info(f"graph: {counts}, {graph.edges:,} edges of {len(graph.schema.relations)} relations; compiling")
     devices, cores = len(jax.local_devices()), runtime.cores()
     if config.mesh.devices > 1 and jax.default_backend() == "cpu" and devices > cores:
-        print(f"{devices} devices share {cores} core{'s' * (cores > 1)}: right for trying a mesh, not for speed")
-    return Records(workdir.file("metrics.jsonl"), done.metrics_bytes)
+        log.info(f"{devices} devices share {cores} core{'s' * (cores > 1)}: right for trying a mesh, not for speed")
+    step = checkpoint.step if checkpoint else 0
+    loggers = Loggers(config.train.loggers, workdir.path, flat(as_dict(config)), step)
+    return Records(workdir.file("metrics.jsonl"), done.metrics_bytes, loggers)
 
 
 def keep_partitioning(partitioning: Partitioning, folder: Path, graph: HetGraph) -> None:
@@ -173,19 +194,27 @@ def keep_partitioning(partitioning: Partitioning, folder: Path, graph: HetGraph)
 
 
 def initial_state(engine: Engine, checkpoint: Checkpoint | None, processes: ProcessGroup) -> Any:
-    """The run's own newest checkpoint that is whole, or else a state from scratch; as the engine has it."""
+    """The run's own newest checkpoint that is whole, or else what `train.init_from` gives, or a state from scratch."""
+    if not checkpoint and engine.setup.config.train.init_from:
+        return begun_warm(engine, processes)
     if not checkpoint:
         return engine.init(int(engine.seed))
     if processes.first:
-        print(f"continuing from {checkpoint.folder}", file=sys.stderr)
+        log.info(f"continuing from {checkpoint.folder}")
     elif not checkpoint.folder.exists():
         raise InputError(f"{checkpoint.folder}: not there; all processes must see the same --workdir")
-    return restored(engine, checkpoint)
+    return engine.restored(checkpoint)
 
 
-def restored(engine: Engine, checkpoint: Checkpoint) -> Any:
-    """What a checkpoint holds, as the engine has it."""
-    return engine.shard(checkpoint.state(jax.eval_shape(engine.trainer.init, engine.seed)))
+def begun_warm(engine: Engine, processes: ProcessGroup) -> Any:
+    """A state from another run's weights, as the engine has it."""
+    config = engine.setup.config
+    warm = warm_start(config, engine.trainer)
+    digests.require("weights", digests.of_arrays(jax.tree.leaves(warm.state.params)), processes)
+    if processes.first:
+        for words in warm.words(config):
+            log.info(words)
+    return engine.shard(warm.state)
 
 
 def penalties(config: Config, workdir: Workdir, processes: ProcessGroup) -> Path:
@@ -200,17 +229,23 @@ def loop(run: Run) -> None:
     """Train all epochs that are left."""
     epochs, steps = run.config.train.epochs, run.engine.batches.steps()
     done = run.progress.epoch * steps + run.progress.step
-    hidden = None if run.processes.first else True
+    hidden = hides_bar() if run.processes.first else True
     with tqdm(total=epochs * steps, initial=done, unit="step", disable=hidden, desc="training") as bar:
         for epoch in range(run.progress.epoch, epochs):
             best = run.progress.best
             if best and run.progress.out_of_patience(run.config.train):
-                run.say(f"stopped after epoch {epoch}: none was better than epoch {best['epoch']}", bar)
+                run.say(f"stopped after epoch {epoch}: none was better than epoch {best['epoch']}")
                 break
-            programs = run.programs.count
-            train_epoch(run, epoch, bar)
-            note_compiling(run, run.programs.count - programs, bar)
-            end_epoch(run, epoch, bar)
+            try:
+                programs = run.programs.count
+                train_epoch(run, epoch, bar)
+                note_compiling(run, run.programs.count - programs)
+                end_epoch(run, epoch)
+            except FloatingPointError as error:
+                if run.config.train.on_divergence == "stop" or not best:
+                    raise
+                run.say(f"{error}; the run goes back to epoch {best['epoch']}, the best, and ends there")
+                break
 
 
 def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:
@@ -228,7 +263,7 @@ def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:
             raise FloatingPointError(
                 f"the loss is {loss} at step {done.step} of epoch {epoch + 1}; a lower train.learning_rate may help"
             )
-        run.say(run.rises.note(loss), bar)
+        run.say(run.rises.note(loss), logging.WARNING)
         done.count(loss, drawn.nodes, drawn.capacities)
         bar.update()
         bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
@@ -237,24 +272,26 @@ def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:
             clock.start()
 
 
-def note_compiling(run: Run, programs: int, bar: tqdm) -> None:
+def note_compiling(run: Run, programs: int) -> None:
     """Say so if epochs go on compiling training steps: the shapes of batches still grow."""
     run.compiling += programs > 0
     if run.compiling == COMPILING and programs:
         run.say(
             f"{COMPILING} epochs needed new programs, because batches kept growing; for a small graph try --sampling.mode full",
-            bar,
+            logging.WARNING,
         )
 
 
-def end_epoch(run: Run, epoch: int, bar: tqdm) -> None:
+def end_epoch(run: Run, epoch: int) -> None:
     """Record the epoch; evaluate and save where it is time to."""
     done, options, step = run.progress, run.config.train, (epoch + 1) * run.engine.batches.steps()
+    run.engine.tell_progress(done)
     record: dict[str, Any] = {"epoch": epoch + 1, "step": step, "train_loss": done.end_epoch()}
     last = epoch + 1 == options.epochs
     due = (epoch + 1) % options.evaluate_every == 0 or last
     if due:
-        quality = evaluate(run, "validation")
+        quality, accuracy = validate(run)
+        record |= {"train_accuracy": accuracy} if options.accuracy_nodes else {}
         record |= {f"validation_{name}": value for name, value in quality.items()}
         done.validated(quality, step, options.metric)
     if run.records:
@@ -263,24 +300,37 @@ def end_epoch(run: Run, epoch: int, bar: tqdm) -> None:
     if due:
         save_checkpoint(run)
         if last or epoch + 1 - run.reported >= options.epochs / 10:
-            run.say(_line(record), bar)
+            run.say(_line(record))
             run.reported = epoch + 1
 
 
-def evaluate(run: Run, split: str) -> metrics.Quality:
-    """Quality on the nodes of a split, from full neighbourhoods; process 0 measures it, and tells the others."""
-    ids = run.graph.splits[split]
-    logits = run.engine.logits(run.state, ids)
-    quality = None if logits is None else metrics.quality(logits, run.graph.labels[ids])
-    quality = run.processes.broadcast_object("quality", quality)
+def validate(run: Run) -> tuple[metrics.Quality, float | None]:
+    """Quality on the validation nodes, and accuracy on those training nodes that `train.accuracy_nodes` takes; both at once."""
+    validation, training = evaluated_together(run.graph, run.config.train.accuracy_nodes)
+    return evaluate(run, "validation", np.concatenate([validation, training]), len(validation))
+
+
+def evaluate(run: Run, split: str, ids: np.ndarray, count: int) -> tuple[metrics.Quality, float | None]:
+    """From full neighbourhoods quality on the first `count` of the nodes `ids`, and accuracy on the rest; None of none.
+
+    Process 0 measures, and tells the others.
+    """
+    logits, labels, ordered = run.engine.logits(run.state, ids), run.graph.labels[ids], run.config.train.metric in AREAS
+    run.logits = logits if split == "test" else None
+    found = None
+    if logits is not None:
+        rest = metrics.quality(logits[count:], labels[count:])["accuracy"]
+        found = [metrics.quality(logits[:count], labels[:count], ordered), rest]
+    quality, rest = run.processes.broadcast_object("quality", found)
     if quality["loss"] is not None and not math.isfinite(quality["loss"]):
         raise FloatingPointError(f"the {split} loss is {quality['loss']}; a lower train.learning_rate may help")
-    return quality
+    return quality, rest
 
 
 def save_checkpoint(run: Run) -> None:
     """Write a checkpoint; process 0 does, and the others wait for it."""
     state, done = run.engine.gather(run.state), run.progress
+    run.engine.tell_progress(done)
     done.seconds = run.seconds()
     if run.processes.first:
         assert state is not None  # in process 0
@@ -298,12 +348,13 @@ def finish(run: Run) -> dict:
         if run.processes.first:
             chosen.verify()
         run.state = None  # its tables make room for those of the checkpoint
-        run.state = restored(run.engine, chosen)
-    test = evaluate(run, "test")
+        run.state = run.engine.restored(chosen)
+    ids = run.graph.splits["test"][: None if run.config.train.test else 0]
+    test, _ = evaluate(run, "test", ids, len(ids))
     sent = summary.total_traffic(run.processes.all_gather("sent", [list(row) for row in traffic(run.engine)]))
     details = run.engine.details()
     run.engine.close()
-    return summary.summarise(run, test, sent, cache, details, tell) if run.processes.first else {}
+    return summary.summarise(run, test, sent, cache, details, log.warning) if run.processes.first else {}
 
 
 def cached(run: Run) -> list[dict]:
@@ -318,13 +369,8 @@ def traffic(engine: Engine) -> list[Sent]:
     try:
         return engine.traffic()
     except ValueError as error:
-        print(f"hetjax: the bytes sent in a step are not known: {error}", file=sys.stderr)
+        log.warning(f"the bytes sent in a step are not known: {error}")
         return []
-
-
-def tell(words: str) -> None:
-    """Say something that is no result."""
-    print(f"hetjax: {words}", file=sys.stderr)
 
 
 def with_upcoming(drawn: Iterable[Drawn]) -> Iterator[tuple[Drawn, Drawn | None]]:

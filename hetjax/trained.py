@@ -12,13 +12,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from hetjax import recipe
 from hetjax.carry import NewNodes
 from hetjax.command_line import parse
 from hetjax.config import SECTIONS, Config
 from hetjax.errors import InputError, reading
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.predict import predict
+from hetjax.predicting import predict
 from hetjax.predictions import Predictions
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import registry
@@ -49,8 +50,8 @@ def train_graph(
     if workdir is None:
         weakref.finalize(run, shutil.rmtree, path, ignore_errors=True)
     where = _stored(graph, path) if isinstance(graph, HetGraph) else Path(graph)
-    config = _config([*given, "--data.format=store", f"--data.path={where.absolute()}"])
-    train(config, path, ProcessGroup())
+    given = [*given, "--data.format=store", f"--data.path={where.absolute()}"]
+    train(recipe.resolve(_config(given), given, path, ProcessGroup()), path, ProcessGroup())
     return run
 
 
@@ -134,7 +135,7 @@ class Trained:
         self,
         graph: HetGraph | str | os.PathLike = "",
         embeddings: bool = False,
-        new_nodes: NewNodes = "refuse",
+        new_nodes: NewNodes = "neighbours",
     ) -> Predictions:
         """Predict all nodes of the target type, of the run's graph or of another; as `hetjax.predict.predict`."""
         return predict(self.path, graph, embeddings, new_nodes)

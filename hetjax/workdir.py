@@ -4,7 +4,6 @@ import fcntl
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 from typing import TextIO
 
@@ -13,12 +12,35 @@ import yaml
 from hetjax import durable, results, yaml_file
 from hetjax.config import flat
 from hetjax.errors import InputError, reading
+from hetjax.logs import log
 
-WRITTEN = "metrics.jsonl", "checkpoints", "summary.json", "*.png", "partition_*", "tables*", "penalties*.json"
-FILES = "config.yaml", "metrics.jsonl", "summary.json", "curves.png", "cache.png"
+WRITTEN = (
+    "metrics.jsonl",
+    "checkpoints",
+    "summary.json",
+    "report.html",
+    "*.png",
+    "partition_*",
+    "tables*",
+    "penalties*.json",
+)
+FILES = "config.yaml", "metrics.jsonl", "summary.json", "report.html", "curves.png", "cache.png"
 FOLDERS = "checkpoints", "tables", "tables_[0-9]", "partition_*"
 FIXED = "data.", "model.", "sampling.", "train."  # what results depend on; a run may be continued with other keys else
+FREE = ("train.loggers",)  # and with these of them
 EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
+
+
+def config_file(folder: Path) -> Path:
+    """The configuration that a run has left.
+
+    Raises:
+      InputError: there is none.
+    """
+    file = folder / "config.yaml"
+    if not file.exists():
+        raise InputError(f"{file}: no such file, and the folder of a run has one")
+    return file
 
 
 class Workdir:
@@ -72,7 +94,8 @@ class Workdir:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock()
             if self._longer:  # its results are those of fewer epochs
-                self.file("summary.json").unlink(missing_ok=True)
+                for name in ("summary.json", "report.html"):
+                    self.file(name).unlink(missing_ok=True)
             self.write("config.yaml", yaml.safe_dump(self.config, sort_keys=False))
         except OSError as error:
             raise InputError(f"{self.path}: {error.strerror}") from None
@@ -110,14 +133,18 @@ class Workdir:
             with reading(file):
                 summary = json.loads(file.read_text())
                 results.lines(summary, self.path, False)
+                results.details(summary)
         except InputError as error:
-            print(f"hetjax: {error}; this is no summary, and is made again from the checkpoint", file=sys.stderr)
+            log.warning(f"{error}; this is no summary, and is made again from the checkpoint")
             return None
         return summary
 
     def report(self, summary: dict) -> None:
-        """Print the results."""
-        print("\n".join(results.lines(summary, self.path, self.config["data"]["format"] == "synthetic")))
+        """Say the results, and what only `--verbose` shows."""
+        for line in results.lines(summary, self.path, self.config["data"]["format"] == "synthetic"):
+            log.info(line)
+        for line in results.details(summary):
+            log.debug(line)
 
     def _compare(self, file: Path) -> None:
         try:
@@ -128,7 +155,7 @@ class Workdir:
         fewer = there.get(EPOCHS)
         self._longer = isinstance(fewer, int) and fewer < here[EPOCHS] and here["train.schedule"] != "cosine"
         for key in here | there:
-            if key == EPOCHS and self._longer:
+            if key in FREE or (key == EPOCHS and self._longer):
                 continue
             if key.startswith(FIXED) and there.get(key, "absent") != here.get(key, "absent"):
                 raise InputError(

@@ -274,9 +274,11 @@ def equal_replicas(states, group) -> None:
         held = {t: one.table() if isinstance(one, SharedTable) else one for t, one in state.tables.items()}
         tables = {(name, key): leaf for name, table in held.items() for key, leaf in table._asdict().items()}
         for path, leaf in (flatten_dict(state.params) | tables).items():
-            for copy in [leaf] if isinstance(leaf, np.ndarray) else [shard.data for shard in leaf.addressable_shards]:
+            on_devices = [] if isinstance(leaf, np.ndarray) else leaf.addressable_shards
+            copies = [(str(shard.index), shard.data) for shard in on_devices] or [("", leaf)]  # of slices each its own
+            for place, copy in copies:
                 made = hashlib.sha256(np.asarray(copy).tobytes()).hexdigest()
-                assert found.setdefault(json.dumps(path), made) == made, f"{path} differs between devices"
+                assert found.setdefault(json.dumps([path, place]), made) == made, f"{path} differs between devices"
     for other in group.all_gather("replicas", found):
         for path in found.keys() & other.keys():
             assert found[path] == other[path], f"{path} differs between processes"

@@ -213,6 +213,7 @@ MAINS = {
         ("train", "train"),
         ("predict", "predict"),
         ("convert", "convert"),
+        ("ingest", "ingest.__main__"),
         ("partition", "partition.__main__"),
     )
 } | {"read": lambda given: partition.read(given[0])}

@@ -83,7 +83,7 @@ class Case(NamedTuple):
 
 
 def compare_in(folder, count: int, cases: list[Case], steps: int = 4, seconds: float = LIMIT) -> list[Errors]:
-    """The errors of each case, of as many steps on a mesh of 4 or fewer devices of `count` processes.
+    """The errors of each case, of as many steps on a mesh of the devices of `count` processes, four together or as many as are needed.
 
     So many seconds are given to each case.
     """
@@ -94,7 +94,8 @@ def compare_in(folder, count: int, cases: list[Case], steps: int = 4, seconds: f
         write_reference(reference, folder / f"{number}.npz")
         given.append(case._asdict() | {"reference": str(folder / f"{number}.npz")})
     file, out = folder / "cases.json", folder / "out.json"
-    file.write_text(json.dumps({"devices": 4 // count, "cases": given}))
+    devices = max(4, *(case.mesh[0] * case.mesh[1] for case in cases))
+    file.write_text(json.dumps({"devices": devices // count, "cases": given}))
     about = "-m", "tests.many", f"localhost:{free_port()}", count
     done = run(folder, [[*about, number, file, out] for number in range(count)], seconds * len(cases))
     assert all(status == 0 for status, _ in done)

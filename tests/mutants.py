@@ -1,5 +1,6 @@
 """Mutants for the fuzzer: valid inputs of every kind, and what is done to them, drawn by a seeded generator."""
 
+import gzip
 import hashlib
 import io
 import json
@@ -14,14 +15,20 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
 import yaml
 
 from hetjax.config import SECTIONS, Data, Processes
 from hetjax.graph import store
+from hetjax.ingest import __main__ as ingesting
 from hetjax.partition import __main__ as partitioning
+from hetjax.partition.stream import Options as Streaming
 from hetjax.predict import Options as Predicting
 from tests.conftest import random_graph
 from tests.test_homogeneous import LAYOUTS, folder_of
+from tests.test_ingest import BOUGHT, CONFIG, ITEMS, PEOPLE
+from tests.test_ogb import ARXIV, IGB, MAG, MAG240M, tree, written
 from tests.test_readers import FILES, TEST, TRAINING, TRIPLES
 
 Command = tuple[str, list[str]]  # the module that is run, and its arguments
@@ -131,6 +138,8 @@ def plant(seeds: Path) -> None:
     texts["yaml/config.yaml"] = yaml.safe_dump(config)
     texts["yaml/paths.yaml"] = yaml.safe_dump([[["author", "writes", "paper"], ["author", "knows", "author"]]])
     texts["yaml/options.yaml"] = yaml.safe_dump({"parts": 2, "batch_size": 8, "fanout": [3, 2], "network": 1e1})
+    texts |= {"tables/people.csv": PEOPLE, "tables/items.csv": ITEMS, "tables/bought.csv": BOUGHT}
+    texts |= {"tables/graph.json": json.dumps(CONFIG), "tables/graph.yaml": yaml.safe_dump(_parquet(CONFIG))}
     for name, text in texts.items():
         (seeds / name).parent.mkdir(parents=True, exist_ok=True)
         (seeds / name).write_text(text, newline="")
@@ -144,9 +153,27 @@ def plant(seeds: Path) -> None:
     for name, arrays in LAYOUTS.items():
         (seeds / "npz" / name).mkdir(parents=True)
         np.savez_compressed(seeds / "npz" / name / "graph.npz", **arrays)
+    for name, files in (("mag", MAG), ("arxiv", ARXIV)):
+        written(seeds / name, files)
+    for name, arrays in (("mag240m", MAG240M), ("igb", IGB)):
+        tree(seeds / name, arrays)
     (seeds / "edges").mkdir()
+    for table in ("people", "items", "bought"):
+        read = pyarrow.csv.read_csv(seeds / "tables" / f"{table}.csv")
+        pyarrow.parquet.write_table(read, seeds / "tables" / f"{table}.parquet")
+    (seeds / "stream").mkdir()
+    pairs = np.array([[0, 1], [1, 2], [2, 0], [3, 4], [4, 4], [0, 3]])
+    np.save(seeds / "stream" / "edges.npy", pairs)
+    np.savetxt(seeds / "stream" / "edges.txt", pairs, fmt="%d")
+    (seeds / "stream" / "edges.txt.gz").write_bytes(gzip.compress((seeds / "stream" / "edges.txt").read_bytes()))
+    np.save(seeds / "stream" / "features.npy", np.ones((5, 2), np.float32))
     features, masks = np.array([[0.5, 1], [2, 0], [0, 3], [1, 1], [7, 0]]), np.eye(5, dtype=bool)[:2]
     folder_of(seeds / "edges", "# a b w\n0\t1\t0.5\n1 2 3e-1\n\n2,3,1\n", features=features, train=masks)
+
+
+def _parquet(config: dict) -> dict:
+    """A configuration of tables in csv as one of the same tables in parquet."""
+    return yaml.safe_load(json.dumps(config).replace('"csv"', '"parquet"').replace(".csv", ".parquet"))
 
 
 def pick(rng: np.random.Generator, among):
@@ -164,6 +191,8 @@ def options(rng: np.random.Generator, seeds: Path) -> Command:
             ("convert", [f"data.{k.name}" for k in fields(Data)], ["--data.scale=0.0001", "--out=out"]),
             ("partition", [k.name for k in fields(partitioning.Options)], [f"--graph={seeds / 'store'}", "--out=out"]),
             ("predict", [k.name for k in fields(Predicting)], [f"--workdir={seeds / 'run'}", "--out=out.npy"]),
+            ("ingest", [k.name for k in fields(ingesting.Options)], [*_tables(seeds / "tables"), "--out=out"]),
+            ("partition", [k.name for k in fields(Streaming)], [*_edges(seeds / "stream"), "--parts=2", "--out=out"]),
         ],
     )
     given = list(given)
@@ -264,6 +293,8 @@ def mutate(rng: np.random.Generator, folder: Path) -> None:
         data = file.read_bytes()
         if rng.random() < 0.1:
             in_tree(rng, folder, file)
+        elif file.suffix == ".gz" and rng.random() < 0.8:
+            file.write_bytes(gzip.compress(in_bytes(rng, _unpacked(data))))
         elif file.suffix == ".npz" and rng.random() < 0.8:
             in_archive(rng, file)
         elif file.suffix == ".npy" and rng.random() < 0.3:
@@ -274,6 +305,14 @@ def mutate(rng: np.random.Generator, folder: Path) -> None:
             file.write_bytes(in_bytes(rng, data))
     if rng.random() < 0.5:
         refit(folder)
+
+
+def _unpacked(data: bytes) -> bytes:
+    """What a packed file holds; nothing if it was changed beyond reading."""
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error):
+        return b""
 
 
 def in_archive(rng: np.random.Generator, file: Path) -> None:
@@ -430,11 +469,37 @@ def _run(rng, seeds, folder) -> Command:
     return "hetjax.train", [*train_on(seeds, "--sampling.mode=full", *more), f"--workdir={folder}"]
 
 
+def _tables(folder: Path, form: str = "json") -> list[str]:
+    return [f"--config={folder}/graph.{form}"]
+
+
+def _edges(folder: Path, form: str = "txt") -> list[str]:
+    return [f"--stream={folder}/edges.{form}"]
+
+
+def _ingest(rng, seeds, folder) -> Command:
+    more = pick(rng, [[], [], ["--leave_out=true"], ["--skip_nonexist_edges=true"], ["--add_reverse_edges=true"]])
+    return "hetjax.ingest", [*_tables(folder, pick(rng, ["json", "yaml"])), *more, "--out=out"]
+
+
+def _stream(rng, seeds, folder) -> Command:
+    method = pick(rng, ["dbh", "greedy", "hdrf", "hollocou", "2ps-l", "spring", "slim"])
+    features = pick(rng, [[], [f"--features={folder}/features.npy"]])
+    given = _edges(folder, pick(rng, ["txt", "txt.gz", "npy"]))
+    return "hetjax.partition", [*given, *features, f"--method={method}", "--parts=2", "--out=out"]
+
+
 KINDS = {
     "rdf": _convert("rdf"),
     "hgb": _convert("hgb"),
     "npz": _homogeneous("npz"),
     "edges": _homogeneous("edges"),
+    "mag": _convert("ogb"),
+    "arxiv": _homogeneous("ogb"),
+    "mag240m": _convert("mag240m"),
+    "igb": _convert("igb"),
+    "tables": _ingest,
+    "stream": _stream,
     "store": _store,
     "weighted": _store,
     "yaml": _yaml,

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from examples import loop
-from hetjax import metrics, predict, runtime
+from hetjax import metrics, predicting, restored, runtime
 from hetjax.command_line import parse, run_command
 from hetjax.config import SECTIONS, Bytes, Cache, Config, Processes, Train, as_dict
 from hetjax.errors import InputError
@@ -158,7 +158,15 @@ def test_a_run_writes_all_that_it_promises(graph_store, tmp_path, mode):
     done = train_anew(tmp_path / "run", *on(graph_store, "--sampling.mode", mode), **as_users)
     assert done.returncode == 0, done.stderr
     files = {file.name for file in (tmp_path / "run").iterdir()}
-    assert files == {".lock", "config.yaml", "metrics.jsonl", "summary.json", "curves.png", "checkpoints"}
+    assert files == {
+        ".lock",
+        "config.yaml",
+        "metrics.jsonl",
+        "summary.json",
+        "curves.png",
+        "report.html",
+        "checkpoints",
+    }
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     for name in ("test_accuracy", "validation_accuracy", "test_macro_f1", "test_micro_f1"):
         assert 0 <= summary[name] <= 1
@@ -477,7 +485,7 @@ def test_options_override_the_file(graph_store, tmp_path):
     assert (config["train"]["epochs"], config["train"]["seed"], config["model"]["hidden"]) == (3, 5, 8)
 
 
-MODULES = "train", "partition.__main__", "convert", "predict", "ingest.__main__"
+MODULES = "train", "partition.__main__", "convert", "predict", "ingest.__main__", "doctor.__main__", "sweep"
 
 
 @pytest.mark.parametrize("module", [f"hetjax.{name}" for name in MODULES])
@@ -491,7 +499,9 @@ def test_help_has_every_option_once_in_words(module):
     if module == "hetjax.train":
         sections = SECTIONS | registry.sections(None) | {"": Processes}
         keys = {f"{name}.{key.name}".lstrip(".") for name, section in sections.items() for key in fields(section)}
-        assert set(names) == keys | {"help", "config", "print_config", "workdir"}
+        assert set(names) == keys | {"help", "config", "print_config", "verbose", "workdir"}
+        for heading, key in (("synthetic", "schema"), ("rdf", "literals")):
+            assert re.search(rf"^Data of {heading}:\n(  .*\n)*?  --data.{key} ", text, re.M)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(graph_store, tmp_path):
@@ -521,20 +531,22 @@ def test_predictions_are_those_that_the_summary_counts(full_run, graph_store, tm
         import_module("hetjax.predict").main, ["--workdir", f"{workdir}", "--out", f"{tmp_path}/l.npy", "--logits"]
     )
     logits = np.load(tmp_path / "l.npy")
-    np.testing.assert_array_equal(logits, predict.predict(workdir).logits)
+    np.testing.assert_array_equal(logits, predicting.predict(workdir).logits)
     quality = metrics.quality(logits[test], graph.labels[test])
     last = json.loads((workdir / "metrics.jsonl").read_text().splitlines()[-1])
     assert last == {f"test_{name}": value for name, value in quality.items()}  # the trainer's own, to the last bit
     assert logits.shape == (40, 3) and np.array_equal(logits.argmax(axis=1), found)
     (tmp_path / "l.csv").write_text("to be replaced")
     for name, *more in (("l.csv", "--logits", "--overwrite"), ("classes.csv",)):
-        run_command(predict.main, ["--workdir", f"{workdir}", "--out", f"{tmp_path}/{name}", *more])
+        run_command(
+            import_module("hetjax.predict").main, ["--workdir", f"{workdir}", "--out", f"{tmp_path}/{name}", *more]
+        )
     header, *lines = (tmp_path / "l.csv").read_text().splitlines()
     rows = np.array([line.split(",") for line in lines])
     assert header == "node,class,probability,logit_0,logit_1,logit_2"
     assert rows[:, 0].tolist() == list(map(str, range(40)))
     np.testing.assert_array_equal(rows[:, 3:].astype(np.float32), logits)  # every digit that it takes
-    most = predict.predict(workdir).probabilities.max(axis=1)
+    most = predicting.predict(workdir).probabilities.max(axis=1)
     expected = "node,class,probability\n" + "".join(f"{n},{one},{p!s}\n" for n, (one, p) in enumerate(zip(found, most)))
     assert (tmp_path / "classes.csv").read_text() == expected
     assert sorted(file.name for file in tmp_path.iterdir()) == ["classes.csv", "classes.npy", "l.csv", "l.npy"]
@@ -568,8 +580,8 @@ def test_predictions_are_those_that_the_summary_counts(full_run, graph_store, tm
 
 def test_another_graph_is_predicted(full_run, graph_store, tmp_path, capfd):
     workdir, _ = full_run
-    expected, graph = predict.predict(workdir).logits, random_graph()
-    np.testing.assert_array_equal(predict.predict(workdir, graph_store).logits, expected)
+    expected, graph = predicting.predict(workdir).logits, random_graph()
+    np.testing.assert_array_equal(predicting.predict(workdir, graph_store).logits, expected)
 
     def saved(name, edges, nodes=graph.schema.nodes, features=graph.features, **schema):
         schema = dataclasses.replace(graph.schema, nodes=nodes, relations=tuple(edges), **schema)
@@ -580,7 +592,7 @@ def test_another_graph_is_predicted(full_run, graph_store, tmp_path, capfd):
     nodes, edges = graph.schema.nodes, {relation: edges_of(csc) for relation, csc in graph.relations.items()}
     wide = graph.features | {"paper": np.concatenate([graph.features["paper"]] * 2)}
     more = saved("more", edges, nodes | {"paper": 80}, wide)  # papers that nobody writes or cites
-    np.testing.assert_allclose(predict.predict(workdir, more).logits[:40], expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(predicting.predict(workdir, more).logits[:40], expected, rtol=1e-6, atol=1e-6)
     first, *others = edges
     for name, message, *given in [
         ("fewer", f"only the graph that was trained on has relation {first}", {one: edges[one] for one in others}),
@@ -607,7 +619,7 @@ def test_another_graph_is_predicted(full_run, graph_store, tmp_path, capfd):
 
 
 def test_a_loop_of_your_own_gives_the_same_losses(full_run, capsys):
-    config, _ = predict.run_of(full_run[0])
+    config, _ = restored.run_of(full_run[0])
     expected = [json.loads(line) for line in (full_run[0] / "metrics.jsonl").read_text().splitlines()]
     expected = [record["train_loss"] for record in expected if "train_loss" in record]
     np.testing.assert_allclose(loop.train(config), expected, rtol=1e-6)
@@ -670,7 +682,7 @@ def test_a_run_that_is_done_goes_on_for_more_epochs(full_run, tmp_path, capfd):
     assert train(whole, *options, "--train.epochs", "5").returncode == 0
     shutil.copytree(done, tmp_path / "run")
     longer = train(tmp_path / "run", *options, "--train.epochs", "5")
-    assert longer.returncode == 0 and "continuing from" in longer.stderr, longer.stderr
+    assert longer.returncode == 0 and "continuing from" in longer.stdout, longer.stderr
     found = [
         [json.loads(line) | {"seconds": 0} for line in (path / "metrics.jsonl").read_text().splitlines()]
         for path in (whole, tmp_path / "run")

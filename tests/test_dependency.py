@@ -13,10 +13,12 @@ from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.partition import EdgeCut, edge_cut
 from hetjax.partition.dependencies import dependencies
+from hetjax.processes.group import ProcessGroup
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.dependency import costs
+from hetjax.sharding.dependency import costs, link, probes, rates
+from hetjax.sharding.dependency.declared import Options
 from hetjax.sharding.dependency.exchange import counts, fetch, mirrors
 from hetjax.sharding.dependency.groups import Group
 from hetjax.sharding.dependency.hybrid import Copies, choose
@@ -25,7 +27,7 @@ from hetjax.sharding.dependency.prices import Prices, priced, slowest
 from hetjax.sharding.dependency.room import divide
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.shares import nothing, shares
-from hetjax.sharding.dependency.strategy import Options, chosen
+from hetjax.sharding.dependency.strategy import chosen
 from hetjax.sharding.dependency.work import work
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
@@ -68,7 +70,7 @@ def test_equals_one_device_in_double_precision(options, parts, mode, model):
 @pytest.mark.parametrize(("options", "mode"), [(COMMUNICATE, "minibatch"), (HALF, "full")])
 def test_three_layers_of_a_lopsided_cut_with_penalty_clipping_and_decay(options, mode):
     """All seeds in one partition, another that owns nothing of a type."""
-    graph, more = few(*FEW), {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1}
+    graph, more = few(*FEW), {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1, "class_weights": "balanced"}
     model = MODELS["R-GCN"] | {"layers": 3}
     plan = lopsided(graph, 4)
     errors = compare(
@@ -257,9 +259,9 @@ def test_no_row_is_fetched_where_a_collective_takes_longer_than_computing_them_a
     owned, model = edge_cut(graph, 3, "random").owned, given.trainer.model
     sampler = Sampler(graph, frozenset(), frozenset(), model.reads_own, model.drops)
     costs_here = prices(graph, 2, sent=1.0)._replace(start=start)
-    copies = chosen(given, owned, sampler, costs_here)
+    keep = chosen(given, owned, sampler, costs_here)
     train = graph.splits["train"]
-    layers = shares(sampler, owned, {"paper": train}, (ALL, ALL), (0,), Copies(copies))
+    layers = shares(sampler, owned, {"paper": train}, (ALL, ALL), (0,), keep)
     done = work(graph, owned, layers, [train[owned.owner["paper"][train] == part] for part in range(3)])
     assert (sum(of.sum() for of in done[1].fetched.values()) == 0) == all_here
     assert sum(of.sum() for of in done[1].copied.values()) == 0
@@ -330,22 +332,83 @@ def test_memory_bounds_what_is_kept():
     assert kept[0].any()
 
 
-def test_costs_are_measured_once(tmp_path, monkeypatch):
+def hybrid(graph, name="rgcn"):
+    config = setting(graph, "full", (1, 2, "dependency"), {"name": name}, {"options": {"mode": "hybrid"}})
+    given = setup(config, graph)
+    return given, meshes.row(meshes.make(1, 2), 0)
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """Where costs are kept; blocks are small, and always worth their time."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for name in ("TARGETS", "SENT"):
-        monkeypatch.setattr(costs, name, 64)
-    graph = few("cites", "writes")
-    config = setting(graph, "full", (1, 2, "dependency"), {}, {"options": {"mode": "hybrid"}})
-    make_engine(config, graph)
-    (file,) = (tmp_path / "hetjax" / "costs").iterdir()
-    written = file.read_bytes()
-    monkeypatch.setattr(costs, "measure", None)
-    make_engine(config, graph)
-    file.write_text("no json")
+    for module, name, value in ((probes, "TARGETS", 64), (link, "SENT", 64), (costs, "PROBE", {True: 0.0, False: 0.0})):
+        monkeypatch.setattr(module, name, value)
+    return tmp_path / "hetjax" / "costs"
+
+
+def test_costs_are_measured_once(kept, monkeypatch):
+    """Of every layer but the last with its busiest relations, from which the others are scaled."""
+    given, mesh = hybrid(few("cites", "writes"))
+    found = costs.read_or_measure(given, mesh)
+    assert all(cost > 0 for cost in jax.tree.leaves(found[:-1]))  # nothing is free
+    assert found.measured and found.edge[0].keys() == {r.key for r in given.graph.relations}
+    files = {file.name.partition("_")[0]: file for file in kept.iterdir()}
+    assert files.keys() == {"link", "rates", "layers"}
+    about = json.loads(files["layers"].read_text())["about"]
+    assert about["hosts"] == [platform.node()] and len(about["kinds"]) == 1
+    monkeypatch.setattr(probes, "measure", None)
+    assert costs.read_or_measure(given, mesh) == found
+    files["layers"].write_text("no json")
     with pytest.raises(TypeError):
-        make_engine(config, graph)
-    assert all(cost > 0 for cost in jax.tree.leaves(json.loads(written)["costs"]))  # nothing is free
-    assert json.loads(written)["about"]["hosts"] == [platform.node()]
+        costs.read_or_measure(given, mesh)
+
+
+def test_costs_of_other_code_are_not_used(kept, monkeypatch):
+    given, mesh = hybrid(few("cites", "writes"))
+    costs.read_or_measure(given, mesh)
+    before = len(list(kept.iterdir()))
+    monkeypatch.setattr(costs.compiled, "digest", lambda name: f"another {name}")
+    costs.read_or_measure(given, mesh)
+    assert len(list(kept.iterdir())) == 2 * before
+
+
+def test_costs_of_another_link_are_not_used(kept, monkeypatch):
+    """Of several processes: it is measured every time, and what was kept holds while it is much the same."""
+    given, mesh = hybrid(few("cites", "writes"))
+    given = given._replace(processes=Several())
+    now = {"link": (4.0, 2.0)}
+    monkeypatch.setattr(link, "measure", lambda mesh, processes: now["link"])
+    for given_link, expected in (
+        ((4.0, 2.0), (4.0, 2.0)),
+        ((5.0, 1.6), (4.0, 2.0)),
+        ((8.0, 2.0), (8.0, 2.0)),
+        ((8.0, 0.5), (8.0, 0.5)),
+    ):
+        now["link"] = given_link
+        found = costs.read_or_measure(given, mesh)
+        assert (found.sent, found.start) == expected
+
+
+class Several(ProcessGroup):
+    """One process that says that there are two."""
+
+    count = 2
+
+
+def test_a_graph_too_small_to_be_measured_is_reckoned(kept, monkeypatch):
+    given, mesh = hybrid(few("cites", "writes"))
+    monkeypatch.setattr(costs, "PROBE", {True: 60.0, False: 60.0})
+    monkeypatch.setattr(probes, "measure", None)
+    found = costs.read_or_measure(given, mesh)
+    assert not found.measured and all(cost > 0 for cost in jax.tree.leaves(found[:-1]))
+    assert {file.name.partition("_")[0] for file in kept.iterdir()} == {"link", "rates"}
+    assert (
+        costs.read_or_measure(given, mesh) == found
+    )  # as rates are kept, the choice of a run that is resumed is the same
+    wide, narrow = (probes.Kind(0, width, width, (False, False), 64, True) for width in (640, 64))
+    more, less = (rates.seconds(kind, 1e-10, 1e-11) for kind in (wide, narrow))
+    assert more.source > 9 * less.source and more.vertex > less.vertex
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from hetjax import models, reference
+from hetjax import models, reference, run_options
 from hetjax.command_line import parse
 from hetjax.config import SECTIONS, Processes
 from hetjax.sharding import registry
@@ -33,6 +33,7 @@ NOT_RUN = {
     ". .venv/bin/activate": "of the reader's shell; the tests run in such an environment",
     "export HETJAX_DATA=FOLDER": "of the reader's shell",
     "HETJAX_DATA=FOLDER python experiments/published_accuracy.py": "trains for hours on real graphs",
+    "curl -LO http://snap.stanford.edu/ogb/data/nodeproppred/mag.zip && unzip mag.zip": "downloads 400 MB",
     "make lint": "the tests run after it",
     "make build": "tests/test_package.py looks at what is packed",
     "pytest -n 0 tests/test_sampling.py -k draw": "a part of these tests",
@@ -106,7 +107,7 @@ def folder(tmp_path_factory):
 
 
 def module_of(name: str) -> str:
-    return f"{name}.__main__" if name in ("hetjax.ingest", "hetjax.partition") else name
+    return f"{name}.__main__" if name in ("hetjax.doctor", "hetjax.ingest", "hetjax.partition") else name
 
 
 def test_the_lists_have_only_what_occurs():
@@ -207,7 +208,8 @@ def check_options(module: str, arguments: list[str]) -> None:
         assert here(module_of(module), *arguments).returncode == 0
         return
     program = import_module(module_of(module))
-    with mock.patch.object(program, "parse", stop), pytest.raises(Parsed) as parsed:
+    reads = run_options if module == "hetjax.train" else program
+    with mock.patch.object(reads, "parse", stop), pytest.raises(Parsed) as parsed:
         program.main(arguments)
     if module == "hetjax.train":
         given = dict(parsed.value.args[0])
@@ -224,11 +226,12 @@ OTHERS = {
         "hetjax.partition.__main__",
         "hetjax.partition.stream.command",
         "hetjax.ingest.__main__",
+        "hetjax.sweep",
         "hetjax.convert",
         "hetjax.predict",
     )
     for option in reference.options("", import_module(module).Options)
-} | {"version", "workdir", "out", "graph", "stream", "config", "print_config", "help", "section.key"}
+} | {"version", "workdir", "out", "graph", "stream", "config", "print_config", "help", "verbose", "section.key"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -29,15 +29,15 @@ def test_a_plan_with_any_name_is_drawn(name, tmp_path, capsys):
     assert (tmp_path / "plan" / "plan.png").read_bytes().startswith(b"\x89PNG") and not capsys.readouterr().err
 
 
-def test_a_picture_that_fails_is_a_line(tmp_path, capsys):
+def test_a_picture_that_fails_is_a_line(tmp_path, caplog):
     @picture
     def draw(file: Path) -> None:
         file.write_text("half")
         raise RuntimeError("no\nink")
 
     draw(tmp_path / "x.png")
-    assert capsys.readouterr().err == "hetjax: no x.png: RuntimeError: no ink\n" and not (tmp_path / "x.png").exists()
+    assert caplog.messages == ["no x.png: RuntimeError: no ink"] and not (tmp_path / "x.png").exists()
     (tmp_path / "folder.png").mkdir()
     draw_cache([CACHED | {"node_type": "a"}], tmp_path / "folder.png", "a title")
-    said = capsys.readouterr().err
-    assert said.startswith("hetjax: no folder.png: ") and said.endswith("folder.png: Is a directory\n")
+    said = caplog.messages[-1]
+    assert said.startswith("no folder.png: ") and said.endswith("folder.png: Is a directory")

@@ -329,7 +329,7 @@ def test_what_is_wrong_in_a_table_is_named(folder, file, text, message):
             "edges[0].relation: node type 'thing' is not declared among item, person",
         ),
         ({"nodes__0__foreign_keys": {"town": "town"}}, "nodes[0].foreign_keys.town: node type 'town' is not declared"),
-        ({"nodes__0__format__name": "hdf5"}, "nodes[0].format.name: 'hdf5' is not supported; csv and parquet are"),
+        ({"nodes__0__format__name": "orc"}, "nodes[0].format.name: 'orc' is not supported; csv, parquet and hdf5 are"),
         ({"nodes__0__node_id": "id"}, "nodes[0].node_id: this key is not supported; the nearest is 'node_id_col'"),
         ({"nodes__0__labels": []}, "graph.json: node types with labels: none, and there should be one"),
         (

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, f1_score, log_loss, roc_auc_score
+from sklearn.metrics import accuracy_score, average_precision_score, f1_score, log_loss, roc_auc_score
 
-from hetjax.metrics import quality, roc_auc
+from hetjax.metrics import quality
+from hetjax.ranking import average_precision, roc_auc
 
 
 def test_one_label_by_hand():
@@ -92,7 +93,37 @@ def test_roc_auc_is_the_share_of_pairs_in_order(seed):
     logits = np.stack([np.zeros(60), scores], axis=1).astype(np.float32)
     found = quality(logits, positive.astype(np.int32))
     assert found["roc_auc"] == by_pairs(scores.astype(np.float32), positive)
-    assert set(found) == {"loss", "accuracy", "micro_f1", "macro_f1", "roc_auc"}
+    np.testing.assert_allclose(found["average_precision"], average_precision_score(positive, logits[:, 1]))
+    assert set(found) == {"loss", "accuracy", "micro_f1", "macro_f1", "roc_auc", "average_precision"}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_areas_of_several_classes_equal_scikit_learn(seed):
+    """One class against the others, of those that some nodes have and some have not."""
+    rng = np.random.default_rng(seed)
+    logits, labels = rng.standard_normal((80, 5)).astype(np.float32), rng.integers(0, 4, 80)
+    found, plain = quality(logits, labels, ordered=True), quality(logits, labels)
+    assert set(found) - set(plain) == {"roc_auc", "average_precision"}
+    chances = np.exp(logits.astype(float)) / np.exp(logits.astype(float)).sum(axis=1, keepdims=True)
+    marks = labels[:, None] == np.arange(4)
+    np.testing.assert_allclose(found["roc_auc"], roc_auc_score(marks, chances[:, :4], average="macro"))
+    np.testing.assert_allclose(
+        found["average_precision"], average_precision_score(marks, chances[:, :4], average="macro")
+    )
+    several = rng.integers(0, 2, (80, 5))
+    several[:, 3] = seed % 2  # which all nodes have, or none
+    found, some = quality(logits, several, ordered=True), [0, 1, 2, 4]
+    np.testing.assert_allclose(found["roc_auc"], roc_auc_score(several[:, some], logits[:, some]))
+    np.testing.assert_allclose(found["average_precision"], average_precision_score(several[:, some], logits[:, some]))
+    assert quality(logits, np.zeros(80, int), ordered=True)["roc_auc"] is None
+
+
+def test_average_precision_by_hand():
+    positive = np.array([True, False, True, False])
+    assert average_precision(np.array([4.0, 3, 2, 1]), positive) == (1 + 2 / 3) / 2
+    assert (
+        average_precision(np.ones(4), positive) == 0.5 and average_precision(np.ones(4), ~positive & positive) is None
+    )
 
 
 def test_roc_auc_by_hand():

@@ -1,5 +1,7 @@
 """Options of training, each against its definition: smoothing, clipping, decay, schedules, patience, projection."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,8 +12,9 @@ from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape, Table
 from hetjax.config import Train
 from hetjax.errors import InputError
-from hetjax.sharding.trainer import cross_entropy, schedule
+from hetjax.sharding.trainer import class_weights, cross_entropy, schedule
 from tests.conftest import random_graph
+from tests.equivalence import several_labels
 from tests.test_single import setting, whole_graph
 
 
@@ -31,6 +34,44 @@ def test_cross_entropy_equals_its_definition(smoothing):
     smooth, sure = several * (1 - smoothing) + smoothing / 2, 1 / (1 + np.exp(-logits))
     expected = -(smooth * np.log(sure) + (1 - smooth) * np.log(1 - sure)).mean(axis=1)
     np.testing.assert_allclose(cross_entropy(logits, several, smoothing), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_classes_are_weighed(smoothing):
+    rng = np.random.default_rng(0)
+    logits, labels, weights = (
+        rng.standard_normal((9, 4)).astype(np.float32),
+        rng.integers(0, 4, 9),
+        (0.5, 1.0, 2.0, 4.0),
+    )
+    alone = cross_entropy(logits, labels, smoothing)
+    np.testing.assert_allclose(
+        cross_entropy(logits, labels, smoothing, weights), alone * np.array(weights)[labels], rtol=1e-6
+    )
+    several = rng.integers(0, 2, (9, 4)).astype(np.int8)
+    smooth, sure = several * (1 - smoothing) + smoothing / 2, 1 / (1 + np.exp(-logits))
+    terms = smooth * np.log(sure) + (1 - smooth) * np.log(1 - sure)
+    found = cross_entropy(logits, several, smoothing, weights)
+    np.testing.assert_allclose(found, -(terms * weights).mean(axis=1), rtol=1e-5)
+
+
+def test_weights_of_classes_have_the_mean_one_over_the_training_nodes():
+    graph = random_graph(3)
+    labels = graph.labels[graph.splits["train"]]
+    counts = np.bincount(labels, minlength=3)
+    assert class_weights(graph, "none") == ()
+    balanced = np.array(class_weights(graph, "balanced"))
+    np.testing.assert_allclose(balanced * counts, len(labels) / 3)
+    given = np.array(class_weights(graph, (2.0, 1.0, 4.0)))
+    np.testing.assert_allclose([given[labels].mean(), given[0] / given[1], given[2] / given[1]], [1, 2, 4])
+    first = dataclasses.replace(graph, splits={**graph.splits, "train": np.flatnonzero(graph.labels == 1)})
+    assert class_weights(first, "balanced") == (1, 1, 1)  # of which no training node has two
+    several = several_labels(graph)
+    assert np.mean(class_weights(several, "balanced")) == pytest.approx(1)
+    with pytest.raises(InputError, match="train.class_weights has 2 numbers != 3 classes"):
+        class_weights(graph, (1.0, 2.0))
+    with pytest.raises(InputError, match="train.class_weights is .*, and must be none, balanced, or numbers over 0"):
+        Train(class_weights=(1.0, 0.0))
 
 
 def test_smoothing_reaches_the_loss():

@@ -12,7 +12,7 @@ from hetjax.datasets import hgb
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.names import Ids, Names
-from hetjax.predict import predict
+from hetjax.predicting import predict
 from hetjax.predictions import Predictions, classes
 from tests.test_command_line import here, train
 from tests.test_readers import FILES, INFO

@@ -155,11 +155,11 @@ def test_a_configuration_of_another_shape(tmp_path, text):
 
 
 @pytest.mark.parametrize("text", ["[]", "5", "{}", '{"test_accuracy": "x"}', "[" * 10**5], ids=range(5))
-def test_a_summary_of_another_shape_counts_for_nothing(tmp_path, capfd, text):
+def test_a_summary_of_another_shape_counts_for_nothing(tmp_path, caplog, text):
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(as_dict(Config())))
     (tmp_path / "summary.json").write_text(text)
     assert Workdir(tmp_path, as_dict(Config())).summary() is None
-    assert "is made again from the checkpoint" in capfd.readouterr().err
+    assert "is made again from the checkpoint" in caplog.text
 
 
 @pytest.mark.parametrize("text", ["5", "[]", '["a"]', '{"progress.json": 5}', "[" * 10**5, "null"], ids=range(6))
@@ -223,14 +223,14 @@ CACHE = {"node_type": r"$\frac$", "place": "host", "hits": 0, "misses": 3, "kept
 CACHE |= {"sent_bytes": 0, "returned_bytes": 0}
 
 
-def test_pictures_cost_no_results(tmp_path, capsys):
+def test_pictures_cost_no_results(tmp_path, caplog):
     records = [{"epoch": 1, "train_loss": 1.0, "validation_accuracy": 1.0}, {"test_accuracy": 1.0}]
     draw_run(records, [CACHE], tmp_path, r"rgcn on $\frac$")
-    assert not capsys.readouterr().err and {file.name for file in tmp_path.iterdir()} == {"curves.png", "cache.png"}
+    assert not caplog.messages and {file.name for file in tmp_path.iterdir()} == {"curves.png", "cache.png"}
     (tmp_path / "curves.png").unlink()
     (tmp_path / "curves.png").mkdir()
     draw_run(records, [], tmp_path, "")
-    assert "hetjax: no curves.png: " in capsys.readouterr().err
+    assert caplog.messages[-1].startswith("no curves.png: ")
 
 
 @pytest.mark.parametrize(("accuracies", "panels"), [((None, None), 1), ((0.5, 1.0), 2)])
@@ -305,7 +305,7 @@ def two_classes(graph, tmp_path):
 
 def test_a_run_is_chosen_by_its_roc_auc(two_classes, tmp_path, capfd, monkeypatch):
     said = []
-    monkeypatch.setattr("builtins.print", lambda *words, **_: said.extend(map(str, words)))
+    monkeypatch.setattr("hetjax.logs.tqdm.write", lambda words, **_: said.append(words))
     assert start(tmp_path / "run", two_classes, capfd, "--train.metric", "roc_auc")[0] == 0
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["chosen_by"] == "roc_auc" and 0 <= summary["test_roc_auc"] <= 1

@@ -64,9 +64,10 @@ def test_a_run_is_shown_in_a_notebook(run):
     assert repr(run).startswith("Trained(") and "test accuracy" in repr(run)
 
 
-def test_the_same_call_is_the_same_run_and_another_is_said(run, capsys):
+def test_the_same_call_is_the_same_run_and_another_is_said(run, caplog):
+    caplog.set_level("INFO", "hetjax")
     again = hetjax.train(people(), run.path, **OPTIONS)
-    assert again.summary == run.summary and "this run is done" in capsys.readouterr().out
+    assert again.summary == run.summary and "this run is done" in caplog.text
     for graph, options, message in (
         (people(1), {}, "graph: another graph was trained there; give another workdir"),
         (people(), {"hidden": 16}, "model.hidden is 8 there != 16"),
@@ -116,14 +117,14 @@ def test_learned_features_are_found_by_ids(tmp_path):
     with pytest.raises(
         InputError, match=r"graph: type 'author': node 2 \('e'\) is not of the graph that was trained on"
     ):
-        run.predict(more)
+        run.predict(more, new_nodes="refuse")
     found = run.predict(more, new_nodes="mean")
     known = dict(zip(found.ids.to_pylist(), found.logits))
     np.testing.assert_allclose(known["a"], first["a"], rtol=1e-5, atol=1e-6)
     assert np.isfinite(known["e"]).all()
     store.save(more, tmp_path / "more")
     options = ["--workdir", run.path, "--graph", tmp_path / "more", "--out", tmp_path / "p.csv"]
-    assert here("hetjax.predict", *options).returncode == 2
+    assert here("hetjax.predict", *options, "--new_nodes", "refuse").returncode == 2
     done = here("hetjax.predict", *options, "--new_nodes", "mean")
-    assert "1 new nodes of author have the mean of what was learned of their type" in done.stdout, done.stderr
+    assert "1 new node of author: features are the mean of what was learned of their type" in done.stdout, done.stderr
     assert (tmp_path / "p.csv").read_text().splitlines()[3].startswith("e,")

@@ -111,7 +111,14 @@ def test_equals_one_device_in_double_precision(parts, mode, model):
 def test_a_lopsided_cut_with_penalty_clipping_and_decay(mode, model):
     """All seeds in one partition, another that owns nothing of a type: every row is counted once, wherever it is read."""
     graph = several_labels(few("cites", "writes", "written_by", "of"))
-    more = {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1, "label_smoothing": 0.1, "schedule": "cosine"}
+    more = {
+        "l2": 0.01,
+        "gradient_clip": 0.05,
+        "weight_decay": 0.1,
+        "label_smoothing": 0.1,
+        "schedule": "cosine",
+        "class_weights": "balanced",
+    }
     errors = compare(graph, (1, 4, "vanilla"), mode, MODELS[model], plan=lopsided(graph, 4), **more)
     assert errors.loss < 1e-5 and errors.gradient < 1e-5 and errors.state < 1e-4
 
@@ -135,7 +142,7 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("vanilla")
     store.save(few("cites", "writes"), folder / "graph")
     options = ["--data.format", "store", "--data.path", folder / "graph", *SMALL]
-    done = train_anew(folder / "run", *options, *VANILLA)
+    done = train_anew(folder / "run", *options, *VANILLA, "--verbose")
     assert done.returncode == 0, done.stderr
     assert "sent in a step" in done.stdout
     return folder / "run", list(map(str, options))

@@ -10,12 +10,19 @@ from hetjax.cache.mapped import on_host, release
 from hetjax.graph.store import load_array
 
 FOLDER, ROWS = "tables", "rows"
+OWN = "own"  # what a strategy keeps beside the state
 AT_ONCE = 2**26  # bytes written at a time
 
 
+def kept(name: str) -> bool:
+    """Whether an array of a state is written here: one of a table, or of what a strategy keeps beside the state."""
+    return name.split("/", 1)[0] in (FOLDER, OWN)
+
+
 def of(name: str) -> str:
-    """The file in a checkpoint of an array that is called `tables/TYPE/LEAF` in the state; types may have any name."""
-    return f"{FOLDER}/{quote(name.removeprefix(f'{FOLDER}/'), safe='')}.npy"
+    """The file in a checkpoint of an array that is called `tables/TYPE/LEAF` in the state, or `own/...`; types may have any name."""
+    folder, rest = name.split("/", 1)
+    return f"{folder}/{quote(rest, safe='')}.npy"
 
 
 def learned(checkpoint: Path) -> dict[str, np.ndarray]:

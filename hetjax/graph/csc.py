@@ -8,6 +8,23 @@ from hetjax.compiled import compiled
 from hetjax.errors import InputError
 
 
+class Piece(NamedTuple):
+    """Which of a relation's edges there are, where it is cut: edge `e` is of piece `e mod of`, so pieces are even, and every target's too.
+
+    Attributes:
+      number, of: which piece, of how many.
+      relation: the key of the relation.
+    """
+
+    number: int
+    of: int
+    relation: str
+
+    def edges(self, total: int) -> int:
+        """How many of so many edges it has."""
+        return (total - self.number + self.of - 1) // self.of
+
+
 class CSC(NamedTuple):
     """One relation's edges, grouped by target.
 
@@ -16,12 +33,14 @@ class CSC(NamedTuple):
       indices: source ids `[edges]`, of the smallest unsigned type that holds every source id.
       weights: float32 `[edges]`, finite; None: every edge counts alike.
       loops: whether the first edge of every target is a loop of its own, which every draw of neighbours takes.
+      piece: None: these are all edges. Else `indptr` is of all edges, and `indices` has those of the piece, in their order.
     """
 
     indptr: np.ndarray
     indices: np.ndarray
     weights: "np.ndarray | None" = None
     loops: bool = False
+    piece: "Piece | None" = None
 
     @property
     def edges(self) -> int:
@@ -84,6 +103,12 @@ def edges_of(csc: CSC) -> tuple[np.ndarray, np.ndarray]:
     """The edge list `(source, target)` of a CSC, sorted by target."""
     target = np.repeat(np.arange(len(csc.indptr) - 1, dtype=index_dtype(len(csc.indptr) - 1)), np.diff(csc.indptr))
     return csc.indices, target
+
+
+def cut(csc: CSC, piece: Piece) -> CSC:
+    """A piece of a relation without weights, whose edges are copied; the pointers are not."""
+    assert csc.weights is None and csc.piece is None
+    return CSC(csc.indptr, np.ascontiguousarray(csc.indices[piece.number :: piece.of]), None, False, piece)
 
 
 def reverse(csc: CSC, sources: int) -> CSC:

@@ -241,7 +241,9 @@ def _check_label_matrix(labels: np.ndarray, schema: Schema, where: str, names: N
 def check_csc(csc: CSC, relation: Relation, schema: Schema, where: str = "graph") -> None:
     """Raise an InputError for the first pointer, source id or weight of a relation that is wrong."""
     targets = schema.nodes[relation.target]
-    if csc.indptr.shape != (targets + 1,) or csc.indptr[0] != 0 or csc.indptr[-1] != csc.edges:
+    held = int(csc.indptr[-1]) if len(csc.indptr) else 0
+    held = csc.piece.edges(held) if csc.piece else held
+    if csc.indptr.shape != (targets + 1,) or csc.indptr[0] != 0 or held != csc.edges:
         ends = f"{csc.indptr[0]}..{csc.indptr[-1]}" if len(csc.indptr) else "nothing"
         raise InputError(
             f"{where}: relation {relation}: pointers {ends} of {len(csc.indptr)} != 0..{csc.edges} of {targets + 1}"

@@ -27,6 +27,7 @@ from hetjax.ingest.configuration import Configuration
 from hetjax.ingest.edges import Edges, ForeignKey
 from hetjax.ingest.nodes import Nodes
 from hetjax.load import outline
+from hetjax.logs import log
 
 KEPT = "graph.json"
 
@@ -62,13 +63,13 @@ def main(arguments: Sequence[str]) -> None:
     file = Path(given["config"])
     config = configuration.read(file, Path(options.root or file.parent), options.leave_out)
     for what in config.left_out:
-        print(f"left out: {what}")
+        log.info(f"left out: {what}")
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
         graph, kept, skipped = ingest(config, options, Path(folder), str(file))
         store.save(graph, out, extra={KEPT: json.dumps(kept, indent=1)})
     for relation, count in skipped.items():
-        print(f"relation {relation}: {count:,} edges left out whose ends are no nodes")
-    print(f"{out}: {outline(graph)}")
+        log.info(f"relation {relation}: {count:,} edges left out whose ends are no nodes")
+    log.info(f"{out}: {outline(graph)}")
 
 
 def ingest(config: Configuration, options: Options, folder: Path, where: str) -> tuple[HetGraph, dict, dict]:

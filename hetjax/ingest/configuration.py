@@ -22,6 +22,7 @@ LARGEST = 2**26  # bytes: fitted values of categories may be many
 TOP = {"version", "nodes", "edges", "is_homogeneous"}
 NODE = {"node_type", "files", "format", "node_id_col", "features", "labels", "foreign_keys"}
 EDGE = {"relation", "files", "format", "source_id_col", "dest_id_col", "weight_col"}
+FORMATS = "csv", "parquet", "hdf5"
 FORMAT = {"name", "separator", "null_values", "encoding"}
 FEATURE = {"feature_col", "feature_name", "feature_dim", "out_dtype", "transform"}
 LABEL = {"label_col", "task_type", "split_pct", "custom_split_filenames", "label_stats_type", "mask_field_names"}
@@ -220,9 +221,9 @@ class _Reader:
     def _format(self, about: dict, place: str) -> Format:
         given, where = about["format"], f"{place}.format"
         self._keys(given, FORMAT, ("name",), where)
-        if given["name"] not in ("csv", "parquet"):
+        if given["name"] not in FORMATS:
             raise InputError(
-                f"{self.file}: {where}.name: {short(repr(given['name']))} is not supported; csv and parquet are"
+                f"{self.file}: {where}.name: {short(repr(given['name']))} is not supported; csv, parquet and hdf5 are"
             )
         separator = given.get("separator", ",")
         if not isinstance(separator, str) or len(separator) != 1 or not separator.isascii():

@@ -1,4 +1,4 @@
-"""Tables in files, some rows at a time, so that memory does not grow with them: csv, csv.gz and parquet, through Arrow."""
+"""Tables in files, some rows at a time, so that memory does not grow with them: csv, csv.gz, parquet and HDF5, through Arrow."""
 
 import csv
 import glob
@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from hetjax.errors import InputError, reading, short
+from hetjax.ingest import hdf5
 from hetjax.ingest.configuration import Format
 
 BLOCK = 2**24  # bytes of text at a time
@@ -64,7 +65,10 @@ def rows(patterns: Sequence[Path], form: Format, columns: Mapping[str, str], bar
       InputError: a file, a column or a value that is not as it should be, with its place.
     """
     for file in paths(patterns):
-        made = _parquet(file, columns, bar) if form.name == "parquet" else _text(file, form, columns, bar)
+        if form.name == "hdf5":
+            made = hdf5.batches(file, columns, bar)
+        else:
+            made = _parquet(file, columns, bar) if form.name == "parquet" else _text(file, form, columns, bar)
         first = 1
         for batch in made:
             yield Rows(file, first, batch)

@@ -15,18 +15,23 @@ if TYPE_CHECKING:  # which import this module
     from hetjax.models.hgnn import HGNN, Layer
 
 
+def check_name(name: str) -> None:
+    """Raise an InputError where a name is of no file in this folder, and is no MODULE:NAME."""
+    known = sorted(file.stem for file in Path(__file__).parent.glob("*.py") if "\nMODEL = " in file.read_text())
+    if ":" not in name and name not in known:
+        raise InputError(
+            f"model.name is {short(name)!r}, and must be {', '.join(known)}, or MODULE:NAME of one of your own"
+        )
+
+
 def find(name: str) -> "type[Layer] | HGNN":
     """The layer or `HGNN` of a name: the `MODEL` of a file in this folder by its name, or one of your own as `MODULE:NAME`.
 
     Raises:
       InputError: there is none.
     """
-    known = sorted(file.stem for file in Path(__file__).parent.glob("*.py") if "\nMODEL = " in file.read_text())
+    check_name(name)
     module, _, attribute = name.partition(":")
-    if not attribute and name not in known:
-        raise InputError(
-            f"model.name is {short(name)!r}, and must be {', '.join(known)}, or MODULE:NAME of one of your own"
-        )
     with reading(f"model.name is {short(name)!r}"):
         model = getattr(importlib.import_module(module if attribute else f"{__name__}.{name}"), attribute or "MODEL")
         from hetjax.models.hgnn import HGNN, Layer
@@ -36,16 +41,21 @@ def find(name: str) -> "type[Layer] | HGNN":
         return model
 
 
+def takes(name: str) -> frozenset[str]:
+    """The keys of the configuration that a model has."""
+    from hetjax.models import hgnn
+
+    chosen = find(name)
+    return hgnn.STACK_OPTIONS - {"self_term"} | hgnn.takes(chosen) | ({"self_term"} if chosen.self_term else set())
+
+
 def options(model: Model) -> dict[str, Any]:
     """The configuration's keys that a model has.
 
     Raises:
       InputError: a key is set that it does not have.
     """
-    from hetjax.models import hgnn
-
-    chosen = find(model.name)
-    known = hgnn.STACK_OPTIONS - {"self_term"} | hgnn.takes(chosen) | ({"self_term"} if chosen.self_term else set())
+    known = takes(model.name)
     for key, value in config.changed(model).items():
         if key not in known | {"name"}:
             raise InputError(f"model.{key} is {value}, and model {model.name} has no such option")

@@ -68,6 +68,10 @@ class GATLayer(PlainLayer):
     def edge_monoid(self) -> Monoid:
         return partials.SOFTMAX
 
+    @property
+    def linear_input(self) -> bool:
+        return True
+
     def relation_total(self, relation: Relation, partial: Attention) -> jax.Array:
         h = partials.attended(partial)
         return jnp.mean(h.reshape(len(h), self.output_heads, self.features), axis=1) if self.logits else h

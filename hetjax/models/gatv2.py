@@ -52,6 +52,10 @@ class GATv2Layer(GATLayer):
 
     propagation = None
 
+    @property
+    def linear_input(self) -> bool:
+        return False  # logits are not, so keys must be known whole
+
     def _attention(self, relation: Relation, width: int, heads: int) -> nn.Module:
         return DynamicAttention(width, heads, self.attention_dropout)
 

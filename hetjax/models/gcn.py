@@ -39,6 +39,10 @@ class GCNLayer(PlainLayer):
         self.kernel = {r.key: Kernel(self.features) for r in self.relations}
 
     @property
+    def linear_input(self) -> bool:
+        return True
+
+    @property
     def reads_target(self) -> bool:
         return self.residual
 

@@ -70,6 +70,10 @@ class GINLayer(Layer):
         self.rest = {t: Rest(self.features, self.norm) for t in self.targets}
 
     @property
+    def linear_input(self) -> bool:
+        return True
+
+    @property
     def reads_target(self) -> bool:
         return False
 

@@ -175,7 +175,7 @@ class Stack(nn.Module):
         exchange: Exchange = LOCAL,
     ) -> dict[str, jax.Array]:
         """What layer `depth` makes of the embeddings below it."""
-        return self.layers[depth](block, x if depth else self.enter(x, block, masks), masks, exchange)
+        return self.layers[depth](block, x if depth else self.enter(exchange.enter(x), block, masks), masks, exchange)
 
     def enter(self, x: Mapping[str, jax.Array], block: Block, masks: Masks | None = None) -> Mapping[str, jax.Array]:
         """What the first layer reads: the features, projected, dropped out and put through dense layers if so configured.

@@ -5,13 +5,14 @@ from typing import Any, ClassVar
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models import partials
 from hetjax.models.attention import attend, by_head
 from hetjax.models.dropout import NodeMasks, dropped, edge_keep_mask
-from hetjax.models.layer import Layer
+from hetjax.models.layer import LOCAL, Exchange, Layer
 from hetjax.models.partials import Attention, Monoid
 from hetjax.models.segment import multiply_first
 from hetjax.sampling.blocks import Adjacency
@@ -138,13 +139,26 @@ class HGTLayer(Layer):
         targets: jax.Array,
         masks: NodeMasks | None,
     ) -> Attention:
-        kernel, bias = self.query[relation.target](targets.shape[1])
-        queries = jnp.einsum("tw,whd->htd", targets.astype(kernel.dtype), kernel) + bias[:, None]
-        return self.attention[relation.key](adjacency, sources, queries, masks)
+        return self.attention[relation.key](adjacency, sources, targets, masks)
+
+    def ask(self, node_type: str, targets: jax.Array, exchange: Exchange = LOCAL) -> jax.Array:
+        """The queries, `[heads, T, d]`."""
+        kernel, bias = self.query[node_type](targets.shape[1])
+        return exchange.total(jnp.einsum("tw,whd->htd", targets.astype(kernel.dtype), kernel) + bias[:, None])
+
+    @property
+    def linear_input(self) -> bool:
+        return True
+
+    def finish_reads(self, node_type: str) -> bool:
+        return self.widths.get(node_type) == self.makes(node_type)
 
     @property
     def edge_monoid(self) -> Monoid:
         return partials.SOFTMAX
+
+    def no_edges(self, targets: int, dtype: DTypeLike) -> Attention:
+        return partials.unattended(targets, self.heads, self.features // self.heads, dtype)
 
     def relation_total(self, relation: Relation, partial: Attention) -> Any:
         return partial if self.softmax == "joint" else self.monoid.lift(partials.attended(partial))

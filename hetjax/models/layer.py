@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from hetjax.arrays import Array
 from hetjax.cache.tables import read
@@ -29,6 +30,14 @@ class Exchange:
     way of distributing says here which rows, or which columns, of the embeddings below are on this device, and how partial
     aggregates are combined with those of others. Layers know nothing else of it.
     """
+
+    def enter(self, x: Mapping[str, jax.Array]) -> Mapping[str, jax.Array]:
+        """The features that the model is given, `[rows, width]` per node type, from those that are on this device."""
+        return x
+
+    def total(self, product: jax.Array) -> jax.Array:
+        """What is linear in the embeddings below, `[rows, ...]`, from what this device's columns of them give."""
+        return product
 
     def before(
         self, x: Mapping[str, jax.Array], prepare: Callable[[Mapping[str, jax.Array]], Mapping[str, Any]]
@@ -96,6 +105,8 @@ class Layer(nn.Module):
       changed_edges: what a relation's edges are changed to before anything is drawn of them, `(relation, edges, number of
         sources) -> edges`; for each relation alone, so that it is the same wherever that is folded. None: nothing.
       propagation: what the layer folds once its matrices are taken out, of models that can be decoupled (`models.decoupled`).
+      linear_input: whether partial aggregates are linear in the embeddings below, of sources and targets, once logits are known:
+        what slices of their columns give then adds up (`sharding.push_pull`). A bias beside a matrix of theirs is no obstacle.
     """
 
     relations: tuple[Relation, ...]
@@ -109,6 +120,10 @@ class Layer(nn.Module):
     linear_fold: ClassVar[Callable | None] = None
     changed_edges: ClassVar[Callable | None] = None
     propagation: ClassVar[Any] = None
+
+    @property
+    def linear_input(self) -> bool:
+        return False
 
     @property
     def monoid(self) -> Monoid:
@@ -129,11 +144,15 @@ class Layer(nn.Module):
           relation: which.
           adjacency: `T` targets by `S` sources.
           sources: what `prepare` made of the sources' `[S, width of the source type]`.
-          targets: `[T, width of the target type]`, the targets' own embeddings of the layer below; None unless the
-            layer `reads_target`.
+          targets: what `ask` made of the targets' own embeddings of the layer below, `[T, width of the target type]`; None
+            unless the layer `reads_target`.
           masks: of the targets, in training, if the layer `drops`.
         """
         raise NotImplementedError
+
+    def no_edges(self, targets: int, dtype: DTypeLike) -> Any:
+        """What `relation` gives of no edges, of a layer that has an `edge_monoid`."""
+        return jnp.zeros((targets, self.features), dtype)
 
     def relation_total(self, relation: Relation, partial: Any) -> Any:
         """What relations combine, from what `relation` gave, of all of the relation's edges: that itself, unless the model says more."""
@@ -142,6 +161,14 @@ class Layer(nn.Module):
     def prepare(self, node_type: str, sources: jax.Array) -> Any:
         """What all relations out of a type read, from its `[S, width]`: that itself, unless they share some work."""
         return sources
+
+    def ask(self, node_type: str, targets: jax.Array, exchange: Exchange = LOCAL) -> Any:
+        """What all relations into a type read of its targets' own `[T, width]`: that itself, unless they share some work.
+
+        Args:
+          exchange: by whose `total` a product goes that relations do not read linearly.
+        """
+        return targets
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> Any:
         """The partial aggregates that nodes give themselves: a relation from every node to itself."""
@@ -158,6 +185,10 @@ class Layer(nn.Module):
           masks: as of `relation`.
         """
         raise NotImplementedError
+
+    def finish_reads(self, node_type: str) -> bool:
+        """Whether `finish` reads the targets' own embeddings of a type."""
+        return self.reads_target
 
     def makes(self, node_type: str) -> int:
         """Width of the embeddings of a type."""
@@ -232,18 +263,36 @@ class Layer(nn.Module):
         """
         pieces = exchange.pieces(block, sources)
         contributions = [(t, self.aggregate_self(t, own[t])) for t in self.selves if t in selves]
+        asked: dict[str, Any] = {}
         for relation in self.relations:
             key, target = relation.key, relation.target
             edges = [(of[key], sources[relation.source]) for of, sources in pieces if key in of]
             if edges:
-                seen = own[target] if self.reads_target else None
-                drawn = masks and masks.of(block.targets[target])
-                folded = [self.relation(relation, adjacency, sources, seen, drawn) for adjacency, sources in edges]
-                contributions.append((target, self.relation_total(relation, self._joined(folded))))
+                if self.reads_target and target not in asked:
+                    asked[target] = self.ask(target, own[target], exchange)
+                folded = self.fold_edges(relation, edges, block, asked.get(target), masks)
+                contributions.append((target, self.relation_total(relation, folded)))
         total: dict[str, Any] = {}
         for target, partial in contributions:
             total[target] = self.monoid.combine(total[target], partial) if target in total else partial
         return total
+
+    def fold_edges(
+        self,
+        relation: Relation,
+        edges: Sequence[tuple[Adjacency, Any]],
+        block: Block,
+        seen: Any,
+        masks: Masks | None,
+    ) -> Any:
+        """The partial aggregate of a relation's edges, or of some of them; arguments as of `fold_relations`.
+
+        Args:
+          edges: in groups, each with the sources that it numbers.
+          seen: of the targets, as `ask` gives it; None unless the layer `reads_target`.
+        """
+        drawn = masks and masks.of(block.targets[relation.target])
+        return self._joined([self.relation(relation, adjacency, sources, seen, drawn) for adjacency, sources in edges])
 
     def _joined(self, folded: Sequence[Any]) -> Any:
         """The partial aggregate of all groups of a relation's edges."""
@@ -279,6 +328,9 @@ class PlainLayer(Layer):
     bias: bool = True
     logits: bool = False
     activation: ClassVar[Callable] = staticmethod(nn.relu)
+
+    def finish_reads(self, node_type: str) -> bool:
+        return self.residual and self.widths.get(node_type) == self.makes(node_type)
 
     def setup(self):
         options = (self.norm, self.dropout, self.residual, self.bias, self.logits)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 
 class Monoid(NamedTuple):
@@ -80,6 +81,18 @@ def attended(partial: Attention) -> jax.Array:
 def finite(largest: jax.Array) -> jax.Array:
     """The shift to subtract from logits: zero where there is no largest one."""
     return jnp.where(largest > -jnp.inf, largest, 0)
+
+
+def unattended(nodes: int, heads: int, width: int, dtype: DTypeLike) -> Attention:
+    """Attention over no edges."""
+    numbers = jnp.zeros((nodes, heads), dtype)
+    return Attention(numbers - jnp.inf, numbers, jnp.zeros((nodes, heads, width), dtype))
+
+
+def neutral(partial: Any) -> Any:
+    """What combines with any partial aggregate of the same shapes without changing it, of a sum, a mean or a softmax."""
+    zeros = jax.tree.map(jnp.zeros_like, partial)
+    return zeros._replace(largest=zeros.largest - jnp.inf) if isinstance(partial, Attention) else zeros
 
 
 def _same(value):

@@ -4,6 +4,7 @@
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
@@ -100,6 +101,13 @@ class RGATLayer(PlainLayer):
     @property
     def edge_monoid(self) -> Monoid:
         return partials.SOFTMAX
+
+    @property
+    def linear_input(self) -> bool:
+        return True
+
+    def no_edges(self, targets: int, dtype: DTypeLike) -> Attention:
+        return partials.unattended(targets, self.heads, self.features // self.heads, dtype)
 
     def relation_total(self, relation: Relation, partial: Attention) -> jax.Array:
         return partials.attended(partial)

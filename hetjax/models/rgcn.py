@@ -144,6 +144,10 @@ class RGCNLayer(PlainLayer):
         return nn.Dense(self.features, use_bias=False)
 
     @property
+    def linear_input(self) -> bool:
+        return not (self.one_hot and self.learned)  # rows of matrices, which are folded as they are
+
+    @property
     def reads_target(self) -> bool:
         return self.residual
 

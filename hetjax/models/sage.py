@@ -33,6 +33,10 @@ class SAGELayer(PlainLayer):
         }
 
     @property
+    def linear_input(self) -> bool:
+        return True
+
+    @property
     def reads_target(self) -> bool:
         return self.residual
 

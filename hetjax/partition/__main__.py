@@ -12,6 +12,7 @@ from hetjax.errors import InputError
 from hetjax.graph import checksums, store
 from hetjax.graph.hetgraph import HetGraph, check
 from hetjax.graph.schema import Relation
+from hetjax.logs import log
 from hetjax.partition.cost import Workload
 from hetjax.partition.edge_cut import EdgeCut, edge_cut
 from hetjax.partition.manifest import save
@@ -91,8 +92,8 @@ def main(arguments: Sequence[str]) -> None:
     graph = _read(paths["graph"]) if reads else None
     plan = _meta(options, paths["graph"]) if options.method == "meta" else _edge_cut(options, paths["graph"], graph)
     report = save(plan, out, graph)
-    print(table(report))
-    print(f"{out}: manifest.json, report.json, report.csv, plan.png")
+    log.info(table(report))
+    log.info(f"{out}: manifest.json, report.json, report.csv, plan.png")
 
 
 def _read(path: str) -> HetGraph:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from tqdm import tqdm
@@ -35,7 +35,7 @@ from hetjax.partition.contiguous import contiguous
 from hetjax.partition.cost import Workload
 from hetjax.partition.dependencies import dependencies
 from hetjax.partition.fennel import fennel, random_order
-from hetjax.partition.homogeneous import homogeneous
+from hetjax.partition.homogeneous import homogeneous, split
 from hetjax.partition.measure import measure
 from hetjax.partition.metatree import MOST_HOPS
 from hetjax.partition.owned import Owned
@@ -60,7 +60,7 @@ class EdgeCut(Partitioning):
       store: as in `Partitioning`.
     """
 
-    methods = ("random", "metis", "metis-vol", "contiguous", "fennel")
+    methods: ClassVar[tuple[str, ...]] = ("random", "metis", "metis-vol", "contiguous", "fennel")
 
     sizes: Sizes
     nodes: Mapping[str, np.ndarray]
@@ -180,7 +180,7 @@ def _as_one(graph: HetGraph, parts: int, method: str, seed: int) -> dict[str, np
         owners = fennel(indptr, neighbours, counts, parts, random_order(sum(counts), seed))
     else:
         owners = _metis(graph, parts, method, seed)
-    return dict(zip(graph.schema.nodes, np.split(owners, np.cumsum(counts)[:-1])))
+    return split(graph.schema, owners)
 
 
 def _random(count: int, parts: int, seed: int) -> np.ndarray:

@@ -15,6 +15,11 @@ def offsets(schema: Schema) -> dict[str, int]:
     return {name: int(start) for name, start in zip(schema.nodes, starts)}
 
 
+def split(schema: Schema, values: np.ndarray) -> dict[str, np.ndarray]:
+    """What nodes of the homogeneous graph have, per type."""
+    return dict(zip(schema.nodes, np.split(values, np.cumsum(list(schema.nodes.values()))[:-1])))
+
+
 def homogeneous(graph: HetGraph, dtype: DTypeLike = np.int64) -> tuple[np.ndarray, np.ndarray]:
     """The undirected simple graph below all relations, types' nodes numbered on in the schema's order.
 

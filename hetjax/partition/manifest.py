@@ -18,9 +18,10 @@ from hetjax.partition.checks import require
 from hetjax.partition.edge_cut import EdgeCut
 from hetjax.partition.meta_partitioning import MetaPartitioning
 from hetjax.partition.partitioning import FORMAT, VERSION, Partitioning, Report
+from hetjax.partition.stream_cut import StreamCut
 
 FILE = "manifest.json"
-KINDS: tuple[type[Partitioning], ...] = (MetaPartitioning, EdgeCut)
+KINDS: tuple[type[Partitioning], ...] = (MetaPartitioning, EdgeCut, StreamCut)
 
 
 def save(partitioning: Partitioning, folder: str | os.PathLike, graph: HetGraph | None = None) -> Report:

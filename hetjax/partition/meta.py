@@ -11,6 +11,7 @@ from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, sizes
 from hetjax.partition.assign import assign, mesh, searchable
 from hetjax.partition.cost import Workload
+from hetjax.partition.cuts import Cuts, cut_sizes
 from hetjax.partition.meta_partitioning import MetaPartitioning
 from hetjax.partition.metatree import Metatree
 
@@ -43,6 +44,7 @@ def partition(
     data: int | None = None,
     copied: bool = False,
     workload: Workload | None = None,
+    cuts: Cuts | None = None,
     **model: Unpack[ModelOptions],
 ) -> MetaPartitioning:
     """Divide a graph's relations among partitions, so that each folds whole relations on its own.
@@ -57,6 +59,7 @@ def partition(
       data: replicas of each partition; None: as few as give `parts`.
       copied: whether `save` is to write a store for each partition.
       workload: the training step that costs are expected of.
+      cuts: relations to be cut, and into how many pieces; of a metapath none may be.
       **model: what the model does, as in `ModelOptions`.
 
     Raises:
@@ -67,6 +70,10 @@ def partition(
         description = store.describe(graph)
     else:
         description = graph if isinstance(graph, Sizes) else sizes(graph)
+    cuts = cuts or {}
+    if cuts and (copied or metapaths is not None):
+        raise InputError("relations that are cut go with no metapaths, and with no stores of partitions' own")
+    description = cut_sizes(description, cuts)
     if metapaths is not None:
         metapaths = tuple(tuple(Relation(*relation) for relation in chain) for chain in metapaths)
         if not metapaths:
@@ -87,4 +94,4 @@ def partition(
     owners = assign(description, tree, workload, relation, data, method)
     if method == "auto":
         method = "exact" if searchable(len(tree.roots), relation) else "lpt"
-    return MetaPartitioning(description, tree, owners, data, method, workload, path, copied)
+    return MetaPartitioning(description, tree, owners, data, method, workload, path, copied, cuts)

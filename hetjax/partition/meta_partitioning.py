@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from hetjax.errors import InputError
@@ -15,6 +16,7 @@ from hetjax.partition import meta_report
 from hetjax.partition.assign import Groups
 from hetjax.partition.checks import require, require_whole
 from hetjax.partition.cost import Workload, links
+from hetjax.partition.cuts import Cuts, cut_graph, cut_sizes, pieces
 from hetjax.partition.metatree import Fold, LocalModel, Metatree, Root
 from hetjax.partition.partitioning import Partitioning, Report, workload_of
 
@@ -51,6 +53,7 @@ class MetaPartitioning(Partitioning):
       workload: the step that costs are expected of.
       store: the graph's store, which every host reads its files from; None if there is none.
       copied: whether partitions have stores of their own, in `part_0` and so on beside the manifest.
+      cuts: the relations that are cut, and into how many pieces; `sizes` and `tree` have the pieces.
     """
 
     methods = ("exact", "lpt", "given")
@@ -63,8 +66,10 @@ class MetaPartitioning(Partitioning):
     workload: Workload = field(default_factory=Workload)
     store: str | None = None
     copied: bool = False
+    cuts: Cuts = field(default_factory=dict)
 
     def __post_init__(self):
+        object.__setattr__(self, "cuts", MappingProxyType(dict(self.cuts)))
         owned = [root for roots in self.owners for root in roots]
         if sorted(map(str, owned)) != sorted(map(str, self.tree.roots)) or not all(self.owners):
             raise InputError(
@@ -127,11 +132,10 @@ class MetaPartitioning(Partitioning):
         Raises:
           InputError: the plan was made for a graph of other sizes.
         """
-        check_digest(self.sizes, sizes(graph), "the graph")
+        check_digest(self.sizes, cut_sizes(sizes(graph), self.cuts), "the graph")
         local = self.local_sizes(part)
-        relations = {relation: graph.relations[relation] for relation in local.edges}
         features = {name: graph.features[name] for name in local.features}
-        return replace(graph, schema=local.schema, relations=relations, features=features)
+        return replace(cut_graph(graph, self.cuts, tuple(local.edges)), features=features)
 
     def json(self) -> dict:
         """The manifest, as plain values."""
@@ -144,6 +148,7 @@ class MetaPartitioning(Partitioning):
             "mesh": self.mesh,
             "shared_learnable_types": {name: list(parts) for name, parts in self.shared.items()},
             "parts": [self._part_json(part) for part in self.parts],
+            **({"cut": [[list(r), count] for r, count in self.cuts.items()]} if self.cuts else {}),
         }
 
     def _part_json(self, part: Part) -> dict:
@@ -176,7 +181,12 @@ class MetaPartitioning(Partitioning):
         owners = tuple(tuple(_root(root) for root in part["owns"]) for part in given["parts"])
         copied = bool(given["parts"]) and given["parts"][0]["store"] is not None
         data, method, workload = given["mesh"]["data"], given["method"], workload_of(given)
-        return cls(sizes, tree, owners, data, method, workload, given["store"], copied)
+        cuts = {Relation(*relation): count for relation, count in given.get("cut", [])}
+        for relation, count in cuts.items():
+            require_whole("cut", count, MOST_HOSTS)
+            for piece in pieces(relation, count):
+                require(piece in sizes.edges, "cut", str(relation), "of pieces that the graph has")
+        return cls(sizes, tree, owners, data, method, workload, given["store"], copied, cuts)
 
     def write(self, folder: Path, graph: HetGraph | None) -> None:
         if self.copied:

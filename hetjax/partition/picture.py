@@ -12,7 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, FancyArrowPatch
 
-from hetjax.drawing import shown
+from hetjax import durable
+from hetjax.drawing import picture, shown
 from hetjax.graph.schema import Relation, Schema
 
 MOST_PARALLEL = 4  # relations between two types that are drawn one by one
@@ -29,6 +30,16 @@ def finish(figure: Figure, handles: list, title: str, file: Path) -> None:
     figure.suptitle(title, fontsize=13)
     figure.legend(handles=handles, loc="outside lower center", ncols=min(6, len(handles)), frameon=False, fontsize=9)
     figure.savefig(file, dpi=110)
+
+
+@picture
+def draw_metagraph(schema: Schema, colours: dict[Relation, Any], file: Path) -> None:
+    """Write `file`, a PNG of the metagraph alone."""
+    sheet = Figure(figsize=(8, 8), layout="constrained")
+    FigureCanvasAgg(sheet)
+    metagraph(sheet.subplots(), schema, (schema.target,), colours)
+    with durable.new_file(file) as partial:
+        sheet.savefig(partial, dpi=110, format="png")
 
 
 def colour(number: int) -> tuple[float, float, float, float]:

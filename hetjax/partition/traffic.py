@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from hetjax.graph.sizes import row_bytes
 from hetjax.partition.assign import Costs
-from hetjax.partition.cost import FLOAT, program_weights
+from hetjax.partition.cost import FLOAT, program_weights, weight_bytes
+from hetjax.partition.cuts import pieces
 from hetjax.partition.measure import Cut, remote_rows
 from hetjax.partition.metatree import Metatree
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from hetjax.partition.meta_partitioning import MetaPartitioning
 
 META_FORMULAS = {
-    "partial_aggregations": "2 (R - 1) x batch x targets x hidden x 4 x exchanges: an all-reduce of [batch, hidden] float32 over R partitions; one exchange, or, where folds look at the target, one a layer forward and one a layer but the last backward",
+    "partial_aggregations": "2 (R - 1) x batch x targets x hidden x 4 x exchanges: an all-reduce of [batch, hidden] float32 over R partitions, and another for each relation that is cut; one exchange, or, where folds look at the target, one a layer forward and one a layer but the last backward",
     "replicated_weights": "sum over weights (R-GCN's matrices) of 2 (hosts that have it - 1) x bytes: an all-reduce of gradients",
     "shared_learnable_rows": "sum over types of (hosts that read it - 1) x sum over these of expected distinct rows x (4 + 4 width): ids and gradients",
 }
@@ -40,12 +41,28 @@ def of_meta(plan: "MetaPartitioning") -> dict[str, float]:
     plan_costs, masks = costs(plan)
     cost, workload = plan_costs.cost(masks), plan.workload
     exchanges = 1 if plan.tree.exchange == "last" else 2 * plan.tree.hops - 1
-    payload = workload.batch_size * len(plan.tree.targets) * workload.hidden * FLOAT
+    payload = workload.batch_size * len(plan.tree.targets) * workload.hidden * FLOAT * (1 + len(plan.cuts))
     return {
         "partial_aggregations": 2 * (len(plan.owners) - 1) * payload * exchanges,
-        "replicated_weights": cost.weights,
+        "replicated_weights": cost.weights + _weights_of_pieces(plan),
         "shared_learnable_rows": cost.rows,
     }
+
+
+def _weights_of_pieces(plan: "MetaPartitioning") -> int:
+    """What the weights that pieces share come to beside what they would if each piece had its own."""
+    more, data = 0, plan.data
+    for relation, count in plan.cuts.items():
+        for layer in range(plan.tree.hops):
+            used = [
+                [piece in part.local_model.layers[layer].relations for piece in pieces(relation, count)]
+                for part in plan.parts
+            ]
+            alone, together = sum(map(sum, used)), sum(map(any, used))
+            there = sum(map(any, zip(*used)))
+            size = weight_bytes(plan.sizes, plan.workload, layer, relation.source)
+            more += 2 * size * (data * together - min(1, together) - (data * alone - there))
+    return more
 
 
 def of_cut(cut: "EdgeCut", counts: Cut) -> dict[str, float]:

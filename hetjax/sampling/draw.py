@@ -165,3 +165,50 @@ def draw_weights(
         scale = (degree - always) / (size - always)
         for j in range(size):
             out[first + j] = weights[start + chosen[j]] * (scale if j >= always else 1.0)
+
+
+@compiled
+def draw_piece(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    piece: tuple,
+    targets: np.ndarray,
+    fanout: int,
+    key: np.uint64,
+    out_indptr: np.ndarray,
+    totals: np.ndarray,
+    out: np.ndarray,
+    places: np.ndarray,
+) -> int:
+    """Draw of a whole relation as `draw_neighbours`, and keep the edges of one piece; where `out` is empty they are counted alone.
+
+    Args:
+      indptr: of the whole relation.
+      indices: of the piece.
+      piece: `(number, of)`.
+      targets, fanout, key: as in `draw_neighbours`.
+      out_indptr: int32 `[T + 1]`, filled.
+      totals: int32 `[T]`, filled with how many edges of every target are drawn, of all pieces.
+      out, places: int32 `[out_indptr[T]]`, the sources, and which of its target's drawn edges each is.
+
+    Returns:
+      How many edges are kept; -1 where pointers are not ordered, or point beyond the piece.
+    """
+    number, of = piece
+    count = 0
+    for i in range(len(targets)):
+        start, degree = indptr[targets[i]], indptr[targets[i] + 1] - indptr[targets[i]]
+        if start < 0 or degree < 0 or (start + degree - number + of - 1) // of > len(indices):
+            return -1
+        size = degree if fanout < 0 else min(degree, fanout)
+        totals[i] = size
+        chosen = np.empty(size, np.int32)
+        _choose(key, targets[i], degree, chosen, 0)
+        for j in range(size):
+            edge = start + chosen[j]
+            if edge % of == number:
+                if len(out):
+                    out[count], places[count] = indices[(edge - number) // of], j
+                count += 1
+        out_indptr[i + 1] = count
+    return count

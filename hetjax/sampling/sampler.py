@@ -7,11 +7,12 @@ import numpy as np
 
 from hetjax.compiled import compiled
 from hetjax.errors import InputError
+from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.prefetch import prefetch
 from hetjax.sampling import draw
-from hetjax.sampling.blocks import MOST_EDGES, NO_NODE, Adjacency, Block, Sample
+from hetjax.sampling.blocks import MOST_EDGES, NO_NODE, Adjacency, Block, Sample, Whole
 
 ALL = -1  # a fanout: every neighbour
 
@@ -31,11 +32,12 @@ class Role(NamedTuple):
 
 
 class Edges(NamedTuple):
-    """Edges that were drawn, grouped by target: int32 pointers and sources, and float32 weights if they have any."""
+    """Edges that were drawn, grouped by target: int32 pointers and sources, float32 weights if they have any, and of a piece `whole`."""
 
     indptr: np.ndarray
     indices: np.ndarray
     weights: "np.ndarray | None" = None
+    whole: "Whole | None" = None
 
 
 class Sampler:
@@ -123,14 +125,15 @@ class Sampler:
             drawn.append({})
             for relation in role.relations:
                 if relation.target in role.nodes:
-                    key = draw.key(*stream, relation.key)
+                    piece = self.graph.relations[relation].piece
+                    key = draw.key(*stream, piece.relation if piece else relation.key)
                     edges = self._draw(relation, role.nodes[relation.target], fanout, key)
                     drawn[-1][relation] = edges._replace(indices=number(relation.source, edges.indices))
         below = {node_type: np.concatenate(parts) for node_type, parts in reached.items()}
 
         def turned(relation: Relation, edges: Edges) -> Adjacency:
             flows = gradients and (not outermost or relation.source in self.learnable)
-            return group(edges.indptr, edges.indices, len(below[relation.source]) if flows else None, edges.weights)
+            return grouped(edges, len(below[relation.source]) if flows else None)
 
         blocks = [
             Block({r.key: turned(r, e) for r, e in into.items()}, own, role.nodes if self.named else {})
@@ -146,6 +149,8 @@ class Sampler:
 
     def _draw(self, relation: Relation, targets: np.ndarray, fanout: int, key: np.uint64) -> Edges:
         csc, sources = self.graph.relations[relation], self.graph.schema.nodes[relation.source]
+        if csc.piece:
+            return drawn_of_piece(csc, relation, sources, targets, fanout, key)
         indptr, always = np.empty(len(targets) + 1, np.int64), int(csc.loops)
         wrong = draw.count_neighbours(csc.indptr, targets, fanout, indptr, always)
         if wrong >= 0:
@@ -179,6 +184,34 @@ class Sampler:
         rows, fresh = np.empty(len(ids), np.int32), np.empty(len(ids), np.int32)
         count = _number_rows(self._row[node_type], ids, known, rows, fresh)
         return rows, fresh[:count].copy()
+
+
+def drawn_of_piece(
+    csc: CSC, relation: Relation, sources: int, targets: np.ndarray, fanout: int, key: np.uint64
+) -> Edges:
+    """Of the edges that are drawn of the whole relation those that a piece has, each with its place among its target's.
+
+    Raises:
+      InputError: a pointer or id out of range.
+    """
+    assert csc.piece
+    piece = csc.piece.number, csc.piece.of
+    indptr, totals = np.zeros(len(targets) + 1, np.int32), np.zeros(len(targets), np.int32)
+    none = np.empty(0, np.int32)
+    count = draw.draw_piece(csc.indptr, csc.indices, piece, targets, fanout, key, indptr, totals, none, none)
+    if count > MOST_EDGES:
+        raise InputError(f"relation {relation}: a batch has {count} edges, over {MOST_EDGES}; cut it into more pieces")
+    indices, places = np.empty(max(0, count), np.int32), np.empty(max(0, count), np.int32)
+    if count > 0:
+        draw.draw_piece(csc.indptr, csc.indices, piece, targets, fanout, key, indptr, totals, indices, places)
+    if count < 0 or (len(indices) and not 0 <= indices.min() <= indices.max() < sources):
+        raise InputError(f"relation {relation}: a pointer or a source out of range, of {sources} nodes")
+    return Edges(indptr, indices, None, Whole(totals, places))
+
+
+def grouped(edges: Edges, sources: int | None) -> Adjacency:
+    """An adjacency from edges that were drawn; arguments as of `group`."""
+    return group(edges.indptr, edges.indices, sources, edges.weights)._replace(whole=edges.whole)
 
 
 def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None, weights: np.ndarray | None = None) -> Adjacency:

@@ -6,7 +6,7 @@ from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph, check_csc
 from hetjax.graph.schema import Relation
 from hetjax.sampling.blocks import MOST_EDGES, NO_NODE, Adjacency, Block
-from hetjax.sampling.sampler import group
+from hetjax.sampling.sampler import ALL, drawn_of_piece, group, grouped
 
 
 def whole_graph(graph: HetGraph, layers: int, reads_own: bool = True) -> tuple[Block, ...]:
@@ -46,4 +46,7 @@ def whole_relation(graph: HetGraph, relation: Relation) -> Adjacency:
         )
     check_csc(csc, relation, graph.schema)
     sources = graph.schema.nodes[relation.source]
+    if csc.piece:
+        everyone = np.arange(graph.schema.nodes[relation.target], dtype=np.int32)
+        return grouped(drawn_of_piece(csc, relation, sources, everyone, ALL, np.uint64(0)), sources)
     return group(csc.indptr.astype(np.int32), csc.indices.astype(np.int32), sources, csc.weights)

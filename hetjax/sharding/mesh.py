@@ -36,13 +36,16 @@ def provide_cpu_devices(count: int) -> None:
         return  # jax has started with the devices that it has; `make` says so if they do not suffice
 
 
-def make(relation: int, data: int) -> Mesh:
+def make(relation: int, data: int, feature: int = 1) -> Mesh:
     """The mesh `relation` x `data` of the devices of all processes, of each as many, row by row in their order.
+
+    Where columns are divided, each `feature` devices of a row that follow each other are a group (`grouped`).
 
     Raises:
       InputError: a process has fewer.
     """
-    return _mesh(_devices({RELATION: relation, DATA: data}).reshape(relation, data), BOTH)
+    axes = {RELATION: relation, DATA: data} | ({FEATURE: feature} if feature > 1 else {})
+    return named(_devices(axes).reshape(relation, data * feature), BOTH)
 
 
 def features(feature: int) -> Mesh:
@@ -51,7 +54,16 @@ def features(feature: int) -> Mesh:
     Raises:
       InputError: a process has fewer.
     """
-    return _mesh(_devices({FEATURE: feature}), (FEATURE,))
+    return named(_devices({FEATURE: feature}), (FEATURE,))
+
+
+def groups(data: int, feature: int) -> Mesh:
+    """The mesh `data` x `feature` of the devices of all processes, of each as many: groups that divide columns.
+
+    Raises:
+      InputError: a process has fewer.
+    """
+    return named(_devices({DATA: data, FEATURE: feature}).reshape(data, feature), (DATA, FEATURE))
 
 
 def _devices(axes: Mapping[str, int]) -> np.ndarray:
@@ -107,12 +119,17 @@ def _is_here(device: jax.Device) -> bool:
 
 def row(mesh: Mesh, part: int) -> Mesh:
     """The devices of one partition, a mesh of its own with the axis `data`."""
-    return _mesh(mesh.devices[part], (DATA,))
+    return named(mesh.devices[part], (DATA,))
+
+
+def grouped(line: Mesh, feature: int) -> Mesh:
+    """The devices of a row as `data` x `feature`; of one slice the row itself."""
+    return line if feature == 1 else named(line.devices.reshape(-1, feature), (DATA, FEATURE))
 
 
 def rows(mesh: Mesh, parts: Sequence[int]) -> Mesh:
     """The devices of some partitions."""
-    return _mesh(mesh.devices[list(parts)], BOTH)
+    return named(mesh.devices[list(parts)], BOTH)
 
 
 def processes(mesh: Mesh) -> int:
@@ -125,10 +142,11 @@ def here(mesh: Mesh) -> Mesh:
     lines = [[device for device in mesh.devices[number] if _is_here(device)] for number in rows_here(mesh)]
     if len(set(map(len, lines))) > 1:
         lines = [[device] for line in lines for device in line]
-    return _mesh(np.array(lines, dtype=object), BOTH)
+    return named(np.array(lines, dtype=object), BOTH)
 
 
-def _mesh(devices: np.ndarray, axes: tuple[str, ...]) -> Mesh:
+def named(devices: np.ndarray, axes: tuple[str, ...]) -> Mesh:
+    """The mesh of an array of devices, an axis for each of its own."""
     return Mesh(devices, axes, axis_types=(AxisType.Auto,) * len(axes))
 
 

@@ -1,48 +1,68 @@
-"""The strategies that there are, by name; a user's own is found by `MODULE:NAME`."""
+"""The strategies that there are, by name; a user's own is found by `MODULE:NAME`. What they take is known without jax."""
 
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hetjax.config import SECTIONS, Config, Mesh, changed
+from hetjax.config import SECTIONS, Config, changed
 from hetjax.errors import InputError, reading, short
-from hetjax.graph.hetgraph import HetGraph
-from hetjax.sharding.dependency.strategy import Dependency
-from hetjax.sharding.raf.strategy import Raf
-from hetjax.sharding.single.strategy import Single
-from hetjax.sharding.strategy import Engine, Strategy, setup
-from hetjax.sharding.tensor.strategy import Tensor
-from hetjax.sharding.vanilla.strategy import Vanilla
+from hetjax.sharding.declaration import Declaration
 
-BUILT_IN: dict[str, type[Strategy]] = {
-    strategy.name: strategy for strategy in (Single, Raf, Vanilla, Dependency, Tensor)
-}
+if TYPE_CHECKING:  # which import numba and jax
+    from hetjax.graph.hetgraph import HetGraph
+    from hetjax.sharding.strategy import Engine, Strategy
+
+BUILT_IN = (
+    "single",
+    "raf",
+    "vanilla",
+    "dependency",
+    "tensor",
+    "averaging",
+)  # each a folder, with the class `Name` in two files
 
 
-def find(mesh: Mesh) -> Strategy:
-    """The strategy of a mesh. On one device that is the plain path, which every other one equals.
+def find(config: Config) -> "Strategy":
+    """The strategy of a configuration. On one device that is the plain path, which every other one equals, unless it does more.
 
     Raises:
       InputError: there is none of that name.
     """
-    chosen = by_name(mesh.strategy)
-    return chosen if mesh.devices > 1 else Single()
+    chosen = by_name(config.mesh.strategy)
+    return chosen if config.mesh.devices > 1 or chosen.alone(config) else by_name("single")
 
 
-def by_name(name: str) -> Strategy:
+def by_name(name: str) -> "Strategy":
     """The strategy of a name.
 
     Raises:
       InputError: there is none.
     """
-    if name in BUILT_IN:
-        return BUILT_IN[name]()
+    return _built_in(name, "strategy") if name in BUILT_IN else _of_users(name)
+
+
+def declared(name: str) -> Declaration:
+    """What the strategy of a name takes; of a built-in one without jax.
+
+    Raises:
+      InputError: there is none.
+    """
+    return _built_in(name, "declared") if name in BUILT_IN else _of_users(name)
+
+
+def _built_in(name: str, file: str) -> Any:
+    return getattr(importlib.import_module(f"hetjax.sharding.{name}.{file}"), name.capitalize())()
+
+
+def _of_users(name: str) -> "Strategy":
     module, _, attribute = name.partition(":")
     if not attribute:
         raise InputError(
             f"mesh.strategy is {short(name)!r}, and must be {', '.join(BUILT_IN)}, or MODULE:NAME of one of your own"
         )
     with reading(f"mesh.strategy is {short(name)!r}"):
+        from hetjax.sharding.strategy import Strategy
+
         strategy = getattr(importlib.import_module(module), attribute)
         if not (isinstance(strategy, type) and issubclass(strategy, Strategy)):
             raise TypeError("should be a class that inherits from hetjax.sharding.strategy.Strategy")
@@ -55,8 +75,8 @@ def by_name(name: str) -> Strategy:
 
 def sections(name: str | None) -> dict[str, type]:
     """The sections of the configuration that strategies own: of all built-in ones, and of one of a user's own."""
-    strategies = [*BUILT_IN.values(), *([type(by_name(name))] if name and name not in BUILT_IN else [])]
-    return {strategy.name: strategy.Options for strategy in strategies if strategy.Options}
+    names = [*BUILT_IN, *([name] if name and name not in BUILT_IN else [])]
+    return {strategy.name: strategy.Options for strategy in map(declared, names) if strategy.Options}
 
 
 def config_of(given: Mapping[str, Any]) -> Config:
@@ -67,7 +87,7 @@ def config_of(given: Mapping[str, Any]) -> Config:
     """
     shared = {name: section for name, section in given.items() if name in SECTIONS}
     own = {name: section for name, section in given.items() if name not in SECTIONS}
-    chosen = by_name(shared["mesh"].strategy).name
+    chosen = declared(shared["mesh"].strategy).name
     for name, section in own.items():
         for key, value in changed(section).items():
             if name != chosen:
@@ -75,17 +95,16 @@ def config_of(given: Mapping[str, Any]) -> Config:
     return Config(**shared, strategies={name: section for name, section in own.items() if name == chosen})
 
 
-def check(config: Config) -> Strategy:
-    """The strategy of a configuration that it can run.
+def check(config: Config) -> None:
+    """Refuse a configuration that its strategy cannot run; without jax, if that is a built-in one.
 
     Raises:
-      InputError: it cannot.
+      InputError: naming the key.
     """
-    by_name(config.mesh.strategy).check(config)
-    return find(config.mesh)
+    declared(config.mesh.strategy).check(config)
 
 
-def make_engine(config: Config, graph: HetGraph, **options: Any) -> Engine:
+def make_engine(config: Config, graph: "HetGraph", **options: Any) -> "Engine":
     """What trains a graph that is open, as a configuration says.
 
     Args:
@@ -94,5 +113,8 @@ def make_engine(config: Config, graph: HetGraph, **options: Any) -> Engine:
     Raises:
       InputError: as the strategy does.
     """
-    strategy, run = check(config), setup(config, graph, **options)
+    from hetjax.sharding.strategy import setup
+
+    check(config)
+    strategy, run = find(config), setup(config, graph, **options)
     return strategy.engine(run, strategy.partition(run))

@@ -59,11 +59,11 @@ class Found(NamedTuple):
 
 
 class SpmdEngine(Engine):
-    """Training by one program on the one axis of a mesh; a state is a `TrainState` on it.
+    """Training by one program on all devices of a mesh; a state is a `TrainState` on it.
 
     Args:
       setup, batches: as in `Engine`.
-      mesh: with one axis, `data` or another.
+      mesh: of any axes.
       static: the static features, laid out as `rows_spec` says.
 
     Attributes:
@@ -109,6 +109,10 @@ class SpmdEngine(Engine):
         """A number of the rows that lie on a device, of all rows; inside the program."""
         return value
 
+    def own_weights(self, params: Any) -> Any:
+        """The weights as this device's layers read them; inside the program."""
+        return params
+
     def exchanges(self, batch: SpmdBatch) -> Sequence[Exchange]:
         """What layers exchange, one per layer; nothing, if not given. Inside the program."""
         return ()
@@ -136,7 +140,8 @@ class SpmdEngine(Engine):
         masks, exchanges = self.trainer.masks(seed, state.step), self.exchanges(batch)
 
         def share(params: Any, learned: Rows) -> jax.Array:
-            summed = self.trainer.summed(params, learned, features, batch.local, masks, exchanges)
+            weights = self.own_weights(params)
+            summed = self.trainer.summed(weights, learned, features, batch.local, masks, exchanges)
             return summed / batch.count[0]
 
         loss, (weights, rows) = jax.value_and_grad(share, (0, 1))(state.params, learned)

@@ -7,8 +7,9 @@ and nothing else: not what a strategy divides, and not what a state looks like o
 from abc import ABC, abstractmethod
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from hetjax import models
@@ -16,15 +17,17 @@ from hetjax.arrays import Array
 from hetjax.cache import fill
 from hetjax.cache.features import FeatureStore
 from hetjax.cache.mapped import on_host
-from hetjax.config import Config, Data, changed
-from hetjax.errors import InputError
+from hetjax.checkpoint import Checkpoint
+from hetjax.config import Config, Data
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
 from hetjax.partition import Partitioning, Workload
 from hetjax.processes.group import ProcessGroup
+from hetjax.progress import Progress
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime, mini_batch_regime, whole_graph_regime
+from hetjax.sharding.declaration import Declaration
 from hetjax.sharding.traffic import Sent
 from hetjax.sharding.trainer import Trainer, TrainState, make_trainer
 
@@ -117,6 +120,16 @@ class Engine(ABC):
           ValueError: a compiled program has a collective in a form that is not known.
         """
 
+    def restored(self, checkpoint: Checkpoint) -> Any:
+        """What a checkpoint holds, as this engine trains it."""
+        return self.shard(checkpoint.state(jax.eval_shape(self.trainer.init, self.seed)))
+
+    def tell_progress(self, progress: Progress) -> None:  # noqa: B027 (where every process knows all of it)
+        """Tell process 0 what the processes' steps came to; nothing, where every process knows all of it.
+
+        All processes call this together, before process 0 writes the progress or ends an epoch.
+        """
+
     def logits(self, state: Any, ids: np.ndarray) -> np.ndarray | None:
         """Logits float32 `[len(ids), classes]` from full neighbourhoods, in process 0; None in the others.
 
@@ -163,42 +176,8 @@ class Engine(ABC):
             self.features.close()
 
 
-class Strategy:
-    """A way of running.
-
-    Attributes:
-      name: as `mesh.strategy` names it; also of its section of the configuration.
-      Options: a dataclass of that section's keys; None if it has none.
-      divides_relations: whether it uses the mesh axis `relation`; if not, `mesh.relation` is 1.
-      divides_columns: likewise of `feature`.
-      caches: whether features may leave the devices; if not, no key of the section `cache` may be set.
-    """
-
-    name: ClassVar[str] = ""
-    Options: ClassVar[type | None] = None
-    divides_relations: ClassVar[bool] = False
-    divides_columns: ClassVar[bool] = False
-    caches: ClassVar[bool] = False
-
-    def options(self, config: Config) -> Any:
-        """The strategy's own keys."""
-        return config.strategies.get(self.name) or (self.Options and self.Options())
-
-    def check(self, config: Config) -> None:
-        """Refuse what this strategy cannot run.
-
-        Raises:
-          InputError: naming the key.
-        """
-        divides = {"relation": self.divides_relations, "feature": self.divides_columns}
-        for axis, divided in divides.items():
-            if not divided and getattr(config.mesh, axis) != 1:
-                size = getattr(config.mesh, axis)
-                raise InputError(f"mesh.{axis} is {size}, and must be 1 with mesh.strategy {self.name}")
-        for key, value in ({} if self.caches else changed(config.cache)).items():
-            raise InputError(
-                f"cache.{key} is {value}, and mesh.strategy {self.name} keeps all features on the devices: leave out one or the other"
-            )
+class Strategy(Declaration):
+    """A way of running."""
 
     def open(self, data: Data) -> HetGraph:
         """What a process must open of the graph: all of it, unless the strategy divides that before it is opened.
@@ -220,7 +199,7 @@ class Strategy:
 
     def partition_name(self, config: Config) -> str:
         """What the partitioning is called in the run's folder; a run that moves to another mesh keeps both."""
-        return f"partition_{self.name}_{config.mesh.relation}x{config.mesh.data}"
+        return f"partition_{self.name}_{'x'.join(map(str, config.mesh.axes.values()))}"
 
     def engine(self, setup: Setup, partitioning: Any) -> Engine:
         """What trains.

@@ -74,14 +74,21 @@ class Program:
         self.waits = mesh.devices.flat[0].platform == "cpu" and len(mesh.local_devices) < mesh.size
 
     def __call__(self, *arguments: Any) -> Any:
-        fixed, arrays = arguments[: self.static], arguments[self.static :]
-        leaves, form = jax.tree.flatten(arrays)
-        shapes = fixed, form, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+        compiled = self.compile(*arguments)
+        self.calls[self._shapes(arguments)] += 1
+        results = compiled(*arguments[self.static :])
+        return jax.block_until_ready(results) if self.waits else results
+
+    def compile(self, *arguments: Any) -> jax.stages.Compiled:
+        """What a call runs; arrays may be given by their shapes alone."""
+        shapes = self._shapes(arguments)
         if shapes not in self.compiled:
             self.compiled[shapes] = self.jitted.lower(*arguments).compile()
-        self.calls[shapes] += 1
-        results = self.compiled[shapes](*arrays)
-        return jax.block_until_ready(results) if self.waits else results
+        return self.compiled[shapes]
+
+    def _shapes(self, arguments: Sequence[Any]) -> tuple:
+        leaves, form = jax.tree.flatten(arguments[self.static :])
+        return arguments[: self.static], form, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
 
     def sent(self) -> list[Sent]:
         """By all calls so far together; of a mesh that other processes have devices of, this one's share."""

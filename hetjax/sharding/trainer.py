@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from hetjax import models
@@ -13,6 +14,7 @@ from hetjax.arrays import Array
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape, Table
 from hetjax.config import Config, Train
+from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.models import hgnn
 from hetjax.models.dropout import Masks
@@ -55,6 +57,7 @@ class Trainer(NamedTuple):
       l2_all: whether that is of all weights; if not, of the first layer's.
       label_smoothing: share of every label that is spread evenly: over all classes, or, of several labels, over yes and no.
       clip: largest norm of all gradients together, weights and rows, before the update; 0 is any.
+      class_weights: of every class in the loss; empty: all alike.
     """
 
     model: Stack
@@ -66,6 +69,7 @@ class Trainer(NamedTuple):
     l2_all: bool = False
     label_smoothing: float = 0.0
     clip: float = 0.0
+    class_weights: tuple[float, ...] = ()
 
     def keys(self, seed: Array) -> jax.Array:
         """Of weights, tables and dropout."""
@@ -77,7 +81,7 @@ class Trainer(NamedTuple):
 
     def weights(self, seed: Array) -> TrainState:
         """As `init`, without any table."""
-        params = self.model.init(self.keys(seed)[0], *_smallest_input(self.model, self.widths))
+        params = self.model.init(self.keys(seed)[0], *smallest_input(self.model, self.widths))
         return TrainState(jnp.int32(0), params, self.optimizer.init(params), {})
 
     def masks(self, seed: Array, step: Array) -> Masks | None:
@@ -114,8 +118,15 @@ class Trainer(NamedTuple):
         features = {**gathered, **batch.rows, **learned}
         logits: Any = self.model.apply(params, batch.blocks, features, masks, exchanges)
         picked = logits.at[batch.seeds].get(mode="fill", fill_value=0)
-        losses = cross_entropy(picked, batch.labels, self.label_smoothing)
-        return jnp.sum(jnp.where(batch.weights > 0, losses, 0))
+        return jnp.sum(self.losses(picked, batch.labels, batch.weights))
+
+    def losses(self, logits: jax.Array, labels: Array, weights: Array) -> jax.Array:
+        """The loss of each seed, `[seeds]`: `cross_entropy` with the weights of classes; 0 of padding.
+
+        Args:
+          weights: 0 of padding.
+        """
+        return jnp.where(weights > 0, cross_entropy(logits, labels, self.label_smoothing, self.class_weights), 0)
 
     def penalised(self, params: Any) -> dict[str, Any]:
         """The weights that the penalty is on, by the names of the model's parts."""
@@ -203,21 +214,49 @@ class Trainer(NamedTuple):
         return {t: tables.update(table, ids.get(t), rows[t], adam) for t, table in held.items()}
 
 
-def cross_entropy(logits: jax.Array, labels: Array, smoothing: float = 0.0) -> jax.Array:
+def cross_entropy(
+    logits: jax.Array, labels: Array, smoothing: float = 0.0, class_weights: Sequence[float] = ()
+) -> jax.Array:
     """Of every node, `[nodes]`: the softmax's, or the mean over the classes of the sigmoid's where nodes have several labels.
 
     Args:
       logits: `[nodes, classes]`.
       labels: class ids `[nodes]`, or 0 and 1 `[nodes, classes]`.
       smoothing: share of every label that is spread evenly (Szegedy et al. 2016).
+      class_weights: what a node's loss is multiplied by, by its class; with several labels, what each class's is.
     """
+    weights = jnp.asarray(class_weights, logits.dtype)
     if labels.ndim == 2:
-        labels = labels * (1 - smoothing) + smoothing / 2
-        return jnp.mean(optax.sigmoid_binary_cross_entropy(logits, labels), axis=1)
-    if not smoothing:
-        return optax.softmax_cross_entropy_with_integer_labels(logits, labels)
-    smooth = optax.smooth_labels(jax.nn.one_hot(labels, logits.shape[1], dtype=logits.dtype), smoothing)
-    return optax.softmax_cross_entropy(logits, smooth)
+        losses = optax.sigmoid_binary_cross_entropy(logits, labels * (1 - smoothing) + smoothing / 2)
+        return jnp.mean(losses * weights[None] if len(class_weights) else losses, axis=1)
+    if smoothing:
+        smooth = optax.smooth_labels(jax.nn.one_hot(labels, logits.shape[1], dtype=logits.dtype), smoothing)
+        losses = optax.softmax_cross_entropy(logits, smooth)
+    else:
+        losses = optax.softmax_cross_entropy_with_integer_labels(logits, labels)
+    return losses * weights[labels] if len(class_weights) else losses
+
+
+def class_weights(graph: HetGraph, asked: str | Sequence[float]) -> tuple[float, ...]:
+    """The weight of every class, scaled so that their mean over the training nodes is 1; with several labels, over the classes.
+
+    `balanced` weighs a class by one over how many training nodes have it; one that none has is not weighed.
+
+    Args:
+      asked: as `train.class_weights`.
+
+    Raises:
+      InputError: there are not as many numbers as classes.
+    """
+    if asked == "none":
+        return ()
+    classes, labels = graph.schema.classes, graph.labels[graph.splits["train"]]
+    counts = labels.sum(axis=0, dtype=np.int64) if graph.multilabel else np.bincount(labels, minlength=classes)
+    weights = 1 / np.maximum(counts, 1) if asked == "balanced" else np.array(asked, float)
+    if len(weights) != classes:
+        raise InputError(f"train.class_weights has {len(weights)} numbers != {classes} classes")
+    mean = weights[counts > 0].mean() if graph.multilabel else (weights * counts).sum() / max(1, counts.sum())
+    return tuple(float(weight) for weight in np.where(counts > 0, weights / mean, 1))
 
 
 def squares(tree: Any) -> jax.Array:
@@ -230,7 +269,7 @@ def smallest_adjacency() -> Adjacency:
     return Adjacency(jnp.array([0, 1], jnp.int32), jnp.zeros(1, jnp.int32))
 
 
-def _smallest_input(model: Stack, widths: Mapping[str, int]) -> tuple[tuple[Block, ...], dict[str, jax.Array]]:
+def smallest_input(model: Stack, widths: Mapping[str, int]) -> tuple[tuple[Block, ...], dict[str, jax.Array]]:
     """Blocks and features with one node per type and one edge per relation: enough to shape every weight."""
     blocks = tuple(
         Block(
@@ -266,11 +305,20 @@ def make_trainer(graph: HetGraph, config: Config, steps: int) -> Trainer:
         options.l2_layers == "all",
         options.label_smoothing,
         options.gradient_clip,
+        class_weights(graph, options.class_weights),
     )
 
 
 def schedule(rate: float, options: Train, steps: int) -> optax.ScalarOrSchedule:
     """The learning rate by training step, for epochs of `steps` steps."""
+    after = _schedule(rate, options, steps)
+    if not options.warmup_steps:
+        return after
+    rates: optax.Schedule = after if callable(after) else optax.constant_schedule(after)
+    return lambda step: rates(step) * jnp.minimum(1, (step + 1) / options.warmup_steps)
+
+
+def _schedule(rate: float, options: Train, steps: int) -> optax.ScalarOrSchedule:
     if options.schedule == "cosine":
         return optax.cosine_decay_schedule(rate, options.epochs * steps)
     if options.schedule == "step":

@@ -11,6 +11,7 @@ from typing import Literal
 from hetjax.config import Bytes
 from hetjax.durable import check_new, new_folder, write_array
 from hetjax.errors import InputError
+from hetjax.logs import log
 from hetjax.partition.checks import require, require_whole
 from hetjax.partition.partitioning import Report
 from hetjax.partition.stream import folder
@@ -99,7 +100,7 @@ def run(options: Options, paths: Mapping[str, str]) -> None:
     with closing(open_stream(paths["stream"], options.relations, out.parent)) as stream, new_folder(out) as partial:
         _divide(options, method, stream, paths["stream"], partial)
     names = "manifest.json, owners.npy, edges.npy, report.json, report.csv, partition.png"
-    print(f"{out}: {names}" + ", and a folder for each partition" * bool(options.hops))
+    log.info(f"{out}: {names}" + ", and a folder for each partition" * bool(options.hops))
 
 
 def _divide(options: Options, method: type[Partitioner], stream: EdgeStream, given: str, path: Path) -> None:
@@ -116,7 +117,7 @@ def _divide(options: Options, method: type[Partitioner], stream: EdgeStream, giv
     told = report(made, full, hops)
     more = {"options": vars(options) | {"relations": list(options.relations)}, "stream": stream.name}
     _write(path, folder.manifest(made, options.hops, options.directed, stream.about, written, more), told)
-    print(table(told))
+    log.info(table(told))
     _say_room(options, full, features)
 
 
@@ -144,7 +145,7 @@ def _say_room(options: Options, full: Full, features: Features) -> None:
             PAIR_BYTES * int(edges) + features.held(nodes_of(full.nodes, part)) for part, edges in enumerate(full.edges)
         ]
         words = f"{len(sizes)} partitions for {options.devices} x {room:,} bytes; the largest has {max(sizes):,}"
-        print(words + (": more than there is; give a larger --parts" if max(sizes) > room else ""))
+        log.info(words + (": more than there is; give a larger --parts" if max(sizes) > room else ""))
 
 
 def _write(path: Path, manifest: dict, told: Report) -> None:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hetjax.compiled import compiled
+from hetjax.partition.stream.state import AHEAD
 
 
 class Level(NamedTuple):
@@ -33,11 +34,9 @@ def contract(level: Level, labels: np.ndarray, count: int) -> Level:
     members = np.argsort(labels, kind="stable").astype(np.int32)
     starts = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=count))])
     indptr = np.zeros(count + 1, level.indptr.dtype)
-    _count_edges(level.indptr, level.neighbours, labels, members, starts, indptr)
-    np.cumsum(indptr, out=indptr)
-    neighbours, weights = np.empty(indptr[-1], np.int32), np.empty(max(2, indptr[-1]), np.int32)
-    _put_edges(*level[:3], labels, members, starts, indptr, neighbours, weights)
-    return Level(indptr, neighbours, weights, sizes)
+    neighbours, weights = np.empty_like(level.neighbours), np.empty(max(2, len(level.neighbours)), np.int32)
+    edges, _ = _merge(*level[:3], labels, members, starts, indptr, neighbours, weights)
+    return Level(indptr, neighbours[:edges], weights[: max(2, edges)], sizes)  # what is not written takes no memory
 
 
 @compiled
@@ -68,25 +67,18 @@ def cut(indptr, neighbours, weights, sizes, owners):
 
 
 @compiled
-def _count_edges(indptr, neighbours, labels, members, starts, out):
-    last = np.full(len(out) - 1, -1, np.int32)
+def _merge(indptr, neighbours, weights, labels, members, starts, out, targets, sums):
+    """Write each cluster's edges, parallel ones as one; returns how many there are, and what was read ahead (`state.touch`)."""
+    place_of, cursor = np.full(len(out) - 1, -1, np.int64), np.int64(0)
+    seen = np.int64(0)
     for cluster in range(len(out) - 1):
-        last[cluster] = cluster
+        first = cursor
         for place in range(starts[cluster], starts[cluster + 1]):
-            v = members[place]
-            for edge in range(indptr[v], indptr[v + 1]):
-                label = labels[neighbours[edge]]
-                if last[label] != cluster:
-                    last[label] = cluster
-                    out[cluster + 1] += 1
-
-
-@compiled
-def _put_edges(indptr, neighbours, weights, labels, members, starts, out, targets, sums):
-    place_of = np.full(len(out) - 1, -1, np.int64)
-    for cluster in range(len(out) - 1):
-        first = cursor = out[cluster]
-        for place in range(starts[cluster], starts[cluster + 1]):
+            if place % AHEAD == 0:
+                for later in range(place, min(place + AHEAD, len(members))):
+                    v = members[later]
+                    if indptr[v] < indptr[v + 1]:
+                        seen ^= np.int64(labels[neighbours[indptr[v]]])
             v = members[place]
             for edge in range(indptr[v], indptr[v + 1]):
                 label = labels[neighbours[edge]]
@@ -97,3 +89,5 @@ def _put_edges(indptr, neighbours, weights, labels, members, starts, out, target
                     targets[cursor], sums[cursor] = label, 0
                     cursor += 1
                 sums[place_of[label]] += weight(weights, edge)
+        out[cluster + 1] = cursor
+    return cursor, seen

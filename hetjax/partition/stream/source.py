@@ -18,8 +18,9 @@ from hetjax.datasets.packed import Readable
 from hetjax.errors import InputError, reading
 from hetjax.graph import npy, store
 from hetjax.graph.csc import CSC
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import MOST_NODES
-from hetjax.graph.sizes import Sizes
+from hetjax.graph.sizes import Sizes, sizes
 from hetjax.partition.homogeneous import offsets
 
 AT_ONCE = 2**20  # edges
@@ -117,16 +118,13 @@ class Held(EdgeStream):
             yield Chunk(_as_pairs(pairs, nodes, first, self.name), (first + len(pairs)) / len(self.pairs))
 
 
-class Stored(EdgeStream):
-    """Relations of a store, one after the other, each sorted by target; some, or all, with ids made global."""
+class Relations(EdgeStream):
+    """The relations of a graph that is open, one after the other, each sorted by target, with ids made global."""
 
-    def __init__(self, path: str | Path, relations: Sequence[str] = ()):
-        self.name, self.about = str(path), store.describe(path)
-        schema = self.about.schema
-        known = {str(relation): relation for relation in schema.relations}
-        chosen = [_relation(name, known, path) for name in relations] or list(schema.relations)
-        graph, start = store.open(path, chosen, ()), offsets(schema)
-        self.parts = [(graph.relations[r], start[r.source], start[r.target]) for r in chosen]
+    def __init__(self, graph: HetGraph, name: str = "graph"):
+        schema, start = graph.schema, offsets(graph.schema)
+        self.name, self.about = name, sizes(graph)
+        self.parts = [(csc, start[r.source], start[r.target]) for r, csc in graph.relations.items()]
         self.nodes = sum(schema.nodes.values())
         self.edges = sum(csc.edges for csc, _, _ in self.parts)
 
@@ -137,6 +135,17 @@ class Stored(EdgeStream):
                 pairs = _of_relation(csc, first, min(AT_ONCE, csc.edges - first), self.name)
                 yield Chunk(pairs + np.array([source, target], np.int32), (before + first + len(pairs)) / total)
             before += csc.edges
+
+
+class Stored(Relations):
+    """The relations of a store; some, or all."""
+
+    def __init__(self, path: str | Path, relations: Sequence[str] = ()):
+        about = store.describe(path)
+        known = {str(relation): relation for relation in about.schema.relations}
+        chosen = [_relation(name, known, path) for name in relations] or list(about.schema.relations)
+        super().__init__(store.open(path, chosen, ()), str(path))
+        self.about = about
 
 
 class Spooled(EdgeStream):

@@ -44,18 +44,25 @@ class DependencyEngine(SpmdEngine):
       cut: who owns which node.
       mesh: with the axis `data`.
       prices: by which a hybrid of them was chosen.
+      measured: whether these were, or reckoned.
     """
 
     rows_spec = P(DATA)
 
     def __init__(
-        self, setup: Setup, batches: DependencyBatches, cut: EdgeCut, mesh: Mesh, prices: Prices | None = None
+        self,
+        setup: Setup,
+        batches: DependencyBatches,
+        cut: EdgeCut,
+        mesh: Mesh,
+        prices: Prices | None = None,
+        measured: bool = True,
     ):
         graph, features, self.owned = setup.graph, batches.features, cut.owned
         residents = batches.residents(
             [t for t in setup.trainer.widths if t in graph.features.keys() & features.on_device]
         )
-        self.groups, self.prices, self.ahead = batches.groups, prices, Ahead()
+        self.groups, self.prices, self.measured, self.ahead = batches.groups, prices, measured, Ahead()
         size = {t: max(1, *(len(ids[t]) for ids in residents)) for t in residents[0]}
 
         def static(part: int) -> dict[str, np.ndarray]:
@@ -136,9 +143,9 @@ class DependencyEngine(SpmdEngine):
     def details(self) -> dict[str, Any]:
         batches = self.batches
         assert isinstance(batches, DependencyBatches)
-        steps, found = max(1, batches.sent), {}
+        steps, found = max(1, batches.sent), dict[str, Any]()
         if self.prices:
-            schema = batches.graph.schema
+            schema, found["costs"] = batches.graph.schema, "measured" if self.measured else "reckoned"
             predicted = seconds(batches.done, self.prices, list(schema.nodes), list(batches.graph.relations))
             found["predicted_milliseconds"] = {
                 n: round(1000 * float(of.max()) / steps, 4) for n, of in predicted.items()

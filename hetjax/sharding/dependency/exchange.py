@@ -101,7 +101,7 @@ def mirrors(
                 taken += len(lacks)
     regions = [range(total + schedule.total)]
     if len(pieces) > 1:
-        regions = [range(total), *(range(total + rows.start, total + rows.stop) for rows in schedule.steps)]
+        regions = [range(total), *(range(total + rows.start, total + rows.stop) for rows in schedule.regions())]
     padded = tuple(
         tuple(pad(positions[t][piece.rows[t]] - np.int32(region.start), room[t], NO_NODE) for t in types)
         for piece, room, region in zip(pieces, needed, regions)
@@ -192,10 +192,7 @@ def _by_piece(mirrors: Mirrors, rows: jax.Array, came: list[jax.Array]) -> list[
     """What every piece reads of the rows that are here and those that come, round by round."""
     if len(mirrors.positions) == 1:
         return [jnp.concatenate([rows, *came])]
-    steps = mirrors.schedule.steps
-    ends = np.cumsum([len(of) for of in came])
-    of_step = [[x for x, end in zip(came, ends) if step.start < end <= step.stop] for step in steps]
-    return [rows, *(jnp.concatenate([rows[:0], *of]) for of in of_step)]
+    return [rows, *(jnp.concatenate([rows[:0], *came[step]]) for step in mirrors.schedule.steps)]
 
 
 def _swap(kind: str, schedule: Schedule, out: jax.Array, back: bool = False) -> list[jax.Array]:

@@ -58,12 +58,16 @@ class Schedule:
         return sum(size * (len(pairs) or self.parts * (self.parts - 1)) for size, pairs in self.rounds)
 
     @property
-    def steps(self) -> tuple[range, ...]:
-        """Which of the rows that come do so in each step of a ring, from the first to the one before the last partition."""
-        starts = np.cumsum([0, *(self.rows(number) for number in range(len(self.rounds)))])
+    def steps(self) -> tuple[slice, ...]:
+        """The rounds of each step of a ring, from the first to the one before the last partition."""
         step = [(pairs[0][1] - pairs[0][0]) % self.parts for _, pairs in self.rounds]
-        bounds = starts[np.searchsorted(step, range(1, self.parts + 1))]
-        return tuple(range(start, end) for start, end in itertools.pairwise(bounds.tolist()))
+        bounds = np.searchsorted(step, range(1, self.parts + 1)).tolist()
+        return tuple(slice(start, end) for start, end in itertools.pairwise(bounds))
+
+    def regions(self) -> tuple[range, ...]:
+        """Which of the rows that come do so in each step."""
+        starts = [0, *itertools.accumulate(map(self.rows, range(len(self.rounds))))]
+        return tuple(range(starts[of.start], starts[of.stop]) for of in self.steps)
 
     def slots(self, sender: int, receiver: int) -> tuple[np.ndarray, np.ndarray]:
         """Where the rows of a pair stand: among all that the sender puts in, and among all that the receiver gets."""

@@ -1,15 +1,13 @@
 """The strategy dependency: an edge-cut of the nodes, one choice for all processes, and what partitions fetch of each other."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
 
 import numpy as np
 from jax.sharding import Mesh
 
 from hetjax.cache.placement import choose_placement
-from hetjax.config import UNBOUNDED, Bytes, Config
+from hetjax.config import Config
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import check_digest, sizes
@@ -17,6 +15,7 @@ from hetjax.partition import EdgeCut, edge_cut, read
 from hetjax.partition.owned import Owned
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding.dependency import declared
 from hetjax.sharding.dependency.batches import DependencyBatches
 from hetjax.sharding.dependency.costs import read_or_measure
 from hetjax.sharding.dependency.engine import DependencyEngine
@@ -30,47 +29,8 @@ from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.strategy import Setup, Strategy
 
 
-@dataclass(frozen=True)
-class Options:
-    """Dependency: the nodes are divided among mesh.data devices; each fetches, or computes too, what it reads of others' nodes."""
-
-    mode: Literal["cache", "communicate", "hybrid"] = "hybrid"
-    """cache: compute the embeddings of others' nodes here too; communicate: fetch them from their owners; hybrid: each as what costs less, measured at the start"""
-    partitioning: Literal["random", "metis", "metis-vol", "contiguous", "fennel"] = "contiguous"
-    """how nodes are divided; random; metis: few cut edges; metis-vol: little communication (both need pymetis); contiguous: ranges of ids; fennel: few cut edges, in one pass"""
-    schedule: Literal["all_to_all", "ring", "overlap"] = "all_to_all"
-    """how rows are sent; all_to_all: all at once; ring: to one other device after the other; overlap: as ring, and what came is folded while the next travels"""
-    memory: Bytes = UNBOUNDED
-    """cache, hybrid: bytes of each device for what it keeps of others' nodes, features included, such as 2GB; -1: no bound"""
-    cached: float = -1.0
-    """hybrid: share of every layer's dependencies to compute, the cheapest, whatever they cost; -1: as measured costs say"""
-
-    def __post_init__(self):
-        object.__setattr__(self, "memory", int(Bytes(self.memory)))
-        if self.memory < -1:
-            raise InputError(f"dependency.memory is {self.memory}, and must be at least -1")
-        if self.cached != -1 and not 0 <= self.cached <= 1:
-            raise InputError(f"dependency.cached is {self.cached}, and must be in [0, 1], or -1")
-        if self.cached != -1 and self.mode != "hybrid":
-            raise InputError(
-                f"dependency.cached is {self.cached}, and is for dependency.mode hybrid; it is {self.mode}"
-            )
-
-
-class Dependency(Strategy):
+class Dependency(declared.Dependency, Strategy):
     """Partitions of the nodes, one a device."""
-
-    name = "dependency"
-    Options: ClassVar[type | None] = Options
-    caches = True
-
-    def check(self, config: Config) -> None:
-        super().check(config)
-        memory = self.options(config).memory
-        if memory >= 0 and config.sampling.mode != "full":
-            raise InputError(
-                f"dependency.memory is {memory}, and is for sampling.mode full: of mini-batches nothing is kept"
-            )
 
     def partition_name(self, config: Config) -> str:
         return f"partition_{self.name}_{self.options(config).partitioning}_{config.mesh.data}"
@@ -96,13 +56,15 @@ class Dependency(Strategy):
         prices = priced(setup, costs, options.memory, options.cached)
         keep = everything(setup) if options.mode == "cache" else nothing
         if options.mode == "hybrid":
-            keep = Copies(chosen(setup, partitioning.owned, sampler, prices))
+            keep = chosen(setup, partitioning.owned, sampler, prices)
         groups = grouped(setup, options.mode != "cache")
         features = placed(setup, partitioning.owned, mesh)
         batches = DependencyBatches(sampler, partitioning, mesh, setup, groups, keep, options.schedule, features)
         if options.mode == "cache" and options.memory >= 0:
             require_room(batches, prices, options.memory)
-        return DependencyEngine(setup, batches, partitioning, mesh, prices if costs else None)
+        return DependencyEngine(
+            setup, batches, partitioning, mesh, prices if costs else None, bool(costs and costs.measured)
+        )
 
 
 def placed(setup: Setup, owned: Owned, mesh: Mesh) -> PartitionFeatures:
@@ -113,7 +75,7 @@ def placed(setup: Setup, owned: Owned, mesh: Mesh) -> PartitionFeatures:
     return PartitionFeatures(graph, owned, mesh, trainer.learnable, placement, setup.tables)
 
 
-def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> list[dict[str, np.ndarray]]:
+def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> Keep:
     """What `choose` says; on the whole graph no embedding or all of them instead, if costs say that this is less.
 
     Algorithm 4 takes one dependency after the other, each partition for itself. It does not see that fetching a few rows
@@ -124,16 +86,18 @@ def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> list
     layers = shares(sampler, owned, {target: nodes}, hops, (0,), nothing)
     found = choose(graph, owned, layers, prices, fanouts, own)
     if prices.share >= 0 or not setup.regime.whole:
-        return found
-    everything = choose(graph, owned, layers, prices._replace(share=1.0), fanouts, own)
+        return Copies(found)
     features = [found[0], *({t: np.zeros_like(of) for t, of in one.items()} for one in found[1:])]
+    every = everything(setup)
+    if prices.limit < np.inf:
+        every = Copies(choose(graph, owned, layers, prices._replace(share=1.0), fanouts, own))
     seeds = owned.split(target, nodes)
 
-    def takes(copies: list[dict[str, np.ndarray]]) -> float:
-        divided = shares(sampler, owned, {target: nodes}, hops, (0,), Copies(copies))
+    def takes(keep: Keep) -> float:
+        divided = shares(sampler, owned, {target: nodes}, hops, (0,), keep)
         return slowest(graph, work(graph, owned, divided, seeds), prices)
 
-    return min((found, everything, features), key=takes)
+    return min((Copies(found), every, Copies(features)), key=takes)
 
 
 def require_room(batches: DependencyBatches, prices: Prices, memory: int) -> None:

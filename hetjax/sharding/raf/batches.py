@@ -144,9 +144,13 @@ class RafBatches(Batches):
     def fit(self, needs: Needs) -> None:
         super().fit(needs)
         for name, parts in self.shared.items():
-            names = [rows_of(self._use(part), 0, name) for part in parts]
+            names = [self._rows(part, name) for part in parts]
             most = max(self.capacities.by_name.get(rows, 0) for rows in names)
             self.capacities.by_name |= dict.fromkeys(names, most)  # the partitions exchange their ids and gradients
+
+    def _rows(self, part: int, node_type: str) -> str:
+        """The name of the capacity of a partition's rows of features."""
+        return rows_of(self._use(part), 0, node_type)
 
     def _local(self, part: int, replicas: list[LocalSample], hosted: Mapping[str, np.ndarray]) -> Local:
         graph, seeds, padded = self.samplers[part].graph, {self.graph.schema.target: self._size()}, []

@@ -96,19 +96,31 @@ class RafEngine(Engine):
         self.owners: dict[tuple, Group] = self.weights | {(ROWS, t): parts for t, parts in self.tables.items()}
         self._make_replicas(frozenset().union(*folded, {(ROWS, t) for t in self.tables} if whole else ()), whole)
         rows = {part: site.row(part) for part in site.parts}
-        self.static = {part: meshes.put(row, P(), self.features.on_device(part)) for part, row in rows.items()}
-        self.together = MeshPrograms(trainer, site.mesh)
-        self.local = {part: LocalPrograms(trainer, self.models[part], row) for part, row in rows.items()}
+        self.static = {part: self._given(part) for part in rows}
+        self.together = MeshPrograms(trainer, self.models[0], site.mesh)
+        self.local = {part: self._folding(part) for part in rows}
         self.packed = {part: self._program(row, functools.partial(self._pack, part)) for part, row in rows.items()}
-        self.settled = {
-            part: self._program(row, functools.partial(self._finish_gradients, part), donate_argnums=(1, 2))
-            for part, row in rows.items()
-        }
-        self.updated = {part: self._program(row, self._update, donate_argnums=0) for part, row in rows.items()}
+        self.settled = {part: self._settling(part) for part in rows}
+        self.updated = {part: self._updating(part) for part in rows}
 
     def _program(self, row: Mesh, function: Callable[..., Any], **options: Any) -> Program:
         """Of a partition, whose devices have the results alike."""
         return Program(WEIGHTS, function, row, out_shardings=NamedSharding(row, P()), **options)
+
+    def _given(self, part: int) -> dict[str, jax.Array]:
+        """The static features on the devices of a partition."""
+        return meshes.put(self.site.row(part), P(), self.features.on_device(part))
+
+    def _folding(self, part: int) -> LocalPrograms:
+        return LocalPrograms(self.trainer, self.models[part], self.site.row(part))
+
+    def _settling(self, part: int) -> Program:
+        """What finishes the gradients of a partition."""
+        finish = functools.partial(self._finish_gradients, part)
+        return self._program(self.site.row(part), finish, donate_argnums=(1, 2))
+
+    def _updating(self, part: int) -> Program:
+        return self._program(self.site.row(part), self._update, donate_argnums=0)
 
     def _make_replicas(self, summed: frozenset[tuple], whole: bool) -> None:
         """What several partitions have a copy of, and the programs that sum it; of those groups that this process is in."""
@@ -117,11 +129,15 @@ class RafEngine(Engine):
         self.replicas = {group: things for group, things in every.items() if within(group, self.site.parts)}
         self.sums = {group: Sums(mesh, group) for group in self.replicas}
         self.merge = {
-            t: Rows(mesh, parts, learnable[t].nodes)
+            t: self._merging(parts, learnable[t].nodes)
             for t, parts in self.tables.items()
             if not whole and len(parts) * mesh.shape[DATA] > 1 and within(parts, self.site.parts)
         }
         self.add = Sums(mesh, tuple(range(mesh.shape[RELATION])))
+
+    def _merging(self, parts: Group, nodes: int) -> Rows:
+        """What merges the gradients of rows that several devices read."""
+        return Rows(self.mesh, parts, nodes)
 
     def init(self, seed: int) -> dict[int, TrainState]:
         state, key = eagerly(self.trainer.weights, np.int32(seed)), jax.jit(self.trainer.keys)(np.int32(seed))[1]

@@ -6,18 +6,19 @@ computes partial aggregates, which process 0 combines and finishes where trainin
 """
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from hetjax.cache.mapped import on_host
-from hetjax.cache.tables import Table
 from hetjax.evaluate import Chunks
 from hetjax.models.hgnn import Stack
 from hetjax.models.orders import forward_only
+from hetjax.models.partials import Monoid
 from hetjax.sampling.blocks import Block, pad
+from hetjax.sharding.raf.cut import Partial, Pieces, fold_seeds, united
 from hetjax.sharding.raf.features import SharedTable
 from hetjax.sharding.raf.sample import PartitionModel
 from hetjax.sharding.raf.site import Site, partition_models
@@ -112,12 +113,13 @@ class RafEvaluator:
             jax.tree.unflatten(form, [every[f"{part} {n}"] for n in range(len(first))])
             for part in range(len(self.models))
         ]
-        total = functools.reduce(self.model.layers[depth].monoid.combine, [partial for _, partial in trees])
-        return trees[0][0], total
+        partials = [partial for _, partial in trees]
+        together = Partial([one.total for one in partials], tuple(zip(*(one.pieces for one in partials))))
+        return trees[0][0], united(self.model.layers[depth], self.models[0], together, _reduced)
 
     @forward_only()
     def _embed(self, params: Any, block: Block, x: Rows, depth: int, node_type: str) -> jax.Array:
-        embeddings: Any = self.model.apply(params, depth, block, x, method="embed")
+        embeddings: Any = self.model.apply(params, depth, block, x, None, Pieces(self.models[0]), method="embed")
         return embeddings[node_type]
 
     @forward_only()
@@ -130,8 +132,10 @@ class RafEvaluator:
         return self.model.apply(params, self.models[0].target, depth, total, own, method=_finished)
 
 
-def _first(leaf: jax.Array | SharedTable) -> jax.Array | Table:
-    """Of what is alike on all devices the copy on the first; a table on the host whole."""
+def _first(leaf: np.ndarray | jax.Array | SharedTable) -> Any:
+    """Of what is alike on all devices the copy on the first; what is on the host whole."""
+    if isinstance(leaf, np.ndarray):
+        return leaf
     return leaf.table() if isinstance(leaf, SharedTable) else leaf.addressable_data(0)
 
 
@@ -141,9 +145,12 @@ def _partials(
     layer, x = model.layers[depth], x if depth else model.enter(x, block)
     own = layer.own_embeddings(block, x).get(share.target, own)
     selves = share.local_model.layers[depth].seeds.selves
-    seeds_own = {} if own is None else {share.target: own}  # None where nothing looks at them
-    folded = layer.fold_relations(block, layer.prepared(x), seeds_own, selves)
-    return own if share.exchanged else None, folded[share.target]
+    partial = fold_seeds(layer, share, block, layer.prepared(x), own, selves)
+    return own if share.exchanged else None, partial
+
+
+def _reduced(monoid: Monoid, every: Sequence[Any]) -> Any:
+    return functools.reduce(monoid.combine, every)
 
 
 def _finished(model: Stack, target: str, depth: int, total: Any, own: jax.Array | None) -> jax.Array:

@@ -17,17 +17,19 @@ from hetjax.arrays import Array
 from hetjax.cache import tables
 from hetjax.models.dropout import Masks
 from hetjax.models.hgnn import Stack
+from hetjax.models.layer import LOCAL, Exchange, Layer
 from hetjax.models.partials import Monoid
 from hetjax.sampling.blocks import NO_NODE, Block
-from hetjax.sharding.mesh import BOTH, DATA, RELATION, shard_map
+from hetjax.sharding.mesh import BOTH, DATA, FEATURE, RELATION, shard_map
+from hetjax.sharding.push_pull.first import FirstLayer
 from hetjax.sharding.raf.combine import combine
+from hetjax.sharding.raf.cut import Pieces, fold_seeds, united
 from hetjax.sharding.raf.kinds import PARTIAL, WEIGHTS
 from hetjax.sharding.raf.sample import Local, PartitionModel, Roles
 from hetjax.sharding.traffic import Program, scope
-from hetjax.sharding.trainer import Rows, Trainer, cross_entropy, smallest_adjacency
+from hetjax.sharding.trainer import Rows, Trainer, smallest_adjacency
 
 SEEDS = P(RELATION, DATA)  # of arrays [partitions, seeds, ...]; a partition's own are [1, seeds, ...]
-SHARE = P(None, DATA)
 When = tuple[Array, Array]  # the seed, and the updates done before
 
 
@@ -43,9 +45,6 @@ class PassOutput(NamedTuple):
     partial: Any
     x: Mapping[str, jax.Array]
     own: jax.Array | None
-
-
-PASS_SPECS = PassOutput._make((SHARE, P(DATA), P(DATA)))  # on a partition's row of the mesh
 
 
 class PassGradients(NamedTuple):
@@ -75,6 +74,7 @@ def run(
     blocks: Sequence[Roles],
     before: PassOutput,
     masks: Masks | None = None,
+    exchanges: tuple[Exchange, Exchange] | None = None,
 ) -> PassOutput:
     """One pass of a partition; a method of the model, to be given to `model.apply`.
 
@@ -83,27 +83,45 @@ def run(
       blocks: of every layer.
       before: what the pass before left, its partial aggregates combined; of the first pass nothing but `x`, the features.
       masks: of the step.
+      exchanges: of the first layer, for the seeds and for the other nodes, where columns are divided.
     """
     total, x, own = before
+    here = LOCAL, Pieces(share)
+
+    def at(depth: int) -> tuple[Exchange, Exchange]:
+        return here if depth or exchanges is None else exchanges
+
     if depths[0]:
         seeds = masks and masks.of(blocks[depths[0]].seeds.targets[share.target])
         own = model.layers[depths[0] - 1].finish(share.target, total, own, seeds)
     else:
-        x = model.enter(x, blocks[0].inner, masks)
+        x = model.enter(at(0)[1].enter(x), blocks[0].inner, masks)
     for depth in depths[:-1]:
-        x = model.layers[depth](blocks[depth].inner, x, masks)
-    layer, folds, top = model.layers[depths[-1]], share.local_model.layers[depths[-1]].seeds, blocks[depths[-1]]
+        x = model.layers[depth](blocks[depth].inner, x, masks, at(depth)[1])
+    (of_seeds, of_inner), top = at(depths[-1]), blocks[depths[-1]]
+    layer, folds = model.layers[depths[-1]], share.local_model.layers[depths[-1]].seeds
     own = layer.own_embeddings(top.seeds, x).get(share.target, own)
+    partial = fold_seeds(layer, share, top.seeds, layer.prepared(x), own, folds.selves, masks, of_seeds)
     seeds_own = {} if own is None else {share.target: own}  # None where nothing looks at them
-    partial = layer.fold_relations(top.seeds, layer.prepared(x), seeds_own, folds.selves, masks)[share.target]
-    return PassOutput(partial, layer(top.inner, x, masks), own if share.exchanged else None)
+    totals, finished, _ = of_seeds.after({share.target: partial.total}, seeds_own, {})
+    partial = partial._replace(total=totals[share.target])
+    own = finished.get(share.target) if share.exchanged else None
+    return PassOutput(partial, layer(top.inner, x, masks, of_inner), own)
 
 
 class LocalPrograms:
-    """The programs of one partition, on its row of the mesh; replicas run them alike on their shares of the seeds."""
+    """The programs of one partition, on its row of the mesh; replicas run them alike on their shares of the seeds.
 
-    def __init__(self, trainer: Trainer, share: PartitionModel, mesh: Mesh):
-        self.trainer, self.share, self.mesh = trainer, share, mesh
+    Args:
+      trainer, share: of the model, and of the partition.
+      mesh: the row, or its groups that divide the columns of the features.
+      first: how these are divided; None: they are not.
+    """
+
+    def __init__(self, trainer: Trainer, share: PartitionModel, mesh: Mesh, first: FirstLayer | None = None):
+        self.trainer, self.share, self.mesh, self.first = trainer, share, mesh, first
+        self.own, self.columns = P(mesh.axis_names), P(FEATURE) if first else P()  # of replicas, of tables
+        self.specs = PassOutput._make((P(None, mesh.axis_names), self.own, self.own))
         self.forward = Program(WEIGHTS, self._forward, mesh, static=1)
         self.pull = Program(WEIGHTS, self._pull, mesh, static=1)
 
@@ -118,21 +136,25 @@ class LocalPrograms:
           before: as in `run`, without the features; its combined partial aggregates `[1, seeds, ...]`.
         """
         depths = passes(self.share)[number]
-        gather = shard_map(tables.rows_at, self.mesh, (P(), P(DATA)), P(DATA))
+        gather = shard_map(tables.rows_at, self.mesh, (self.columns, self.own), self.own)
         learned = {t: gather(m, local.inputs[t]) if t in local.inputs else m for t, m in rows.items()}
-        learned_specs = {t: P(DATA) if t in local.inputs else P() for t in rows}
+        learned_specs = {t: self.own if t in local.inputs else P() for t in rows}
 
         def fold(params: Any, learned: Rows, before: PassOutput, static: Rows, local: Local, when: When) -> PassOutput:
             if not number:
                 read = {t: tables.read(matrix, local.inputs.get(t)) for t, matrix in static.items()}
                 before = before._replace(x={**read, **local.rows, **learned})
             before = before._replace(partial=_only(before.partial))
-            masks = self.trainer.masks(*when)
-            outcome: Any = self.trainer.model.apply(params, self.share, depths, local.blocks, before, masks, method=run)
+            masks, exchanges = self.trainer.masks(*when), None
+            if self.first and not number:
+                of_seeds, of_inner = map(self.first.exchange, local.picks)
+                params, exchanges = self.first.weights(params), (of_seeds, of_inner)
+            given = self.share, depths, local.blocks, before, masks, exchanges
+            outcome: Any = self.trainer.model.apply(params, *given, method=run)
             return outcome._replace(partial=_alone(outcome.partial))
 
-        in_specs = (P(), learned_specs, PASS_SPECS, P(), P(DATA), P())
-        mapped = shard_map(fold, self.mesh, in_specs, PASS_SPECS)
+        in_specs = (P(), learned_specs, self.specs, self.columns, self.own, P())
+        mapped = shard_map(fold, self.mesh, in_specs, self.specs)
         return jax.vjp(lambda *wanted: mapped(*wanted, static, local, when), params, learned, before)
 
     def _pull(
@@ -148,8 +170,8 @@ class LocalPrograms:
         """
         weights, learned, before = back(outcome)
         weights = weights if so_far is None else jax.tree.map(jnp.add, so_far, weights)
-        learned = {t: self._keep(leaf, P(DATA) if t in gathered else P()) for t, leaf in learned.items()}
-        before = PassOutput(*(self._keep(tree, spec) for tree, spec in zip(before, PASS_SPECS)))
+        learned = {t: self._keep(leaf, self.own if t in gathered else P()) for t, leaf in learned.items()}
+        before = PassOutput(*(self._keep(tree, spec) for tree, spec in zip(before, self.specs)))
         return PassGradients(self._keep(weights, P()), learned, before)
 
     def _keep(self, tree: Any, spec: P) -> Any:
@@ -160,17 +182,17 @@ class LocalPrograms:
 class MeshPrograms:
     """The programs that all partitions run together, in the same order."""
 
-    def __init__(self, trainer: Trainer, mesh: Mesh):
-        self.trainer, self.mesh = trainer, mesh
+    def __init__(self, trainer: Trainer, share: PartitionModel, mesh: Mesh):
+        self.trainer, self.share, self.mesh = trainer, share, mesh
         layers = trainer.model.layers
-        self.combined = [Program(PARTIAL, functools.partial(self._combine, layer.monoid), mesh) for layer in layers]
+        self.combined = [Program(PARTIAL, functools.partial(self._combine, layer), mesh) for layer in layers]
         self.spread, self.conclude = Program(PARTIAL, self._spread, mesh), Program(PARTIAL, self._conclude, mesh)
 
-    def _combine(self, monoid: Monoid, partials: Any) -> tuple[Any, Any]:
+    def _combine(self, layer: Layer, partials: Any) -> tuple[Any, Any]:
         """The totals of partial aggregates, both `[partitions, seeds, ...]`, and the way back."""
 
         def total(partial: Any) -> tuple[Any, Any]:
-            return _alone(jax.vjp(lambda own: combine(monoid, own, RELATION), _only(partial)))
+            return _alone(jax.vjp(lambda own: united(layer, self.share, own, across), _only(partial)))
 
         return shard_map(total, self.mesh, (SEEDS,), (SEEDS, P(BOTH)))(partials)
 
@@ -205,12 +227,12 @@ class MeshPrograms:
           `(loss, gradient of params, gradient of partial aggregates, gradient of own)`; the first two summed over replicas and
           alike everywhere; of the last each partition has an equal share, as it is summed over them later.
         """
-        last, smoothing = self.trainer.model.layers[-1], self.trainer.label_smoothing
+        last = self.trainer.model.layers[-1]
 
         def share(params: Any, partial: Any, own: Any, seeds: Any, labels: Any, weights: Any, when: When) -> jax.Array:
-            total, masks = combine(last.monoid, partial, RELATION), self.trainer.masks(*when)
+            total, masks = united(last, self.share, partial, across), self.trainer.masks(*when)
             logits: Any = self.trainer.model.apply(params, total, own, masks and masks.of(seeds), method="conclude")
-            losses = jnp.where(weights > 0, cross_entropy(logits, labels, smoothing), 0)
+            losses = self.trainer.losses(logits, labels, weights)
             return jnp.sum(losses) / jax.lax.psum(jnp.sum(weights), DATA)
 
         def conclude(params: Any, partials: Any, own: Any, *others: Any) -> tuple[jax.Array, Any, Any, Any]:
@@ -223,6 +245,11 @@ class MeshPrograms:
         in_specs = (P(), SEEDS, P(DATA), P(DATA), P(DATA), P(DATA), P())
         mapped = shard_map(conclude, self.mesh, in_specs, (P(), P(), SEEDS, P(DATA)))
         return mapped(params, partials, own, seeds, labels, weights, when)
+
+
+def across(monoid: Monoid, partial: Any) -> Any:
+    """The total over all partitions; inside the program."""
+    return combine(monoid, partial, RELATION)
 
 
 def _only(tree: Any) -> Any:
@@ -245,6 +272,8 @@ def weights_of(model: Stack, share: PartitionModel, features: Mapping[str, int])
         outcome = PassOutput(None, {t: jnp.zeros((1, width)) for t, width in features.items()}, None)
         for depths in passes(share):
             outcome = run(model, share, depths, blocks, outcome)
+            total = united(model.layers[depths[-1]], share, outcome.partial, lambda monoid, partial: partial)
+            outcome = outcome._replace(partial=total)
         return outcome
 
     blocks, key = _smallest_blocks(share), jax.random.key(0)

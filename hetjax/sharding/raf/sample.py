@@ -13,9 +13,10 @@ import numpy as np
 
 from hetjax.arrays import Array
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
 from hetjax.partition.metatree import LocalModel
 from hetjax.sampling.blocks import NO_NODE, Block, Capacities, edges_of, pad, pad_block, relations_of, rows_of
-from hetjax.sampling.sampler import Role, Sampler, group
+from hetjax.sampling.sampler import Role, Sampler, grouped
 from hetjax.sampling.whole import whole_relation
 
 
@@ -39,11 +40,13 @@ class Local(NamedTuple):
       blocks: one per layer, the first layer's first.
       inputs: int32 node ids per node type whose feature rows are gathered; as in `Batch`.
       rows: as in `Batch`.
+      picks: where columns are divided, of the seeds and of the other nodes, as of `push_pull.exchange.Push`.
     """
 
     blocks: tuple[Roles, ...]
     inputs: Mapping[str, Array]
     rows: Mapping[str, jax.Array] = {}
+    picks: tuple[Mapping[str, Array], Mapping[str, Array]] = ({}, {})
 
 
 class LocalSample(NamedTuple):
@@ -62,12 +65,14 @@ class PartitionModel(NamedTuple):
       target: the seeds' type.
       exchanged: whether the seeds' partial aggregates are combined after every layer, rather than after the last alone.
       reads_own: whether layers read their targets' own embeddings.
+      cuts: the relations that are cut, each with the keys of its pieces.
     """
 
     local_model: LocalModel
     target: str
     exchanged: bool
     reads_own: bool
+    cuts: tuple[tuple[Relation, tuple[str, ...]], ...] = ()
 
     def reads_seeds(self, depth: int) -> bool:
         """Whether the seeds' own rows are among the sources of layer `depth`.
@@ -113,10 +118,7 @@ def whole_local(sampler: Sampler, share: PartitionModel, seeds: np.ndarray) -> L
     blocks, rows = [], []
     for depth, layer in enumerate(program.layers):
         edges = {r: sampler.everyone(r, seeds) for r in layer.seeds.relations}
-        folded = {
-            r.key: group(into.indptr, into.indices, graph.schema.nodes[r.source], into.weights)
-            for r, into in edges.items()
-        }
+        folded = {r.key: grouped(into, graph.schema.nodes[r.source]) for r, into in edges.items()}
         own = {share.target: seeds.astype(np.int32)} if share.reads_seeds(depth) else {}
         self_rows = {
             t: None if share.reads_own else np.full(graph.schema.nodes[t], NO_NODE) for t in program.types[depth + 1]

@@ -7,6 +7,7 @@ from jax.sharding import Mesh
 
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.partition import MetaPartitioning
+from hetjax.partition.cuts import pieces
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.raf.sample import PartitionModel
@@ -18,6 +19,7 @@ class Site(NamedTuple):
     Attributes:
       plan: who folds what.
       mesh: `relation` x `data`, as the plan has them, of the devices of all processes.
+      slices: of the columns of features; each so many replicas of a partition that follow each other have a slice each.
       graphs: of each partition that has devices here, what it folds and reads; labels and splits are in every one.
       group: the processes.
     """
@@ -26,6 +28,7 @@ class Site(NamedTuple):
     mesh: Mesh
     graphs: Mapping[int, HetGraph]
     group: ProcessGroup
+    slices: int = 1
 
     @property
     def parts(self) -> tuple[int, ...]:
@@ -34,6 +37,10 @@ class Site(NamedTuple):
 
     def row(self, part: int) -> Mesh:
         return meshes.row(self.mesh, part)
+
+    def groups(self, part: int) -> Mesh:
+        """The devices of a partition as groups that divide the columns; its row where these are not divided."""
+        return meshes.grouped(self.row(part), self.slices)
 
     def replicas(self, part: int) -> list[int]:
         """The replicas of a partition that are here."""
@@ -47,7 +54,8 @@ class Site(NamedTuple):
 def partition_models(plan: MetaPartitioning) -> list[PartitionModel]:
     """What each partition of a plan computes."""
     tree = plan.tree
+    cuts = tuple((r, tuple(piece.key for piece in pieces(r, count))) for r, count in plan.cuts.items())
     return [
-        PartitionModel(part.local_model, tree.targets[0], tree.exchange == "every", tree.reads_own)
+        PartitionModel(part.local_model, tree.targets[0], tree.exchange == "every", tree.reads_own, cuts)
         for part in plan.parts
     ]

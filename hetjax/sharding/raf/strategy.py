@@ -1,6 +1,6 @@
 """The strategy Relation-Aggregation-First: which relations each partition folds, and what opens them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from hetjax import models
@@ -8,34 +8,30 @@ from hetjax.cache.placement import choose_placement
 from hetjax.config import Data
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import abstract_graph, check_digest, sizes
 from hetjax.load import load_abstract, load_some
 from hetjax.partition import MetaPartitioning, partition, read
+from hetjax.partition.cuts import cut_graph, uncut
+from hetjax.partition.report import topology_bytes
 from hetjax.sharding import mesh as meshes
+from hetjax.sharding.mesh import share_of
+from hetjax.sharding.push_pull.setting import check
+from hetjax.sharding.raf import declared
 from hetjax.sharding.raf.batches import RafBatches
 from hetjax.sharding.raf.engine import RafEngine
 from hetjax.sharding.raf.features import MeshFeatureStore
 from hetjax.sharding.raf.site import Site, partition_models
+from hetjax.sharding.raf.sliced import SlicedRafEngine
+from hetjax.sharding.raf.sliced_batches import SlicedRafBatches
 from hetjax.sharding.single.strategy import read_in_place
 from hetjax.sharding.strategy import Setup, Strategy
 
 PLANNED = ("targets", "hops", "metapaths", "self_term", "exchange")  # what a plan must have as the run needs it
 
 
-@dataclass(frozen=True)
-class Options:
-    """RAF: the relations are divided into mesh.relation partitions, each with mesh.data replicas."""
-
-    plan: str = ""
-    """the folder of a partitioning that `python -m hetjax.partition` wrote for this graph, mesh and model; unset: a new one is made"""
-
-
-class Raf(Strategy):
+class Raf(declared.Raf, Strategy):
     """Partitions of the relations, each with replicas that share the seeds of a step."""
-
-    name = "raf"
-    Options = Options
-    divides_relations = caches = True
 
     def open(self, data: Data) -> HetGraph:
         return load_abstract(data)  # a process opens no more than its own partitions
@@ -43,14 +39,24 @@ class Raf(Strategy):
     def partition(self, setup: Setup, saved: Path | None = None) -> MetaPartitioning:
         config, graph, layers = setup.config, setup.graph, setup.trainer.model.layers
         self_term, reads_target = any(layer.selves for layer in layers), any(layer.reads_target for layer in layers)
+        if config.mesh.feature > 1:
+            check(setup)
+            each = share_of(config.mesh.axes, setup.processes.count)
+            replicas = config.mesh.data * config.mesh.feature
+            if each % replicas:
+                raise InputError(
+                    f"mesh.data x mesh.feature are {replicas} devices of a partition, and must lie in one process, which provides {each}"
+                )
+        cuts = chosen_cuts(self.options(config), setup)
         roots = sum(relation.target == graph.schema.target for relation in graph.schema.relations) + self_term
+        roots += sum(count - 1 for count in cuts.values())
         for name, count, most, what in (
             ("relation", config.mesh.relation, roots, "relations into the target type, its self term included"),
             ("data", config.mesh.data, setup.regime.batch_size, "seeds of a step (sampling.batch_size)"),
         ):
             if count > most == 1 and name == "relation":
                 raise InputError(
-                    f"mesh.relation is {count}, and one relation cannot be divided: use mesh.strategy vanilla with mesh.data {count}"
+                    f"mesh.relation is {count}, and one relation is not divided: cut it (raf.cut), or use mesh.strategy vanilla with mesh.data {count}"
                 )
             if count > most:
                 raise InputError(f"mesh.{name} is {count}, and there are {most} {what}, to divide")
@@ -60,17 +66,19 @@ class Raf(Strategy):
             hops=config.model.layers,
             self_term=self_term,
             exchange="every" if reads_target else "last",
-            data=config.mesh.data,
+            data=config.mesh.data * config.mesh.feature,
             workload=setup.workload,
+            cuts=cuts,
         )
         folder = self.options(config).plan
         return given_plan(folder, planned) if folder else planned
 
     def engine(self, setup: Setup, partitioning: MetaPartitioning) -> RafEngine:
         config, graph, trainer, plan = setup.config, setup.graph, setup.trainer, partitioning
-        mesh = meshes.make(config.mesh.relation, config.mesh.data)
+        slices = config.mesh.feature
+        mesh = meshes.make(config.mesh.relation, config.mesh.data, slices)
         graphs = {part: load_part(config.data, graph, plan, part, config.model.name) for part in meshes.rows_here(mesh)}
-        site = Site(plan, mesh, graphs, setup.processes)
+        site = Site(plan, mesh, graphs, setup.processes, slices)
         together = [share.local_model.reads for share in partition_models(plan)]
         mine = set().union(*(together[part] for part in site.parts))
         placement = choose_placement(
@@ -80,7 +88,8 @@ class Raf(Strategy):
         setup = setup._replace(
             graph=abstract_graph(sizes(graph), graph.labels, graph.splits)
         )  # the site has what is needed
-        return RafEngine(setup, site, make_batches(setup, site, features), features)
+        made: type[RafEngine] = SlicedRafEngine if slices > 1 else RafEngine
+        return made(setup, site, make_batches(setup, site, features), features)
 
 
 def load_part(data: Data, graph: HetGraph, plan: MetaPartitioning, number: int, model: str | None = None) -> HetGraph:
@@ -97,8 +106,9 @@ def load_part(data: Data, graph: HetGraph, plan: MetaPartitioning, number: int, 
     if data.format != "store":
         return plan.take(graph, part)
     opened = plan.local_sizes(part)
-    part_graph = load_some(data, opened.edges, opened.features)
-    return models.changed(model, part_graph) if model else part_graph
+    part_graph = load_some(data, uncut(opened.edges, plan.cuts), opened.features)
+    changed = models.changed(model, part_graph) if model else part_graph
+    return cut_graph(changed, plan.cuts, tuple(opened.edges))
 
 
 def make_batches(setup: Setup, site: Site, features: MeshFeatureStore) -> RafBatches:
@@ -106,8 +116,48 @@ def make_batches(setup: Setup, site: Site, features: MeshFeatureStore) -> RafBat
     seed = setup.config.train.seed
     if setup.regime.whole:
         return RafBatches(site, frozenset(), frozenset(), setup.regime, seed, features)
+    if site.slices > 1:
+        return SlicedRafBatches(setup, site, features)
     read_by_id, learnable = read_in_place(setup, features), frozenset(setup.trainer.learnable)
     return RafBatches(site, read_by_id, learnable, setup.regime, seed, features, setup.trainer.model.drops)
+
+
+def chosen_cuts(options: declared.Options, setup: Setup) -> dict[Relation, int]:
+    """The relations that are to be cut, by hand or because a host has no room for one, and into how many pieces.
+
+    Raises:
+      InputError: no such relation, a number of pieces that there are no partitions for, or a model whose relations cannot be cut.
+    """
+    schema, model, parts = setup.graph.schema, setup.trainer.model, setup.config.mesh.relation
+    about = sizes(setup.graph)
+    into = {r: topology_bytes(about, r, 0, about.edges[r]) for r in schema.into(schema.target)}
+    cuts = {}
+    if options.host_bytes > 0:
+        cuts = {r: -(-size // options.host_bytes) for r, size in into.items() if size > options.host_bytes}
+    for given in options.cut:
+        name, _, number = given.rpartition("=")
+        found = [r for r in into if name in (str(r), r.name)]
+        if len(found) != 1 or not number.isdecimal():
+            known = ", ".join(map(str, into))
+            raise InputError(
+                f"raf.cut is {list(options.cut)}, and must be NAME=PIECES of relations into the target type: {known}"
+            )
+        cuts[found[0]] = int(number)
+    for relation, count in cuts.items():
+        if not 2 <= count <= parts:
+            raise InputError(
+                f"relation {relation} is to be cut into {count} pieces, and must be into 2..{parts}, the partitions of mesh.relation"
+            )
+    name, slices = setup.config.model.name, setup.config.mesh.feature
+    if cuts and slices > 1:
+        raise InputError(
+            f"mesh.feature is {slices}, and {', '.join(map(str, cuts))} is to be cut: leave out one or the other"
+        )
+    if cuts and (any(not layer.edge_monoid for layer in model.layers) or model.layers[0].changed_edges):
+        raise InputError(
+            f"raf.cut: the relations of model {name} cannot be cut: its folds do not say how groups of edges combine"
+        )
+    return cuts
 
 
 def given_plan(folder: str, planned: MetaPartitioning) -> MetaPartitioning:
@@ -119,6 +169,9 @@ def given_plan(folder: str, planned: MetaPartitioning) -> MetaPartitioning:
     plan = read(folder)
     if not isinstance(plan, MetaPartitioning):
         raise InputError(f"raf.plan {folder}: made by method {plan.method}, and a division of the relations is needed")
+    if plan.cuts != planned.cuts:
+        there, here = ({str(r): n for r, n in cuts.items()} for cuts in (plan.cuts, planned.cuts))
+        raise InputError(f"raf.plan {folder}: cuts {there} there != {here} of this run (raf.cut)")
     check_digest(planned.sizes, plan.sizes, f"raf.plan {folder}")
     for name, value, wanted in [
         ("mesh", plan.mesh, planned.mesh),

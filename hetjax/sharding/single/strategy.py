@@ -3,41 +3,42 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 
 from hetjax.cache.features import Features, FeatureStore
 from hetjax.cache.placement import choose_placement
-from hetjax.config import Config
-from hetjax.errors import InputError
 from hetjax.models.known import with_known
 from hetjax.sampling.blocks import Batch, Block
 from hetjax.sampling.sampler import Sampler
+from hetjax.sharding.single import declared
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.single.engine import SingleEngine
 from hetjax.sharding.strategy import Setup, Strategy
 
 
-class Single(Strategy):
+class Single(declared.Single, Strategy):
     """Nothing is divided, nothing is sent."""
 
-    name = "single"
-    caches = True
-
-    def check(self, config: Config) -> None:
-        super().check(config)
-        if config.mesh.devices > 1:
-            raise InputError(f"mesh.data is {config.mesh.data}, and must be 1 with mesh.strategy {self.name}")
-
     def engine(self, setup: Setup, partitioning: None = None) -> SingleEngine:
-        config, graph, trainer = setup.config, setup.graph, setup.trainer
-        placement = choose_placement(config.cache, graph, trainer.widths, trainer.learnable, [graph])
-        features = Features(graph, trainer.widths, trainer.learnable, placement, setup.tables)
+        return engine_on(setup)
 
-        def to_device(batch: Batch) -> Batch:
-            sent = features.send(batch)
-            return sent._replace(blocks=known(setup, features, sent.blocks)) if setup.regime.whole else sent
 
-        return SingleEngine(setup, make_batches(setup, features, to_device), features)
+def engine_on(setup: Setup, device: jax.Device | None = None) -> SingleEngine:
+    """What trains a graph on one device, if not given the first one.
+
+    Raises:
+      InputError: features do not fit where they are to live.
+    """
+    graph, trainer = setup.graph, setup.trainer
+    placement = choose_placement(setup.config.cache, graph, trainer.widths, trainer.learnable, [graph])
+    features = Features(graph, trainer.widths, trainer.learnable, placement, setup.tables, device)
+
+    def to_device(batch: Batch) -> Batch:
+        sent = features.send(batch)
+        return sent._replace(blocks=known(setup, features, sent.blocks)) if setup.regime.whole else sent
+
+    return SingleEngine(setup, make_batches(setup, features, to_device), features)
 
 
 def known(setup: Setup, features: Features, blocks: tuple[Block, ...]) -> tuple[Block, ...]:

@@ -13,10 +13,9 @@ from hetjax.models.attention import Attended, attend
 from hetjax.models.logits import additive_logits, dot_logits, weigh
 from hetjax.models.partials import Attention
 from hetjax.models.segment import by_target, row_of
-from hetjax.sharding.tensor.columns import all_rows, own_slice, summed, to_columns, to_rows
-from hetjax.sharding.tensor.folds import Divided
-
-LOGITS = "attention_logits"  # a kind of traffic
+from hetjax.sampling.blocks import Adjacency
+from hetjax.sharding.tensor.columns import LOGITS, own_slice, summed
+from hetjax.sharding.tensor.folds import Asked, Divided, Folded
 
 
 @attend.register
@@ -43,46 +42,52 @@ def _by_heads(adjacency, queries, offsets, keys, values, slope, keep) -> Attende
     asked = offsets[..., None]
     if queries.shape[1] > 1:
         asked = jnp.concatenate([asked, jnp.swapaxes(queries, 0, 1)], axis=2)
-    sources, asked = to_columns(parts, [sources, asked])
-    own = own_slice(parts, queries, 0) if queries.shape[1] == 1 else jnp.swapaxes(asked[..., 1:], 0, 1)
-    of_values = None if values is None else sources[..., size:]
-    mask = None if keep is None else own_slice(parts, keep, 1)
-    found = attend(adjacency.adjacency, own, asked[..., 0], sources[..., :size], of_values, slope, mask)
-    sums = [found.largest, found.denominator, *([] if keep is None else [found.kept])]
-    packed = jnp.concatenate([*(x[..., None] for x in sums), jnp.swapaxes(found.numerator, 0, 1)], axis=2)
-    (rows,) = to_rows(parts, [packed], [heads])
+
+    def fold(edges: Adjacency, given: Asked) -> Folded:
+        (sources,), (asked,) = given.sources, given.targets
+        own = own_slice(parts, queries, 0) if queries.shape[1] == 1 else jnp.swapaxes(asked[..., 1:], 0, 1)
+        of_values = None if values is None else sources[..., size:]
+        mask = None if keep is None else own_slice(parts, keep, 1)
+        found = attend(edges, own, asked[..., 0], sources[..., :size], of_values, slope, mask)
+        sums = [found.largest, found.denominator, *([] if keep is None else [found.kept])]
+        return Folded([jnp.concatenate([*(x[..., None] for x in sums), jnp.swapaxes(found.numerator, 0, 1)], axis=2)])
+
+    (rows,) = adjacency.folded(Asked([sources], [asked]), fold, [heads]).columns
     largest, denominator = rows[..., 0], rows[..., 1]
-    kept = denominator if keep is None else rows[..., 2]
-    return Attended(largest, denominator, kept, jnp.swapaxes(rows[..., len(sums) :], 0, 1))
+    kept, count = (denominator, 2) if keep is None else (rows[..., 2], 3)
+    return Attended(largest, denominator, kept, jnp.swapaxes(rows[..., count:], 0, 1))
 
 
 def _by_columns(adjacency, queries, offsets, keys, values, slope, keep) -> Attended:
-    sources = _columns(adjacency.parts, keys)
-    if queries.shape[1] == 1:  # a source's part is the same in all of its edges
-        asked = own_slice(adjacency.parts, queries, 2)[:, 0]
-        part = summed(LOGITS, jnp.sum(sources * asked[None], axis=2))
-        logits = read(part, adjacency.adjacency.indices)
-    else:
-        asked = jnp.swapaxes(_columns(adjacency.parts, jnp.swapaxes(queries, 0, 1)), 0, 1)
-        logits = summed(LOGITS, dot_logits(adjacency.adjacency, asked, sources))
-    logits = logits + read(all_rows(LOGITS, offsets), row_of(by_target(adjacency.adjacency)))
-    logits = jnp.where(logits < 0, slope * logits, logits)
-    weighed = sources if values is None else _columns(adjacency.parts, values)
-    return _weighed(adjacency, logits, weighed, (keys if values is None else values).shape[2], keep)
+    parts, one = adjacency.parts, queries.shape[1] == 1
+    asked = [] if one else [_across(jnp.swapaxes(queries, 0, 1))]
+    sources = [_across(keys)] if values is None else [_across(keys), _across(values)]
+
+    def fold(edges: Adjacency, given: Asked) -> Folded:
+        keys, values = _across(given.sources[0]), _across(given.sources[-1])
+        if one:  # a source's part is the same in all of its edges
+            part = jnp.sum(keys * own_slice(parts, queries, 2)[:, 0][None], axis=2)
+            logits = read(summed(LOGITS, part), edges.indices)
+        else:
+            logits = summed(LOGITS, dot_logits(edges, jnp.swapaxes(_across(given.targets[0]), 0, 1), keys))
+        logits = logits + read(given.whole[0], row_of(by_target(edges)))
+        return _weighed(edges, jnp.where(logits < 0, slope * logits, logits), values, keep)
+
+    width = (keys if values is None else values).shape[2]
+    found = adjacency.folded(Asked(sources, asked, [offsets]), fold, [width])
+    largest, denominator, kept = found.alike
+    return Attended(largest, denominator, kept, jnp.transpose(found.columns[0], (2, 0, 1)))
 
 
-def _weighed(adjacency: Divided, logits: jax.Array, values: jax.Array, width: int, keep: jax.Array | None) -> Attended:
-    """Of all edges' logits and this device's columns of the values; `width` is theirs in all."""
-    *sums, numerator = weigh(adjacency.adjacency, logits, values, keep)
-    (rows,) = to_rows(adjacency.parts, [jnp.transpose(numerator, (1, 2, 0))], [width])
-    largest, denominator, kept = (own_slice(adjacency.parts, x, 0) for x in sums)
-    return Attended(largest, denominator, kept, jnp.transpose(rows, (2, 0, 1)))
+def _weighed(edges: Adjacency, logits: jax.Array, values: jax.Array, keep: jax.Array | None) -> Folded:
+    """Of all edges' logits and this device's columns of the values: the columns of the weighed ones, and the sums of the weights."""
+    *sums, numerator = weigh(edges, logits, values, keep)
+    return Folded([jnp.transpose(numerator, (1, 2, 0))], sums)
 
 
-def _columns(parts: int, x: jax.Array) -> jax.Array:
-    """This device's columns of every head of all nodes, `[parts * rows, heads, slice]`, from `[rows, heads, columns]`."""
-    (found,) = to_columns(parts, [jnp.swapaxes(x, 1, 2)])
-    return jnp.swapaxes(found, 1, 2)
+def _across(x: jax.Array) -> jax.Array:
+    """`[rows, columns, heads]` of `[rows, heads, columns]`, which is how columns of every head are divided; and the inverse."""
+    return jnp.swapaxes(x, 1, 2)
 
 
 @attend_additively.register
@@ -96,14 +101,20 @@ def _(
 ) -> Attention:
     parts, (heads, width) = adjacency.parts, vector.shape
     queries, vector = queries.astype(keys.dtype), vector.astype(keys.dtype)
+
+    def by_heads(edges: Adjacency, given: Asked) -> Folded:
+        mask, own = None if keep is None else own_slice(parts, keep, 1), own_slice(parts, vector, 0)
+        found = attend_additively(edges, given.targets[0], given.sources[0], own, slope, mask)
+        packed = [found.largest[..., None], found.denominator[..., None], found.numerator]
+        return Folded([jnp.concatenate(packed, axis=2)])
+
+    def by_columns(edges: Adjacency, given: Asked) -> Folded:
+        sources, asked = _across(given.sources[0]), _across(given.targets[0])
+        part = additive_logits(edges, asked, sources, own_slice(parts, vector, 1), slope)
+        return _weighed(edges, summed(LOGITS, part), sources, keep)
+
     if heads % parts == 0:
-        sources, asked = to_columns(parts, [keys, queries])
-        mask = None if keep is None else own_slice(parts, keep, 1)
-        found = attend_additively(adjacency.adjacency, asked, sources, own_slice(parts, vector, 0), slope, mask)
-        packed = jnp.concatenate([found.largest[..., None], found.denominator[..., None], found.numerator], axis=2)
-        (rows,) = to_rows(parts, [packed], [heads])
+        (rows,) = adjacency.folded(Asked([keys], [queries]), by_heads, [heads]).columns
         return Attention(rows[..., 0], rows[..., 1], rows[..., 2:])
-    sources, asked = _columns(parts, keys), _columns(parts, queries)
-    part = additive_logits(adjacency.adjacency, asked, sources, own_slice(parts, vector, 1), slope)
-    largest, denominator, _, numerator = _weighed(adjacency, summed(LOGITS, part), sources, width, keep)
-    return Attention(largest, denominator, jnp.swapaxes(numerator, 0, 1))
+    found = adjacency.folded(Asked([_across(keys)], [_across(queries)]), by_columns, [width])
+    return Attention(found.alike[0], found.alike[1], jnp.swapaxes(found.columns[0], 1, 2))

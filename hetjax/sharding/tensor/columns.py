@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from hetjax.sharding.mesh import FEATURE
 from hetjax.sharding.traffic import scope
 
-COLUMNS, ROWS = "rows_to_columns", "columns_to_rows"  # kinds of traffic
+COLUMNS, ROWS, LOGITS = "rows_to_columns", "columns_to_rows", "attention_logits"  # kinds of traffic
 
 
 def slice_of(columns: int, parts: int) -> int:

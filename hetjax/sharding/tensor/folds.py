@@ -4,18 +4,47 @@ To a layer its rows are this device's nodes. It multiplies, normalises and finis
 calls; a `Divided` adjacency answers them with those of all devices (NeutronTP, section 3.1).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import jax
 
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
 from hetjax.models.segment import multiply_first, neighbour_mean, neighbour_sum
 from hetjax.sampling.blocks import Adjacency
-from hetjax.sharding.tensor.columns import to_columns, to_rows
+from hetjax.sharding.tensor.columns import LOGITS, all_rows, own_slice, to_columns, to_rows
 
 EDGE_COST = 40  # multiplications in the time that a sum over edges takes to move one number; alike in all processes
 SEND_COST = 300  # multiplications in the time that a number takes to be sent: 10 billion a second over 1 Gbit/s
+
+
+class Folded(NamedTuple):
+    """What a fold of columns gives, of all targets.
+
+    Attributes:
+      columns: this device's, `[T, slice, ...]` each.
+      alike: what all devices have alike, `[T, ...]` each.
+    """
+
+    columns: Sequence[jax.Array]
+    alike: Sequence[jax.Array] = ()
+
+
+class Asked(NamedTuple):
+    """What a fold of columns reads; of every device its own rows.
+
+    Attributes:
+      sources, targets: `[rows, columns, ...]` each, of which a device gets its slice of the columns of all nodes.
+      whole: of targets too, `[rows, columns]` each, of which every device gets all.
+    """
+
+    sources: Sequence[jax.Array]
+    targets: Sequence[jax.Array] = ()
+    whole: Sequence[jax.Array] = ()
+
+
+ColumnFold = Callable[[Adjacency, Asked], Folded]  # of all nodes' columns
 
 
 @jax.tree_util.register_dataclass
@@ -43,6 +72,22 @@ class Divided:
         """Edges times the share of the columns that a device folds."""
         return self.adjacency.indices.shape[0] / self.parts
 
+    def folded(self, asked: Asked, fold: ColumnFold, widths: Sequence[int]) -> Folded:
+        """A fold of all nodes' columns, as this device's rows.
+
+        Args:
+          widths: how many columns there are in all of what the fold gives, one after the other.
+        """
+        columns = to_columns(self.parts, [*asked.sources, *asked.targets])
+        whole = [all_rows(LOGITS, x) for x in asked.whole]
+        count = len(asked.sources)
+        return self.rows(fold(self.adjacency, Asked(columns[:count], columns[count:], whole)), widths)
+
+    def rows(self, found: Folded, widths: Sequence[int]) -> Folded:
+        """This device's rows of what a fold of columns gave."""
+        rows = to_rows(self.parts, list(found.columns), widths)
+        return Folded(rows, [own_slice(self.parts, x, 0) for x in found.alike])
+
 
 @neighbour_sum.register
 def _(adjacency: Divided, x: jax.Array) -> jax.Array:
@@ -55,8 +100,10 @@ def _(adjacency: Divided, x: jax.Array) -> jax.Array:
 
 
 def _folded(fold: Callable[[Adjacency, jax.Array], jax.Array], divided: Divided, x: jax.Array) -> jax.Array:
-    (columns,) = to_columns(divided.parts, [x])
-    return to_rows(divided.parts, [fold(divided.adjacency, columns)], [x.shape[1]])[0]
+    def of_columns(edges: Adjacency, asked: Asked) -> Folded:
+        return Folded([fold(edges, asked.sources[0])])
+
+    return divided.folded(Asked([x]), of_columns, [x.shape[1]]).columns[0]
 
 
 @multiply_first.register

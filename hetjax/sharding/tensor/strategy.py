@@ -1,36 +1,27 @@
 """The strategy tensor: slices of the columns, every edge folded everywhere."""
 
-from hetjax.config import Config
+from jax.sharding import Mesh
+
 from hetjax.errors import InputError
 from hetjax.models.decoupled_attention import AttentionPropagation
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.strategy import Setup, Strategy
-from hetjax.sharding.tensor import attention  # noqa: F401  # registers how divided columns are attended
+from hetjax.sharding.push_pull.setting import push_pull
+from hetjax.sharding.strategy import Engine, Setup, Strategy
+from hetjax.sharding.tensor import attention, declared  # noqa: F401  # the first registers how divided columns are attended
 from hetjax.sharding.tensor.batches import TensorBatches, ranges
+from hetjax.sharding.tensor.chunks import room
+from hetjax.sharding.tensor.chunks.engine import ChunkedEngine
+from hetjax.sharding.tensor.chunks.plan import Plan
 from hetjax.sharding.tensor.costs import still
 from hetjax.sharding.tensor.engine import TensorEngine
 
 
-class Tensor(Strategy):
+class Tensor(declared.Tensor, Strategy):
     """Slices of the columns, one a device (NeutronTP: Ai et al., PVLDB 18(2), 2024)."""
 
-    name = "tensor"
-    divides_columns = True
-
-    def check(self, config: Config) -> None:
-        super().check(config)
-        if config.mesh.data != 1:
-            raise InputError(f"mesh.data is {config.mesh.data}, and must be 1 with mesh.strategy {self.name}")
-        if config.sampling.mode != "full":
-            raise InputError(
-                f"sampling.mode is {config.sampling.mode}, and must be full with mesh.strategy {self.name}"
-            )
-        if config.mesh.feature > config.model.hidden:
-            raise InputError(
-                f"mesh.feature is {config.mesh.feature}, more slices than the {config.model.hidden} columns of model.hidden"
-            )
-
-    def engine(self, setup: Setup, partitioning: None = None) -> TensorEngine:
+    def engine(self, setup: Setup, partitioning: None = None) -> Engine:
+        if not setup.regime.whole:
+            return push_pull(setup)
         parts, schema = setup.config.mesh.feature, setup.graph.schema
         if not setup.config.model.head and parts > schema.classes:
             raise InputError(
@@ -41,5 +32,22 @@ class Tensor(Strategy):
             raise InputError(
                 f"mesh.feature is {parts}, and must divide the {first.attending} heads that a decoupled model folds by"
             )
-        mesh, owned = meshes.features(parts), ranges(schema.nodes, parts)
+        options, mesh = self.options(setup.config), meshes.features(parts)
+        if options.device_bytes >= 0:
+            return chunked(setup, mesh, options)
+        owned = ranges(schema.nodes, parts)
         return TensorEngine(setup, TensorBatches(setup, mesh, owned, still(setup.trainer, setup.graph)), mesh, owned)
+
+
+def chunked(setup: Setup, mesh: Mesh, options: declared.Options) -> ChunkedEngine:
+    """The engine of chunks as large as `device_bytes` allows.
+
+    Raises:
+      InputError: that is less than what one node needs.
+    """
+    types = sorted({t for layer in setup.trainer.model.layers for t in layer.targets})
+
+    def make(share: float) -> ChunkedEngine:
+        return ChunkedEngine(setup, mesh, Plan(setup.graph, types, mesh.size, share), options.pipelined)
+
+    return room.fitting(make, options.device_bytes)

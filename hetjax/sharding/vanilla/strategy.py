@@ -1,25 +1,8 @@
 """The strategy vanilla: dependency management in which every dependency is computed by whoever reads it."""
 
-from dataclasses import dataclass
-from typing import Literal
-
-from hetjax.config import Config
-from hetjax.sharding.dependency import strategy as dependency
+from hetjax.sharding.dependency.strategy import Dependency
+from hetjax.sharding.vanilla import declared
 
 
-@dataclass(frozen=True)
-class Options:
-    """Vanilla: the nodes are divided among mesh.data devices, which fetch features from each other."""
-
-    partitioning: Literal["random", "metis", "metis-vol", "contiguous", "fennel"] = "random"
-    """how nodes are divided; random; metis: few cut edges; metis-vol: little communication (both need pymetis); contiguous: ranges of ids; fennel: few cut edges, in one pass"""
-
-
-class Vanilla(dependency.Dependency):
+class Vanilla(declared.Vanilla, Dependency):
     """Data parallelism over an edge-cut of the nodes, as DistDGL and most systems train (Heta, section 2.2)."""
-
-    name = "vanilla"
-    Options = Options
-
-    def options(self, config: Config) -> dependency.Options:
-        return dependency.Options("cache", super().options(config).partitioning)

@@ -1,0 +1,136 @@
+"""What training reaches where nothing is given but the graph, beside published figures and beside the baselines of every run.
+
+`HETJAX_DATA=... python experiments/no_options.py` trains every graph of its table, 3 seeds each, by `python -m hetjax.train
+--data.format ... --data.path ... --train.seed N`, and writes `experiments/results/no_options.csv` after every run, and the table.
+A seed also decides which nodes are held out where the files do not say, and which of several splits is taken.
+Where HGB's files are read, the test nodes are those of `label.dat.test`: 70 % of the labelled ones.
+"""
+
+import argparse
+import os
+import statistics
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from runs import markdown, read_rows, replace_rows, train
+from tqdm import tqdm
+
+import hetjax
+from hetjax.graph import store
+
+OUT = Path(__file__).parent / "results" / "no_options.csv"
+
+
+class Row(NamedTuple):
+    """A graph.
+
+    Attributes:
+      options: the format and the path, and a split where the files have none.
+      published: of the same family of models, per cent.
+      family: which.
+      seeded: the option besides `train.seed` that a seed decides.
+    """
+
+    options: dict[str, str]
+    published: float | None
+    family: str = "R-GCN"
+    seeded: str = "data.split_seed"
+
+
+ROWS = {
+    "HGB DBLP": Row({"data.format": "hgb", "data.path": "hgb_dblp"}, 92.07),
+    "HGB IMDB": Row({"data.format": "hgb", "data.path": "hgb_imdb"}, 62.05),
+    "Yelp (HGSL)": Row({"data.format": "store"}, None),
+    "AIFB": Row({"data.format": "rdf", "data.path": "aifb"}, 95.83),
+    "MUTAG": Row({"data.format": "rdf", "data.path": "mutag"}, 73.23),
+    "Cora": Row({"data.format": "npz", "data.path": "cora"}, 81.5, "GCN"),
+    "Citeseer": Row({"data.format": "npz", "data.path": "citeseer"}, 70.3, "GCN"),
+    "Coauthor Physics": Row(
+        {"data.format": "npz", "data.path": "coauthor_physics", "data.split": "shchur"}, 92.8, "GCN"
+    ),
+    "Tolokers": Row({"data.format": "npz", "data.path": "tolokers"}, 83.64, "GCN", "data.split_number"),
+}
+
+
+def yelp(folder: Path) -> Path:
+    """The store of the Yelp subset, whose arrays are in no format that hetjax reads."""
+    where = folder / "yelp"
+    if not where.exists():
+        arrays = np.load(Path(os.environ["HETJAX_DATA"]) / "yelp_hgsl" / "yelp.npz")
+        labels = np.full(len(arrays["features_business"]), -1)
+        for name in ("train", "validation", "test"):
+            labels[arrays[name][:, 0]] = arrays[name][:, 1]
+        splits = {name: arrays[name][:, 0] for name in ("train", "validation", "test")}
+        features = {name.removeprefix("features_"): arrays[name] for name in arrays if name.startswith("features_")}
+        edges = {("business", "to", end): arrays[f"business_{end}"] for end in ("user", "service", "level")}
+        graph = hetjax.from_arrays(edges, features, {"business": labels}, splits, reverse=True)
+        store.save(graph, where)
+    return where
+
+
+def run(name: str, seed: int, folder: Path, more: list[str]) -> dict:
+    """Train once."""
+    row = ROWS[name]
+    options = row.options | {"train.seed": str(seed)} | dict(pair.split("=", 1) for pair in more)
+    if row.options["data.format"] == "store":
+        options["data.path"] = str(yelp(folder).absolute())
+    else:
+        options[row.seeded] = str(seed)
+    summary = train(folder / f"{name.replace(' ', '_')}_{seed}", "", options)
+    metric = summary["chosen_by"]
+    baselines = {key: found[metric] for key, found in summary["baselines"].items() if found.get(metric) is not None}
+    best = max(baselines, key=lambda key: baselines[key])
+    return {
+        "graph": name,
+        "seed": seed,
+        "metric": metric,
+        "test": round(100 * summary[f"test_{metric}"], 2),
+        "best_baseline": best,
+        "baseline": round(100 * baselines[best], 2),
+        "epoch": summary["epoch"],
+        "seconds": summary["seconds"],
+    }
+
+
+def table(file: Path) -> str:
+    """Mean and sample standard deviation of every graph."""
+    written, lines = read_rows(file), []
+    for name, row in ROWS.items():
+        found = [line for line in written if line["graph"] == name]
+        if found:
+            test = [float(line["test"]) for line in found]
+            spread = f" ± {statistics.stdev(test):.2f}" if len(test) > 1 else ""
+            lines.append(
+                {
+                    "graph": name,
+                    "metric": found[0]["metric"],
+                    "test (%)": f"{statistics.mean(test):.2f}{spread}",
+                    "runs": len(test),
+                    "published": "" if row.published is None else f"{row.family} {row.published}",
+                    "best baseline": f"{statistics.mean(float(line['baseline']) for line in found):.2f}",
+                }
+            )
+    return markdown(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graphs", nargs="+", default=list(ROWS), choices=list(ROWS), help="rows of the table")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option that all runs have")
+    parser.add_argument("--runs", type=Path, help="where the runs' folders are kept; default: nowhere")
+    parser.add_argument("--out", type=Path, default=OUT, help="the file of all runs")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as made_here:
+        folder = options.runs or Path(made_here)
+        folder.mkdir(parents=True, exist_ok=True)
+        for seed in options.seeds:
+            for name in tqdm(options.graphs, f"seed {seed}", unit="run"):
+                replace_rows(options.out, ("graph", "seed"), [run(name, seed, folder, options.set)])
+    print(table(options.out))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""What each part of tensor parallelism gains on emulated hosts: NeutronTP's Figure 11.
+
+`HETJAX_DATA=... python experiments/tensor_ablation.py --graphs web tolokers` (as root, on Linux) trains every graph on so many hosts of one
+device each, over links of `--rate`: by partitions of the nodes that fetch what they read (`data parallel`), by tensor parallelism
+(`tensor`), the same in chunks of `--bytes` of each device (`chunks`), then decoupled without chunks (`decoupled`), in chunks that wait for
+each other (`decoupled, chunks`), and in chunks of which one is folded while others travel (`decoupled, chunks, pipelined`). The
+paper's data parallel baseline in chunks is not here: hetjax has chunks for tensor parallelism alone. Columns as of
+`tensor_hosts.py`; how much faster is told beside data parallel. Writes `experiments/results/tensor_ablation.{csv,png}`.
+"""
+
+import tempfile
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+from dependency_runs import COMMUNICATE, MODELS, noise, parser_of, setting, stored
+from matplotlib import pyplot
+from runs import markdown, read_rows, replace_rows
+from tensor_hosts import KEYS, PARTS, SLICES, measured
+
+APART = [*SLICES, "--model.decoupled=true"]
+
+
+def ways(device_bytes: str) -> dict[str, list[str]]:
+    chunks = f"--tensor.device_bytes={device_bytes}"
+    waiting = "--tensor.pipelined=false"
+    return {
+        "data parallel": [*PARTS, COMMUNICATE],
+        "tensor": SLICES,
+        "chunks": [*SLICES, chunks, waiting],
+        "chunks, pipelined": [*SLICES, chunks],
+        "decoupled": APART,
+        "decoupled, chunks": [*APART, chunks, waiting],
+        "decoupled, chunks, pipelined": [*APART, chunks],
+    }
+
+
+def main() -> None:
+    parser = parser_of(__doc__)
+    parser.add_argument("--bytes", default="20MB", help="of each device, for the ways in chunks")
+    options = parser.parse_args()
+    rows: list[dict] = []
+    with tempfile.TemporaryDirectory() as made_here:
+        folder = options.folder or Path(made_here)
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in options.graphs:
+            model, rate = options.model or MODELS[name], options.rates[0]
+            about = {"graph": name, "model": model, "hidden": options.hidden, "hosts": options.count, "rate": rate}
+            given = [one for one in setting(stored(name, folder), model, options.hidden) if "strategy" not in one]
+            found = measured(given, ways(options.bytes), options, rate, folder)
+            new = [about | {"device_bytes": options.bytes if "chunks" in row["way"] else ""} | row for row in found]
+            replace_rows(options.out / "tensor_ablation.csv", KEYS, new)
+            rows += new
+    print(markdown(rows), noise(rows), sep="\n")
+    draw(read_rows(options.out / "tensor_ablation.csv"), options.out / "tensor_ablation.png")
+
+
+def draw(rows: list[dict], file: Path) -> None:
+    """How much faster than data parallel every way is, a group of bars per graph."""
+    cases = list(dict.fromkeys((row["graph"], row["hosts"]) for row in rows))
+    names = list(dict.fromkeys(row["way"] for row in rows))
+    figure, axis = pyplot.subplots(figsize=(1.5 + 2.6 * len(cases), 3.4), layout="constrained")
+    for place, way in enumerate(names):
+        found = {
+            (row["graph"], row["hosts"]): float(row["faster_than_data_parallel"]) for row in rows if row["way"] == way
+        }
+        at = [number + 0.12 * (place - len(names) / 2) for number in range(len(cases))]
+        axis.bar(at, [found.get(case, 0) for case in cases], 0.11, label=way)
+    axis.axhline(1, color="grey", linewidth=0.6)
+    axis.set_xticks(range(len(cases)), [f"{graph}, {hosts} hosts" for graph, hosts in cases])
+    axis.set_ylabel("times as fast as\ndata parallel")
+    axis.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
+    figure.savefig(file, dpi=110)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""Edges that are read when they are asked for, a relation at a time, and the reverse of each."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from hetjax.graph.schema import Relation
+
+Ends = tuple[np.ndarray, np.ndarray]
+
+
+class BothWays(Mapping[Relation, Ends]):
+    """Source and target ids per relation, as `build` takes them.
+
+    Args:
+      relations: that can be read.
+      read: gives the ends of one.
+      reverse: whether there is the reverse of each too, next to it.
+    """
+
+    def __init__(self, relations: Sequence[Relation], read: Callable[[Relation], Ends], reverse: bool):
+        pairs = [(r, turned) for r in relations for turned in ((False, True) if reverse else (False,))]
+        self.places = {r.reverse if turned else r: (r, turned) for r, turned in pairs}
+        self.read = read
+
+    def __getitem__(self, relation: Relation) -> Ends:
+        own, turned = self.places[relation]
+        source, target = self.read(own)
+        return (target, source) if turned else (source, target)
+
+    def __iter__(self) -> Iterator[Relation]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)

@@ -1,0 +1,95 @@
+"""What is made of a graph's features before anything else sees them, so that every way of training sees the same."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from hetjax.graph.hetgraph import HetGraph
+
+AT_ONCE = 2**22  # numbers
+LARGEST = 2**32  # bytes of features that are normalised, as float32
+
+
+def needed(graph: HetGraph) -> tuple[str, str]:
+    """`data.normalize_features` for a graph, and why."""
+    kinds = {t: kind_of(matrix) for t, matrix in graph.features.items()}
+    if (all(kind == "binary" for kind in kinds.values()) and len(kinds) > 1) or not kinds:
+        return "none", "all features are 0 and 1" if kinds else "there are no features"
+    if 4 * sum(matrix.size for matrix in graph.features.values()) > LARGEST:
+        return "none", f"features of more than {LARGEST:,} bytes are read where they are"
+    words = {"binary": "0 and 1", "counts": "counts", "sparse": "zeros mostly", "numbers": "numbers of any size"}
+    return "auto", "; ".join(f"{t} has {words[kind]}" for t, kind in kinds.items())
+
+
+def kind_of(matrix: np.ndarray) -> str:
+    """`binary`: 0 and 1; `counts`: none below 0, and most of them 0 or all whole; `sparse`: most of them 0; `numbers`: any others."""
+    least, one, whole, zeros = 0.0, True, True, 0
+    for start in range(0, len(matrix), rows := max(1, AT_ONCE // matrix.shape[1])):
+        part = matrix[start : start + rows]
+        least = min(least, float(part.min(initial=0)))
+        one = one and bool(((part == 0) | (part == 1)).all())
+        whole = whole and (part.dtype.kind in "biu" or bool((part == np.floor(part)).all()))
+        zeros += part.size - int(np.count_nonzero(part))
+    if one:
+        return "binary"
+    few = zeros > matrix.size / 2
+    return "counts" if least >= 0 and (whole or few) else "sparse" if few else "numbers"
+
+
+def normalised(graph: HetGraph, like: HetGraph | None = None) -> HetGraph:
+    """The graph with features brought to the size of 1, of every type as its kind of numbers asks for; float32.
+
+    Counts, and of a graph of one type 0 and 1 too: every row divided by its sum. Zeros mostly: all divided by the mean size of the others.
+    Numbers of any size: every column to mean 0 and standard deviation 1. Zeros and ones of several types are left as they are.
+
+    Args:
+      like: the graph that means and deviations are of; this one, unless it is another that a trained model predicts.
+    """
+    like = like or graph
+    changed = {}
+    for name, matrix in graph.features.items():
+        kind = kind_of(like.features[name])
+        if kind == "numbers":
+            changed[name] = _by_rows(matrix, _standard(like.features[name]))
+        elif kind == "sparse":
+            changed[name] = _by_rows(matrix, partial(np.multiply, 1 / mean_size(like.features[name])))
+        elif kind == "counts" or len(graph.schema.nodes) == 1:
+            changed[name] = _by_rows(matrix, _shares)
+    return replace(graph, features={**graph.features, **changed})
+
+
+def _by_rows(matrix: np.ndarray, change: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    result = np.empty(matrix.shape, np.float32)
+    for start in range(0, len(matrix), rows := max(1, AT_ONCE // matrix.shape[1])):
+        result[start : start + rows] = change(matrix[start : start + rows].astype(np.float64))
+    return result
+
+
+def _shares(rows: np.ndarray) -> np.ndarray:
+    sums = rows.sum(axis=1, keepdims=True)
+    return rows * np.where(sums == 0, 0, 1 / np.where(sums == 0, 1, sums))
+
+
+def mean_size(matrix: np.ndarray) -> float:
+    """The mean of the absolute values that are not zero."""
+    total, count = 0.0, 0
+    for start in range(0, len(matrix), rows := max(1, AT_ONCE // matrix.shape[1])):
+        part = np.abs(matrix[start : start + rows].astype(np.float64))
+        total, count = total + float(part.sum()), count + int(np.count_nonzero(part))
+    return total / max(1, count)
+
+
+def _standard(matrix: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    total, squares = np.zeros(matrix.shape[1]), np.zeros(matrix.shape[1])
+    shift = matrix[:1].astype(np.float64)  # so that squares of large numbers that hardly differ keep their digits
+    for start in range(0, len(matrix), rows := max(1, AT_ONCE // matrix.shape[1])):
+        part = matrix[start : start + rows].astype(np.float64) - shift
+        total += part.sum(axis=0)
+        squares += (part**2).sum(axis=0)
+    count = max(1, len(matrix))
+    mean = total / count
+    deviation = np.sqrt(np.maximum(squares / count - mean**2, 0))
+    scale = np.where(deviation > 1e-12 * np.abs(mean), 1 / np.where(deviation > 0, deviation, 1), 0)
+    return lambda rows: (rows - shift - mean) * scale

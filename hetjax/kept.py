@@ -1,0 +1,102 @@
+"""Where what is computed of all nodes is kept: in memory, or in files, which processes that compute together all see."""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from hetjax.cache.mapped import mapped
+from hetjax.processes.group import ProcessGroup
+
+
+class Rows:
+    """Rows in memory, float32, which are written range by range.
+
+    Args:
+      shape: `(rows, width)`.
+    """
+
+    def __init__(self, shape: tuple[int, int]):
+        self.array = np.empty(shape, np.float32)
+
+    def put(self, start: int, rows: np.ndarray) -> None:
+        """Write rows from row `start` on."""
+        self.array[start : start + len(rows)] = rows
+
+    def done(self) -> np.ndarray:
+        """All of them, when every process has written its own."""
+        return self.array
+
+
+class FileRows(Rows):
+    """Rows in a file. Each process writes its own ranges of it, and maps it when all have.
+
+    Written, not mapped, so that no page that two processes share is written back by one of them with what the other had not
+    written yet; and opened anew to be read, as network file systems ask.
+
+    Args:
+      file: made by process 0.
+      shape: `(rows, width)`.
+      processes: that write it together.
+    """
+
+    def __init__(self, file: Path, shape: tuple[int, int], processes: ProcessGroup):
+        self.file, self.shape, self.processes = file, shape, processes
+        if processes.first:
+            mapped(file, shape, np.float32)
+        processes.barrier("kept")
+        self.stream = open(file, "r+b", buffering=0)  # noqa: SIM115 (until it is done)
+
+    def put(self, start: int, rows: np.ndarray) -> None:
+        rows = np.ascontiguousarray(rows, np.float32)
+        if rows.size:
+            view, done = rows.data.cast("B"), 0
+            offset = start * self.shape[1] * rows.itemsize
+            while done < len(view):
+                done += os.pwrite(self.stream.fileno(), view[done:], offset + done)
+
+    def done(self) -> np.ndarray:
+        os.fsync(self.stream.fileno())
+        self.stream.close()
+        self.processes.barrier("kept")
+        return (
+            np.memmap(self.file, np.float32, "r", shape=self.shape)
+            if 0 not in self.shape
+            else np.empty(self.shape, np.float32)
+        )
+
+
+class Kept:
+    """What is computed of all nodes.
+
+    Args:
+      folder: for files; None: memory.
+      processes: that compute together, which takes a folder that all of them see.
+    """
+
+    def __init__(self, folder: Path | None = None, processes: ProcessGroup | None = None):
+        self.folder, self.processes, self.files = folder, processes or ProcessGroup(), Counter[str]()
+
+    def rows(self, shape: tuple[int, int]) -> Rows:
+        """Rows to be written. All processes ask for the same in the same order."""
+        return Rows(shape) if self.folder is None else FileRows(self._file("rows"), shape, self.processes)
+
+    def matrix(self, shape: tuple[int, int]) -> np.ndarray:
+        """A matrix float32 of this process alone, to be written in any order."""
+        return (
+            np.empty(shape, np.float32)
+            if self.folder is None
+            else mapped(self._file(f"own_{self.processes.number}"), shape, np.float32)
+        )
+
+    def _file(self, kind: str) -> Path:
+        """A new one, of a name that all processes give what they ask for together."""
+        assert self.folder is not None
+        self.files[kind] += 1
+        return self.folder / f"{kind}_{self.files[kind]}"
+
+    def share(self, count: int) -> range:
+        """Which of so many pieces of work are this process's."""
+        number, processes = self.processes.number, self.processes.count
+        return range(number * count // processes, (number + 1) * count // processes)

@@ -1,0 +1,51 @@
+"""What hetjax says: by Python's `logging`, as "hetjax", so that a program that uses it can quiet it, or send it elsewhere.
+
+A command shows results on stdout, and on stderr what went wrong or may surprise; `--verbose` has it show details too.
+"""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tqdm import tqdm
+
+log = logging.getLogger("hetjax")
+
+PREFIXES = {logging.WARNING: "hetjax: ", logging.ERROR: "hetjax: error: "}
+
+
+class Plain(logging.Handler):
+    """Shows what is said as it is, above a progress bar if there is one."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            prefix = PREFIXES.get(record.levelno, "")
+            tqdm.write(prefix + record.getMessage(), file=sys.stderr if prefix else sys.stdout)
+        except Exception:
+            self.handleError(record)
+
+
+@contextmanager
+def shown(verbose: bool = False) -> Iterator[None]:
+    """Show what is said, as a command does: details too if it is `verbose`."""
+    handler, before = Plain(), (log.level, log.propagate)
+    log.addHandler(handler)
+    log.setLevel(logging.DEBUG if verbose else logging.INFO)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.level, log.propagate = before
+        log.setLevel(before[0])
+
+
+def hides_bar() -> bool | None:
+    """What tqdm takes for `disable`: a bar is for terminals and notebooks, unless a program asked for less than results.
+
+    It does so by `logging.getLogger("hetjax").setLevel(logging.WARNING)`.
+    """
+    if log.level > logging.INFO:
+        return True
+    return False if "ipykernel" in sys.modules else None

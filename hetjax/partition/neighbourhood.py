@@ -1,0 +1,134 @@
+"""A partition's subgraph: the nodes that it trains, their full neighbourhoods of k hops, and the edges among them (CATGNN, section 3.2).
+
+As `stream.neighbours` has it, of a graph that is open: an edge is there if either end is trained there, or lies within k - 1
+edges of a node that is. So a node that is trained has all of its neighbours; one at the rim has those of its edges that lead inwards.
+Edges keep the weights of the whole graph, and nodes the loops that a model added.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from hetjax.compiled import compiled
+from hetjax.graph.csc import CSC, index_dtype
+from hetjax.graph.hetgraph import HetGraph, check_csc
+from hetjax.graph.names import Names
+from hetjax.partition.owned import Owned
+
+Masks = dict[str, np.ndarray]  # bool `[nodes]` per node type
+
+
+class Subgraph(NamedTuple):
+    """What one partition has.
+
+    Attributes:
+      graph: its nodes numbered from 0 in the order of their ids; `train` has the training nodes that it trains, the other splits
+        none.
+      nodes: per type the ids of its nodes in the whole graph, int32, rising.
+      own: per type the places, among these, of the nodes that it owns, int32, rising.
+    """
+
+    graph: HetGraph
+    nodes: Mapping[str, np.ndarray]
+    own: Mapping[str, np.ndarray]
+
+
+def subgraphs(graph: HetGraph, owned: Owned, parts: Iterable[int], hops: int) -> dict[int, Subgraph]:
+    """The subgraphs of some partitions.
+
+    Args:
+      owned: who trains which node.
+      hops: at least 1; with as many as a model has layers, it computes of the nodes that a partition trains what it computes in
+        the whole graph.
+
+    Raises:
+      InputError: a pointer or id that is out of range.
+    """
+    for relation, csc in graph.relations.items():
+        check_csc(csc, relation, graph.schema)
+    return {part: _subgraph(graph, owned, part, hops) for part in parts}
+
+
+def _subgraph(graph: HetGraph, owned: Owned, part: int, hops: int) -> Subgraph:
+    own = {t: of == part for t, of in owned.owner.items()}
+    inner = own
+    for _ in range(hops - 1):
+        inner = _widened(graph, inner)
+    outer = _widened(graph, inner)
+    nodes = {t: np.flatnonzero(there).astype(np.int32) for t, there in outer.items()}
+    relations = {}
+    for r, csc in graph.relations.items():
+        relations[r] = _taken(csc, inner[r.source], inner[r.target], nodes[r.source], nodes[r.target])
+    target = graph.schema.target
+    train = graph.splits["train"]
+    splits = {"train": np.searchsorted(nodes[target], train[own[target][train]]).astype(np.int32)}
+    splits |= {name: np.empty(0, np.int32) for name in graph.splits.keys() - splits.keys()}
+    made = replace(
+        graph,
+        schema=replace(graph.schema, nodes={t: len(ids) for t, ids in nodes.items()}),
+        relations=relations,
+        features={t: _rows(matrix, nodes[t]) for t, matrix in graph.features.items()},
+        labels=_rows(graph.labels, nodes[target]),
+        splits=splits,
+        names=Names(),
+    )
+    return Subgraph(made, nodes, {t: np.flatnonzero(own[t][ids]).astype(np.int32) for t, ids in nodes.items()})
+
+
+def _rows(matrix: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """Some rows; all of them without a copy."""
+    return matrix if len(ids) == len(matrix) else matrix[ids]
+
+
+def _widened(graph: HetGraph, inner: Masks) -> Masks:
+    """Nodes, and all of their neighbours."""
+    outer = {t: of.copy() for t, of in inner.items()}
+    for r, csc in graph.relations.items():
+        _widen(csc.indptr, csc.indices, inner[r.source], inner[r.target], outer[r.source], outer[r.target])
+    return outer
+
+
+def _taken(csc: CSC, sources: np.ndarray, targets: np.ndarray, from_ids: np.ndarray, to_ids: np.ndarray) -> CSC:
+    """The edges of a relation with an end among the inner nodes, and the loops that a model added.
+
+    Args:
+      sources, targets: whether each node is an inner one.
+      from_ids, to_ids: of the partition's nodes.
+    """
+    places = np.full(len(sources), -1, np.int32)
+    places[from_ids] = np.arange(len(from_ids), dtype=np.int32)
+    indptr = np.zeros(len(to_ids) + 1, np.int64)
+    about = csc.indptr, csc.indices, sources, targets, to_ids, csc.loops, indptr
+    chosen = np.empty(_kept(*about, np.empty(0, np.int64)), np.int64)
+    _kept(*about, chosen)
+    indices = places[csc.indices[chosen]].astype(index_dtype(len(from_ids)))
+    return CSC(indptr, indices, None if csc.weights is None else csc.weights[chosen], csc.loops)
+
+
+@compiled
+def _widen(indptr, indices, sources, targets, out_sources, out_targets):
+    for v in range(len(indptr) - 1):
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            if sources[u]:
+                out_targets[v] = True
+            if targets[v]:
+                out_sources[u] = True
+
+
+@compiled
+def _kept(indptr, indices, sources, targets, to_ids, loops, out_indptr, chosen):
+    """Fill the pointers, and which edges are kept if there is room for them; returns how many."""
+    count = 0
+    for place in range(len(to_ids)):
+        v = to_ids[place]
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            if sources[u] or targets[v] or (loops and e == indptr[v]):
+                if len(chosen):
+                    chosen[count] = e
+                count += 1
+        out_indptr[place + 1] = count
+    return count

@@ -1,0 +1,179 @@
+"""What `hetjax.predict` computes: logits and embeddings of every node of the target type, layer by layer, by all that share the work."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from hetjax import digests, durable
+from hetjax.cache.mapped import portions
+from hetjax.carry import NewNodes
+from hetjax.config import UNBOUNDED
+from hetjax.errors import InputError
+from hetjax.evaluate import Evaluator, evaluated_together
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.kept import Kept
+from hetjax.logs import log
+from hetjax.models.hgnn import Stack
+from hetjax.predict import Options
+from hetjax.predictions import Predictions
+from hetjax.processes.group import ProcessGroup
+from hetjax.restored import Restored, restore
+
+
+def write(workdir: Path, out: Path, options: Options, folder: Path | None, group: ProcessGroup) -> None:
+    """Predict, and write and print what the options ask for, in process 0."""
+    restored = restore(workdir, options.graph, options.new_nodes, folder and folder / f"{group.number}")
+    digests.require("weights", digests.of_arrays(jax.tree.leaves(restored.params)), group)
+    room = Room(folder, options.memory, group, devices_of(options.devices))
+    found = computed(restored, options.embeddings, room)
+    if found is None:
+        return
+    durable.check_replaceable(out, options.overwrite)  # once more: predicting may have taken long
+    what = found.write(out, options.logits, options.probabilities)
+    order = f", in the order of the graph's nodes of type {found.target!r}" if out.suffix == ".npy" else ""
+    log.info(f"{out}: {what}{order}, {restored.chosen}")
+    if options.graph and restored.learned:
+        log.info(
+            f"features of {', '.join(restored.learned)} are those that were learned in training, by the nodes' ids"
+        )
+    for words in new_in_words(restored.new, options.new_nodes):
+        log.info(words)
+
+
+def new_in_words(new: Mapping[str, int], how: NewNodes) -> Iterator[str]:
+    """A line per type with new nodes: what they got."""
+    given = {"neighbours": "the mean of their neighbours", "mean": "the mean of what was learned of their type"}
+    for node_type, count in new.items():
+        yield f"{count:,} new node{'s' * (count > 1)} of {node_type}: features are {given[how]}"
+
+
+def predict(
+    workdir: str | os.PathLike,
+    graph: HetGraph | str | os.PathLike = "",
+    embeddings: bool = False,
+    new_nodes: NewNodes = "neighbours",
+) -> Predictions:
+    """Predict all nodes of the target type.
+
+    Args:
+      workdir: of a run.
+      graph: another graph, or its store, of the same node types, relations and features. Learned features are found by the
+        users' ids where both graphs have them, and else by number, and then there are as many nodes. Empty: the run's own.
+      embeddings: also give the last layer's embeddings.
+      new_nodes: what becomes of nodes that are new, of a type whose features were learned: they get the mean of their
+        `neighbours` (`hetjax.carry.of_neighbours`), or the `mean` of their type, or are an error: `refuse`.
+
+    Raises:
+      InputError: the run has no checkpoint that is whole, its data are another graph now, or `graph` does not go with it.
+    """
+    restored = restore(workdir, graph if isinstance(graph, HetGraph) else os.fspath(graph), new_nodes)
+    found = computed(restored, embeddings)
+    assert found is not None  # in process 0
+    return found
+
+
+class Room(NamedTuple):
+    """Where predictions are computed.
+
+    Attributes:
+      folder: for files; None: there are none.
+      memory: bytes for what is computed of all nodes, beyond which it lives in files; -1: no bound.
+      processes: that share the nodes, in files that all see.
+      devices: of this process; None: the one that jax takes.
+    """
+
+    folder: Path | None = None
+    memory: int = UNBOUNDED
+    processes: ProcessGroup = ProcessGroup()
+    devices: Sequence[jax.Device] | None = None
+
+
+@contextlib.contextmanager
+def scratch(out: Path, options: Options, group: ProcessGroup) -> Iterator[Path | None]:
+    """A folder beside `out` that is deleted at the end, where there may be files."""
+    if options.memory < 0 and group.count == 1:
+        yield None
+        return
+    folder = out.with_name(f".{out.name}.computed")
+    try:
+        if group.first:
+            with durable.writing(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+        group.barrier("folder")
+        yield folder
+        group.barrier("folder")
+    finally:
+        if group.first:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def devices_of(count: int) -> Sequence[jax.Device] | None:
+    """So many devices of this process; 0: its accelerators, if it has several.
+
+    Raises:
+      InputError: it has fewer.
+    """
+    local = jax.local_devices()
+    if count > len(local):
+        raise InputError(f"devices is {count}, and there are {len(local)}")
+    if not count:
+        count = 1 if local[0].platform == "cpu" else len(local)
+    return local[:count] if count > 1 else None
+
+
+def computed(restored: Restored, embeddings: bool, room: Room | None = None) -> Predictions | None:
+    """The predictions, in process 0; None in the others.
+
+    Each split is computed as the trainer computes it on one device: other shapes would be other programs, and other last bits.
+    """
+    room = room or Room()
+    model, graph = restored.model, restored.graph
+    nodes, last = len(graph.labels), model.layers[-1]
+    widths = [model.classes, *[last.makes(graph.schema.target)] * embeddings]
+    needed = held_bytes(model, graph) + 2 * 4 * nodes * sum(widths)
+    files = room.folder is not None and (room.processes.count > 1 or 0 <= room.memory < needed)
+    kept = Kept(room.folder if files else None, room.processes)
+    evaluator = Evaluator(model, graph, restored.config.sampling.evaluation_edges, kept, room.devices)
+    x = evaluator.below(restored.params, restored.features)
+    found, groups = [], groups_of(graph, restored.config.train.accuracy_nodes)
+    for classify, width in zip((True, False), widths):
+        parts = [(ids, evaluator.last(restored.params, x, ids, classify)) for ids in groups]
+        if room.processes.first:
+            found.append(kept.matrix((nodes, width)))
+            for ids, part in parts:
+                _scatter(found[-1], ids, part)
+    if not room.processes.first:
+        return None
+    return Predictions(graph.schema.target, found[0], graph.names, graph.multilabel, found[1] if embeddings else None)
+
+
+def groups_of(graph: HetGraph, accuracy_nodes: int) -> list[np.ndarray]:
+    """All nodes of the target type, in the groups that they are computed in, none of them empty."""
+    left = np.ones(len(graph.labels), bool)
+    splits = [np.concatenate(evaluated_together(graph, accuracy_nodes)), graph.splits["test"]]
+    for ids in splits:
+        left[ids] = False
+    return [ids for ids in (*splits, np.flatnonzero(left)) if len(ids)]
+
+
+def held_bytes(model: Stack, graph: HetGraph) -> int:
+    """The most bytes of the embeddings of all nodes that are kept at a time: those of a layer, and of the one above."""
+    needed = graph.schema.layer_types(len(model.layers), model.reads_own)
+    sizes = [
+        sum(4 * graph.schema.nodes[t] * layer.makes(t) for t in types)
+        for layer, types in zip(model.layers, needed[1:-1])
+    ]
+    return max((below + above for below, above in zip([0, *sizes], [*sizes, 0])), default=0)
+
+
+def _scatter(matrix: np.ndarray, ids: np.ndarray, rows: np.ndarray) -> None:
+    """Write rows to their places, of mapped files a few at a time."""
+    for portion in portions(matrix, ids):
+        matrix[ids[portion]] = rows[portion]

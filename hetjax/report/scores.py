@@ -1,0 +1,77 @@
+"""How good predictions are, class by class, and whether their probabilities can be believed."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+BINS = 10
+
+
+class PerClass(NamedTuple):
+    """Of every class, float64 or int64 `[classes]`; NaN where nothing was predicted, or nothing was there.
+
+    Attributes:
+      precision: share of the predictions of it that are right.
+      recall: share of its nodes that are found.
+      f1: their harmonic mean.
+      nodes: that have it.
+    """
+
+    precision: np.ndarray
+    recall: np.ndarray
+    f1: np.ndarray
+    nodes: np.ndarray
+
+
+def per_class(labels: np.ndarray, predicted: np.ndarray, classes: int) -> PerClass:
+    """Precision, recall and F1 of every class.
+
+    Args:
+      labels, predicted: class ids `[nodes]`; or bool `[nodes, classes]`, where a node may have several.
+    """
+    if labels.ndim == 2:
+        hits, found, there = ((m != 0).sum(axis=0) for m in ((labels != 0) & (predicted != 0), predicted, labels))
+    else:
+        matrix = confusion(labels, predicted, classes)
+        hits, found, there = np.diag(matrix), matrix.sum(axis=0), matrix.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return PerClass(hits / found, hits / there, 2 * hits / (found + there), there)
+
+
+def confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
+    """Nodes by class and predicted class, int64 `[classes, classes]`."""
+    pairs = labels.astype(np.int64) * classes + predicted
+    return np.bincount(pairs, minlength=classes * classes).reshape(classes, classes)
+
+
+class Calibration(NamedTuple):
+    """Of predictions, grouped by their probability into bins of equal width.
+
+    Attributes:
+      edges: of the bins, `[bins + 1]`.
+      numbers: predictions in each, int64 `[bins]`.
+      probability, right: means in each, NaN in empty ones, float64 `[bins]`.
+      error: the expected calibration error: the mean distance of the two, by the predictions' numbers (Naeini et al., 2015).
+    """
+
+    edges: np.ndarray
+    numbers: np.ndarray
+    probability: np.ndarray
+    right: np.ndarray
+    error: float
+
+
+def calibration(probability: np.ndarray, right: np.ndarray, bins: int = BINS) -> Calibration:
+    """Whether of predictions with a probability as many are right.
+
+    Args:
+      probability: in 0..1, `[predictions]`.
+      right: bool `[predictions]`.
+    """
+    edges = np.linspace(0, 1, bins + 1)
+    place = np.clip(np.ceil(probability.astype(np.float64) * bins).astype(np.int64) - 1, 0, bins - 1)
+    count = np.bincount(place, minlength=bins)
+    sums = [np.bincount(place, values.astype(np.float64), bins) for values in (probability, right)]
+    error = float(np.abs(sums[0] - sums[1]).sum() / max(1, count.sum()))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return Calibration(edges, count, sums[0] / count, sums[1] / count, error)

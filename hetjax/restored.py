@@ -1,0 +1,182 @@
+"""What a run learned, with a graph to use it on: the run's own, or another of the same node types, relations and features."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import jax
+import numpy as np
+
+from hetjax import digests, models
+from hetjax.cache.mapped import mapped, on_host
+from hetjax.carry import NewNodes, carried, check_one_hot
+from hetjax.checkpoint import Checkpoint, Checkpoints, Damaged
+from hetjax.command_line import given_value, parse
+from hetjax.config import SECTIONS, Config, Data
+from hetjax.errors import InputError
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.load import as_read, load, made
+from hetjax.models.hgnn import Stack
+from hetjax.progress import check_progress
+from hetjax.sharding import registry
+from hetjax.sharding.strategy import setup
+from hetjax.sharding.trainer import Trainer
+from hetjax.workdir import config_file
+
+
+class Restored(NamedTuple):
+    """A model as a run left it, with a graph.
+
+    Attributes:
+      config: of the run, but for its mesh.
+      model, params: as they were trained.
+      graph: to use it on, its edges as the model folds them, and with the names of the classes that were trained on.
+      features: `[nodes, width]` per input type, static or learned; of large ones a mapped file.
+      learned: the types whose features were learned.
+      chosen: which checkpoint it was, in words.
+      new: by type, how many nodes are new, and had nothing learned of them.
+    """
+
+    config: Config
+    model: Stack
+    params: Any
+    graph: HetGraph
+    features: Mapping[str, np.ndarray]
+    learned: Sequence[str]
+    chosen: str
+    new: Mapping[str, int]
+
+
+def run_of(workdir: str | os.PathLike) -> tuple[Config, HetGraph]:
+    """The configuration of a run, and its graph.
+
+    Raises:
+      InputError: the folder is of no run.
+    """
+    config = config_of(config_file(Path(workdir)))
+    return config, _graph(config, config.data)
+
+
+def config_of(file: Path) -> Config:
+    """The configuration of a run but for its mesh and what strategies own: its model is used on one device."""
+    arguments = ["--config", str(file)]
+    try:
+        own = registry.sections(given_value(arguments, "mesh.strategy"))
+    except InputError:  # a strategy that cannot be imported here, which using a model does not need
+        own = registry.sections(None)
+    instances = parse(SECTIONS | own, arguments, "python -m hetjax.predict", "", {})[0]
+    return Config(**{name: instances[name] for name in SECTIONS if name != "mesh"})
+
+
+def restore(
+    workdir: str | os.PathLike,
+    other: HetGraph | str = "",
+    new_nodes: NewNodes = "neighbours",
+    folder: Path | None = None,
+) -> Restored:
+    """The model of a run's best checkpoint, or of its last one where no validation chose, and a graph.
+
+    Args:
+      workdir: of the run, which may be training still.
+      other: another graph, or its store; empty: the run's own.
+      new_nodes: what nodes of `other` get that are new, of a type whose features were learned.
+      folder: for learned features of `other`; None: memory.
+
+    Raises:
+      InputError: the run has no checkpoint that is whole, its data are another graph now, or `other` does not go with it.
+    """
+    config, trained = run_of(workdir)
+    given = setup(config, trained)
+    trainer, graph = given.trainer, given.graph
+    name = "graph" if isinstance(other, HetGraph) else other
+    if name:
+        others = setup(config, _another(config, other))
+        graph = others.graph
+        same_shape(name, graph, trained, others.trainer, trainer)
+    state, chosen = best_state(Path(workdir), trainer, config.train.seed, digests.of_graph(config.data, trained))
+    learned = {t: on_host(table.rows) for t, table in state.tables.items()}
+    new: dict[str, int] = {}
+    if name:
+        room = _in_memory if folder is None else partial(_in_file, folder)
+        learned, new = carried(learned, trained, graph, new_nodes, name, room)
+        check_one_hot(trainer.widths.keys() - learned.keys() - graph.features.keys(), trained, graph, name)
+    features = {t: learned[t] if t in learned else graph.features[t] for t in trainer.widths}
+    graph = replace(graph, names=replace(graph.names, classes=trained.names.classes))
+    return Restored(config, trainer.model, state.params, graph, features, sorted(learned), chosen, new)
+
+
+def _in_memory(node_type: str, shape: tuple[int, int]) -> np.ndarray:
+    return np.empty(shape, np.float32)
+
+
+def _in_file(folder: Path, node_type: str, shape: tuple[int, int]) -> np.ndarray:
+    return mapped(folder / f"features_{quote(node_type, safe='')}", shape, np.float32)
+
+
+def _graph(config: Config, data: Data) -> HetGraph:
+    return models.folded(config.model.name, load(data))
+
+
+def _another(config: Config, given: HetGraph | str) -> HetGraph:
+    """Another graph, with what training made of features, by the statistics of those that were trained on."""
+    data = config.data
+    if not isinstance(given, HetGraph):
+        given = load(as_read(replace(data, format="store", path=os.path.abspath(given))))
+    like = load(as_read(data)) if data.normalize_features == "auto" else None
+    return models.folded(config.model.name, made(given, data, like))
+
+
+def same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, trainer: Trainer) -> None:
+    """Raise an InputError where what was learned on one graph does not go with another.
+
+    Args:
+      file: the graph to name.
+      graph, its: that graph, and a trainer for it.
+      trained, trainer: the graph that was trained on, and its trainer.
+    """
+    of_training = "of the graph that was trained on"
+    if odd := set(graph.schema.relations) ^ set(trained.schema.relations):
+        first = min(odd, key=str)
+        only = "it alone" if first in graph.schema.relations else "only the graph that was trained on"
+        raise InputError(f"{file}: {only} has relation {first}")
+    for what in "target", "classes":
+        found, expected = getattr(graph.schema, what), getattr(trained.schema, what)
+        if found != expected:
+            raise InputError(f"{file}: {what} {found!r} != {expected!r} {of_training}")
+    for name, width in trainer.widths.items():
+        if (name in its.learnable) != (name in trainer.learnable):
+            has, learned = ("no features", "") if name in its.learnable else ("features", "not ")
+            raise InputError(f"{file}: type {name!r} has {has}, and in training they were {learned}given")
+        if its.widths[name] != width:
+            raise InputError(f"{file}: features of type {name!r} are {its.widths[name]} wide != {width} {of_training}")
+
+
+def best_state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[Any, str]:
+    """What the run's best checkpoint holds, as host arrays, tables mapped; and which that is, in words."""
+    chosen, progress = best_checkpoint(workdir)
+    if progress["graph"] != graph:
+        raise InputError(f"{workdir}: was trained on another graph: {progress['graph']} != {graph}")
+    best = progress["best"]
+    words = f"as after epoch {best['epoch']}, the best in validation" if best else "as of the last checkpoint"
+    return chosen.state(jax.eval_shape(trainer.init, np.int32(seed))), words
+
+
+def best_checkpoint(workdir: Path) -> tuple[Checkpoint, dict]:
+    """The run's best checkpoint, or its last one where no validation chose; and how far the run is."""
+    checkpoints = Checkpoints(workdir / "checkpoints")
+    newest = next(checkpoints.newest_first(), None)
+    if newest is None:
+        raise InputError(f"{checkpoints.folder}: no checkpoint yet")
+    try:
+        progress = newest.verify(check_progress)
+        chosen = checkpoints.at(progress["best"]["step"]) if progress["best"] else newest
+        chosen.verify()
+    except Damaged as error:
+        raise InputError(
+            f"{error}; training on with this --workdir mends it, if the run is done with a larger --train.epochs"
+        ) from None
+    return chosen, progress

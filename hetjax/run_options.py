@@ -1,0 +1,48 @@
+"""What the command line of training says: read without jax, so that its help and its errors come at once."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from hetjax import loggers
+from hetjax.command_line import given_value, parse
+from hetjax.config import SECTIONS, Config, Processes
+from hetjax.sharding import registry
+
+PATHS = {"workdir": "the folder that the run is written to; a run that was killed continues there"}
+
+
+class Given(NamedTuple):
+    """What a command line gives."""
+
+    config: Config
+    processes: Processes
+    workdir: Path
+
+
+def sections(arguments: Sequence[str]) -> dict[str, type]:
+    """The sections of options that a command line may use, with that of a strategy of a user's own."""
+    return SECTIONS | registry.sections(given_value(arguments, "mesh.strategy")) | {"": Processes}
+
+
+def read(arguments: Sequence[str]) -> Given:
+    """Read the command line of training.
+
+    Raises:
+      InputError: an option is wrong, its strategy cannot run that, there is no such model, or nothing where the graph should be.
+    """
+    about = "python -m hetjax.train", "Train a model on a heterogeneous graph."
+    arguments = [re.sub(r"^--init_from(?==|$)", "--train.init_from", argument) for argument in arguments]
+    instances, paths = parse(sections(arguments), arguments, *about, PATHS)
+    processes = instances.pop("")
+    config = registry.config_of(instances)
+    registry.check(config)
+    loggers.check(config.train.loggers)
+    from hetjax import models  # half a second, which --help does not need
+    from hetjax.load import source
+
+    models.check_name(config.model.name)
+    if not processes.several:  # else the others are told too, when they have met
+        source(config.data)
+    return Given(config, processes, Path(paths["workdir"]))

@@ -1,0 +1,68 @@
+"""A partition and what trains it: the plain path, on its subgraph and on one device."""
+
+from dataclasses import dataclass
+
+import jax
+
+from hetjax.config import Config
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.partition.neighbourhood import Subgraph
+from hetjax.sampling.regime import Regime, mini_batch_regime, whole_graph_regime
+from hetjax.sharding.single.batches import SingleBatches
+from hetjax.sharding.single.engine import SingleEngine
+from hetjax.sharding.single.strategy import engine_on
+from hetjax.sharding.strategy import Setup
+from hetjax.sharding.trainer import make_trainer
+
+
+@dataclass
+class Member:
+    """One partition.
+
+    Attributes:
+      sub: what it has.
+      engine: trains it.
+      device: where it does.
+    """
+
+    sub: Subgraph
+    engine: SingleEngine
+    device: jax.Device
+
+    @property
+    def batches(self) -> SingleBatches:
+        assert isinstance(self.engine.batches, SingleBatches)
+        return self.engine.batches
+
+    def enter(self) -> None:
+        """Have the static features on the device."""
+        features = self.engine.features
+        features.static = self.engine.static = {t: jax.device_put(of, self.device) for t, of in self._static.items()}
+
+    def leave(self) -> None:
+        """Have them on the host alone."""
+        self.engine.features.static = self.engine.static = {}
+
+    @property
+    def _static(self) -> dict:
+        trainer = self.engine.trainer
+        return {t: self.sub.graph.features[t] for t in trainer.widths if t not in trainer.learnable}
+
+
+def regime_of(config: Config, seeds: int) -> Regime:
+    """What a step of a partition with so many training nodes sees."""
+    sampling = config.sampling
+    if sampling.mode == "full":
+        return whole_graph_regime(seeds, config.model.layers)
+    return mini_batch_regime(seeds, sampling.batch_size, sampling.fanout, config.train.steps_per_epoch)
+
+
+def make_member(setup: Setup, sub: Subgraph, device: jax.Device) -> Member:
+    """What trains a partition, with the run's model and initial tables; schedules count its own steps."""
+    graph: HetGraph = sub.graph
+    regime = regime_of(setup.config, len(graph.splits["train"]))
+    made = make_trainer(graph, setup.config, regime.steps)
+    shapes = {t: shape._replace(nodes=graph.schema.nodes[t]) for t, shape in setup.trainer.learnable.items()}
+    trainer = setup.trainer._replace(optimizer=made.optimizer, adam=made.adam, learnable=shapes)
+    own = setup._replace(graph=graph, regime=regime, trainer=trainer, folder=None)
+    return Member(sub, engine_on(own, device), device)

@@ -1,0 +1,113 @@
+"""The strategy averaging: who trains which nodes, on subgraphs of their own, and how often the models are averaged."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from hetjax.config import Config
+from hetjax.errors import InputError
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.sizes import sizes
+from hetjax.partition import EdgeCut, edge_cut
+from hetjax.partition.neighbourhood import Subgraph, subgraphs
+from hetjax.partition.stream_cut import StreamCut, stream_cut
+from hetjax.processes.group import ProcessGroup
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding.averaging import declared
+from hetjax.sharding.averaging.average import Averages, shared_rows
+from hetjax.sharding.averaging.batches import AveragingBatches
+from hetjax.sharding.averaging.engine import AveragingEngine
+from hetjax.sharding.averaging.member import make_member, regime_of
+from hetjax.sharding.averaging.turns import Turns
+from hetjax.sharding.dependency.strategy import saved_cut
+from hetjax.sharding.strategy import Setup, Strategy
+
+
+class Averaging(declared.Averaging, Strategy):
+    """Subgraphs, one or more a device (CATGNN: Huang et al., sections 3.2 and 3.3)."""
+
+    def _parts(self, config: Config) -> int:
+        return self.options(config).partitions or config.mesh.data
+
+    def _method(self, graph: HetGraph, chosen: str) -> str:
+        if chosen != "auto":
+            return chosen
+        return "spring" if len(graph.schema.nodes) == 1 else "fennel"
+
+    def partition_name(self, config: Config) -> str:
+        return f"partition_{self.name}_{self.options(config).partitioning}_{self._parts(config)}"
+
+    def partition(self, setup: Setup, saved: Path | None = None) -> EdgeCut:
+        config, graph, processes = setup.config, setup.graph, setup.processes
+        meshes.make(config.mesh.relation, config.mesh.data)  # says what is missing before the edges are read
+        parts, method = self._parts(config), self._method(graph, self.options(config).partitioning)
+        hops, reads_own, cut = config.model.layers, setup.trainer.model.reads_own, None
+        divide = stream_cut if method in StreamCut.methods else edge_cut
+        if processes.first and saved and os.path.exists(saved):
+            cut = saved_cut(saved, graph, parts, method)
+        elif processes.first:
+            cut = divide(graph, parts, method, hops=hops, workload=setup.workload, reads_own=reads_own)
+        nodes = processes.broadcast("partition", dict(cut.nodes) if cut else {})
+        kind = StreamCut if method in StreamCut.methods else EdgeCut
+        made = kind(sizes(graph), nodes, parts, method, hops, setup.workload, reads_own)
+        train = seeds_of(graph, made)
+        if 0 in train:
+            raise InputError(
+                f"partition {train.index(0)} of {parts} (averaging.partitioning {method}) has none of the {sum(train)} training nodes: "
+                "give fewer averaging.partitions, or another averaging.partitioning"
+            )
+        return made
+
+    def engine(self, setup: Setup, partitioning: EdgeCut) -> AveragingEngine:
+        config, graph, options = setup.config, setup.graph, self.options(setup.config)
+        mesh = meshes.row(meshes.make(config.mesh.relation, config.mesh.data), 0)
+        train = seeds_of(graph, partitioning)
+        turns = Turns(tuple(regime_of(config, seeds).steps for seeds in train), mesh.size)
+        here = sorted(part for place in meshes.positions_here(mesh) for part in turns.of(place))
+        subs = subgraphs(graph, partitioning.owned, here, options.hops)
+        members, seated = {}, len(train) == mesh.size
+        for part, sub in subs.items():
+            members[part] = make_member(setup, sub, mesh.devices.flat[part % mesh.size])
+            if not seated:
+                members[part].leave()
+        counts = copies(setup, subs)
+        shares = [seeds / sum(train) for seeds in train]
+        shared = {t: int((of > 1).sum()) for t, of in counts.items()}
+        averages = Averages(mesh, shares, shared_rows(subs, counts), shared, options.moments)
+        batches = AveragingBatches(setup, members, turns, seated)
+        about = described(setup.processes, subs)
+        return AveragingEngine(setup, batches, partitioning, mesh, averages, options.every, about)
+
+
+def seeds_of(graph: HetGraph, cut: EdgeCut) -> list[int]:
+    """How many training nodes every partition trains."""
+    return np.bincount(cut.nodes[graph.schema.target][graph.splits["train"]], minlength=cut.parts).tolist()
+
+
+def copies(setup: Setup, subs: dict[int, Subgraph]) -> dict[str, np.ndarray]:
+    """Per learnable type how many partitions of all processes have each node, int32 `[nodes]`."""
+    schema, processes = setup.graph.schema, setup.processes
+    counts = {t: np.zeros(schema.nodes[t], np.int32) for t in setup.trainer.learnable}
+    for sub in subs.values():
+        for t, of in counts.items():
+            of[sub.nodes[t]] += 1
+    every = processes.gather("copies", {f"{processes.number} {t}": of for t, of in counts.items()}) or {}
+    total = {t: sum((of for name, of in every.items() if name.split(" ", 1)[1] == t), 0 * counts[t]) for t in counts}
+    return dict(processes.broadcast("copies of all", total if processes.first else {}))
+
+
+def described(processes: ProcessGroup, subs: dict[int, Subgraph]) -> list[dict]:
+    """What every partition has, of all processes."""
+    mine = [
+        {
+            "part": part,
+            "nodes": sum(sub.graph.schema.nodes.values()),
+            "own_nodes": sum(map(len, sub.own.values())),
+            "edges": sub.graph.edges,
+            "training_nodes": len(sub.graph.splits["train"]),
+        }
+        for part, sub in subs.items()
+    ]
+    rows = [row for one in processes.all_gather("partitions", mine) for row in one]
+    return sorted(rows, key=lambda row: row["part"])

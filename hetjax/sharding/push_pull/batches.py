@@ -1,0 +1,123 @@
+"""Mini-batches for groups of replicas that divide the columns of the input among them.
+
+The seeds of a step, their order and every neighbour are those of one device; each replica has a share of the seeds. Every process
+samples for all replicas, so all know who reads what, and nothing is sent to agree on it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+from hetjax.sampling.blocks import NO_NODE, Batch, pad
+from hetjax.sampling.loader import Batches
+from hetjax.sampling.sampler import Role, Sampler
+from hetjax.sharding.mesh import DATA, FEATURE, put
+from hetjax.sharding.push_pull.sample import GroupSample, Nodes, draw_group, measure_group, pad_group
+from hetjax.sharding.single.strategy import flowing
+from hetjax.sharding.spmd import SpmdBatch
+from hetjax.sharding.strategy import Setup
+
+REPLICAS = P((DATA, FEATURE))  # of arrays of all replicas, group after group; of a group's, `P(DATA)`
+
+
+class Shared(NamedTuple):
+    """What a group shares.
+
+    Attributes:
+      picks: per type int32 `[replicas, rows]`, which of the group's rows at the cut each replica has.
+      everyone: per learnable type int32 ids that any group reads, each once; none where there is one group.
+      places: where each of the rows that this group reads is among these.
+    """
+
+    picks: Mapping[str, Any]
+    everyone: Mapping[str, Any]
+    places: Mapping[str, Any]
+
+
+class PushBatches(Batches):
+    """Batches for a mesh `data` x `feature`: groups of replicas.
+
+    Args:
+      setup: of the run.
+      mesh: the mesh.
+      cut: the layers that a group folds together, 1; or 0, where replicas are given whole rows.
+    """
+
+    def __init__(self, setup: Setup, mesh: Mesh, cut: int):
+        model = setup.trainer.model
+        self.mesh, self.cut, self.learnable = mesh, cut, frozenset(setup.trainer.learnable)
+        self.sampler = Sampler(setup.graph, frozenset(), flowing(setup), model.reads_own, model.drops)
+        self.groups, self.each = mesh.shape[DATA], mesh.shape[FEATURE]
+        super().__init__(setup.graph, setup.regime, setup.config.train.seed, f"push_{self.groups}x{self.each}")
+
+    @property
+    def size(self) -> int:
+        """Seeds of a replica."""
+        return -(-self.regime.batch_size // self.mesh.size)
+
+    def shares(self, seeds: np.ndarray) -> list[np.ndarray]:
+        """The seeds of each replica."""
+        starts = range(0, self.mesh.size * self.size, self.size)
+        return [seeds[start : start + self.size].astype(np.int32) for start in starts]
+
+    def sample(self, seeds: np.ndarray, stream: tuple) -> list[GroupSample]:
+        target, shares = self.graph.schema.target, self.shares(seeds)
+        own: list[Nodes] = [{target: ids} for ids in shares]
+        every = [own[start : start + self.each] for start in range(0, self.mesh.size, self.each)]
+        drawn = self.regime.fanouts, stream
+        return [draw_group(self.sampler, self._roles, of, of, self.cut, *drawn) for of in every]
+
+    def _roles(self, depth: int, seeds: Nodes, nodes: Nodes) -> Sequence[Role]:
+        return (Role(nodes, self.graph.schema.relations),)
+
+    def measure(self, sample: list[GroupSample]) -> Iterator[tuple[str, int, int]]:
+        """Of every capacity the replica or group that needs most; how these differ says nothing of how batches do."""
+        most: dict[str, tuple[int, int]] = {}
+        for group in sample:
+            for name, size, bound in measure_group(self.use, group, self.cut, self.graph):
+                most[name] = max(size, most.get(name, (0, 0))[0]), bound
+        for t, ids in self._everyone(sample).items():
+            most[f"{self.use}/everyone/{t}"] = len(ids), self.graph.schema.nodes[t]
+        return ((name, size, bound) for name, (size, bound) in most.items())
+
+    def _everyone(self, sample: list[GroupSample]) -> dict[str, np.ndarray]:
+        """Per learnable type the rows that any group reads."""
+        if self.groups == 1:
+            return {}
+        read = [group.below.bottom for group in sample]
+        return {t: np.unique(np.concatenate([of[t] for of in read])) for t in read[0] if t in self.learnable}
+
+    def send(self, seeds: np.ndarray, sample: list[GroupSample]) -> SpmdBatch:
+        fit, top = self.capacities, {self.graph.schema.target: self.size}
+        padded = [pad_group(fit, self.use, group, self.size, top, self.graph) for group in sample]
+        above = [tuple(block for (block,) in blocks) for group in padded for blocks in group.above]
+        below = [tuple(block for (block,) in group.below) for group in padded]
+        of_groups = stacked(below), stacked([group.inputs for group in padded]), stacked([g.picks[1] for g in padded])
+        everyone, places = self._together(sample, padded)
+        shares = self.shares(seeds)
+        labels, weights = zip(*(self.labels_and_weights(ids, self.size) for ids in shares))
+        rows = np.tile(np.arange(self.size, dtype=np.int32), self.mesh.size)
+        count = np.full(self.mesh.size, len(seeds), np.float32)
+        of_replicas = stacked(above), rows, np.concatenate(labels), np.concatenate(weights), count
+        together, inputs, picks, places = put(self.mesh, P(DATA), (*of_groups, places))
+        own, rows, labels, weights, count = put(self.mesh, REPLICAS, of_replicas)
+        local = Batch((*together, *own), inputs, rows, labels, weights)
+        return SpmdBatch(local, Shared(picks, put(self.mesh, P(), everyone), places), count)
+
+    def _together(self, sample: list[GroupSample], padded: Sequence[Any]) -> tuple[dict, dict]:
+        """As `Shared` has `everyone` and `places`, these of all groups one after the other."""
+        every, places = self._everyone(sample), {}
+        for t, ids in every.items():
+            placed = [np.searchsorted(ids, of.below.bottom[t]).astype(np.int32) for of in sample]
+            places[t] = np.concatenate([pad(at, len(of.inputs[t]), NO_NODE) for at, of in zip(placed, padded)])
+        room = self.capacities.by_name
+        return {t: pad(ids, room[f"{self.use}/everyone/{t}"], NO_NODE) for t, ids in every.items()}, places
+
+
+def stacked(trees: Sequence[Any]) -> Any:
+    """Trees of arrays, one after the other along the first axis."""
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *trees)

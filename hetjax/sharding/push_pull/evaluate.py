@@ -1,0 +1,78 @@
+"""Evaluation on slices of the columns: the first layer by all devices, full neighbourhoods, so many edges at a time.
+
+What it makes is as narrow as any embedding; the layers above are for process 0, as on one device.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+from hetjax.cache.tables import read
+from hetjax.evaluate import Evaluator
+from hetjax.models.hgnn import Stack
+from hetjax.sampling.blocks import NO_NODE, Block, pad
+from hetjax.sharding.mesh import FEATURE, put, shard_map
+from hetjax.sharding.push_pull.first import FirstLayer
+from hetjax.sharding.spmd import to_host
+from hetjax.sharding.traffic import Program
+from hetjax.sharding.trainer import Rows
+
+
+class PushEvaluator:
+    """Computes logits of any target nodes from all of their neighbours.
+
+    Args:
+      evaluator: of one device.
+      mesh: `data` x `feature`; groups do the same.
+      first: how the features are divided, for a layer that is folded on slices.
+    """
+
+    def __init__(self, evaluator: Evaluator, mesh: Mesh, first: FirstLayer):
+        self.evaluator, self.mesh, self.first = evaluator, mesh, first
+        self.model: Stack = evaluator.model
+        mapped = shard_map(self._embed, mesh, (P(), P(FEATURE), P(), P(), P()), P(FEATURE))
+        self.program = Program("evaluation", mapped, mesh)
+
+    def logits(self, params: Any, rows: Rows, ids: np.ndarray) -> np.ndarray:
+        """Logits float32 `[len(ids), classes]`; all processes together, and right in process 0.
+
+        Args:
+          params: the weights, on the mesh.
+          rows: slices of features and tables, on the mesh.
+          ids: distinct.
+        """
+        evaluator, schema, given = self.evaluator, self.evaluator.graph.schema, jax.tree.map(to_host, params)
+        if len(self.model.layers) == 1:
+            h = self._layer(params, rows, schema.target, ids)
+            return np.asarray(self.model.apply(given, h, method="classify"), np.float32)
+        everyone = {t: np.arange(schema.nodes[t], dtype=np.int32) for t in evaluator.needed[1]}
+        x = {t: self._layer(params, rows, t, nodes) for t, nodes in everyone.items()}
+        if jax.process_index():
+            return np.empty((len(ids), self.model.classes), np.float32)
+        return evaluator.last(given, evaluator.below(given, x, 1) if len(ids) else {}, ids)
+
+    def _layer(self, params: Any, rows: Rows, node_type: str, nodes: np.ndarray) -> np.ndarray:
+        """What the first layer makes of some nodes, `[len(nodes), width]`."""
+        schema, parts = self.evaluator.graph.schema, self.first.parts
+        made = np.empty((len(nodes), self.model.layers[0].makes(node_type)), np.float32)
+        numbers = {t: np.arange(count, dtype=np.int32)[:, None] for t, count in schema.nodes.items()}
+        for chunk in self.evaluator.chunks.each(node_type, nodes, schema.into(node_type), numbers):
+            ids = {t: np.asarray(of)[:, 0] for t, of in chunk.rows.items()}
+            each = -(-chunk.targets // parts)
+            picks = pad(np.arange(chunk.targets, dtype=np.int32), parts * each, NO_NODE).reshape(parts, each)
+            given = put(self.mesh, P(), (chunk.block, ids, {node_type: picks}))
+            made[chunk.start : chunk.start + chunk.count] = to_host(self.program(params, rows, *given))[: chunk.count]
+        return made
+
+    def _embed(
+        self, params: Any, rows: Rows, block: Block, ids: Mapping[str, jax.Array], picks: Mapping[str, jax.Array]
+    ) -> jax.Array:
+        x = {t: read(rows[t], of) for t, of in ids.items()}
+        given = 0, block, x, None, self.first.exchange(picks)
+        made: Any = self.model.apply(self.first.weights(params), *given, method="embed")
+        (h,) = made.values()
+        return h

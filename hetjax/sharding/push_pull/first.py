@@ -1,0 +1,45 @@
+"""How the first layer meets features whose columns are divided."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from hetjax.models.layer import Exchange
+from hetjax.sharding.push_pull.exchange import Pull, Push
+from hetjax.sharding.push_pull.weights import Division, division
+from hetjax.sharding.trainer import Trainer
+
+
+class FirstLayer(NamedTuple):
+    """What devices do that divide the columns.
+
+    Attributes:
+      parts: number of slices.
+      division: of the weights; None: replicas are given whole rows, and have all weights.
+      widths: of the features, per input type.
+      read_again: of these the types whose own rows the layer reads when it finishes.
+    """
+
+    parts: int
+    division: Division | None
+    widths: Mapping[str, int]
+    read_again: Mapping[str, int]
+
+    @property
+    def cut(self) -> int:
+        """The layers that a group folds together."""
+        return 1 if self.division else 0
+
+    def weights(self, params: Any) -> Any:
+        """The weights as this device reads them; inside the program."""
+        return self.division.own(params) if self.division else params
+
+    def exchange(self, picks: Mapping[str, Any]) -> Exchange:
+        """What the group's replicas give each other; `picks` as of `Push`."""
+        return Push(picks, self.read_again) if self.division else Pull(picks, self.widths)
+
+
+def first_layer(trainer: Trainer, parts: int) -> FirstLayer:
+    """How a model's features are divided."""
+    first = trainer.model.layers[0]
+    read_again = {t: width for t, width in trainer.widths.items() if first.finish_reads(t)}
+    return FirstLayer(parts, division(trainer, parts), trainer.widths, read_again)

@@ -1,0 +1,41 @@
+"""Features and tables in slices of their columns, as many as there are devices along `feature`, one slice after the other.
+
+Columns are padded with zeros, which stay zeros: no weight meets them. Of a table's row every slice has its numbers, moments and the
+one count, so row-wise Adam does to each slice what it does to a whole row.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from hetjax.arrays import Array
+from hetjax.cache.mapped import on_host
+from hetjax.cache.tables import Shape, Table
+from hetjax.sharding.tensor.columns import slice_of
+
+
+def sliced(rows: Mapping[str, Any], parts: int) -> dict[str, Any]:
+    """Of arrays `[nodes, columns]` or tables per type the slices, `[parts * nodes, columns of a slice]`; of counts copies."""
+
+    def of(leaf: Array) -> np.ndarray:
+        leaf = on_host(leaf)
+        if leaf.ndim == 1:
+            return np.tile(leaf, parts)
+        more = slice_of(leaf.shape[1], parts) * parts - leaf.shape[1]
+        return np.concatenate(np.split(np.pad(leaf, [(0, 0), (0, more)]), parts, axis=1))
+
+    return jax.tree.map(of, dict(rows))
+
+
+def joined(tables: Mapping[str, Table], shapes: Mapping[str, Shape], parts: int) -> dict[str, Table]:
+    """The inverse of `sliced`, of tables."""
+
+    def of(node_type: str, leaf: np.ndarray) -> np.ndarray:
+        shape = shapes[node_type]
+        if leaf.ndim == 1:
+            return leaf[: shape.nodes]
+        return np.concatenate(leaf.reshape(parts, shape.nodes, -1), axis=1)[:, : shape.width]
+
+    return {t: Table(*(of(t, np.asarray(leaf)) for leaf in table)) for t, table in tables.items()}

@@ -1,0 +1,101 @@
+"""Relations whose edges several partitions fold: what each gives the seeds, and how that becomes one relation again.
+
+Of a relation that is whole a partition gives the total: a mean, or what a softmax amounts to. Of a piece it gives what its edges
+give, edge by edge, which `edge_monoid` combines over partitions (a mean's share of the sum over all edges; a softmax's maximum,
+denominator and numerator); only then `relation_total` makes of it what relations combine.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from hetjax.models import partials
+from hetjax.models.dropout import Masks
+from hetjax.models.layer import LOCAL, Exchange, Layer
+from hetjax.models.partials import Monoid
+from hetjax.sampling.blocks import Adjacency, Block
+from hetjax.sharding.raf.sample import PartitionModel
+
+
+class Partial(NamedTuple):
+    """What a partition gives the seeds.
+
+    Attributes:
+      total: of the relations that it has whole, and of the self term.
+      pieces: of every relation that is cut what its own edges give; nothing of a relation that it has no edges of.
+    """
+
+    total: Any
+    pieces: tuple[Any, ...] = ()
+
+
+class Pieces(Exchange):
+    """The pieces of relations that a partition has, each folded on its own: of inner nodes it has all of them."""
+
+    def __init__(self, share: PartitionModel):
+        self.cuts = share.cuts
+
+    def pieces(self, block: Block, sources: Any) -> Sequence[tuple[Mapping[str, Adjacency], Mapping[str, Any]]]:
+        here = [
+            {relation.key: block.adjacency[keys[number]]}
+            for relation, keys in self.cuts
+            for number in range(len(keys))
+            if keys[number] in block.adjacency
+        ]
+        cut = {key for _, keys in self.cuts for key in keys}
+        whole = {key: edges for key, edges in block.adjacency.items() if key not in cut}
+        return [(whole, sources), *((edges, sources) for edges in here)]
+
+
+def fold_seeds(
+    layer: Layer,
+    share: PartitionModel,
+    block: Block,
+    sources: Any,
+    own: jax.Array | None,
+    selves: Sequence[str],
+    masks: Masks | None = None,
+    exchange: Exchange = LOCAL,
+) -> Partial:
+    """What a partition's relations, and pieces of relations, give the seeds; inside a method of the model.
+
+    Args:
+      block: of the seeds.
+      sources: as `Layer.prepared` gives them.
+      own: the seeds' embeddings below; None where nothing looks at them.
+      selves, masks: as of `fold_relations`.
+      exchange: of a layer whose columns are divided, by which relations that are whole are folded.
+    """
+    seeds_own = {} if own is None else {share.target: own}
+    groups = Pieces(share).pieces(block, sources)
+    whole = block._replace(adjacency=groups[0][0])
+    total = layer.fold_relations(whole, sources, seeds_own, selves, masks, exchange).get(share.target)
+    if not share.cuts:
+        return Partial(total)
+    seen = layer.ask(share.target, own) if layer.reads_target and own is not None else None
+    folded = []
+    for relation, keys in share.cuts:
+        edges = [(of[relation.key], of_sources[relation.source]) for of, of_sources in groups[1:] if relation.key in of]
+        folded.append(layer.fold_edges(relation, edges, block, seen, masks) if edges else None)
+        assert edges or not set(keys) & block.adjacency.keys()
+    known = next(one for one in (total, *folded) if one is not None)
+    count, dtype = jax.tree.leaves(known)[-1].shape[0], jax.tree.leaves(known)[-1].dtype
+    folded = [layer.no_edges(count, dtype) if one is None else one for one in folded]
+    if total is None:
+        total = partials.neutral(layer.relation_total(share.cuts[0][0], folded[0]))
+    return Partial(total, tuple(folded))
+
+
+def united(layer: Layer, share: PartitionModel, partial: Partial, combine: Callable[[Monoid, Any], Any]) -> Any:
+    """The total of all partitions.
+
+    Args:
+      combine: a monoid and something of every partition, to what they amount to together.
+    """
+    total = combine(layer.monoid, partial.total)
+    for (relation, _), edges in zip(share.cuts, partial.pieces, strict=True):
+        assert layer.edge_monoid
+        together = layer.relation_total(relation, combine(layer.edge_monoid, edges))
+        total = layer.monoid.combine(total, together)
+    return total

@@ -1,0 +1,241 @@
+"""What a layer computes of some nodes in each of its stages: of coupled layers, and of the rounds of decoupled models."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.models.dropout import Masks
+from hetjax.models.hgnn import Stack
+from hetjax.models.layer import Exchange, Layer
+from hetjax.sampling.blocks import NO_NODE, Adjacency, Block
+from hetjax.sharding.tensor.chunks.stages import Answering, Asking, Folding, no_edges, unique
+from hetjax.sharding.tensor.columns import slice_of, to_columns, to_rows
+from hetjax.sharding.tensor.folds import Asked, Folded
+
+Columns = Mapping[int, jax.Array]  # by its place among what is sent of a type
+Places = Mapping[tuple[str, bool], Sequence[Any]]  # `Asked` of places, by relation, and whether of its sources
+
+
+class Coupled:
+    """A layer whose folds stand between dense parts: nodes are sent before it, and its sums after it.
+
+    Args:
+      stack: of which it is a layer.
+      depth: which.
+      graph: whose relations it folds.
+      parts: number of devices.
+
+    Attributes:
+      sends, finishes: whether rows become columns before the fold, and columns rows after it.
+      keeps: whether the gradient of the fold needs what was folded.
+      sums_logits: whether folds may sum parts of logits over the devices.
+      targets: the types that it makes embeddings of.
+      widths: of the embeddings below, per type.
+      dtypes: of the embeddings below, per type, once they are known.
+      places: per type what each fold reads of what is sent, once that was traced.
+    """
+
+    sends = finishes = True
+
+    def __init__(self, stack: Stack, depth: int, graph: HetGraph, parts: int):
+        layer = stack.layers[depth]
+        self.layer, self.depth, self.graph, self.parts = layer, depth, graph, parts
+        self.reads_own, self.keeps = stack.reads_own, layer.linear_fold is None
+        self.targets, self.widths = tuple(sorted(layer.targets)), layer.widths
+        self.relations = [r for r in layer.relations if r in graph.relations]
+        heads = {getattr(layer, "attending", None), getattr(layer, "heads", None), getattr(layer, "output_heads", None)}
+        known = [count for count in heads if count]
+        self.sums_logits = self.keeps and (not known or any(count % parts for count in known))
+        self.places: dict[str, Places] = {}
+        self.dtypes: dict[str, Any] = {}
+        rows = {t: max(1, slice_of(count, parts)) for t, count in graph.schema.nodes.items()}
+        self.work = {r.key: (rows[r.source], rows[r.target], graph.relations[r].edges / parts) for r in self.relations}
+
+    @property
+    def asked(self) -> dict[str, bool]:
+        """Per type whether its targets' own columns are read where they are targets."""
+        return {t: any(asked.targets or asked.whole for of in at.values() for asked in of) for t, at in self._into()}
+
+    def _into(self) -> list[tuple[str, Places]]:
+        return [(t, {at: of for at, of in self.places.get(t, {}).items() if not at[1]}) for t in self.targets]
+
+    def send(self, stack: Stack, t: str, rows: jax.Array) -> list[jax.Array]:
+        """The columns of all that folds read of some nodes, `[parts * rows, slice, ...]` each."""
+        layer = stack.layers[self.depth]
+        calls: dict[tuple[str, bool], list[Asked]] = {}
+        made: dict[tuple[int, int], Any] = {}
+        for r in self.relations:
+            if r.source == t:
+                stage: Any = Asking(no_edges(0), self.parts, work=self.work[r.key], made=made)
+                layer.relation(r, stage, layer.prepare(t, rows), self._own(r.target, 0), None)
+                calls[r.key, True] = [Asked(asked.sources) for asked in stage.calls]
+            if r.target == t:
+                stage = Asking(no_edges(self.parts * len(rows)), self.parts, work=self.work[r.key])
+                own = self._floats(rows) if layer.reads_target else None
+                layer.relation(r, stage, self._sources(layer, r.source), own, None)
+                calls[r.key, False] = [asked._replace(sources=[]) for asked in stage.calls]
+        arrays, self.places[t] = unique(calls)
+        return to_columns(self.parts, arrays)
+
+    def fold(
+        self,
+        stack: Stack,
+        t: str,
+        adjacency: Mapping[str, Adjacency],
+        sources: Mapping[str, Columns],
+        own: Columns,
+        ids: jax.Array,
+        masks: Masks | None,
+    ) -> dict[str, list[Folded]]:
+        """Of every relation into a type what its folds give of a chunk.
+
+        Args:
+          sources: per type the columns of the chunk's sources.
+          own: of its targets.
+          ids: theirs.
+        """
+        layer, found = stack.layers[self.depth], {}
+        for r in self.relations:
+            if r.target == t:
+                read, mine = self.places[r.source][r.key, True], self.places[t][r.key, False]
+                given = [
+                    Asked(
+                        [sources[r.source][i] for i in left.sources],
+                        [own[i] for i in right.targets],
+                        [own[i] for i in right.whole],
+                    )
+                    for left, right in zip(read, mine, strict=True)
+                ]
+                stage: Any = Folding(adjacency[r.key], self.parts, self.work[r.key], given, ids)
+                count = len(ids) // self.parts
+                drawn = masks and masks.of(ids[:count])
+                layer.relation(r, stage, self._sources(layer, r.source), self._own(t, count), drawn)
+                found[r.key] = stage.calls
+        return found
+
+    def finish(
+        self,
+        stack: Stack,
+        t: str,
+        rows: jax.Array | None,
+        found: Mapping[str, Sequence[Folded]],
+        ids: jax.Array,
+        masks: Masks | None,
+    ) -> jax.Array:
+        """The embeddings of a chunk's targets, `[rows, width]`, on each device of its own.
+
+        Args:
+          rows: their embeddings of the layer below.
+          ids: theirs.
+        """
+        layer, targets = stack.layers[self.depth], self.parts * len(ids)
+        x = {s: jnp.zeros((0, width), self.dtypes[s]) for s, width in self.widths.items()}
+        if rows is not None:
+            x[t] = rows
+        adjacency: Any = {
+            r.key: Answering(no_edges(targets), self.parts, self.work[r.key], found[r.key])
+            for r in self.relations
+            if r.target == t
+        }
+        mine = None if self.reads_own and t in self.widths else jnp.full(len(ids), NO_NODE)
+        one = _of(layer, t)
+        return one(stack, self.depth, Block(adjacency, {t: mine}, {t: ids}), x, masks)
+
+    def wants(self, t: str) -> tuple[dict[str, list[int]], list[int]]:
+        """Which of what is sent a chunk of a type reads: of its sources, and of its targets."""
+        read: dict[str, set[int]] = {}
+        own: set[int] = set()
+        for r in self.relations:
+            if r.target == t:
+                for asked in self.places[r.source][r.key, True]:
+                    read.setdefault(r.source, set()).update(asked.sources)
+                for asked in self.places[t][r.key, False]:
+                    own |= {*asked.targets, *asked.whole}
+        return {s: sorted(some) for s, some in read.items()}, sorted(own)
+
+    def _own(self, t: str, rows: int) -> Any:
+        if not self.layer.reads_target:
+            return None
+        return self._floats(jnp.zeros((rows, self.widths[t]), self.dtypes[t]))
+
+    def _sources(self, layer: Layer, t: str) -> Any:
+        return layer.prepare(t, jnp.zeros((0, self.widths[t]), self.dtypes[t]))
+
+    def _floats(self, rows: jax.Array) -> jax.Array:
+        return rows.astype(jnp.promote_types(rows.dtype, jnp.float32))
+
+
+def _of(layer: Layer, t: str) -> Any:
+    """A layer on one type's targets."""
+
+    def run(stack: Stack, depth: int, block: Block, x: Mapping[str, jax.Array], masks: Masks | None) -> jax.Array:
+        return stack.layers[depth](block, x, masks)[t]
+
+    return run
+
+
+class Apart(Exchange):
+    """A round whose targets' own embeddings stand apart from those of their sources.
+
+    Args:
+      own: these embeddings.
+      totals: what the partial aggregates are put into, if others finish the nodes; None: they are finished here.
+    """
+
+    def __init__(self, own: Mapping[str, jax.Array], totals: dict[str, Any] | None):
+        self.own, self.totals = own, totals
+
+    def before(self, x: Mapping[str, jax.Array], prepare: Any) -> tuple[Mapping[str, jax.Array], Mapping[str, Any]]:
+        return self.own, prepare(x)
+
+    def after(
+        self, totals: Mapping[str, Any], own: Mapping[str, jax.Array], targets: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], Mapping[str, jax.Array], Mapping[str, Any]]:
+        if self.totals is None:
+            return totals, own, targets
+        self.totals.update(totals)
+        return {}, {}, {}
+
+
+class Round(Coupled):
+    """A round of a decoupled model: it folds columns, and sends before the first and after the last alone."""
+
+    def __init__(self, stack: Stack, depth: int, graph: HetGraph, parts: int):
+        super().__init__(stack, depth, graph, parts)
+        self.sends, self.finishes = not depth, depth == len(stack.layers) - 1
+        self.sums_logits, self.last_width = False, stack.decoupled.widths[-1] if stack.decoupled else 0
+        self.places = {t: {} for t in self.targets}
+
+    @property
+    def asked(self) -> dict[str, bool]:
+        return {t: t in self.widths for t in self.targets}
+
+    def send(self, stack: Stack, t: str, rows: jax.Array) -> list[jax.Array]:
+        return to_columns(self.parts, [rows])
+
+    def fold(self, stack, t, adjacency, sources, own, ids, masks):
+        x = {s: self._cut(s, columns[0]) for s, columns in sources.items()}
+        for s in self.widths.keys() - x.keys():
+            x[s] = jnp.zeros((0, slice_of(self.widths[s], self.parts)), self.dtypes[s])
+        mine = {t: self._cut(t, own[0])} if own else {}
+        edges = {r.key: adjacency[r.key] for r in self.relations if r.target == t}
+        block = Block(edges, {t: None if mine else jnp.full(len(ids), NO_NODE)}, {t: ids})
+        totals: dict[str, Any] | None = {} if self.finishes else None
+        made = stack.layers[self.depth](block, x, masks, Apart(mine, totals))
+        return {"": [Folded([of[t] for of in (made if totals is None else totals,) if t in of])]}
+
+    def finish(self, stack, t, rows, found, ids, masks):
+        columns = list(found[""][0].columns)
+        totals = to_rows(self.parts, columns, [self.last_width] * len(columns))
+        own = jnp.zeros((len(ids), 0), self.dtypes.get(t, jnp.float32))
+        return stack.layers[self.depth].finish(t, totals[0] if totals else None, own, masks and masks.of(ids))
+
+    def wants(self, t: str) -> tuple[dict[str, list[int]], list[int]]:
+        return {r.source: [0] for r in self.relations if r.target == t}, [0] if t in self.widths else []
+
+    def _cut(self, t: str, x: jax.Array) -> jax.Array:
+        """What nothing was folded into is zeros of any width."""
+        return x[:, : slice_of(self.widths[t], self.parts)]

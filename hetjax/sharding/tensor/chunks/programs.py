@@ -1,0 +1,159 @@
+"""The programs of a layer: one of each stage and type, whatever the number of chunks, and one of each stage's gradient.
+
+Nothing but a stage's arguments is kept for its gradient: the way back computes it again.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from hetjax.models.dropout import Masks
+from hetjax.models.hgnn import Stack
+from hetjax.sampling.blocks import Block
+from hetjax.sharding.mesh import FEATURE, shard_map
+from hetjax.sharding.tensor.chunks.layers import Coupled
+from hetjax.sharding.traffic import GRADIENTS, Program
+from hetjax.sharding.trainer import Trainer, cross_entropy
+
+DIVIDED, ALIKE = P(FEATURE), P()
+
+
+class Drawn(NamedTuple):
+    """What a step draws dropout from; of evaluation `training` is False, and nothing is drawn."""
+
+    seed: Any
+    step: Any
+
+
+Stage = Callable[[bool, str, Any, Drawn, tuple, tuple], Any]  # of a training step or not, a type, parameters, arguments
+
+
+def pair(stage: Stage, mesh: Mesh, moved: tuple[P, ...], fixed: tuple[P, ...]) -> tuple[Program, Program]:
+    """A stage's program, and that of its gradient.
+
+    The first's arguments are `(training, type, parameters, drawn, ...)`. The second's are `(type, sum of the parameters' gradients so far,
+    parameters, drawn, ..., gradient of what the stage gives)`; it gives that sum, which is used up, and the gradients of what moves.
+
+    Args:
+      stage: whose last two arguments are tuples, of what gradients flow to, and of all else.
+      moved, fixed: how these are laid out.
+    """
+
+    def there(training: bool, t: str, params: Any, drawn: Drawn, *arguments: Any) -> Any:
+        def run(params: Any, drawn: Drawn, *arguments: Any) -> Any:
+            return stage(training, t, params, drawn, arguments[: len(moved)], arguments[len(moved) :])
+
+        return shard_map(run, mesh, (ALIKE, ALIKE, *moved, *fixed), DIVIDED)(params, drawn, *arguments)
+
+    def back(t: str, sums: Any, params: Any, drawn: Drawn, *arguments: Any) -> Any:
+        def run(sums: Any, params: Any, drawn: Drawn, *arguments: Any) -> Any:
+            *given, gradient = arguments
+            flows, others = tuple(given[: len(moved)]), tuple(given[len(moved) :])
+
+            def again(params: Any, flows: tuple) -> Any:
+                return stage(True, t, params, drawn, flows, others)
+
+            of_params, of_flows = jax.vjp(again, params, flows)[1](gradient)
+            return jax.tree.map(lambda one, more: one + more[None], sums, of_params), of_flows
+
+        specs = (DIVIDED, ALIKE, ALIKE, *moved, *fixed, DIVIDED)
+        return shard_map(run, mesh, specs, DIVIDED)(sums, params, drawn, *arguments)
+
+    laid = tuple(NamedSharding(mesh, spec) for spec in (ALIKE, ALIKE, *moved, *fixed))
+    divided = NamedSharding(mesh, DIVIDED)
+    return (
+        Program(GRADIENTS, there, mesh, static=2, in_shardings=laid),
+        Program(GRADIENTS, back, mesh, static=1, donate_argnums=1, in_shardings=(divided, *laid, divided)),
+    )
+
+
+class Programs:
+    """The programs of a layer.
+
+    Args:
+      trainer: whose layer it is.
+      layer: its stages.
+      mesh: with the axis `feature`.
+
+    Attributes:
+      send, fold, finish: of the stages, as `pair` gives them, with arguments as of `layers.Coupled`.
+      send_back, fold_back, finish_back: of their gradients.
+    """
+
+    def __init__(self, trainer: Trainer, layer: Coupled, mesh: Mesh):
+        self.trainer, self.layer = trainer, layer
+        self.send, self.send_back = pair(self._send, mesh, (DIVIDED,), ())
+        self.fold, self.fold_back = pair(self._fold, mesh, (DIVIDED, DIVIDED), (ALIKE, ALIKE))
+        self.finish, self.finish_back = pair(self._finish, mesh, (DIVIDED, DIVIDED), (DIVIDED,))
+        if not layer.sums_logits:  # nothing in it that other processes wait for
+            self.fold.waits = self.fold_back.waits = False
+
+    @property
+    def all(self) -> list[Program]:
+        return [self.send, self.send_back, self.fold, self.fold_back, self.finish, self.finish_back]
+
+    def _apply(self, params: Any, method: Callable[[Stack], Any]) -> Any:
+        return self.trainer.model.apply(params, method=method)
+
+    def _masks(self, training: bool, drawn: Drawn) -> Masks | None:
+        return self.trainer.masks(drawn.seed, drawn.step) if training else None
+
+    def _send(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: tuple) -> Any:
+        return self._apply(params, lambda stack: self.layer.send(stack, t, flows[0]))
+
+    def _fold(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: tuple) -> Any:
+        (sources, own), (adjacency, ids), masks = flows, others, self._masks(training, drawn)
+        return self._apply(params, lambda stack: self.layer.fold(stack, t, adjacency, sources, own, ids, masks))
+
+    def _finish(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: tuple) -> Any:
+        (rows, found), (ids,), masks = flows, others, self._masks(training, drawn)
+        return self._apply(params, lambda stack: self.layer.finish(stack, t, rows.get(t), found, ids, masks))
+
+
+class RowPrograms:
+    """What is computed row by row before the first layer and after the last.
+
+    Attributes:
+      enter, enter_back: as of `pair`, of what the first layer reads of a type's rows.
+      classify: `(parameters, rows)` to logits of the target type's rows.
+      loss: `(sums, parameters, rows, labels, weights, count) -> (sums, (loss, gradient of the rows))`, each device's share of the loss.
+    """
+
+    def __init__(self, trainer: Trainer, mesh: Mesh):
+        self.trainer = trainer
+        self.enter, self.enter_back = pair(self._enter, mesh, (DIVIDED,), (DIVIDED,))
+        self.classify = Program("evaluation", shard_map(self._classify, mesh, (ALIKE, DIVIDED), DIVIDED), mesh)
+        specs = (DIVIDED, ALIKE, DIVIDED, DIVIDED, DIVIDED, ALIKE)
+        self.loss = Program(GRADIENTS, shard_map(self._loss, mesh, specs, DIVIDED), mesh, donate_argnums=0)
+
+    @property
+    def all(self) -> list[Program]:
+        return [self.enter, self.enter_back, self.classify, self.loss]
+
+    def _enter(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: tuple) -> Any:
+        masks = self.trainer.masks(drawn.seed, drawn.step) if training else None
+        block = Block({}, {}, {}, {t: others[0]})
+        return self.trainer.model.apply(params, method=lambda stack: stack.enter({t: flows[0]}, block, masks)[t])
+
+    def _classify(self, params: Any, rows: jax.Array) -> jax.Array:
+        logits: Any = self.trainer.model.apply(params, method=lambda stack: stack.classify(rows))
+        return logits
+
+    def _loss(
+        self, sums: Any, params: Any, rows: jax.Array, labels: jax.Array, weights: jax.Array, count: jax.Array
+    ) -> tuple[Any, tuple[jax.Array, jax.Array]]:
+        def share(params: Any, rows: jax.Array) -> jax.Array:
+            losses = cross_entropy(self._classify(params, rows), labels, self.trainer.label_smoothing)
+            return jnp.sum(jnp.where(weights > 0, losses, 0)) / count
+
+        loss, (of_params, of_rows) = jax.value_and_grad(share, (0, 1))(params, rows)
+        return jax.tree.map(lambda one, more: one + more[None], sums, of_params), (loss[None], of_rows)
+
+
+def part_of(params: Any, names: Callable[[str], bool]) -> Any:
+    """The parameters of some parts of a model."""
+    return {"params": {name: part for name, part in params["params"].items() if names(name)}}

@@ -1,0 +1,198 @@
+"""A layer chunk by chunk: what travels, what is folded and what waits on the host.
+
+While a chunk is folded, the next one's sources are sent and the last one's sums come back (NeutronTP, section 4.2.2). Programs run in this order whether they wait for each other or not, so the results are the same to the last bit.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from hetjax.sampling.blocks import NO_NODE, pad
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding.tensor.chunks import host
+from hetjax.sharding.tensor.chunks.host import Columns, Rows, alike, divided, each, fetched
+from hetjax.sharding.tensor.chunks.plan import Chunk, Sending, rows_between
+from hetjax.sharding.tensor.chunks.programs import Drawn, Programs
+
+
+class Given(NamedTuple):
+    """What the programs of a step share.
+
+    Attributes:
+      params: of this layer.
+      drawn: what dropout is drawn from.
+      training: whether it is.
+    """
+
+    params: Any
+    drawn: Drawn
+    training: bool
+
+
+class Kept(NamedTuple):
+    """What the way back needs of the way there, on the host.
+
+    Attributes:
+      rows: the embeddings below, per type.
+      columns: what was sent, per type; without numbers if folds are linear.
+      sums: of every chunk what its folds gave.
+    """
+
+    rows: Mapping[str, Rows]
+    columns: Mapping[str, Columns]
+    sums: Sequence[Any]
+
+
+class There:
+    """The way there of one layer.
+
+    Args:
+      programs: of the layer.
+      chunks: of all types that it makes embeddings of, in their order.
+      sendings: what is sent before each.
+      most: per type the nodes of a device that are sent at once, padding included.
+      slots: per type the shapes of what is sent, or of the columns below.
+      nodes: of every type.
+      mesh: with the axis `feature`.
+      pipelined: whether programs that need nothing of each other may run side by side.
+    """
+
+    def __init__(
+        self,
+        programs: Programs,
+        chunks: Sequence[Chunk],
+        sendings: Sequence[Sequence[Sending]],
+        most: Mapping[str, int],
+        slots: Mapping[str, Any],
+        nodes: Mapping[str, int],
+        mesh: Mesh,
+        pipelined: bool,
+    ):
+        self.programs, self.layer, self.mesh, self.pipelined = programs, programs.layer, mesh, pipelined
+        self.chunks, self.sendings, self.nodes, self.parts = chunks, sendings, nodes, mesh.size
+        self.places = meshes.positions_here(mesh)
+        self.most, self.slots = most, slots
+
+    def forward(self, given: Given, x: Mapping[str, Rows], columns: dict[str, Columns]) -> tuple[dict, dict, Kept]:
+        """The embeddings of all targets, as rows or as columns.
+
+        Args:
+          x: the embeddings below, per type each device's own rows; nothing if they are columns.
+          columns: these, or an empty dict.
+
+        Returns:
+          `(rows, columns, what the way back needs)`.
+        """
+        out: dict[str, Rows] = {}
+        made: dict[str, Columns] = {}
+        sums: list[Any] = []
+        for t, shapes in self.slots.items():  # those of a type of which nothing is read stay zeros
+            if t not in columns:
+                rows = max(1, self.nodes[t])
+                columns[t] = [
+                    {i: np.zeros((rows, *a.shape[1:]), a.dtype) for i, a in enumerate(shapes)} for _ in self.places
+                ]
+        self._send(given, x, columns, 0)
+        for number in range(len(self.chunks)):
+            folded = self._wait(self._fold(given, columns, number))
+            self._send(given, x, columns, number + 1)
+            if number:
+                self._finish(given, x, sums[-1], number - 1, out, made)
+            sums.append(folded)
+            if number:
+                sums[-2] = fetched(self.mesh, sums[-2])
+        if self.chunks:
+            self._finish(given, x, sums[-1], len(sums) - 1, out, made)
+            sums[-1] = fetched(self.mesh, sums[-1])
+        if not self.layer.keeps:
+            columns = {t: each(_nothing, of) for t, of in columns.items()}
+        return out, made, Kept(x, columns, sums if self.layer.finishes else [])
+
+    def _wait(self, tree: Any) -> Any:
+        return tree if self.pipelined else jax.block_until_ready(tree)
+
+    def _send(self, given: Given, x: Mapping[str, Rows], columns: dict[str, Columns], number: int) -> None:
+        """Send what chunk `number` reads and no chunk before it did."""
+        if not self.layer.sends or number >= len(self.chunks):
+            return
+        for portion in self.sendings[number]:
+            self._send_some(given, x, columns, portion)
+
+    def _send_some(self, given: Given, x: Mapping[str, Rows], columns: dict[str, Columns], portion: Sending) -> None:
+        t, rows, ids = portion
+        most = self.most[t]
+        block = divided(self.mesh, [host.taken(x[t][i], rows[place], most) for i, place in enumerate(self.places)])
+        found = fetched(self.mesh, self.programs.send(given.training, t, given.params, given.drawn, block))
+        at = np.concatenate([padded(some, most) for some in ids])
+        for store, arrays in zip(columns[t], found):
+            host.write(store, at, dict(enumerate(arrays)))
+
+    def _read(self, columns: Mapping[str, Columns], number: int) -> tuple[Any, Any]:
+        """What a chunk's fold reads, of its sources and of its targets, on the devices."""
+        chunk = self.chunks[number]
+        of_sources, of_targets = self.layer.wants(chunk.node_type)
+        trees = []
+        for i in range(len(self.places)):
+            sources = {s: host.columns_at(columns[s][i], of, chunk.sources[s]) for s, of in of_sources.items()}
+            own = host.columns_at(columns[chunk.node_type][i], of_targets, chunk.ids) if of_targets else {}
+            trees.append((sources, own))
+        return divided(self.mesh, trees)
+
+    def _fold(self, given: Given, columns: Mapping[str, Columns], number: int) -> Any:
+        chunk = self.chunks[number]
+        fixed = alike(self.mesh, (dict(chunk.adjacency), chunk.ids))
+        read = self._read(columns, number)
+        return self.programs.fold(given.training, chunk.node_type, given.params, given.drawn, *read, *fixed)
+
+    def _finish(
+        self,
+        given: Given,
+        x: Mapping[str, Rows],
+        sums: Any,
+        number: int,
+        out: dict[str, Rows],
+        made: dict[str, Columns],
+    ) -> None:
+        """Finish a chunk's targets, as rows, or if nothing becomes rows after this layer, as columns."""
+        chunk = self.chunks[number]
+        t = chunk.node_type
+        if not self.layer.finishes:
+            arrays = [of[""][0].columns[0] for of in fetched(self.mesh, sums)]
+            stores = made.setdefault(t, [{0: np.zeros((self.nodes[t], *a.shape[1:]), a.dtype)} for a in arrays])
+            for store, array in zip(stores, arrays):
+                host.write(store, chunk.ids, {0: array})
+            return
+        arguments = self._rows(x, chunk), sums, self._ids(chunk)
+        found = fetched(self.mesh, self.programs.finish(given.training, t, given.params, given.drawn, *arguments))
+        count = -(-self.nodes[t] // self.parts)
+        whole = out.setdefault(t, [np.zeros((count, *a.shape[1:]), a.dtype) for a in found])
+        for rows, array, at in zip(whole, found, self._at(chunk)):
+            rows[at] = array[: at.stop - at.start]
+
+    def _at(self, chunk: Chunk) -> list[slice]:
+        """Where a chunk's targets stand among the rows of each device."""
+        return [rows_between(self.parts, place, chunk.begin, chunk.end) for place in self.places]
+
+    def _rows(self, x: Mapping[str, Rows], chunk: Chunk) -> Any:
+        """The targets' own embeddings of the layer below."""
+        t, count = chunk.node_type, len(chunk.ids) // self.parts
+        if t not in self.layer.widths or t not in x:
+            return {}
+        return divided(self.mesh, [{t: host.taken(rows, at, count)} for rows, at in zip(x[t], self._at(chunk))])
+
+    def _ids(self, chunk: Chunk) -> Any:
+        own = np.split(chunk.ids, self.parts)
+        return divided(self.mesh, [own[place].copy() for place in self.places])
+
+
+def padded(ids: np.ndarray, count: int) -> np.ndarray:
+    """Ids, and `NO_NODE` up to `count`."""
+    return np.asarray(pad(ids, count, NO_NODE))
+
+
+def _nothing(columns: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """The shapes alone, which take no memory."""
+    return {place: np.broadcast_to(np.zeros((), array.dtype), array.shape) for place, array in columns.items()}

@@ -1,0 +1,25 @@
+"""What the strategy vanilla takes."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hetjax.config import Config
+from hetjax.sharding.dependency import declared as dependency
+
+
+@dataclass(frozen=True)
+class Options:
+    """Vanilla: the nodes are divided among mesh.data devices, which fetch features from each other."""
+
+    partitioning: Literal["random", "metis", "metis-vol", "contiguous", "fennel"] = "random"
+    """how nodes are divided; random; metis: few cut edges; metis-vol: little communication (both need pymetis); contiguous: ranges of ids; fennel: few cut edges, in one pass"""
+
+
+class Vanilla(dependency.Dependency):
+    """Divides the nodes, and computes what it reads of others'."""
+
+    name = "vanilla"
+    Options = Options
+
+    def options(self, config: Config) -> dependency.Options:
+        return dependency.Options("cache", super().options(config).partitioning)

@@ -1,0 +1,271 @@
+"""Model averaging: equal to a plain loop over the partitions, to one device where there is one partition; turns, resuming, errors."""
+
+import itertools
+import json
+import shutil
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from hetjax.config import Config
+from hetjax.partition import edge_cut
+from hetjax.partition.neighbourhood import subgraphs
+from hetjax.sharding.averaging.turns import Turns
+from hetjax.sharding.registry import make_engine
+from hetjax.sharding.strategy import setup
+from tests.conftest import random_graph
+from tests.equivalence import GRAPHS, MODELS, few, homogeneous, initial, setting
+from tests.many import free_port, run
+from tests.test_command_line import SMALL, train
+from tests.test_raf import losses
+
+SAGE = {"name": "sage"}
+
+
+def engine_of(graph, devices: int, mode: str, model: dict, **options):
+    """With an even division, whatever the graph."""
+    given = {"partitioning": "contiguous"} | options
+    return make_engine(setting(graph, mode, (1, devices, "averaging"), model, {"options": given}), graph)
+
+
+def trained(engine, steps: int, wide: bool = False):
+    state, found = engine.shard(initial(engine.trainer, wide)), []
+    for batch in itertools.islice(all_batches(engine), steps):
+        state, loss = engine.step(state, batch)
+        found.append(float(loss))
+    return state, found
+
+
+def all_batches(engine):
+    return (drawn.batch for epoch in itertools.count() for drawn in engine.batches.epoch(epoch))
+
+
+def plainly(graph, engine, config: Config, epochs: int, every: int, moments: bool):
+    """Every partition by the step of one device on its subgraph, and averages in numpy: the weights, and the tables of each partition."""
+    cut, whole = engine.cut, jax.tree.map(np.asarray, initial(engine.trainer, True))
+    subs = subgraphs(graph, cut.owned, range(cut.parts), 1)
+    single = replace(config, mesh=replace(config.mesh, data=1, strategy="single"), strategies={})
+    engines = [make_engine(single, sub.graph) for sub in subs.values()]
+    states = []
+    for sub, one in zip(subs.values(), engines):
+        rows = {t: type(table)(*(leaf[sub.nodes[t]] for leaf in table)) for t, table in whole.tables.items()}
+        states.append(one.shard(whole._replace(tables=rows)))
+    shares = np.array([len(sub.graph.splits["train"]) for sub in subs.values()], float)
+    shares /= shares.sum()
+    begun = [{t: np.array(table.count) for t, table in state.tables.items()} for state in states]
+    for epoch in range(epochs):
+        for number, one in enumerate(engines):
+            for drawn in one.batches.epoch(epoch):
+                states[number], _ = one.step(states[number], drawn.batch)
+        if (epoch + 1) % every == 0:
+            states = numpy_average(graph, subs, jax.tree.map(np.array, states), shares, begun, moments)
+            begun = [{t: table.count.copy() for t, table in state.tables.items()} for state in states]
+            states = [one.shard(state) for one, state in zip(engines, states)]
+    return subs, jax.tree.map(np.asarray, states)
+
+
+def numpy_average(graph, subs, states, shares, begun, moments):
+    def mean(*leaves):
+        return sum(share * leaf for share, leaf in zip(shares, leaves))
+
+    params = jax.tree.map(mean, *(state.params for state in states))
+    optimizers = [state.optimizer for state in states]
+    if moments:
+        average = jax.tree.map(mean, *optimizers)
+        optimizers = [jax.tree.map(lambda own, of: of if own.ndim else own, own, average) for own in optimizers]
+    tables = [dict(state.tables) for state in states]
+    for t in states[0].tables:
+        for node in range(graph.schema.nodes[t]):
+            have = [
+                (k, int(np.searchsorted(sub.nodes[t], node)))
+                for k, sub in enumerate(subs.values())
+                if node in sub.nodes[t]
+            ]
+            updates = np.array([states[k].tables[t].count[row] - begun[k][t][row] for k, row in have], float)
+            if len(have) == 1 or not updates.any():
+                continue
+            weights = updates / updates.sum()
+            for name in ("rows", "mu", "nu") if moments else ("rows",):
+                value = sum(w * getattr(states[k].tables[t], name)[row].copy() for w, (k, row) in zip(weights, have))
+                for k, row in have:
+                    getattr(tables[k][t], name)[row] = value
+            if moments:
+                for k, row in have:
+                    tables[k][t].count[row] = begun[k][t][row] + round(float((weights * updates).sum()))
+    return [state._replace(params=params, optimizer=o, tables=of) for state, o, of in zip(states, optimizers, tables)]
+
+
+CASES = [
+    (lambda: few("cites", "writes", "written_by"), "minibatch", "R-GCN", 2, 3, True),
+    (lambda: few("cites", "writes", "written_by"), "minibatch", "R-GCN, one-hot", 2, 2, False),
+    (lambda: few("cites", "writes"), "full", "HGT, joint", 2, 2, True),
+    (homogeneous, "full", "SAGE", 3, 3, True),
+]
+
+
+@pytest.mark.parametrize(("graph", "mode", "model", "devices", "parts", "moments"), CASES)
+def test_equals_a_plain_loop(graph, mode, model, devices, parts, moments):
+    """Weights, moments, learnable rows and counts, after two averages and an epoch more, in float64."""
+    graph, options = graph(), {"every": 2, "partitions": parts, "moments": moments}
+    with jax.enable_x64(True):
+        engine = engine_of(graph, devices, mode, MODELS[model], **options)
+        subs, expected = plainly(graph, engine, engine.setup.config, 5, 2, moments)
+        state, _ = trained(engine, 5 * engine.batches.steps(), wide=True)
+        for part in subs:
+            found = jax.tree.map(np.asarray, state.parts[part].state)
+            jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12), found, expected[part])
+
+
+@pytest.mark.parametrize("mode", ["full", "minibatch"])
+@pytest.mark.parametrize("graph", ["homogeneous", "few relations"])
+def test_one_partition_averaged_every_step_is_ordinary_training(graph, mode):
+    """To the last bit: losses, weights, moments, learnable rows, and logits."""
+    model = MODELS["GCN" if graph == "homogeneous" else "R-GCN, dropout"]
+    graph = GRAPHS[graph]()
+    one = make_engine(setting(graph, mode, (1, 1, "single"), model, {}), graph)
+    other = engine_of(graph, 1, mode, model)
+    assert type(other).__name__ == "AveragingEngine"
+    (state, expected), (averaged, found) = ((trained(engine, 5)) for engine in (one, other))
+    assert found == expected
+    ids = graph.splits["validation"]
+    np.testing.assert_array_equal(other.logits(averaged, ids), one.logits(state, ids))
+    jax.tree.map(np.testing.assert_array_equal, tuple(other.gather(averaged))[:4], tuple(one.gather(state)))
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_partitions_that_take_turns_train_as_on_devices_of_their_own(devices):
+    """And a device has the static features of one of them at a time."""
+    graph = random_graph(3)
+    with jax.enable_x64(True):
+        some, many = (engine_of(graph, n, "minibatch", MODELS["R-GCN"], partitions=3) for n in (devices, 3))
+        (one, _), (other, _) = (trained(engine, 4 * engine.batches.steps(), wide=True) for engine in (some, many))
+        close = lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)  # noqa: E731
+        jax.tree.map(close, tuple(some.gather(one))[1:4], tuple(many.gather(other))[1:4])
+        ids = graph.splits["test"]
+        np.testing.assert_allclose(some.logits(one, ids), many.logits(other, ids), rtol=1e-4, atol=1e-5)
+    held = {part: bool(member.engine.static) for part, member in some.members.items()}
+    assert sum(held.values()) == devices and sum(bool(m.engine.static) for m in many.members.values()) == 3
+
+
+def test_turns():
+    turns = Turns((3, 1, 2, 4, 1), 2)
+    assert [list(turns.of(device)) for device in range(2)] == [[0, 2, 4], [1, 3]] and turns.epoch == 6
+    assert [turns.done(4, step) for step in (0, 5, 6, 11, 12)] == [0, 0, 1, 1, 2]
+    assert [turns.done(3, step) for step in (0, 1, 2, 5, 6, 8)] == [0, 0, 1, 4, 4, 5]
+
+
+def test_a_subgraph_has_all_neighbours():
+    """With as many hops as layers a partition computes of its nodes what the whole graph's model computes."""
+    graph, model = few("cites", "writes", "written_by"), MODELS["R-GCN, residual"]
+    engine = engine_of(graph, 2, "full", model, hops=2)
+    state = engine.init(0)
+    one = make_engine(setting(graph, "full", (1, 1, "single"), model, {}), graph)
+    expected = one.logits(one.init(0), np.arange(40))
+    for part, member in engine.members.items():
+        own = member.sub.own["paper"]
+        found = member.engine.logits(state.parts[part].state, own)
+        np.testing.assert_allclose(found, expected[member.sub.nodes["paper"][own]], rtol=1e-4, atol=1e-5)
+
+
+def test_edges_of_a_subgraph():
+    """Those with an end that is trained there, by a loop over all; loops that a model added stay."""
+    graph = setup(setting(homogeneous(), "full", (1, 1), {"name": "gcn"}, {}), homogeneous()).graph
+    (csc,), cut = graph.relations.values(), edge_cut(graph, 3, "random")
+    for part, sub in subgraphs(graph, cut.owned, range(3), 1).items():
+        own, nodes = cut.nodes["node"] == part, sub.nodes["node"]
+        (found,) = sub.graph.relations.values()
+        expected = []
+        for v in range(40):
+            into = csc.indices[csc.indptr[v] : csc.indptr[v + 1]]
+            expected += [(u, v) for u in into if own[u] or own[v] or (u == v and v in nodes)]
+        ends = zip(nodes[found.indices], np.repeat(nodes, np.diff(found.indptr)))
+        assert list(ends) == expected and found.loops
+        near = {u for u, v in expected if own[v]} | {v for u, v in expected if own[u]} | set(np.flatnonzero(own))
+        assert set(nodes) == near
+        np.testing.assert_array_equal(
+            nodes[sub.graph.splits["train"]], np.intersect1d(graph.splits["train"], np.flatnonzero(own))
+        )
+
+
+def test_what_an_average_sends():
+    """The closed formula of docs/strategies/averaging.md."""
+    graph = few("cites", "writes", "written_by")
+    engine = engine_of(graph, 2, "full", MODELS["R-GCN"])
+    trained(engine, 3)
+    weights = sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(engine.trainer.weights, 0).params))
+    counts = sum(np.isin(np.arange(25), member.sub.nodes["author"]) for member in engine.members.values())
+    shared = int((counts > 1).sum())
+    assert shared and sum(one.bytes for one in engine.traffic()) == 2 * 4 * (3 * weights + shared * (3 * 6 + 2))
+
+
+def options_of(graph_store, *more):
+    given = ["--data.format", "store", "--data.path", graph_store, *SMALL, "--mesh.strategy", "averaging"]
+    return [*given, "--mesh.data", "2", "--averaging.every", "3", "--train.checkpoint_steps", "1", *more]
+
+
+@pytest.mark.parametrize("more", [(), ("--averaging.partitions", "3", "--averaging.moments", "false")])
+def test_a_run_that_is_killed_between_two_averages_goes_on_to_the_same_bits(stored, tmp_path, more):
+    done = train(tmp_path / "run", *options_of(stored, *more))
+    assert done.returncode == 0, done.stderr
+    shutil.copytree(tmp_path / "run", tmp_path / "again")
+    (tmp_path / "again" / "summary.json").unlink()
+    shutil.rmtree(max((tmp_path / "again" / "checkpoints").iterdir()))
+    newest = max((tmp_path / "again" / "checkpoints").iterdir())
+    assert any((newest / "own").iterdir())
+    done = train(tmp_path / "again", *options_of(stored, *more))
+    assert done.returncode == 0 and "continuing from" in done.stderr, done.stderr
+    assert losses(tmp_path / "again") == losses(tmp_path / "run")
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())["details"]
+    assert len(summary["partitions"]) == (3 if more else 2) and 1 < summary["replication_factor"] <= 3
+
+
+def test_two_processes_train_as_one_and_go_on_where_they_were(stored, tmp_path):
+    """With two partitions in one and one in the other, and a checkpoint in the middle of an epoch and between two averages."""
+    options = options_of(stored, "--averaging.partitions", "3")
+    about = ["-m", "hetjax.train", "--workdir", tmp_path / "two", *options, "--start_seconds", 60, "--num_processes", 2]
+
+    def together() -> list[float]:
+        port = ["--coordinator", f"localhost:{free_port()}"]
+        done = run(tmp_path, [[*about, *port, "--process_id", number] for number in range(2)])
+        assert [status for status, _ in done] == [0, 0]
+        return losses(tmp_path / "two")
+
+    found = together()
+    done = train(tmp_path / "one", *options)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(found, losses(tmp_path / "one"), rtol=1e-4)
+    (tmp_path / "two" / "summary.json").unlink()
+    shutil.rmtree(max((tmp_path / "two" / "checkpoints").iterdir()))
+    assert together() == found
+
+
+def test_a_checkpoint_between_averages_moves_to_one_device(stored, tmp_path):
+    """It has the average, which another way of training goes on from."""
+    done = train(tmp_path / "run", *options_of(stored, "--sampling.mode", "full"))
+    assert done.returncode == 0, done.stderr
+    (tmp_path / "run" / "summary.json").unlink()
+    shutil.rmtree(max((tmp_path / "run" / "checkpoints").iterdir()))
+    assert any((max((tmp_path / "run" / "checkpoints").iterdir()) / "own").iterdir())
+    plain = ["--data.format", "store", "--data.path", stored, *SMALL, "--sampling.mode", "full"]
+    done = train(tmp_path / "run", *plain, "--train.checkpoint_steps", "1")
+    assert done.returncode == 0 and "continuing from" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--averaging.partitions", "1"), "averaging.partitions is 1, fewer than the 2 devices of mesh.data"),
+        (("--averaging.every", "0"), "averaging.every is 0, and must be at least 1"),
+        (("--averaging.hops", "0"), "averaging.hops is 0, and must be at least 1"),
+        (("--averaging.partitions", "60"), "of the 13 training nodes: give fewer averaging.partitions"),
+        (("--averaging.partitions", "65"), "outside 1..64"),
+        (("--cache.bytes_per_device", "100"), "keeps all features on the devices"),
+    ],
+)
+def test_errors(stored, tmp_path, more, words):
+    done = train(tmp_path / "run", *options_of(stored, *more))
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 2 and words in line, done.stderr
+    assert not (tmp_path / "run").exists()

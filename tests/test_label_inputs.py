@@ -1,0 +1,102 @@
+"""Labels as inputs: what reaches a node, and that its own label, and those of validation and test, do not."""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from hetjax.config import Config, Model, Sampling
+from hetjax.errors import InputError
+from hetjax.evaluate import Evaluator
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
+from hetjax.label_inputs import propagated, with_labels, without_labels
+from hetjax.sharding.strategy import setup
+from tests.conftest import random_graph
+from tests.equivalence import MODELS, compare, few, homogeneous, several_labels
+
+GRAPHS = {
+    "several relations": lambda: random_graph(5),
+    "one relation": homogeneous,
+    "several labels": lambda: several_labels(random_graph(5)),
+}
+
+
+def relabelled(graph: HetGraph, ids: np.ndarray) -> HetGraph:
+    """The same graph, with other labels of some nodes."""
+    labels = graph.labels.copy()
+    labels[ids] = 1 - labels[ids] if graph.multilabel else (labels[ids] + 1) % graph.schema.classes
+    return replace(graph, labels=labels)
+
+
+def logits(graph: HetGraph, name: str) -> np.ndarray:
+    """Of every target node, by a model with random weights, the same for graphs of the same shape."""
+    config = Config(model=Model(name=name, hidden=8, layers=3), sampling=Sampling(mode="full"))
+    made = setup(config, graph)
+    state = jax.jit(made.trainer.init)(0)
+    features = dict(made.graph.features) | {name: np.asarray(table.rows) for name, table in state.tables.items()}
+    evaluator = Evaluator(made.trainer.model, made.graph, 10**6)
+    return evaluator.logits(state.params, features, np.arange(len(graph.labels)))
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_a_nodes_own_label_does_not_reach_its_inputs_and_those_of_others_do(graph):
+    plain = GRAPHS[graph]()
+    before, reached = propagated(plain), 0
+    for node in plain.splits["train"]:
+        after = propagated(relabelled(plain, np.array([node])))
+        np.testing.assert_array_equal(before[node], after[node])
+        reached += not np.array_equal(before, after)
+    assert reached > len(plain.splits["train"]) / 2
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_labels_of_validation_and_test_reach_nothing(graph):
+    plain = GRAPHS[graph]()
+    others = np.setdiff1d(np.arange(len(plain.labels)), plain.splits["train"])
+    np.testing.assert_array_equal(propagated(plain), propagated(relabelled(plain, others)))
+
+
+@pytest.mark.parametrize(("graph", "name"), [("several relations", "rgcn"), ("one relation", "gcn")])
+def test_a_nodes_own_label_does_not_reach_its_logits_through_the_layers(graph, name):
+    """Three layers, in which a neighbour's inputs, that hold the label, are one hop away and back."""
+    plain = GRAPHS[graph]()
+    before, elsewhere = logits(with_labels(plain), name), 0
+    for node in plain.splits["train"][:3]:
+        after = logits(with_labels(relabelled(plain, np.array([node]))), name)
+        np.testing.assert_array_equal(before[node], after[node])
+        elsewhere += not np.array_equal(before, after)
+    assert elsewhere
+
+
+def test_it_is_a_graph_with_another_target_and_back():
+    plain = random_graph(5)
+    graph = with_labels(plain)
+    assert graph.schema.target == "paper with labels"
+    assert {r.source for r in graph.schema.relations if r.target == graph.schema.target} >= {
+        "paper",
+        graph.schema.target,
+    }
+    assert [r for r in graph.schema.relations if r.source == graph.schema.target] == [
+        Relation(graph.schema.target, "labels", graph.schema.target)
+    ]
+    back = without_labels(graph)
+    assert back.schema == plain.schema and back.features.keys() == plain.features.keys()
+    assert without_labels(plain) is plain
+    with pytest.raises(InputError, match="type 'paper with labels' already"):
+        with_labels(replace(graph, schema=replace(graph.schema, target="paper")))
+
+
+@pytest.mark.parametrize(
+    ("mesh", "mode"),
+    [
+        ((2, 1), "minibatch"),
+        ((1, 2, "vanilla"), "minibatch"),
+        ((1, 2, "dependency"), "full"),
+        ((1, 1, "tensor", 2), "full"),
+    ],
+)
+def test_every_strategy_equals_one_device(mesh, mode):
+    errors = compare(with_labels(few("cites", "writes")), mesh, mode, MODELS["R-GCN"], wide=True)
+    assert errors.loss < 1e-9 and errors.gradient < 1e-9 and errors.state < 1e-7

@@ -1,0 +1,152 @@
+"""Predicting all nodes: by processes and devices that share them, in files where memory is short, and of another graph."""
+
+import threading
+import tracemalloc
+from pathlib import Path
+
+import jax
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import hetjax
+from hetjax.config import Config, Model, Sampling
+from hetjax.datasets import rdf
+from hetjax.graph import store
+from hetjax.graph.hetgraph import build
+from hetjax.graph.schema import Relation, Schema
+from hetjax.predicting import Room, computed, groups_of
+from hetjax.predictions import Predictions
+from hetjax.processes.group import ProcessGroup
+from hetjax.restored import Restored
+from hetjax.sharding.strategy import setup
+from tests.conftest import random_graph
+from tests.test_command_line import here, rdf_data, source, train
+from tests.test_readers import TRIPLES
+from tests.test_trained import OPTIONS, people
+
+
+class Together(ProcessGroup):
+    """One of several processes, here a thread."""
+
+    def __init__(self, number: int, meeting: threading.Barrier):
+        self.number, self.count, self.first, self.meeting = number, meeting.parties, number == 0, meeting
+
+    def barrier(self, tag: str) -> None:
+        self.meeting.wait(280)
+
+
+def fresh(graph, edges: int, **model) -> Restored:
+    """A model as it starts, with a graph, so many edges at a time."""
+    config = Config(model=Model(**{"hidden": 8, "feature_width": 6} | model), sampling=Sampling(evaluation_edges=edges))
+    given = setup(config, graph)
+    state = jax.jit(given.trainer.init)(0)
+    features = dict(graph.features) | {t: np.asarray(table.rows) for t, table in state.tables.items()}
+    return Restored(config, given.trainer.model, state.params, given.graph, features, [], "", {})
+
+
+def shared(restored: Restored, folder: Path, count: int) -> list[Predictions | None]:
+    """What so many processes find together."""
+    meeting, found = threading.Barrier(count), [None] * count
+    folder.mkdir()
+
+    def work(number):
+        found[number] = computed(restored, True, Room(folder, 0, Together(number, meeting)))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+@pytest.mark.parametrize("model", ["rgcn", "hgt"])
+def test_processes_and_devices_that_share_the_nodes_find_the_same(tmp_path, model):
+    """To the last bit what one finds in files; and what it finds in memory but for rounding, as shapes differ."""
+    restored = fresh(random_graph(4), 30, name=model)
+    (tmp_path / "alone").mkdir()
+    alone = computed(restored, True, Room(tmp_path / "alone", 0))
+    first, *others = shared(restored, tmp_path / "three", 3)
+    assert others == [None, None]
+    devices = computed(restored, True, Room(devices=jax.local_devices()[:3]))
+    plain = computed(restored, True)
+    for name in "logits", "embeddings":
+        np.testing.assert_array_equal(getattr(first, name), getattr(alone, name))
+        np.testing.assert_array_equal(getattr(devices, name), getattr(alone, name))
+        np.testing.assert_allclose(getattr(alone, name), getattr(plain, name), rtol=1e-4, atol=1e-6)
+        assert isinstance(getattr(alone, name), np.memmap) and not isinstance(getattr(plain, name), np.memmap)
+
+
+def test_memory_does_not_grow_with_the_nodes_times_the_width(tmp_path):
+    """Of a graph whose embeddings take 10 MB a layer numpy holds a fraction of one at a time, and writing does not more."""
+    nodes, knows = 20_000, Relation("node", "to", "node")
+    rng = np.random.default_rng(0)
+    schema = Schema({"node": nodes}, (knows,), "node", 3)
+    features = {"node": rng.standard_normal((nodes, 3), np.float32)}
+    graph = build(schema, {knows: tuple(rng.integers(0, nodes, (2, 30_000)))}, features, rng.integers(0, 3, nodes), {})
+    restored, layer = fresh(graph, 4_000, hidden=128, layers=3), 4 * nodes * 128
+    peaks = {}
+    for name, memory in (("files", layer), ("memory", 10 * layer)):
+        (tmp_path / name).mkdir()
+        tracemalloc.start()
+        found = computed(restored, True, Room(tmp_path / name, memory))
+        found.write(tmp_path / f"{name}.parquet")
+        peaks[name] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peaks["files"] < layer / 2 and peaks["memory"] > 2 * layer
+    one, other = (pq.read_table(tmp_path / f"{name}.parquet") for name in peaks)
+    np.testing.assert_allclose(one["probability"], other["probability"], rtol=1e-5)
+
+
+def test_every_node_is_in_one_group():
+    graph = random_graph()
+    for most in (0, 3, 10**6):
+        groups = groups_of(graph, most)
+        assert sorted(np.concatenate(groups)) == list(range(40))
+        assert len(groups[0]) == len(graph.splits["validation"]) + min(most, len(graph.splits["train"]))
+
+
+def test_the_command_leaves_nothing_but_its_file(tmp_path):
+    run = hetjax.train(people(), tmp_path / "run", **OPTIONS)
+    expected = run.predict(embeddings=True)
+    for name, *options in (("files", "--memory", "0"), ("devices", "--devices", "2")):
+        out = tmp_path / f"{name}.parquet"
+        done = here("hetjax.predict", "--workdir", run.path, "--out", out, "--embeddings", "--logits", *options)
+        assert done.returncode == 0, done.stderr
+        table = pq.read_table(out)
+        assert table["node"].to_pylist() == expected.ids.to_pylist()
+        logits = np.stack([table[f"logit_{name}"] for name in expected.class_names], axis=1)
+        np.testing.assert_allclose(logits, expected.logits, rtol=1e-5, atol=1e-6)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["devices.parquet", "files.parquet", "run"]
+    for option, words in (("--devices", "devices is 99, and there are"), ("--memory", "memory is 99, and")):
+        done = here(
+            "hetjax.predict",
+            "--workdir",
+            run.path,
+            "--out",
+            tmp_path / "x.csv",
+            option,
+            "99" if option == "--devices" else "-2",
+        )
+        assert done.returncode == 2 and (words in done.stderr or "memory is -2, and must be in -1" in done.stderr)
+
+
+def test_rdf_is_predicted_by_iris_and_a_resource_that_came_later_is_scored(tmp_path):
+    """Nothing was learned of it: it gets the mean of its neighbours, which a line says."""
+    data = rdf_data(tmp_path / "now")
+    small = ["--model.hidden", "4", "--model.feature_width", "4", "--sampling.mode", "full", "--train.epochs", "1"]
+    done = train(tmp_path / "run", *source("rdf", data), "--data.validation_fraction", "0", *small)
+    assert done.returncode == 0, done.stderr
+    later = rdf_data(tmp_path / "then", **{"g.nt": TRIPLES + "<http://x/new> <http://p#knows> <http://x/b> .\n"})
+    store.save(rdf.read(later, validation_fraction=0), tmp_path / "later")
+    out = ["--workdir", tmp_path / "run", "--graph", tmp_path / "later", "--out"]
+    done = here("hetjax.predict", *out, tmp_path / "p.csv")
+    assert done.returncode == 0, done.stderr
+    assert "1 new node of resource: features are the mean of their neighbours" in done.stdout
+    rows = dict(line.split(",")[:2] for line in (tmp_path / "p.csv").read_text().splitlines()[1:])
+    assert {"http://x/a", "http://x/b", "_:c", "http://x/new"} <= set(rows) and set(rows.values()) <= {"red", "blue"}
+    done = here("hetjax.predict", *out, tmp_path / "q.csv", "--new_nodes", "refuse")
+    assert done.returncode == 2 and "('http://x/new') is not of the graph that was trained on" in done.stderr
+    served = hetjax.load(tmp_path / "run", tmp_path / "later")
+    assert served.predict("http://x/new") == [rows["http://x/new"]] and served.new == {"resource": 1}

@@ -1,0 +1,184 @@
+"""What is chosen for a graph of which nothing but the graph is given: by rules, the same on every mesh and after a resume."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import yaml
+
+import hetjax
+from hetjax import inputs, recipe
+from hetjax.config import SECTIONS, Config, Data, Train
+from hetjax.graph import store
+from hetjax.graph.hetgraph import build
+from hetjax.graph.schema import Relation, Schema
+from hetjax.load import load, load_abstract, load_some, read_ahead
+from hetjax.logs import shown
+from hetjax.processes.group import ProcessGroup
+from hetjax.sharding.trainer import schedule
+from hetjax.train import main
+from tests.conftest import random_graph
+from tests.equivalence import homogeneous
+
+
+def chosen(graph, *given: str, **sections) -> dict:
+    config = Config(data=Data(format="store", path="x"), **sections)
+    return {choice.key: choice.value for choice in recipe.choose(config, graph, set(given))}
+
+
+def test_every_choice_is_an_option_that_a_resumed_run_keeps():
+    """And each is said with a reason, but for those that go with the one before."""
+    for graph in (random_graph(), homogeneous(), replace(random_graph(), features={})):
+        for key, value in chosen(graph).items():
+            section, name = key.split(".")
+            assert key in recipe.CHOSEN
+            assert type(value) in (type(getattr(SECTIONS[section](), name)), float)
+
+
+def test_what_is_given_is_not_chosen():
+    graph = random_graph()
+    assert "model.dropout" in chosen(graph) and "model.dropout" not in chosen(graph, "model.dropout")
+
+
+def test_choices_are_of_the_kind_of_graph():
+    bare = replace(random_graph(), features={})
+    assert chosen(bare)["model.one_hot"] and chosen(bare)["model.name"] == "rgcn"
+    assert chosen(homogeneous())["model.name"] == "gcn" and not chosen(homogeneous())["model.head"]
+    typed = chosen(random_graph())
+    assert typed["model.norm"] == "layer" and typed["model.input_projection"] and typed["sampling.mode"] == "full"
+
+
+def test_large_graphs_are_sampled(monkeypatch):
+    monkeypatch.setattr(recipe, "WHOLE_EDGES", 10)
+    found = chosen(random_graph())
+    assert found["sampling.mode"] == "minibatch" and "model.layers" not in found
+
+
+@pytest.mark.parametrize(
+    ("given", "filed", "options", "expected"),
+    [
+        ({"data.path"}, False, {}, True),
+        ({"data.path", "train.seed", "model.name"}, False, {}, True),
+        ({"model.hidden"}, False, {}, False),
+        ({"data.path"}, True, {}, False),
+        ({"model.hidden"}, True, {"recipe": "graph"}, True),
+        ({"data.path"}, False, {"recipe": "none"}, False),
+    ],
+)
+def test_options_are_chosen_for_whoever_gives_none(given, filed, options, expected):
+    config = Config(data=Data(format="store", path="x"), train=Train(**options))
+    assert recipe.wanted(config, given, filed) is expected
+
+
+def kinds(scale: float = 1.0):
+    """A graph with a type of each kind of features."""
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(0.5, (30, 6)) * scale
+    features = {
+        "counts": counts.astype(np.float32),
+        "numbers": (rng.standard_normal((20, 3)) * scale + 5 * scale).astype(np.float32),
+        "sparse": (rng.standard_normal((20, 9)) * (rng.uniform(size=(20, 9)) < 0.3) * scale).astype(np.float32),
+        "flags": rng.integers(0, 2, (10, 4)).astype(np.uint8),
+    }
+    relations = {
+        Relation(source, "to", "counts"): (rng.integers(0, len(features[source]), 60), rng.integers(0, 30, 60))
+        for source in ("numbers", "sparse", "flags")
+    }
+    labels = rng.integers(0, 2, 30)
+    splits = {"train": np.arange(12), "validation": np.arange(12, 20), "test": np.arange(20, 30)}
+    nodes = {name: len(matrix) for name, matrix in features.items()}
+    return build(Schema(nodes, tuple(relations), "counts", 2), relations, features, labels, splits)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_features_are_normalised_by_their_kind_and_whatever_their_scale(scale, monkeypatch):
+    monkeypatch.setattr(inputs, "AT_ONCE", 7)  # a few rows at a time
+    graph = kinds(scale)
+    assert inputs.needed(graph)[0] == "auto"
+    of_kind = {t: inputs.kind_of(x) for t, x in graph.features.items()}
+    assert of_kind == {"counts": "counts", "numbers": "numbers", "sparse": "sparse", "flags": "binary"}
+    found = inputs.normalised(graph).features
+    sums = found["counts"].sum(axis=1)
+    assert set(np.round(sums, 5)) <= {0, 1}
+    np.testing.assert_allclose(found["numbers"].mean(axis=0), 0, atol=1e-5)
+    np.testing.assert_allclose(found["numbers"].std(axis=0), 1, rtol=1e-5)
+    np.testing.assert_allclose(np.abs(found["sparse"])[found["sparse"] != 0].mean(), 1, rtol=1e-5)
+    assert found["flags"] is graph.features["flags"]
+    statistics = graph.features["numbers"].mean(axis=0), graph.features["numbers"].std(axis=0)
+    other = inputs.normalised(kinds(2 * scale), like=graph).features["numbers"]
+    np.testing.assert_allclose(other, (2 * graph.features["numbers"] - statistics[0]) / statistics[1], rtol=1e-3)
+
+
+def test_what_is_made_of_a_store_is_the_same_in_parts(tmp_path):
+    graph = kinds()
+    store.save(graph, tmp_path / "graph")
+    data = Data(format="store", path=str(tmp_path / "graph"), normalize_features="auto", label_inputs=True)
+    whole, about = load(data), load_abstract(data)
+    assert whole.schema == about.schema
+    some = load_some(data, whole.schema.relations[-2:], {"numbers", whole.schema.target})
+    assert tuple(some.relations) == whole.schema.relations[-2:]
+    for name, matrix in some.features.items():
+        np.testing.assert_array_equal(matrix, whole.features[name])
+    assert read_ahead(data).schema == graph.schema
+
+
+def test_a_run_says_what_it_chose_records_it_and_keeps_it(tmp_path, capsys, monkeypatch):
+    store.save(kinds(1000.0), tmp_path / "graph")
+    monkeypatch.setattr(recipe, "_epochs", lambda *_: iter([recipe.Choice("train.epochs", 2, "a test")]))
+    options = ["--data.format", "store", "--data.path", str(tmp_path / "graph"), "--workdir", str(tmp_path / "run")]
+    with shown():
+        main(options)
+    said = "".join(capsys.readouterr())
+    assert "model.norm layer: " in said and "data.normalize_features auto: " in said
+    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert config["train"]["epochs"] == 2 and config["model"]["norm"] == "layer"
+    losses = [
+        json.loads(line)["train_loss"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[:-1]
+    ]
+    assert max(losses) < 2  # of two classes, and features of thousands
+    (tmp_path / "run" / "summary.json").unlink()
+    monkeypatch.setattr(recipe, "choose", lambda *_: pytest.fail("chosen again"))
+    with shown():
+        main(options)
+    assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text()) == config
+    assert "model.norm" not in "".join(capsys.readouterr())
+
+
+def test_the_rate_rises_over_the_first_steps():
+    rate = schedule(0.1, Train(warmup_steps=4), 3)
+    np.testing.assert_allclose([rate(step) for step in range(6)], [0.025, 0.05, 0.075, 0.1, 0.1, 0.1], rtol=1e-6)
+    assert schedule(0.1, Train(), 3) == 0.1
+
+
+def test_a_run_whose_loss_explodes_goes_back_or_says_so(tmp_path, monkeypatch, capsys):
+    from hetjax.sharding.single.engine import SingleEngine
+
+    steps, plain = [], SingleEngine.step
+
+    def step(self, state, batch, upcoming=None):
+        steps.append(1)
+        state, loss = plain(self, state, batch, upcoming)
+        return state, np.float32(np.nan) if len(steps) > 2 else loss
+
+    monkeypatch.setattr(SingleEngine, "step", step)
+    options = {"mode": "full", "hidden": 4, "epochs": 5, "baselines": False}
+    with shown():
+        run = hetjax.train(kinds(), tmp_path / "back", on_divergence="back", **options)
+    assert run.summary["epoch"] <= 2 and "goes back to epoch" in "".join(capsys.readouterr())
+    steps.clear()
+    with pytest.raises(FloatingPointError, match="lower train.learning_rate"):
+        hetjax.train(kinds(), tmp_path / "stop", **options)
+
+
+def test_one_process_chooses_and_tells_the_others():
+    class Second(ProcessGroup):
+        first = False
+
+        def broadcast_object(self, name, value):
+            assert value is None
+            return [["model.hidden", 8, "why"], ["train.epochs", 3, ""]]
+
+    config = Config(data=Data(format="store", path="nowhere"))
+    found = recipe.resolve(config, ["--data.format=store", "--data.path=nowhere"], None, Second())
+    assert (found.model.hidden, found.train.epochs) == (8, 3)

@@ -1,0 +1,130 @@
+"""Tensor parallelism in chunks: equal to one device whatever the chunks, within its bytes, every node sent once."""
+
+import jax
+import numpy as np
+import pytest
+
+from hetjax.errors import InputError
+from hetjax.sampling.blocks import NO_NODE
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding.registry import make_engine
+from hetjax.sharding.tensor.chunks import room
+from hetjax.sharding.tensor.chunks.engine import ChunkedEngine
+from hetjax.sharding.tensor.chunks.plan import Plan, cut, rows_between, sendings
+from hetjax.sharding.tensor.strategy import Tensor
+from tests.conftest import random_graph
+from tests.equivalence import GRAPHS, MODELS, compare, few, setting
+
+
+def planned(setup, share: float) -> Plan:
+    types = sorted({t for layer in setup.trainer.model.layers for t in layer.targets})
+    return Plan(setup.graph, types, setup.config.mesh.feature, share)
+
+
+class Few(Tensor):
+    """Chunks of a third of the nodes and edges at most."""
+
+    name, share = "few", 0.35
+
+    def engine(self, setup, partitioning=None):
+        return ChunkedEngine(setup, meshes.features(setup.config.mesh.feature), planned(setup, self.share))
+
+
+class One(Few):
+    """Chunks of one node."""
+
+    name, share = "one", 0.0
+
+
+class All(Few):
+    """One chunk of every type."""
+
+    name, share = "all", 1.0
+
+
+@pytest.mark.parametrize(
+    ("model", "graph", "parts", "chunks", "more"),
+    [
+        ("GCN, residual", GRAPHS["homogeneous, weights"](), 2, "One", {"l2": 0.01, "gradient_clip": 0.05}),
+        ("GAT", GRAPHS["homogeneous"](), 3, "Few", {}),  # 2 heads: by columns
+        ("R-GCN, bases", few("cites", "writes"), 2, "All", {}),
+        ("HGT, dropout", few("cites"), 2, "Few", {}),
+        ("GCN, decoupled", GRAPHS["homogeneous"](), 3, "Few", {}),
+    ],
+)
+def test_equals_one_device_in_double_precision(model, graph, parts, chunks, more):
+    mesh = 1, 1, f"tests.test_tensor_chunks:{chunks}", parts
+    errors = compare(graph, mesh, "full", MODELS[model], steps=3, wide=True, **more)
+    assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-9
+
+
+def setting_of(device_bytes: int):
+    return setting(
+        GRAPHS["homogeneous"](),
+        "full",
+        (1, 1, "tensor", 2),
+        {"name": "gcn"},
+        {"options": {"device_bytes": device_bytes}},
+    )
+
+
+def test_pipelining_changes_no_bit_and_programs_are_as_many_as_types():
+    graph = GRAPHS["homogeneous"]()
+    engine = make_engine(setting_of(6500), graph)
+    assert isinstance(engine, ChunkedEngine) and len(engine.chunks["node"]) > 4
+    held, moving = room.needed(engine)
+    assert held + moving <= 6500
+    (drawn,) = engine.batches.epoch(0)
+    found = []
+    for pipelined in (True, False):
+        engine.prepare(state := engine.init(0))
+        for run in engine.runs:
+            run.pipelined = pipelined
+        for _ in range(2):
+            state, loss = engine.step(state, drawn.batch)
+        found.append((loss, engine.gather(state).params))
+    for one, other in zip(*map(jax.tree.leaves, found), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert room.peak(engine) <= moving, "what was compiled when the chunks were chosen is what ran"
+    for programs in engine.programs:
+        assert all(len(program.compiled) == 1 for program in programs.all)
+
+
+def test_too_few_bytes_for_a_node_are_refused():
+    with pytest.raises(InputError, match="tensor.device_bytes is 100, and weights, .* alone need [0-9]+ bytes"):
+        make_engine(setting_of(100), GRAPHS["homogeneous"]())
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_every_node_is_sent_once_before_it_is_read(share):
+    """Chunks are ranges that cover all targets, with all their in-edges; of any chunk every device has as much."""
+    graph, parts = random_graph(3), 3
+    plan = Plan(graph, ["author", "paper"], parts, share)
+    chunks = [chunk for t in plan.into for chunk in plan.chunks(t)]
+    for relation in (r for t in plan.into for r in plan.into[t]):
+        csc, found = graph.relations[relation], []
+        for chunk in (one for one in chunks if one.node_type == relation.target):
+            edges, sources = chunk.adjacency[relation.key], chunk.sources[relation.source]
+            for row, target in enumerate(chunk.ids):
+                found += [(target, sources[i]) for i in edges.indices[edges.indptr[row] : edges.indptr[row + 1]]]
+        expected = [(v, u) for v in range(len(csc.indptr) - 1) for u in csc.indices[csc.indptr[v] : csc.indptr[v + 1]]]
+        assert sorted(found) == sorted(expected)
+    sent, (order, most) = (
+        {t: set() for t in graph.schema.nodes},
+        sendings(graph.schema.nodes, parts, chunks, {"author": True, "paper": False}),
+    )
+    for chunk, portions in zip(chunks, order, strict=True):
+        for portion in portions:
+            assert max(map(len, portion.ids)) <= most[portion.node_type]
+            for device, ids in enumerate(portion.ids):
+                assert all(ids % parts == device) and not sent[portion.node_type] & set(ids.tolist())
+                sent[portion.node_type] |= set(ids.tolist())
+        for t, ids in chunk.sources.items():
+            assert sent[t] >= set(ids[ids != NO_NODE].tolist())
+        counts = [rows_between(parts, device, chunk.begin, chunk.end) for device in range(parts)]
+        assert len({at.stop - at.start for at in counts}) <= 2
+
+
+def test_chunks_are_bounded_by_targets_and_by_edges():
+    edges = np.array([0, 5, 6, 7, 27, 28, 28, 28, 28])
+    assert cut(edges, 3, 7) == [(0, 3), (3, 4), (4, 7), (7, 8)]
