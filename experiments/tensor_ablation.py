@@ -1,7 +1,7 @@
 """What each part of tensor parallelism gains on emulated hosts: NeutronTP's Figure 11.
 
 `HETJAX_DATA=... python experiments/tensor_ablation.py --graphs web tolokers` (as root, on Linux) trains every graph on so many hosts of one
-device each, over links of `--rate`: by partitions of the nodes that fetch what they read (`data parallel`), by tensor parallelism
+device each, over links of the first of `--rates`, so many `--steps` a round, embeddings `--hidden` wide: by partitions of the nodes that fetch what they read (`data parallel`), by tensor parallelism
 (`tensor`), the same in chunks of `--bytes` of each device (`chunks`), then decoupled without chunks (`decoupled`), in chunks that wait for
 each other (`decoupled, chunks`), and in chunks of which one is folded while others travel (`decoupled, chunks, pipelined`). The
 paper's data parallel baseline in chunks is not here: hetjax has chunks for tensor parallelism alone. Columns as of
