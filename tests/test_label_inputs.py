@@ -63,7 +63,7 @@ def test_a_nodes_own_label_does_not_reach_its_logits_through_the_layers(graph, n
     """Three layers, in which a neighbour's inputs, that hold the label, are one hop away and back."""
     plain = GRAPHS[graph]()
     before, elsewhere = logits(with_labels(plain), name), 0
-    for node in plain.splits["train"][:3]:
+    for node in plain.splits["train"][:1]:
         after = logits(with_labels(relabelled(plain, np.array([node]))), name)
         np.testing.assert_array_equal(before[node], after[node])
         elsewhere += not np.array_equal(before, after)
