@@ -5,7 +5,8 @@
 `nvidia-cuda-nvcc-cu12` beside a jax of the same version; `--plugin` names a folder that has them) and a description of a GPU as XLA writes it.
 
 XLA orders a program's operations when it compiles it. A collective that begins at `-start` and ends at `-done` travels while what stands
-between the two runs; `kernels_between` counts these: fusions, products and sorts. `scatters_between` are those of them in which edges are folded. Prints a row per
+between the two runs; `kernels_between` counts these: fusions, products and sorts. `scatters_between` are those of them that
+add rows up by their targets, or number the edges' targets. Prints a row per
 collective of rows, and writes `experiments/results/overlap_gpu.csv`.
 """
 
@@ -21,8 +22,7 @@ from unittest import mock
 OUT = Path(__file__).parent / "results" / "overlap_gpu.csv"
 SCHEDULES, PARTS = ("all_to_all", "ring", "overlap"), 4
 KERNEL = re.compile(r"^(?:ROOT )?%\S+ = .*? (fusion|custom-call|dot|sort|scatter|gather|while)\(")
-START = re.compile(r"^%(\S+) = (.*?) (\S+-start)\(")
-KINDS = ("collective-permute", "all-to-all", "async")
+START = re.compile(r"^%(\S+) = \(+(\w+\[[\d,]*\]).*? (collective-permute|all-to-all)-start\(")
 
 
 def arguments() -> argparse.Namespace:
@@ -64,24 +64,19 @@ def program(graph: Path, schedule: str, target: Path) -> str:
 
 
 def collectives(text: str) -> Iterator[dict]:
-    """Those that begin and end apart, in order, with what runs meanwhile."""
-    entry = text[text.index("\nENTRY ") :]
-    lines = [line.strip() for line in entry.splitlines()]
-    for number, line in enumerate(lines):
+    """Those of rows, in order, with what runs while they travel."""
+    entry = [line.strip() for line in text[text.index("\nENTRY ") :].splitlines()]
+    for number, line in enumerate(entry):
         begun = START.match(line)
-        if begun and begun[3].startswith(KINDS):
-            ends = (n for n, other in enumerate(lines) if f"-done(%{begun[1]})" in other.replace("-done(", "-done(", 1))
-            end = next(ends, None)
-            end = end or next(n for n, other in enumerate(lines) if "-done(" in other and f"%{begun[1]}" in other)
-            between = [other for other in lines[number + 1 : end] if KERNEL.match(other)]
+        if begun:
+            end = next(n for n, other in enumerate(entry) if f"{begun[3]}-done(%{begun[1]})" in other)
+            between = [other for other in entry[number + 1 : end] if KERNEL.match(other)]
             yield {
-                "collective": begun[3].removesuffix("-start"),
-                "shape": re.sub(r"\{.*?\}", "", begun[2]).strip("()").split(", ")[0],
+                "direction": "back" if "transpose(" in line else "there",
+                "collective": begun[3],
+                "shape": begun[2],
                 "kernels_between": len(between),
-                "scatters_between": sum(
-                    "scatter" in other.split(", metadata")[0] or "scatter-add" in other for other in between
-                ),
-                "backward": "yes" if "transpose" in line else "no",
+                "scatters_between": sum("scatter" in other.partition(" = ")[0] for other in between),
             }
 
 

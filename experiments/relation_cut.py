@@ -13,7 +13,7 @@ from tests.equivalence import MODELS, compare, few
 
 OUT = Path(__file__).parent / "results" / "relation_cut.csv"
 KEYS = ("model", "mode", "partitions", "cut")
-NAMES = ("R-GCN", "R-GAT", "HGT, joint", "HGT, relation", "R-GCN, bases", "SAGE", "GIN")
+NAMES = ("R-GCN", "R-GAT", "R-GAT, dropout", "HGT, joint", "HGT, relation", "R-GCN, bases", "SAGE", "GIN")
 CUTS = {2: (("writes=2",),), 4: (("writes=4",), ("writes=2", "cites=2"))}
 
 

@@ -1,6 +1,7 @@
 """Where what is computed of all nodes is kept: in memory, or in files, which processes that compute together all see."""
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -75,20 +76,25 @@ class Kept:
     """
 
     def __init__(self, folder: Path | None = None, processes: ProcessGroup | None = None):
-        self.folder, self.processes, self.number = folder, processes or ProcessGroup(), 0
+        self.folder, self.processes, self.files = folder, processes or ProcessGroup(), Counter[str]()
 
     def rows(self, shape: tuple[int, int]) -> Rows:
         """Rows to be written. All processes ask for the same in the same order."""
-        return Rows(shape) if self.folder is None else FileRows(self._file(), shape, self.processes)
+        return Rows(shape) if self.folder is None else FileRows(self._file("rows"), shape, self.processes)
 
     def matrix(self, shape: tuple[int, int]) -> np.ndarray:
         """A matrix float32 of this process alone, to be written in any order."""
-        return np.empty(shape, np.float32) if self.folder is None else mapped(self._file(), shape, np.float32)
+        return (
+            np.empty(shape, np.float32)
+            if self.folder is None
+            else mapped(self._file(f"own_{self.processes.number}"), shape, np.float32)
+        )
 
-    def _file(self) -> Path:
+    def _file(self, kind: str) -> Path:
+        """A new one, of a name that all processes give what they ask for together."""
         assert self.folder is not None
-        self.number += 1
-        return self.folder / f"{self.number}"
+        self.files[kind] += 1
+        return self.folder / f"{kind}_{self.files[kind]}"
 
     def share(self, count: int) -> range:
         """Which of so many pieces of work are this process's."""

@@ -5,7 +5,6 @@ import time
 from collections import deque
 from importlib.metadata import version
 
-import jax
 import numpy as np
 
 from hetjax import __version__
@@ -79,6 +78,8 @@ class ProgramCounter:
 
     def __init__(self):
         self.count = self.kept = 0
+        import jax  # here, because help and errors of the command line need no more of this file than its words
+
         jax.monitoring.register_event_duration_secs_listener(self._made)
         jax.monitoring.register_event_listener(self._read)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SUFFIXES = ".parquet", ".csv", ".npy"
-ROWS = 2**16  # written at a time
+ROWS, NUMBERS = 2**16, 2**19  # most that are written at a time
 
 
 @dataclass(frozen=True)
@@ -82,11 +82,15 @@ class Predictions:
         return pa.table(columns)
 
     def parts(self) -> Iterator["Predictions"]:
-        """The same, `ROWS` nodes at a time, of mapped files as well; one without nodes where there are none."""
-        ids = self.ids
-        for start in range(0, max(1, len(self.logits)), ROWS):
-            rows = slice(start, start + ROWS)
-            names = replace(self.names, nodes={self.target: Ids(ids.slice(start, ROWS))})
+        """The same, some nodes at a time, of mapped files as well; one without nodes where there are none."""
+        ids, widths = (
+            self.ids,
+            [len(array[0]) for array in (self.logits, self.embeddings) if array is not None and len(array)],
+        )
+        step = max(1, min(ROWS, NUMBERS // max(1, sum(widths))))
+        for start in range(0, max(1, len(self.logits)), step):
+            rows = slice(start, start + step)
+            names = replace(self.names, nodes={self.target: Ids(ids.slice(start, step))})
             embeddings = None if self.embeddings is None else np.array(self.embeddings[rows])
             yield replace(self, logits=np.array(self.logits[rows]), embeddings=embeddings, names=names)
             for array in (self.logits, self.embeddings):

@@ -14,6 +14,7 @@ from hetjax.errors import InputError, short
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.ladder import Ladder
+from hetjax.models.orders import forward_only
 from hetjax.predictions import Predictions
 from hetjax.restored import Restored, restore
 from hetjax.sampling.blocks import Capacities, measure, pad_sample
@@ -194,6 +195,7 @@ class Served:
                 self._ladders[key] = Ladder([self._needs(sample, node_type, 1) for sample in samples])
             return self._ladders[key]
 
+    @forward_only()
     def _applied(self, params, blocks, x, node_type: str, depth: int, classify: bool):
         for layer, block in enumerate(blocks, start=depth + 1 - len(blocks)):
             x = self._model.apply(params, layer, block, x, method="embed")

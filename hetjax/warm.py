@@ -12,6 +12,7 @@ from hetjax.cache.mapped import on_host
 from hetjax.cache.tables import Table
 from hetjax.carry import carried, check_one_hot
 from hetjax.config import Config
+from hetjax.eager import eagerly
 from hetjax.errors import InputError, short
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import load
@@ -69,7 +70,7 @@ def warm_start(config: Config, trainer: Trainer) -> Warm:
     state, chosen = best_state(source, given.trainer, before.train.seed, digests.of_graph(before.data, trained))
     learned = {t: on_host(table.rows) for t, table in state.tables.items()}
     check_one_hot(trainer.widths.keys() - learned.keys() - graph.features.keys(), trained, graph, where)
-    first = jax.jit(trainer.init)(np.int32(config.train.seed))
+    first = eagerly(trainer.init, np.int32(config.train.seed))
     fresh = {t: np.asarray(table.rows) for t, table in first.tables.items()}
     rows, new = carried(learned, trained, graph, config.train.init_new, where, fresh)
     held = {t: _unmoved(matrix) for t, matrix in rows.items()}

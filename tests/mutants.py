@@ -28,6 +28,7 @@ from hetjax.predict import Options as Predicting
 from tests.conftest import random_graph
 from tests.test_homogeneous import LAYOUTS, folder_of
 from tests.test_ingest import BOUGHT, CONFIG, ITEMS, PEOPLE
+from tests.test_ogb import ARXIV, IGB, MAG, MAG240M, tree, written
 from tests.test_readers import FILES, TEST, TRAINING, TRIPLES
 
 Command = tuple[str, list[str]]  # the module that is run, and its arguments
@@ -152,6 +153,10 @@ def plant(seeds: Path) -> None:
     for name, arrays in LAYOUTS.items():
         (seeds / "npz" / name).mkdir(parents=True)
         np.savez_compressed(seeds / "npz" / name / "graph.npz", **arrays)
+    for name, files in (("mag", MAG), ("arxiv", ARXIV)):
+        written(seeds / name, files)
+    for name, arrays in (("mag240m", MAG240M), ("igb", IGB)):
+        tree(seeds / name, arrays)
     (seeds / "edges").mkdir()
     for table in ("people", "items", "bought"):
         read = pyarrow.csv.read_csv(seeds / "tables" / f"{table}.csv")
@@ -288,6 +293,8 @@ def mutate(rng: np.random.Generator, folder: Path) -> None:
         data = file.read_bytes()
         if rng.random() < 0.1:
             in_tree(rng, folder, file)
+        elif file.suffix == ".gz" and rng.random() < 0.8:
+            file.write_bytes(gzip.compress(in_bytes(rng, _unpacked(data))))
         elif file.suffix == ".npz" and rng.random() < 0.8:
             in_archive(rng, file)
         elif file.suffix == ".npy" and rng.random() < 0.3:
@@ -298,6 +305,14 @@ def mutate(rng: np.random.Generator, folder: Path) -> None:
             file.write_bytes(in_bytes(rng, data))
     if rng.random() < 0.5:
         refit(folder)
+
+
+def _unpacked(data: bytes) -> bytes:
+    """What a packed file holds; nothing if it was changed beyond reading."""
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error):
+        return b""
 
 
 def in_archive(rng: np.random.Generator, file: Path) -> None:
@@ -479,6 +494,10 @@ KINDS = {
     "hgb": _convert("hgb"),
     "npz": _homogeneous("npz"),
     "edges": _homogeneous("edges"),
+    "mag": _convert("ogb"),
+    "arxiv": _homogeneous("ogb"),
+    "mag240m": _convert("mag240m"),
+    "igb": _convert("igb"),
     "tables": _ingest,
     "stream": _stream,
     "store": _store,

@@ -31,10 +31,11 @@ NEEDS_NO_JAX = {
     "help of convert": (["convert", "--help"], 0, "--data.format"),
     "help of partition": (["partition", "--help"], 0, "--method"),
     "help of sweep": (["sweep", "--help"], 0, "--seeds"),
+    "help of doctor": (["doctor", "--help"], 0, "--graph"),
     "option of a search": (["sweep", "--config", "c.yaml", "--over", "train.epoch=1"], 2, "c.yaml: No such file"),
     "option": (["train", "--workdir", "x", "--train.epoch", "3"], 2, "the nearest known one is --train.epochs"),
     "option of a strategy": (
-        ["train", "--workdir", "x", "--mesh.data", "2", "--mesh.strategy", "tensor"],
+        ["train", "--workdir", "x", "--mesh.data=2", "--mesh.strategy=tensor", "--sampling.mode=full"],
         2,
         "mesh.data",
     ),

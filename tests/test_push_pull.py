@@ -18,6 +18,7 @@ FEW, CITES = few("cites", "writes", "of"), few("cites")
 DROPPING = {"dropout": 0.3}
 RGAT = {"name": "rgat", "heads": 2, "attention_dropout": 0.4} | DROPPING
 HGT = {"name": "hgt", "heads": 2, "attention_dropout": 0.4} | DROPPING
+GAT = {"name": "gat", "heads": 2, "attention_dropout": 0.4, "layers": 1} | DROPPING
 SMALL = {"batch_size": 4, "fanout": (2, 2)}
 
 
@@ -33,12 +34,12 @@ def sliced(parts: int, data: int = 1) -> tuple:
         ({"name": "gcn"} | DROPPING, GRAPHS["homogeneous, weights"](), sliced(4), {}),
         ({"name": "sage", "layers": 1}, GRAPHS["homogeneous"](), sliced(4), {"fanout": (3,)}),
         (MODELS["GIN"], GRAPHS["homogeneous"](), sliced(2), {}),
-        (MODELS["GAT"], GRAPHS["homogeneous"](), sliced(3), {}),
-        (MODELS["GATv2"], GRAPHS["homogeneous"](), sliced(2), {}),  # given whole rows, as its first layer is not linear
+        (GAT, GRAPHS["homogeneous"](), sliced(3), {"fanout": (3,)}),
+        (GAT | {"name": "gatv2"}, GRAPHS["homogeneous"](), sliced(2), {"fanout": (3,)}),  # not linear: given whole rows
         (RGAT, few("cites", "writes"), sliced(2), {}),
         (HGT | {"feature_width": 8}, few("cites", "writes"), sliced(3), {}),
-        (HGT | {"softmax": "relation"}, CITES, sliced(4), {}),
-        (MODELS["HGNN, dropout"], CITES, sliced(2), {}),  # of a user's own: given whole rows
+        (HGT | {"softmax": "relation", "layers": 1}, CITES, sliced(4), {"fanout": (3,)}),
+        (MODELS["HGNN, dropout"] | {"layers": 1}, CITES, sliced(2), {"fanout": (3,)}),  # of a user's own: likewise
         (DROPPING, FEW, (2, 1, "raf", 2), {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1}),
         (HGT, few("cites", "writes"), (2, 1, "raf", 2), {}),
         (MODELS["R-GCN, one-hot"], few("cites", "writes"), (1, 2, "raf", 2), {}),
@@ -84,7 +85,7 @@ def test_a_device_has_its_columns_alone():
     assert found == costs.resident(engine.trainer, FEW, 4)
 
 
-@pytest.mark.parametrize("model", [RGAT, {"layers": 1}])
+@pytest.mark.parametrize("model", [{"name": "rgat", "heads": 2}, {"layers": 1}])
 def test_evaluates_on_slices_and_moves_to_another_mesh(model):
     """A state that one mesh gathers, another shards; logits are those of one device."""
     train = SMALL | {"fanout": (2,) * model.get("layers", 2)}

@@ -245,7 +245,7 @@ def continued(finished, folder, *mesh: str, start=train):
     (folder / "summary.json").unlink()
     shutil.rmtree(max((folder / "checkpoints").iterdir()))
     done = start(folder, *options, *mesh)
-    assert done.returncode == 0 and "continuing from" in done.stderr, done.stderr
+    assert done.returncode == 0 and "continuing from" in done.stdout, done.stderr
     return losses(folder)
 
 

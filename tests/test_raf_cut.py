@@ -27,7 +27,7 @@ WRITES = Relation("author", "writes", "paper")
     [
         ((2, 1), "minibatch", "R-GCN", ["writes=2"]),
         ((4, 1), "full", "R-GCN", ["writes=4"]),
-        ((2, 1), "minibatch", "R-GAT, dropout", ["writes=2"]),
+        ((2, 1), "minibatch", "R-GAT", ["writes=2"]),
         ((2, 2), "minibatch", "HGT, joint", ["writes=2"]),
         ((3, 1), "full", "HGT, relation", ["writes=2"]),
     ],

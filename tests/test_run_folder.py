@@ -155,11 +155,11 @@ def test_a_configuration_of_another_shape(tmp_path, text):
 
 
 @pytest.mark.parametrize("text", ["[]", "5", "{}", '{"test_accuracy": "x"}', "[" * 10**5], ids=range(5))
-def test_a_summary_of_another_shape_counts_for_nothing(tmp_path, capfd, text):
+def test_a_summary_of_another_shape_counts_for_nothing(tmp_path, caplog, text):
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(as_dict(Config())))
     (tmp_path / "summary.json").write_text(text)
     assert Workdir(tmp_path, as_dict(Config())).summary() is None
-    assert "is made again from the checkpoint" in capfd.readouterr().err
+    assert "is made again from the checkpoint" in caplog.text
 
 
 @pytest.mark.parametrize("text", ["5", "[]", '["a"]', '{"progress.json": 5}', "[" * 10**5, "null"], ids=range(6))
@@ -305,7 +305,7 @@ def two_classes(graph, tmp_path):
 
 def test_a_run_is_chosen_by_its_roc_auc(two_classes, tmp_path, capfd, monkeypatch):
     said = []
-    monkeypatch.setattr("builtins.print", lambda *words, **_: said.extend(map(str, words)))
+    monkeypatch.setattr("hetjax.logs.tqdm.write", lambda words, **_: said.append(words))
     assert start(tmp_path / "run", two_classes, capfd, "--train.metric", "roc_auc")[0] == 0
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["chosen_by"] == "roc_auc" and 0 <= summary["test_roc_auc"] <= 1

@@ -46,13 +46,13 @@ def test_a_strategy_of_ones_own_trains_and_resumes(tmp_path):
     store.save(random_graph(), tmp_path / "graph")
     options = ["--data.format", "store", "--data.path", tmp_path / "graph", *SMALL, "--mesh.data", "2"]
     options += ["--mesh.strategy", REPLICATED]
-    done = train(tmp_path / "run", *options)
+    done = train(tmp_path / "run", *options, "--verbose")
     assert done.returncode == 0 and "sent in a step" in done.stdout, done.stderr
     shutil.copytree(tmp_path / "run", tmp_path / "again")
     (tmp_path / "again" / "summary.json").unlink()
     shutil.rmtree(max((tmp_path / "again" / "checkpoints").iterdir()))
     done = train(tmp_path / "again", *options)
-    assert done.returncode == 0 and "continuing from" in done.stderr, done.stderr
+    assert done.returncode == 0 and "continuing from" in done.stdout, done.stderr
     one, other = (losses(tmp_path / name) for name in ("run", "again"))
     assert one == other
     shutil.rmtree(tmp_path / "again")

@@ -137,7 +137,7 @@ def test_a_run_resumes_and_moves_to_another_mesh(tmp_path):
         (tmp_path / name / "summary.json").unlink()
         shutil.rmtree(max((tmp_path / name / "checkpoints").iterdir()))
         done = train(tmp_path / name, *mesh)
-        assert done.returncode == 0 and "continuing from" in done.stderr, done.stderr
+        assert done.returncode == 0 and "continuing from" in done.stdout, done.stderr
         records = map(json.loads, (tmp_path / name / "metrics.jsonl").read_text().splitlines())
         lines[name] = [value for record in records for key, value in record.items() if key.endswith("_loss")]
     records = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())

@@ -17,7 +17,8 @@ from hetjax.partition.edge_cut import PART
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
-from hetjax.sharding.vanilla.strategy import Options, Vanilla
+from hetjax.sharding.vanilla.declared import Options
+from hetjax.sharding.vanilla.strategy import Vanilla
 from hetjax.train import main
 from tests.conftest import random_graph
 from tests.equivalence import MODELS, compare, few, setting, several_labels

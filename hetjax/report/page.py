@@ -117,7 +117,7 @@ def tiles(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def curves(told: Told) -> Part:
-    address = pictures.drawn(lambda file: draw_curves(told.records, file, "", pictures.WIDTH))
+    address = pictures.drawn(told.folder, lambda file: draw_curves(told.records, file, "", pictures.WIDTH))
     epochs = [record for record in told.records if record.get("epoch") is not None]
     keys = [key for key in epochs[-1] if key != "step"] if epochs else []
     rows = [[record.get("epoch"), *(number(record.get(key)) for key in keys if key != "epoch")] for record in epochs]
@@ -145,14 +145,18 @@ def quality(told: Told) -> list[Part]:
         words.append(f"{len(order):,} of {len(names):,} classes are shown: the largest of those that occur.")
     parts = [Part("Classes", words, tables=[Table("Test nodes by class", HEAD, rows)])]
     if not test.multilabel:
-        parts.append(_confusion(labels, predicted, names, order[np.argsort(-found.nodes[order], kind="stable")]))
-    return [*parts, _calibration(test, labels)]
+        parts.append(
+            _confusion(told.folder, labels, predicted, names, order[np.argsort(-found.nodes[order], kind="stable")])
+        )
+    return [*parts, _calibration(told.folder, test, labels)]
 
 
 HEAD = "class", "precision", "recall", "F1", "nodes"
 
 
-def _confusion(labels: np.ndarray, predicted: np.ndarray, names: Sequence[str], order: np.ndarray) -> Part:
+def _confusion(
+    folder: Path, labels: np.ndarray, predicted: np.ndarray, names: Sequence[str], order: np.ndarray
+) -> Part:
     """Of the largest classes."""
     matrix, largest = scores.confusion(labels, predicted, len(names)), np.sort(order[:MOST_CONFUSED])
     part = matrix[np.ix_(largest, largest)]
@@ -162,14 +166,14 @@ def _confusion(labels: np.ndarray, predicted: np.ndarray, names: Sequence[str], 
     rows = [
         [shown(names[a]), shown(names[b]), f"{wrong[a, b]:,}", percent(wrong[a, b] / matrix[a].sum())] for a, b in pairs
     ]
-    image = pictures.drawn(pictures.draw_confusion, part, [names[n] for n in largest])
+    image = pictures.drawn(folder, pictures.draw_confusion, part, [names[n] for n in largest])
     alt = f"Confusion matrix of {len(largest)} classes: rows are classes, columns what was predicted. The table below has the largest confusions."
     table = Table("The largest confusions", ("class", "predicted as", "nodes", "of its nodes"), rows)
     words = [f"The {len(largest)} largest of {len(names)} classes."] if len(largest) < len(order) else []
     return Part("Confusion", words, [Image(image, alt)], [table] if rows else [])
 
 
-def _calibration(test: Predictions, labels: np.ndarray) -> Part:
+def _calibration(folder: Path, test: Predictions, labels: np.ndarray) -> Part:
     if test.multilabel:
         probability, right = test.probabilities.ravel(), (labels != 0).ravel()
         of = "Every pair of a node and a class counts."
@@ -186,7 +190,7 @@ def _calibration(test: Predictions, labels: np.ndarray) -> Part:
     words = f"The expected calibration error is {percent(found.error)}: so far are probabilities from the share that is right, on average. {of}"
     alt = "The share of right predictions by their probability, in ten bins; the table below has the numbers."
     table = Table("Predictions by probability", ("probability", "predictions", "mean probability", "right"), rows)
-    return Part("Calibration", [words], [Image(pictures.drawn(pictures.draw_calibration, found), alt)], [table])
+    return Part("Calibration", [words], [Image(pictures.drawn(folder, pictures.draw_calibration, found), alt)], [table])
 
 
 def costs(told: Told) -> Part:
@@ -221,7 +225,7 @@ def cache(told: Told) -> list[Part]:
         + [readable(row[key]) for key in ("sent_bytes", "returned_bytes")]
         for row in rows
     ]
-    image = pictures.drawn(lambda file: draw_cache(rows, file, ""))
+    image = pictures.drawn(told.folder, lambda file: draw_cache(rows, file, ""))
     alt = "What reading features from the host cost, by node type; the table below has the numbers."
     return [
         Part("Feature cache", images=[Image(image, alt, True)], tables=[Table("Features on the host", head, cells)])

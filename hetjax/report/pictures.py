@@ -4,6 +4,7 @@ import base64
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,13 @@ WIDTH = 5.2  # inches: on a phone the text can still be read
 MOST_NUMBERS = 12  # classes up to which a confusion matrix has numbers
 
 
-def drawn(draw: Callable, *args) -> str:
-    """What a function draws into the file that is its last argument, as the address of an image; empty if it cannot."""
-    with tempfile.TemporaryDirectory() as folder:
+def drawn(place: Path, draw: Callable, *args: Any) -> str:
+    """What a function draws into the file that is its last argument, as the address of an image; empty if it cannot.
+
+    Args:
+      place: a folder, where the file is while it is drawn.
+    """
+    with tempfile.TemporaryDirectory(prefix=".report-", dir=place) as folder:
         file = Path(folder, "picture.svg")
         draw(*args, file)
         return address(file, "svg+xml")

@@ -20,6 +20,7 @@ from jax.sharding import PartitionSpec as P
 
 from hetjax.arrays import Array
 from hetjax.cache import tables
+from hetjax.eager import eagerly
 from hetjax.models.layer import Exchange
 from hetjax.sampling.blocks import Batch
 from hetjax.sampling.loader import Batches
@@ -80,7 +81,7 @@ class SpmdEngine(Engine):
         self.updated = self._program(self._step, (self.state_spec, P()), donate_argnums=0)
 
     def init(self, seed: int) -> TrainState:
-        return self.shard(jax.jit(self.trainer.init)(np.int32(seed)))
+        return self.shard(eagerly(self.trainer.init, np.int32(seed)))
 
     def shard(self, state: TrainState) -> TrainState:
         return replicate(self.mesh, state)

@@ -19,6 +19,7 @@ from hetjax.arrays import Array
 from hetjax.cache.mapped import gather, on_host
 from hetjax.cache.tables import Table
 from hetjax.checkpoint import Checkpoint
+from hetjax.eager import eagerly
 from hetjax.partition import EdgeCut
 from hetjax.partition.owned import Owned
 from hetjax.progress import Progress
@@ -91,7 +92,7 @@ class AveragingEngine(Engine):
     def init(self, seed: int) -> AveragingState:
         key = jax.jit(self.trainer.keys)(np.int32(seed))[1]
         held = drawn(key, self.trainer.learnable, self.members)
-        return self._placed(0, jax.jit(self.trainer.weights)(np.int32(seed)), held)
+        return self._placed(0, eagerly(self.trainer.weights, np.int32(seed)), held)
 
     def shard(self, state: TrainState) -> AveragingState:
         held = {

@@ -19,6 +19,7 @@ from hetjax.cache.ahead import Ahead
 from hetjax.cache.features import parts
 from hetjax.cache.mapped import on_host
 from hetjax.cache.tables import Table
+from hetjax.eager import eagerly
 from hetjax.partition import EdgeCut
 from hetjax.sampling.blocks import pad
 from hetjax.sharding.dependency.batches import DependencyBatches
@@ -71,7 +72,7 @@ class DependencyEngine(SpmdEngine):
         self.features: PartitionFeatures = features
 
     def init(self, seed: int) -> TrainState:
-        weights, key = jax.jit(self.trainer.weights)(np.int32(seed)), jax.jit(self.trainer.keys)(np.int32(seed))[1]
+        weights, key = eagerly(self.trainer.weights, np.int32(seed)), jax.jit(self.trainer.keys)(np.int32(seed))[1]
         shapes = self.trainer.learnable
         return self._placed(weights, {t: tables.in_parts(key, t, shape) for t, shape in shapes.items()})
 

@@ -129,13 +129,14 @@ def _measure(
 def _embed(
     model: Any, depth: int, flows: tuple[str, ...], params: Any, block: Block, x: Mapping[str, jax.Array]
 ) -> Any:
-    """The gradients of a number that depends on all that one layer makes, by weights and by the rows of `flows`."""
+    """The gradients of a number that depends on all that one layer makes, by weights, which are added up, and by the rows of `flows`."""
 
     def number(params: Any, flowing: Mapping[str, jax.Array]) -> jax.Array:
         made: Any = model.apply(params, depth, block, {**x, **flowing}, method="embed")
         return sum((jnp.sum(jnp.square(rows)) for rows in made.values()), jnp.zeros(()))
 
-    return jax.grad(number, (0, 1))(params, {t: x[t] for t in flows})
+    weights, rows = jax.grad(number, (0, 1))(params, {t: x[t] for t in flows})
+    return sum(jnp.vdot(leaf, leaf) for leaf in jax.tree.leaves(weights)), rows  # those of other relations cost nothing
 
 
 def compiled(function: Callable, given: Sequence[tuple]) -> list[Callable]:

@@ -14,6 +14,7 @@ from jax.sharding import PartitionSpec as P
 from hetjax.cache.tables import read
 from hetjax.evaluate import Evaluator
 from hetjax.models.hgnn import Stack
+from hetjax.models.orders import forward_only
 from hetjax.sampling.blocks import NO_NODE, Block, pad
 from hetjax.sharding.mesh import FEATURE, put, shard_map
 from hetjax.sharding.push_pull.first import FirstLayer
@@ -68,6 +69,7 @@ class PushEvaluator:
             made[chunk.start : chunk.start + chunk.count] = to_host(self.program(params, rows, *given))[: chunk.count]
         return made
 
+    @forward_only()
     def _embed(
         self, params: Any, rows: Rows, block: Block, ids: Mapping[str, jax.Array], picks: Mapping[str, jax.Array]
     ) -> jax.Array:

@@ -1,5 +1,6 @@
 """Which weights of the first layer have a row per column of the features: devices that divide the columns divide these."""
 
+import operator
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -8,11 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
+from hetjax.models.partials import add_weighted, merge
 from hetjax.sharding.mesh import FEATURE
 from hetjax.sharding.tensor.columns import own_slice
 from hetjax.sharding.trainer import Trainer, smallest_input
 
 Path = tuple[str, ...]
+ADDING = operator.add, add_weighted, merge  # combinations of partial aggregates that are linear, logits once known
 
 
 class Division(NamedTuple):
@@ -47,7 +50,7 @@ def division(trainer: Trainer, parts: int) -> Division | None:
     """
     model, axes = trainer.model, {}
     first = model.layers[0]
-    if model.transforms or model.input_dropout or not first.linear_input:
+    if model.transforms or model.input_dropout or not first.linear_input or first.monoid.combine not in ADDING:
         return None
     shapes = _shapes(trainer, trainer.widths)
     for width in sorted(set(trainer.widths.values())):

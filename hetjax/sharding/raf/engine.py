@@ -26,6 +26,7 @@ from hetjax.cache import tables
 from hetjax.cache.ahead import Ahead
 from hetjax.cache.host import Fetched
 from hetjax.cache.tables import Shape, Table
+from hetjax.eager import eagerly
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import DATA, RELATION, join, split
 from hetjax.sharding.raf.batches import CAPACITIES, MeshBatch, RafBatches
@@ -139,7 +140,7 @@ class RafEngine(Engine):
         return Rows(self.mesh, parts, nodes)
 
     def init(self, seed: int) -> dict[int, TrainState]:
-        state, key = jax.jit(self.trainer.weights)(np.int32(seed)), jax.jit(self.trainer.keys)(np.int32(seed))[1]
+        state, key = eagerly(self.trainer.weights, np.int32(seed)), jax.jit(self.trainer.keys)(np.int32(seed))[1]
         return self._placed(state, tables.create_all(key, self._on_devices()), self.features.init(key))
 
     def shard(self, state: TrainState) -> dict[int, TrainState]:

@@ -6,6 +6,7 @@ import numpy as np
 from hetjax.cache.ahead import Ahead
 from hetjax.cache.features import Features
 from hetjax.cache.host import HostTable
+from hetjax.eager import eagerly
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.strategy import Engine, Setup
@@ -38,7 +39,7 @@ class SingleEngine(Engine):
 
     def init(self, seed: int) -> TrainState:
         self.ahead = Ahead()
-        weights = jax.jit(self.trainer.weights)(np.int32(seed))
+        weights = eagerly(self.trainer.weights, np.int32(seed))
         state = jax.device_put(
             weights, self.features.device
         )  # as a step gives it back, or the second would compile anew

@@ -10,19 +10,20 @@ import numpy as np
 from jax.sharding import Mesh
 
 from hetjax.cache.tables import Table
+from hetjax.eager import eagerly
 from hetjax.partition.owned import Owned
-from hetjax.sampling.blocks import NO_NODE, pad
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency.gathered import whole_tables
 from hetjax.sharding.spmd import replicate, to_host
 from hetjax.sharding.strategy import Engine, Setup
-from hetjax.sharding.tensor.chunks import host
+from hetjax.sharding.tensor.chunks.back import Run
 from hetjax.sharding.tensor.chunks.batches import ChunkedBatches, Seeds
 from hetjax.sharding.tensor.chunks.host import Columns, Rows, divided, fetched
 from hetjax.sharding.tensor.chunks.layers import Coupled, Round
 from hetjax.sharding.tensor.chunks.plan import Plan, sendings
 from hetjax.sharding.tensor.chunks.programs import Drawn, Programs, RowPrograms, part_of
-from hetjax.sharding.tensor.chunks.runs import Given, Kept, Run
+from hetjax.sharding.tensor.chunks.rows import RowBlocks
+from hetjax.sharding.tensor.chunks.runs import Given, Kept
 from hetjax.sharding.tensor.chunks.updates import Updates
 from hetjax.sharding.traffic import Sent, per_step
 from hetjax.sharding.trainer import TrainState
@@ -45,6 +46,7 @@ class ChunkedEngine(Engine):
         self.owned = Owned({t: np.arange(count) % mesh.size for t, count in nodes.items()}, mesh.size)
         self.places = meshes.positions_here(mesh)
         super().__init__(setup, ChunkedBatches(setup, self.owned, self.places))
+        self.blocks = RowBlocks(mesh, self.owned, self.places, plan.share)
         self.folder, model = setup.folder and setup.folder / "tables", self.trainer.model
         kind = Round if model.decoupled else Coupled
         self.layers = [kind(model, depth, setup.graph, mesh.size) for depth in range(len(model.layers))]
@@ -64,7 +66,7 @@ class ChunkedEngine(Engine):
         return rows if np.issubdtype(rows[0].dtype, np.floating) else [x.astype(np.float32) for x in rows]
 
     def init(self, seed: int) -> TrainState:
-        return self.shard(jax.jit(self.trainer.init)(np.int32(seed)))
+        return self.shard(eagerly(self.trainer.init, np.int32(seed)))
 
     def shard(self, state: TrainState) -> TrainState:
         held = {
@@ -79,6 +81,10 @@ class ChunkedEngine(Engine):
         whole = whole_tables(own, self.owned, processes, self.folder if processes.count > 1 else None)
         return None if whole is None else jax.tree.map(np.asarray, state._replace(tables={}))._replace(tables=whole)
 
+    def details(self) -> dict[str, Any]:
+        sizes = {t: of.chunks for t, of in self.plan.sizes.items()}
+        return {"chunks": sizes, "pipelined": self.pipelined}
+
     def close(self) -> None:
         if self.folder and self.setup.processes.first:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -87,7 +93,9 @@ class ChunkedEngine(Engine):
         self.steps += 1
         losses, weights, rows = self._gradients(state, batch)
         loss, gradients = self.updates.total(weights, state.params, losses)
-        every = [self.updates.measure(*block) for t in rows for block in self._blocks(t, state.tables[t], rows[t])]
+        every = [
+            self.updates.measure(*block) for t in rows for block in self._table_blocks(t, state.tables[t], rows[t])
+        ]
         squared, penalty = (sum((float(one[i]) for one in every), 0.0) for i in range(2))
         alone = state._replace(tables={})
         trained, of_all, loss = self.updates.weights(
@@ -100,7 +108,7 @@ class ChunkedEngine(Engine):
         x = self._forward(state, False)[0]
         target = self.setup.graph.schema.target
         own: dict[int, list[np.ndarray]] = {}
-        for at, block in self._row_blocks(target, x[target]):
+        for at, block in self.blocks.of(target, x[target]):
             found = to_host(self.rows.classify(self._head(state.params), block))
             for place, rows in enumerate(np.split(found, self.mesh.size)):
                 own.setdefault(place, []).append(rows[: at.stop - at.start])
@@ -121,7 +129,8 @@ class ChunkedEngine(Engine):
     def _head(self, params: Any) -> Any:
         return part_of(params, lambda name: name == "head")
 
-    def _entry(self, params: Any) -> Any:
+    def entry(self, params: Any) -> Any:
+        """The parameters of what comes before the first layer's folds."""
         return part_of(params, lambda name: name.startswith(("project_", "dense_")) or name == "layers_0")
 
     def _forward(self, state: TrainState, training: bool) -> tuple[dict[str, Rows], list[Kept], dict[str, Rows]]:
@@ -137,12 +146,16 @@ class ChunkedEngine(Engine):
             kept.append(of_layer)
         return x, kept, features
 
+    def dtype_of(self, t: str, state: TrainState) -> Any:
+        """Of a type's features."""
+        return self.static[t][0].dtype if t in self.static else self._floats(state)
+
+    def _floats(self, state: TrainState) -> Any:
+        return np.dtype(jnp.result_type(jnp.float32, *(leaf.dtype for leaf in jax.tree.leaves(state.params))))
+
     def prepare(self, state: TrainState) -> None:
         """Find out what layers ask for, and so in which order nodes are sent; of the state shapes suffice."""
-        floats = jnp.result_type(jnp.float32, *(leaf.dtype for leaf in jax.tree.leaves(state.params)))
-        dtypes = {
-            t: self.static[t][0].dtype if t in self.static and not self.enters else floats for t in self.trainer.widths
-        }
+        dtypes = {t: self._floats(state) if self.enters else self.dtype_of(t, state) for t in self.trainer.widths}
         if self.runs and self.layers[0].dtypes == dtypes:
             return
         self.runs = []
@@ -161,7 +174,7 @@ class ChunkedEngine(Engine):
             self.runs.append(Run(programs, chunks, order, most, slots, nodes, self.mesh, self.pipelined))
             if not layer.finishes:
                 made = {t: self._made(depth, t, slots, given) for t in layer.targets}
-            dtypes = dict.fromkeys(layer.targets, np.dtype(floats))
+            dtypes = dict.fromkeys(layer.targets, self._floats(state))
 
     def _made(self, depth: int, t: str, slots: Any, given: Given) -> list[Any]:
         """Shapes of the columns that a round makes."""
@@ -202,9 +215,9 @@ class ChunkedEngine(Engine):
         sums, target = self._zeros(head), self.setup.graph.schema.target
         pull, share = [np.zeros_like(x) for x in rows], [np.zeros(1, rows[0].dtype) for _ in rows]
         about = (
-            self._row_blocks(target, rows),
-            self._row_blocks(target, batch.labels),
-            self._row_blocks(target, batch.weights),
+            self.blocks.of(target, rows),
+            self.blocks.of(target, batch.labels),
+            self.blocks.of(target, batch.weights),
         )
         for (at, block), (_, labels), (_, weights) in zip(*about):
             sums, found = self.rows.loss(sums, head, block, labels, weights, np.float32(batch.size))
@@ -214,59 +227,41 @@ class ChunkedEngine(Engine):
         return sums, (divided(self.mesh, share), pull)
 
     def _entered(self, state: TrainState, features: Mapping[str, Rows], training: bool) -> dict[str, Rows]:
-        entry, drawn, out = self._entry(state.params), Drawn(self.seed, state.step), {}
+        entry, drawn, out = self.entry(state.params), Drawn(self.seed, state.step), {}
         for t, rows in features.items():
             blocks: list[Rows] = []
-            for (at, block), ids in zip(self._row_blocks(t, rows), self._row_ids(t)):
+            for (at, block), ids in zip(self.blocks.of(t, rows), self.blocks.ids(t)):
                 found = fetched(self.mesh, self.rows.enter(training, t, entry, drawn, block, ids))
                 blocks.append([x[: at.stop - at.start] for x in found])
             out[t] = [np.concatenate(of) for of in zip(*blocks)]
         return out
 
     def _entered_back(self, state: TrainState, features: Mapping[str, Rows], gradients: Mapping[str, Rows]) -> Any:
-        entry, drawn, out = self._entry(state.params), Drawn(self.seed, state.step), {}
+        entry, drawn, out = self.entry(state.params), Drawn(self.seed, state.step), {}
         sums = self._zeros(entry)
         for t, rows in features.items():
             if t not in gradients:
                 continue
             out[t] = [np.zeros_like(x) for x in rows]
-            about = self._row_blocks(t, rows), self._row_ids(t), self._row_blocks(t, gradients[t])
+            about = self.blocks.of(t, rows), self.blocks.ids(t), self.blocks.of(t, gradients[t])
             for (at, block), ids, (_, pull) in zip(*about):
                 sums, (found,) = self.rows.enter_back(t, sums, entry, drawn, block, ids, pull)
                 for own, x in zip(out[t], fetched(self.mesh, found)):
                     own[at] = x[: at.stop - at.start]
         return sums, out
 
-    # Blocks of rows.
+    # Updates, block by block.
 
-    def _row_blocks(self, t: str, rows: Sequence[Any]) -> Iterator[tuple[slice, Any]]:
-        """Trees of arrays by blocks of as many rows as a chunk has, with where they stand."""
-        size, count = self.block(t), self.owned.rows[t]
-        for start in range(0, count, size):
-            at = slice(start, min(start + size, count))
-            yield at, divided(self.mesh, [jax.tree.map(lambda x: host.taken(x, at, size), tree) for tree in rows])
-
-    def block(self, t: str) -> int:
-        """Rows of a type that are on a device at once, where they are computed row by row."""
-        return min(self.owned.rows[t], max(1, int(np.ceil(self.plan.share * self.owned.rows[t]))))
-
-    def _row_ids(self, t: str) -> Iterator[Any]:
-        count = self.setup.graph.schema.nodes[t]
-        own = [pad(self.owned.ids[t][place], self.owned.rows[t], NO_NODE) for place in self.places]
-        size = self.block(t)
-        for start in range(0, self.owned.rows[t], size) if count else ():
-            yield divided(self.mesh, [pad(ids[start : start + size], size, NO_NODE).copy() for ids in own])
-
-    def _blocks(self, t: str, held: Sequence[Table], gradients: Rows) -> Iterator[tuple[Any, Any]]:
+    def _table_blocks(self, t: str, held: Sequence[Table], gradients: Rows) -> Iterator[tuple[Any, Any]]:
         for (_, rows), (_, pulls) in zip(
-            self._row_blocks(t, [table.rows for table in held]), self._row_blocks(t, gradients)
+            self.blocks.of(t, [table.rows for table in held]), self.blocks.of(t, gradients)
         ):
             yield rows, pulls
 
     def _moved(self, t: str, held: Sequence[Table], gradients: Rows, step: Any, every: Any) -> list[Table]:
         """Tables after an update of all rows, block by block."""
         new = [Table(*(np.empty_like(leaf) for leaf in table)) for table in held]
-        for (at, block), (_, pulls) in zip(self._row_blocks(t, held), self._row_blocks(t, gradients)):
+        for (at, block), (_, pulls) in zip(self.blocks.of(t, held), self.blocks.of(t, gradients)):
             for table, found in zip(new, fetched(self.mesh, self.updates.rows(block, pulls, step, every))):
                 for leaf, rows in zip(table, found):
                     leaf[at] = rows[: at.stop - at.start]

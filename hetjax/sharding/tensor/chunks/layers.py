@@ -109,9 +109,10 @@ class Coupled:
                     )
                     for left, right in zip(read, mine, strict=True)
                 ]
-                stage: Any = Folding(adjacency[r.key], self.parts, self.work[r.key], given)
-                rows = self._own(t, len(ids) // self.parts)
-                layer.relation(r, stage, self._sources(layer, r.source), rows, masks and masks.of(ids))
+                stage: Any = Folding(adjacency[r.key], self.parts, self.work[r.key], given, ids)
+                count = len(ids) // self.parts
+                drawn = masks and masks.of(ids[:count])
+                layer.relation(r, stage, self._sources(layer, r.source), self._own(t, count), drawn)
                 found[r.key] = stage.calls
         return found
 

@@ -7,8 +7,8 @@ import jax
 import numpy as np
 
 from hetjax.errors import InputError
+from hetjax.sharding.tensor.chunks.back import Run
 from hetjax.sharding.tensor.chunks.engine import ChunkedEngine
-from hetjax.sharding.tensor.chunks.runs import Run
 from hetjax.sharding.traffic import Program
 from hetjax.sharding.trainer import TrainState
 
@@ -42,8 +42,9 @@ def fitting(make: Callable[[float], ChunkedEngine], most: int) -> ChunkedEngine:
 def needed(engine: ChunkedEngine) -> tuple[int, int]:
     """Bytes of each device that are held all the time, and the most that move in and out beside them.
 
-    Held are the weights, the optimizer's state and the sums of gradients. Of a layer a fold's gradient moves, and beside it the
-    larger of those of the other two stages, because these are pipelined.
+    Held are the weights, the optimizer's state and the sums of gradients. Of a layer a fold's gradient moves, or the folds of two
+    chunks, and beside it what the other two stages take, because these are pipelined. Of what is computed row by row the next block
+    is there before the last one is gone.
     """
     state = jax.eval_shape(engine.trainer.weights, np.int32(0))
     weights = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state.params))
@@ -52,22 +53,21 @@ def needed(engine: ChunkedEngine) -> tuple[int, int]:
     most = [_of_rows(engine, state)]
     for depth, run in enumerate(engine.runs):
         compiled = {t: dict(_compiled(engine, run, engine.given(state, depth, True), t)) for t in run.layer.targets}
-        others = [of[stage] for of in compiled.values() for stage in of if stage != "fold"]
-        most += [of.get("fold", 0) + max(others, default=0) for of in compiled.values()]
+        sends = [of[stage] for of in compiled.values() for stage in of if stage.startswith("send")]
+        most += [of.get("fold", 0) + of.get("finish", 0) + max(sends, default=0) for of in compiled.values()]
     return held, max(most)
 
 
 def peak(engine: ChunkedEngine) -> int:
-    """Bytes of each device that the programs which ran take, as compiled: of every layer's stages the largest, side by side."""
-    found = [max(map(_bytes, program.compiled.values()), default=0) for program in engine.rows.all]
-    for programs in engine.programs:
-        stages = (
-            (programs.fold, programs.fold_back),
-            (programs.send, programs.send_back, programs.finish, programs.finish_back),
-        )
-        found.append(
-            sum(max((_bytes(c) for program in of for c in program.compiled.values()), default=0) for of in stages)
-        )
+    """As the second number of `needed`, of the programs that ran."""
+
+    def largest(*programs: Program) -> int:
+        return max((_bytes(compiled) for program in programs for compiled in program.compiled.values()), default=0)
+
+    found = [2 * largest(*engine.rows.all), 2 * largest(engine.updates.rows)]
+    for of in engine.programs:
+        folds = max(largest(of.fold_back), 2 * largest(of.fold))
+        found.append(folds + largest(of.finish, of.finish_back) + largest(of.send, of.send_back))
     return max(found)
 
 
@@ -90,7 +90,8 @@ def _compiled(engine: ChunkedEngine, run: Run, given: Any, t: str) -> Iterator[t
     about = given.params, given.drawn
     found = programs.fold.jitted.eval_shape(True, t, *about, *read, edges, ids)
     sums = jax.eval_shape(engine.stacked, given.params)
-    yield "fold", _take(programs.fold_back, t, sums, *about, *read, edges, ids, found)
+    twice = 2 * _take(programs.fold, True, t, *about, *read, edges, ids)
+    yield "fold", max(twice, _take(programs.fold_back, t, sums, *about, *read, edges, ids, found))
     if layer.finishes:
         rows = {t: _shape(targets, layer.widths[t], like=layer.dtypes[t])} if t in layer.widths and layer.sends else {}
         pull = programs.finish.jitted.eval_shape(True, t, *about, rows, found, ids)
@@ -102,9 +103,17 @@ def _compiled(engine: ChunkedEngine, run: Run, given: Any, t: str) -> Iterator[t
 
 
 def _of_rows(engine: ChunkedEngine, state: TrainState) -> int:
-    """The largest block of rows of a table, with both moments and as much again when it is updated."""
-    of = engine.trainer.learnable
-    return max((3 * engine.block(t) * shape.row_bytes for t, shape in of.items()), default=0)
+    """Of blocks of rows: what the first layer's entry takes, the loss, and the update of tables."""
+    parts, trainer, rows = engine.mesh.size, engine.trainer, engine.rows
+    found = [2 * (3 * engine.blocks.size(t) * shape.row_bytes) for t, shape in trainer.learnable.items()]
+    entry, drawn = engine.entry(state.params), engine.given(state, 0, True).drawn
+    for t, width in trainer.widths.items() if engine.enters else ():
+        block = _shape(parts * engine.blocks.size(t), width, like=engine.dtype_of(t, state))
+        ids = jax.ShapeDtypeStruct(block.shape[:1], np.int32)
+        pull = rows.enter.jitted.eval_shape(True, t, entry, drawn, block, ids)
+        sums = jax.eval_shape(engine.stacked, entry)
+        found.append(2 * _take(rows.enter_back, t, sums, entry, drawn, block, ids, pull))
+    return max(found, default=0)
 
 
 def _take(program: Program, *arguments: Any) -> int:

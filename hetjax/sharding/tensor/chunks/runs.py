@@ -1,7 +1,6 @@
-"""A layer chunk by chunk, there and back: what travels, what is folded and what waits on the host.
+"""A layer chunk by chunk: what travels, what is folded and what waits on the host.
 
-While a chunk is folded, the next one's sources are sent and the last one's sums come back (NeutronTP, section 4.2.2); on the way
-back likewise. Programs run in this order whether they wait for each other or not, so the results are the same to the last bit.
+While a chunk is folded, the next one's sources are sent and the last one's sums come back (NeutronTP, section 4.2.2). Programs run in this order whether they wait for each other or not, so the results are the same to the last bit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,6 @@ from hetjax.sharding.tensor.chunks import host
 from hetjax.sharding.tensor.chunks.host import Columns, Rows, alike, divided, each, fetched
 from hetjax.sharding.tensor.chunks.plan import Chunk, Sending, rows_between
 from hetjax.sharding.tensor.chunks.programs import Drawn, Programs
-from hetjax.sharding.tensor.folds import Folded
 
 
 class Given(NamedTuple):
@@ -48,8 +46,8 @@ class Kept(NamedTuple):
     sums: Sequence[Any]
 
 
-class Run:
-    """Of one layer.
+class There:
+    """The way there of one layer.
 
     Args:
       programs: of the layer.
@@ -91,6 +89,12 @@ class Run:
         out: dict[str, Rows] = {}
         made: dict[str, Columns] = {}
         sums: list[Any] = []
+        for t, shapes in self.slots.items():  # those of a type of which nothing is read stay zeros
+            if t not in columns:
+                rows = max(1, self.nodes[t])
+                columns[t] = [
+                    {i: np.zeros((rows, *a.shape[1:]), a.dtype) for i, a in enumerate(shapes)} for _ in self.places
+                ]
         self._send(given, x, columns, 0)
         for number in range(len(self.chunks)):
             folded = self._wait(self._fold(given, columns, number))
@@ -107,30 +111,6 @@ class Run:
             columns = {t: each(_nothing, of) for t, of in columns.items()}
         return out, made, Kept(x, columns, sums if self.layer.finishes else [])
 
-    def backward(
-        self, given: Given, kept: Kept, gradients: Mapping[str, Rows], by_columns: Mapping[str, Columns], sums: dict
-    ) -> tuple[dict[str, Rows], dict[str, Columns]]:
-        """The gradients of the embeddings below, as rows or as columns.
-
-        Args:
-          gradients, by_columns: those of the layer's embeddings, as rows or as columns.
-          sums: of each stage the gradients of parameters so far, which are added to.
-        """
-        to_rows = {t: [np.zeros_like(rows) for rows in of] for t, of in kept.rows.items()}
-        to_columns = {t: each(_zeros, of) for t, of in kept.columns.items()}
-        last = len(self.chunks) - 1
-        if last < 0:
-            return to_rows, to_columns
-        came = self._finish_back(given, kept, gradients, by_columns, last, to_rows, sums)
-        for number in range(last, -1, -1):
-            folded = self._wait(self._fold_back(given, kept, came, number, sums))
-            if number:
-                came = self._finish_back(given, kept, gradients, by_columns, number - 1, to_rows, sums)
-            self._send_back(given, kept, to_columns, number + 1, to_rows, sums)
-            self._add(to_columns, folded, number)
-        self._send_back(given, kept, to_columns, 0, to_rows, sums)
-        return to_rows, to_columns
-
     def _wait(self, tree: Any) -> Any:
         return tree if self.pipelined else jax.block_until_ready(tree)
 
@@ -138,19 +118,17 @@ class Run:
         """Send what chunk `number` reads and no chunk before it did."""
         if not self.layer.sends or number >= len(self.chunks):
             return
-        for t, rows, ids in self.sendings[number]:
-            most = self.most[t]
-            block = divided(self.mesh, [host.taken(x[t][i], rows[place], most) for i, place in enumerate(self.places)])
-            found = fetched(self.mesh, self.programs.send(given.training, t, given.params, given.drawn, block))
-            if t not in columns:
-                shapes = [[(self.nodes[t], *a.shape[1:]) for a in of] for of in found]
-                columns[t] = [
-                    {i: np.zeros(shape, a.dtype) for i, (shape, a) in enumerate(zip(made, of))}
-                    for made, of in zip(shapes, found)
-                ]
-            at = np.concatenate([_padded(some, most) for some in ids])
-            for store, arrays in zip(columns[t], found):
-                host.write(store, at, dict(enumerate(arrays)))
+        for portion in self.sendings[number]:
+            self._send_some(given, x, columns, portion)
+
+    def _send_some(self, given: Given, x: Mapping[str, Rows], columns: dict[str, Columns], portion: Sending) -> None:
+        t, rows, ids = portion
+        most = self.most[t]
+        block = divided(self.mesh, [host.taken(x[t][i], rows[place], most) for i, place in enumerate(self.places)])
+        found = fetched(self.mesh, self.programs.send(given.training, t, given.params, given.drawn, block))
+        at = np.concatenate([padded(some, most) for some in ids])
+        for store, arrays in zip(columns[t], found):
+            host.write(store, at, dict(enumerate(arrays)))
 
     def _read(self, columns: Mapping[str, Columns], number: int) -> tuple[Any, Any]:
         """What a chunk's fold reads, of its sources and of its targets, on the devices."""
@@ -209,81 +187,12 @@ class Run:
         own = np.split(chunk.ids, self.parts)
         return divided(self.mesh, [own[place].copy() for place in self.places])
 
-    def _finish_back(
-        self,
-        given: Given,
-        kept: Kept,
-        gradients: Mapping[str, Rows],
-        by_columns: Mapping[str, Columns],
-        number: int,
-        to_rows: dict[str, Rows],
-        sums: dict,
-    ) -> Any:
-        """The gradient of what the folds of a chunk gave."""
-        chunk = self.chunks[number]
-        t = chunk.node_type
-        if not self.layer.finishes:
-            pulled = (host.columns_at(of, [0], chunk.ids)[0] for of in by_columns[t])
-            return divided(self.mesh, [{"": [Folded([x])]} for x in pulled])  # type: ignore[list-item]
-        count = len(chunk.ids) // self.parts
-        pulls = divided(self.mesh, [host.taken(g, at, count) for g, at in zip(gradients[t], self._at(chunk))])
-        arguments = self._rows(kept.rows, chunk), divided(self.mesh, kept.sums[number]), self._ids(chunk), pulls
-        sums["finish"], (own, folded) = self.programs.finish_back(
-            t, sums["finish"], given.params, given.drawn, *arguments
-        )
-        for rows, of, at in zip(to_rows.get(t, []), fetched(self.mesh, own), self._at(chunk)):
-            if t in of:
-                rows[at] += of[t][: at.stop - at.start]
-        return folded
 
-    def _fold_back(self, given: Given, kept: Kept, came: Any, number: int, sums: dict) -> Any:
-        chunk = self.chunks[number]
-        fixed = alike(self.mesh, (dict(chunk.adjacency), chunk.ids))
-        arguments = *self._read(kept.columns, number), *fixed, came
-        sums["fold"], found = self.programs.fold_back(
-            chunk.node_type, sums["fold"], given.params, given.drawn, *arguments
-        )
-        return found
-
-    def _add(self, to_columns: Mapping[str, Columns], folded: Any, number: int) -> None:
-        chunk = self.chunks[number]
-        for i, (sources, own) in enumerate(fetched(self.mesh, folded)):
-            for s, found in sources.items():
-                host.add(to_columns[s][i], chunk.sources[s], found)
-            host.add(to_columns[chunk.node_type][i] if own else {}, chunk.ids, own)
-
-    def _send_back(
-        self,
-        given: Given,
-        kept: Kept,
-        to_columns: Mapping[str, Columns],
-        number: int,
-        to_rows: dict[str, Rows],
-        sums: dict,
-    ) -> None:
-        """The gradients of what was sent for chunk `number`, which no chunk before it reads: they are complete."""
-        if not self.layer.sends or number >= len(self.chunks):
-            return
-        for t, rows, ids in self.sendings[number]:
-            most = self.most[t]
-            at = np.concatenate([_padded(some, most) for some in ids])
-            pulls = [list(host.columns_at(of, sorted(of), at).values()) for of in to_columns[t]]
-            own = [rows[place] for place in self.places]
-            block = divided(self.mesh, [host.taken(x, at_rows, most) for x, at_rows in zip(kept.rows[t], own)])
-            arguments = block, divided(self.mesh, pulls)
-            sums["send"], (found,) = self.programs.send_back(t, sums["send"], given.params, given.drawn, *arguments)
-            for store, some, of in zip(to_rows[t], own, fetched(self.mesh, found)):
-                store[some] += of[: len(some)]
-
-
-def _padded(ids: np.ndarray, count: int) -> np.ndarray:
+def padded(ids: np.ndarray, count: int) -> np.ndarray:
+    """Ids, and `NO_NODE` up to `count`."""
     return np.asarray(pad(ids, count, NO_NODE))
 
 
 def _nothing(columns: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
     """The shapes alone, which take no memory."""
     return {place: np.broadcast_to(np.zeros((), array.dtype), array.shape) for place, array in columns.items()}
-
-
-def _zeros(columns: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-    return {place: np.zeros(array.shape, array.dtype) for place, array in columns.items()}

@@ -44,8 +44,10 @@ class Stage(Divided):
         def all_rows(x: jax.Array) -> jax.ShapeDtypeStruct:
             return jax.ShapeDtypeStruct((self.adjacency.targets, x.shape[1]), x.dtype)
 
-        sources, targets = ([*map(sliced, of)] for of in (asked.sources, asked.targets))
-        given: Any = Asked(sources, targets, [*map(all_rows, asked.whole)])  # type: ignore[arg-type, list-item]  # shapes
+        sources: Any = [*map(sliced, asked.sources)]
+        targets: Any = [*map(sliced, asked.targets)]
+        whole: Any = [*map(all_rows, asked.whole)]
+        given = Asked(sources, targets, whole)
         found = jax.eval_shape(lambda given: fold(self.adjacency, given), given)
         columns = [jnp.zeros((self.targets, w, *x.shape[2:]), x.dtype) for x, w in zip(found.columns, widths)]
         return Folded(columns, [jnp.zeros((self.targets, *x.shape[1:]), x.dtype) for x in found.alike])
@@ -61,13 +63,22 @@ class Asking(Stage):
 
 
 class Folding(Stage):
-    """Folds what is given, in turn, and notes what comes of it."""
+    """Folds what is given, in turn, and notes what comes of it; `ids` are those of all targets."""
 
     given: Sequence[Asked]
+    ids: jax.Array
 
-    def __init__(self, adjacency: Adjacency, parts: int, work: tuple[int, int, float], given: Sequence[Asked]):
+    def __init__(
+        self,
+        adjacency: Adjacency,
+        parts: int,
+        work: tuple[int, int, float],
+        given: Sequence[Asked],
+        ids: jax.Array,
+    ):
         super().__init__(adjacency, parts, work=work)
         object.__setattr__(self, "given", given)
+        object.__setattr__(self, "ids", ids)
 
     def folded(self, asked: Asked, fold: ColumnFold, widths: Sequence[int]) -> Folded:
         self.calls.append(fold(self.adjacency, self.given[len(self.calls)]))
@@ -125,7 +136,8 @@ def _(
 ) -> jax.Array | None:
     """Of a chunk's edges where they are folded; elsewhere it matters alone that there is one."""
     if isinstance(adjacency, Folding):
-        return edge_keep_mask(adjacency.adjacency, heads, rate, masks, path, dtype)
+        everyone = masks and masks._replace(ids=adjacency.ids)
+        return edge_keep_mask(adjacency.adjacency, heads, rate, everyone, path, dtype)
     return jnp.ones((1, heads), dtype) if masks is not None and rate else None
 
 

@@ -1,0 +1,29 @@
+"""A function run one operation after the other, where compiling it as a whole would take longer than it runs.
+
+A model's weights are hundreds of random arrays of a few shapes. As one program XLA compiles each of them; one by one they share a
+program per shape. What a result does not depend on, as the layers' output when weights are drawn, is not computed.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.extend.core import Jaxpr, Literal, jaxpr_as_fun
+
+
+def eagerly(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function of arrays gives, a pytree of arrays."""
+    traced, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+    needed = traced.replace(jaxpr=_needed(traced.jaxpr))
+    return jax.tree.unflatten(jax.tree.structure(shapes), jaxpr_as_fun(needed)(*jax.tree.leaves(arguments)))
+
+
+def _needed(jaxpr: Jaxpr) -> Jaxpr:
+    """The same results, by the operations that they depend on."""
+    asked = {variable for variable in jaxpr.outvars if not isinstance(variable, Literal)}
+    kept = []
+    for equation in reversed(jaxpr.eqns):
+        if asked.intersection(equation.outvars):
+            kept.append(equation)
+            asked.update(variable for variable in equation.invars if not isinstance(variable, Literal))
+    return jaxpr.replace(eqns=kept[::-1])
