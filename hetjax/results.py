@@ -81,7 +81,7 @@ def compared_by(metric: str) -> str:
 
 def _baseline_lines(summary: dict) -> list[str]:
     """What the baselines reach on the test nodes, and a word where one of them does better than the model."""
-    found, metric = summary.get("baselines") or {}, compared_by(summary["chosen_by"])
+    found, metric = summary.get("baselines") or {}, compared_by(summary.get("chosen_by", "micro_f1"))
     scores = {name: row[metric] for name, row in found.items() if row.get(metric) is not None}
     if not scores:
         return []
