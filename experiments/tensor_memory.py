@@ -30,7 +30,7 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding import traffic
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.tensor.chunks import room
-from hetjax.sharding.tensor.strategy import Options
+from hetjax.sharding.tensor.declared import Options
 
 OUT = Path(__file__).parent / "results" / "tensor_memory.csv"
 MODELS = {

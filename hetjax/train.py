@@ -115,7 +115,7 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
         records = begin(config, workdir, processes, graph, checkpoints, checkpoint, done)
         if partitioning is not None:
             keep_partitioning(partitioning, folder, run_setup.graph)
-    compared = baselines_of(config, graph) if processes.first and config.train.baselines else {}
+    compared = baselines_of(config, graph, processes) if config.train.baselines else {}
     graph = replace(
         abstract_graph(sizes(graph), graph.labels, graph.splits), names=graph.names
     )  # the engine has the rest
@@ -154,9 +154,15 @@ def check_ordered(graph: HetGraph, metric: str) -> None:
         )
 
 
-def baselines_of(config: Config, graph: HetGraph) -> dict[str, dict[str, Any]]:
-    """What the model is to be better than; of a graph that is there in shape alone its store is opened."""
-    whole = load(config.data) if any(map(in_shape_alone, graph.relations.values())) else graph
+def baselines_of(config: Config, graph: HetGraph, processes: ProcessGroup) -> dict[str, dict[str, Any]]:
+    """What the model is to be better than, in process 0.
+
+    Of a graph that is there in shape alone its store is opened, but where several processes have parts of it there is nothing.
+    """
+    outlined = any(map(in_shape_alone, graph.relations.values()))
+    if not processes.first or (outlined and processes.count > 1):
+        return {}
+    whole = load(config.data) if outlined else graph
     return baselines.baselines(without_labels(whole), compared_by(config.train.metric))
 
 

@@ -315,7 +315,7 @@ BAD_DATA = {
 @pytest.mark.parametrize("name", BAD_DATA)
 def test_bad_data_is_one_line_and_status_2_and_nothing_written(tmp_path, capfd, name):
     arguments, message = BAD_DATA[name]
-    arguments = ["--workdir", tmp_path / "run", *arguments(tmp_path)]
+    arguments = ["--workdir", tmp_path / "run", "--train.recipe=none", *arguments(tmp_path)]
     assert_one_line_and_nothing_written(refused(capfd, "hetjax.train", *arguments), message, tmp_path / "run")
     if name == "nan":
         assert_one_line_and_nothing_written(call("hetjax.train", *arguments), message, tmp_path / "run")

@@ -23,10 +23,10 @@ def test_no_mutant_ends_in_a_traceback(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process has imported is read in /proc")
-@pytest.mark.parametrize("module", ["train", "partition"])
-def test_an_interrupt_while_modules_are_imported_is_one_line(module, tmp_path):
+@pytest.mark.parametrize(("module", "about"), [("train", ["--workdir=run"]), ("partition", [])])
+def test_an_interrupt_while_modules_are_imported_is_one_line(module, about, tmp_path):
     """Sent as soon as numpy is there: jax, or networkx, is imported then."""
-    command = [sys.executable, "-c", HEEDS_INTERRUPTS, sys.executable, "-m", f"hetjax.{module}"]
+    command = [sys.executable, "-c", HEEDS_INTERRUPTS, sys.executable, "-m", f"hetjax.{module}", *about]
     environment = os.environ | {"GLIBC_TUNABLES": "", "PYTHONPATH": str(FUZZER.parent.parent)}
     started = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     while started.poll() is None and "_multiarray_umath" not in Path(f"/proc/{started.pid}/maps").read_text():

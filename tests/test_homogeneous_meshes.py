@@ -37,7 +37,9 @@ def test_equals_one_device(model, graph, mesh, mode):
 
 def test_one_relation_is_not_divided():
     config, graph = setting(homogeneous(), "full", RAF, MODELS["GCN"], {}), homogeneous()
-    with pytest.raises(InputError, match="one relation cannot be divided: use mesh.strategy vanilla with mesh.data 2"):
+    with pytest.raises(
+        InputError, match="one relation is not divided: cut it .raf.cut., or use mesh.strategy vanilla with mesh.data 2"
+    ):
         Raf().partition(setup(config, graph))
 
 

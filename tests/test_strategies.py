@@ -147,7 +147,10 @@ def test_an_exchange_combines_what_devices_fold_of_different_relations():
 @pytest.mark.parametrize(
     ("strategy", "words"),
     [
-        ("nothing", "mesh.strategy is 'nothing', and must be single, raf, vanilla, dependency, tensor, or MODULE:NAME"),
+        (
+            "nothing",
+            "mesh.strategy is 'nothing', and must be single, raf, vanilla, dependency, tensor, averaging, or MODULE:NAME",
+        ),
         ("no_such_module:Name", "mesh.strategy is 'no_such_module:Name': ModuleNotFoundError: No module named"),
         ("examples.replicated:Nothing", "has no attribute 'Nothing'"),
         ("os:path", "should be a class that inherits from hetjax.sharding.strategy.Strategy"),

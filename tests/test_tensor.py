@@ -128,7 +128,7 @@ def test_a_run_resumes_and_moves_to_another_mesh(tmp_path):
     """Evaluation is by the same slices, and says what one device says."""
     store.save(random_graph(), tmp_path / "graph")
     options = ["--data.format", "store", "--data.path", tmp_path / "graph", *SMALL, "--sampling.mode", "full"]
-    meshed = [*options, "--mesh.strategy", "tensor", "--mesh.feature"]
+    meshed = [*options, "--verbose", "--mesh.strategy", "tensor", "--mesh.feature"]
     done = train_anew(tmp_path / "run", *meshed, 3)
     assert done.returncode == 0 and "rows to columns" in done.stdout.replace("_", " "), done.stdout + done.stderr
     lines = {}

@@ -67,7 +67,7 @@ def test_wrong_weights_are_named(weights, message):
 
 
 def test_checking_names_wrong_weights():
-    graph, (indptr, indices, weights, _) = rated(), rated().relations[RATES]
+    graph, (indptr, indices, weights, *_) = rated(), rated().relations[RATES]
     for wrong, message in (
         (weights[:3], r"weights are float32 \(3,\) != float32 \(4,\) of the edges"),
         (weights.astype(np.float64), r"weights are float64 \(4,\) != float32 \(4,\)"),

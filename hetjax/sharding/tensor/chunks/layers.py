@@ -70,11 +70,11 @@ class Coupled:
         for r in self.relations:
             if r.source == t:
                 stage: Any = Asking(no_edges(0), self.parts, work=self.work[r.key], made=made)
-                layer.relation(r, stage, layer.prepare(t, rows), self._own(r.target, 0), None)
+                layer.relation(r, stage, layer.prepare(t, rows), self._seen(layer, r.target, 0), None)
                 calls[r.key, True] = [Asked(asked.sources) for asked in stage.calls]
             if r.target == t:
                 stage = Asking(no_edges(self.parts * len(rows)), self.parts, work=self.work[r.key])
-                own = self._floats(rows) if layer.reads_target else None
+                own = layer.ask(t, self._floats(rows)) if layer.reads_target else None
                 layer.relation(r, stage, self._sources(layer, r.source), own, None)
                 calls[r.key, False] = [asked._replace(sources=[]) for asked in stage.calls]
         arrays, self.places[t] = unique(calls)
@@ -112,7 +112,7 @@ class Coupled:
                 stage: Any = Folding(adjacency[r.key], self.parts, self.work[r.key], given, ids)
                 count = len(ids) // self.parts
                 drawn = masks and masks.of(ids[:count])
-                layer.relation(r, stage, self._sources(layer, r.source), self._own(t, count), drawn)
+                layer.relation(r, stage, self._sources(layer, r.source), self._seen(layer, t, count), drawn)
                 found[r.key] = stage.calls
         return found
 
@@ -160,6 +160,11 @@ class Coupled:
         if not self.layer.reads_target:
             return None
         return self._floats(jnp.zeros((rows, self.widths[t]), self.dtypes[t]))
+
+    def _seen(self, layer: Layer, t: str, rows: int) -> Any:
+        """What `Layer.ask` gives of so many targets that nothing is known of."""
+        own = self._own(t, rows)
+        return None if own is None else layer.ask(t, own)
 
     def _sources(self, layer: Layer, t: str) -> Any:
         return layer.prepare(t, jnp.zeros((0, self.widths[t]), self.dtypes[t]))
@@ -216,7 +221,16 @@ class Round(Coupled):
     def send(self, stack: Stack, t: str, rows: jax.Array) -> list[jax.Array]:
         return to_columns(self.parts, [rows])
 
-    def fold(self, stack, t, adjacency, sources, own, ids, masks):
+    def fold(
+        self,
+        stack: Stack,
+        t: str,
+        adjacency: Mapping[str, Adjacency],
+        sources: Mapping[str, Columns],
+        own: Columns,
+        ids: jax.Array,
+        masks: Masks | None,
+    ) -> dict[str, list[Folded]]:
         x = {s: self._cut(s, columns[0]) for s, columns in sources.items()}
         for s in self.widths.keys() - x.keys():
             x[s] = jnp.zeros((0, slice_of(self.widths[s], self.parts)), self.dtypes[s])
@@ -227,7 +241,15 @@ class Round(Coupled):
         made = stack.layers[self.depth](block, x, masks, Apart(mine, totals))
         return {"": [Folded([of[t] for of in (made if totals is None else totals,) if t in of])]}
 
-    def finish(self, stack, t, rows, found, ids, masks):
+    def finish(
+        self,
+        stack: Stack,
+        t: str,
+        rows: jax.Array | None,
+        found: Mapping[str, Sequence[Folded]],
+        ids: jax.Array,
+        masks: Masks | None,
+    ) -> jax.Array:
         columns = list(found[""][0].columns)
         totals = to_rows(self.parts, columns, [self.last_width] * len(columns))
         own = jnp.zeros((len(ids), 0), self.dtypes.get(t, jnp.float32))
