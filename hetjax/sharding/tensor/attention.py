@@ -39,13 +39,13 @@ def _(
 def _by_heads(adjacency, queries, offsets, keys, values, slope, keep) -> Attended:
     parts, (_, heads, size) = adjacency.parts, keys.shape
     sources = keys if values is None else jnp.concatenate([keys, values], axis=2)
-    asked = offsets[..., None]
-    if queries.shape[1] > 1:
+    asked, one = offsets[..., None], _alike(queries, offsets)
+    if not one:
         asked = jnp.concatenate([asked, jnp.swapaxes(queries, 0, 1)], axis=2)
 
     def fold(edges: Adjacency, given: Asked) -> Folded:
         (sources,), (asked,) = given.sources, given.targets
-        own = own_slice(parts, queries, 0) if queries.shape[1] == 1 else jnp.swapaxes(asked[..., 1:], 0, 1)
+        own = own_slice(parts, queries, 0) if one else jnp.swapaxes(asked[..., 1:], 0, 1)
         of_values = None if values is None else sources[..., size:]
         mask = None if keep is None else own_slice(parts, keep, 1)
         found = attend(edges, own, asked[..., 0], sources[..., :size], of_values, slope, mask)
@@ -58,8 +58,13 @@ def _by_heads(adjacency, queries, offsets, keys, values, slope, keep) -> Attende
     return Attended(largest, denominator, kept, jnp.swapaxes(rows[..., count:], 0, 1))
 
 
+def _alike(queries: jax.Array, offsets: jax.Array) -> bool:
+    """Whether all targets have the same queries. A device's only target has its own, which those of others differ from."""
+    return queries.shape[1] == 1 != len(offsets)
+
+
 def _by_columns(adjacency, queries, offsets, keys, values, slope, keep) -> Attended:
-    parts, one = adjacency.parts, queries.shape[1] == 1
+    parts, one = adjacency.parts, _alike(queries, offsets)
     asked = [] if one else [_across(jnp.swapaxes(queries, 0, 1))]
     sources = [_across(keys)] if values is None else [_across(keys), _across(values)]
 

@@ -20,7 +20,7 @@ from hetjax.sharding.tensor.chunks.back import Run
 from hetjax.sharding.tensor.chunks.batches import ChunkedBatches, Seeds
 from hetjax.sharding.tensor.chunks.host import Columns, Rows, divided, fetched
 from hetjax.sharding.tensor.chunks.layers import Coupled, Round
-from hetjax.sharding.tensor.chunks.plan import Plan, sendings
+from hetjax.sharding.tensor.chunks.plan import FEWEST, Plan, sendings
 from hetjax.sharding.tensor.chunks.programs import Drawn, Programs, RowPrograms, part_of
 from hetjax.sharding.tensor.chunks.rows import RowBlocks
 from hetjax.sharding.tensor.chunks.runs import Given, Kept
@@ -166,7 +166,7 @@ class ChunkedEngine(Engine):
             layer.dtypes = dict(dtypes)
             slots: dict[str, Any] = {}
             for t in layer.widths if layer.sends else ():
-                rows = jax.ShapeDtypeStruct((self.mesh.size, layer.widths[t]), dtypes[t])
+                rows = jax.ShapeDtypeStruct((FEWEST * self.mesh.size, layer.widths[t]), dtypes[t])
                 slots[t] = programs.send.jitted.eval_shape(True, t, given.params, given.drawn, rows)
             chunks = [chunk for t in layer.targets for chunk in self.chunks[t]]
             order, most = sendings(nodes, self.mesh.size, chunks, layer.asked) if layer.sends else ([], {})

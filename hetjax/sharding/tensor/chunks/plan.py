@@ -14,6 +14,8 @@ from hetjax.graph.schema import Relation
 from hetjax.sampling.blocks import NO_NODE, Adjacency, pad, pad_adjacency
 from hetjax.sampling.sampler import group
 
+FEWEST = 2  # rows of a device: one row of queries is what `attend` is given where all targets have the same
+
 
 class Chunk(NamedTuple):
     """Targets of one type.
@@ -108,7 +110,7 @@ class Plan:
                 indptr = self.graph.relations[r].indptr
                 edges[r.key] = max(edges[r.key], int(indptr[end] - indptr[begin]))
         rows = max((-(-(end - begin) // self.parts) for begin, end in self.ranges[t]), default=1)
-        return Sizes(rows, sources, edges, len(self.ranges[t]))
+        return Sizes(max(FEWEST, rows), sources, edges, len(self.ranges[t]))
 
     def _sources(self, relations: Sequence[Relation], begin: int, end: int) -> dict[str, np.ndarray]:
         """The distinct sources of a range of targets, rising."""
@@ -197,7 +199,7 @@ def sendings(
     for t in nodes:
         counts = [max(map(len, of[t])) for of in fresh if t in of]
         if sum(counts):
-            most[t] = -(-sum(counts) // len(counts))
+            most[t] = max(FEWEST, -(-sum(counts) // len(counts)))
     return [[one for t, own in of.items() for one in _portions(t, own, parts, most)] for of in fresh], most
 
 

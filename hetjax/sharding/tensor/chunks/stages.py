@@ -105,13 +105,13 @@ def no_edges(targets: int) -> Adjacency:
 
 
 @multiply_first.register
-def _(adjacency: Stage, sources: jax.Array, features: int, heads: int = 1) -> bool:
+def _(adjacency: Stage, sources: jax.Array, features: int, heads: int = 0, products: int = 1) -> bool:
     """As on the whole graph, whatever this stage knows of it."""
     rows, targets, _ = adjacency.work
     if heads % adjacency.parts == 0 and heads > 1:
         return True
     width = sources.shape[1]
-    return width < adjacency.parts or sooner(adjacency.work, (rows, targets), width, features, heads)
+    return width < adjacency.parts or sooner(adjacency.work, (rows, targets), width, features, max(1, heads))
 
 
 @fold_product.register
