@@ -15,6 +15,7 @@ import scipy.special
 from hetjax import label_propagation
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.metrics import Quality, quality
+from hetjax.ranking import AREAS
 
 MOST_EDGE_CLASSES = 10**9  # edges times classes that labels are propagated along
 MOST_VALUES = 10**8  # numbers of features read times classes, at every step of logistic regression
@@ -53,15 +54,15 @@ def baselines(graph: HetGraph, metric: str) -> dict[str, dict[str, Any]]:
         if isinstance(made, str):
             found[name] = {"how": made}
             continue
-        test, validation = (_quality(graph, made.logits, split) for split in ("test", "validation"))
+        test, validation = (_quality(graph, made.logits, split, metric) for split in ("test", "validation"))
         found[name] = {"how": made.how, **test, **{f"validation_{key}": value for key, value in validation.items()}}
         found[name]["seconds"] = round(time.perf_counter() - started, 2)
     return found
 
 
-def _quality(graph: HetGraph, logits: np.ndarray, split: str) -> Quality:
+def _quality(graph: HetGraph, logits: np.ndarray, split: str, metric: str) -> Quality:
     ids = graph.splits[split]
-    return quality(logits[ids], graph.labels[ids], ordered=True)
+    return quality(logits[ids], graph.labels[ids], ordered=metric in AREAS)
 
 
 def prior(graph: HetGraph) -> np.ndarray:
@@ -92,7 +93,7 @@ def walk(graph: HetGraph, metric: str) -> Baseline | str:
     for name, relations in label_propagation.ways(graph).items():
         spread = label_propagation.Propagation(graph, relations)(start)
         logits = _logits(label_propagation.shares(spread, share, graph.multilabel), graph.multilabel)
-        score = _quality(graph, logits, "validation").get(metric)
+        score = _quality(graph, logits, "validation", metric).get(metric)
         tried.append((-1.0 if score is None else score, Baseline(logits, f"along {name}")))
     return max(tried, key=lambda pair: pair[0])[1]
 
@@ -113,7 +114,7 @@ def logistic(graph: HetGraph, metric: str) -> Baseline | str:
         tried.append(weights)
     validation, test = (_apply(features, graph.splits[split], scaled, tried) for split in ("validation", "test"))
     labels = graph.labels[graph.splits["validation"]]
-    scores = [quality(found, labels).get(metric) for found in validation]
+    scores = [quality(found, labels, ordered=metric in AREAS).get(metric) for found in validation]
     number = int(np.argmax([-1.0 if score is None else score for score in scores]))
     logits = np.zeros((len(graph.labels), y.shape[1]), np.float32)
     for split, found in (("validation", validation), ("test", test)):

@@ -246,7 +246,7 @@ class Train:
     steps_per_epoch: int = 0
     """minibatch: largest number of steps in an epoch; 0: as many as it takes to see every training node"""
     baselines: bool = True
-    """compute what the model is to be better than, in seconds: the larger class, logistic regression on the target's own features, and label propagation; false: none"""
+    """compute what the model is to be better than, in seconds: the larger class, logistic regression on the target's own features, and label propagation; false, or train.test false: none"""
     evaluate_every: int = 1
     """evaluate and write a checkpoint after every so many epochs, and after the last"""
     checkpoint_steps: int = 0

@@ -13,6 +13,7 @@ back to its own node, and neither is there:
 All of it is part of the graph, so every strategy trains it as it trains any graph.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,11 +30,15 @@ FOLDS = 5
 MOST_NUMBERS = 2**30  # of all nodes' label inputs
 
 
-def with_labels(graph: HetGraph) -> HetGraph:
+def with_labels(graph: HetGraph, like: HetGraph | None = None) -> HetGraph:
     """The graph with a new target type, that has the nodes of the old one, and propagated labels as its features.
 
     Its relations are those into the old target; `itself` from the old target; and `labels` from itself, which carries the features in models
     without a self term.
+
+    Args:
+      like: the graph whose ways labels are propagated along, in the order of its columns; this one, unless it is another that a trained
+        model predicts.
 
     Raises:
       InputError: there are too few training nodes, too many numbers, or such a type already.
@@ -44,8 +49,10 @@ def with_labels(graph: HetGraph) -> HetGraph:
         raise InputError(f"data.label_inputs is true, and the graph has a type {new!r} already")
     if len(train) < FOLDS:
         raise InputError(f"data.label_inputs is true, and there are {len(train)} training nodes < {FOLDS}, one a fold")
-    count = schema.nodes[old]
-    size = count * schema.classes * len(ways(graph))
+    count, along = schema.nodes[old], ways(like or graph)
+    if odd := {relation for relations in along.values() for relation in relations} - graph.relations.keys():
+        raise InputError(f"data.label_inputs is true, and there is no relation {min(odd, key=str)} to propagate along")
+    size = count * schema.classes * len(along)
     if size > MOST_NUMBERS:
         raise InputError(f"data.label_inputs is true, and would make {size:,} numbers > {MOST_NUMBERS:,}")
     ids = np.arange(count, dtype=index_dtype(count))
@@ -57,7 +64,7 @@ def with_labels(graph: HetGraph) -> HetGraph:
         graph,
         schema=replace(schema, nodes={**schema.nodes, new: count}, relations=tuple(relations), target=new),
         relations=relations,
-        features={**graph.features, new: propagated(graph)},
+        features={**graph.features, new: propagated(graph, along)},
         names=replace(graph.names, nodes={**graph.names.nodes, **named}),
     )
 
@@ -78,17 +85,17 @@ def without_labels(graph: HetGraph) -> HetGraph:
     )
 
 
-def propagated(graph: HetGraph) -> np.ndarray:
+def propagated(graph: HetGraph, along: Mapping[str, Sequence[Relation]] | None = None) -> np.ndarray:
     """What the labels of other folds say of every target node, float32 `[nodes, ways * classes]`.
 
-    Along each of `label_propagation.ways` the share of every class among what reaches the node, less the share among the labels that
+    Along each of `label_propagation.ways`, unless others are given, the share of every class among what reaches the node, less the share among the labels that
     were propagated: 0 where nothing does. Only labels of the training nodes are read; a node of no fold gets those of all.
     """
     train, several = graph.splits["train"], graph.multilabel
     fold = np.full(len(graph.labels), -1)
     fold[train] = np.random.Philox(0).random_raw(len(train)).argsort().argsort() % FOLDS
     columns = []
-    for relations in ways(graph).values():
+    for relations in (along or ways(graph)).values():
         propagation = Propagation(graph, relations)
         found = np.zeros((len(graph.labels), graph.schema.classes), np.float32)
         for number in (-1, *range(FOLDS)):

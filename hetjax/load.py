@@ -37,6 +37,7 @@ def read_ahead(data: Data) -> HetGraph:
       InputError: as `load`.
     """
     plain = as_read(data)
+    _AHEAD.clear()  # of a run that failed before it loaded: files may have changed since
     graph = _read(plain)
     if data.format != "store":
         _AHEAD[plain] = graph
@@ -55,10 +56,14 @@ def makes(data: Data) -> bool:
 
 
 def made(graph: HetGraph, data: Data, like: HetGraph | None = None) -> HetGraph:
-    """The graph with what is made of it after it was read, as `data` says; arguments as of `inputs.normalised`."""
+    """The graph with what is made of it after it was read, as `data` says.
+
+    Args:
+      like: the graph that was trained on, if this is another: its statistics and its ways of propagation are used.
+    """
     if data.normalize_features == "auto":
         graph = inputs.normalised(graph, like)
-    return label_inputs.with_labels(graph) if data.label_inputs else graph
+    return label_inputs.with_labels(graph, like) if data.label_inputs else graph
 
 
 def _without(graph: HetGraph, data: Data) -> HetGraph:

@@ -19,7 +19,7 @@ from hetjax.command_line import given_value, parse
 from hetjax.config import SECTIONS, Config, Data
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.load import as_read, load, made
+from hetjax.load import as_read, load, made, makes
 from hetjax.models.hgnn import Stack
 from hetjax.progress import check_progress
 from hetjax.sharding import registry
@@ -126,7 +126,7 @@ def _another(config: Config, given: HetGraph | str) -> HetGraph:
     data = config.data
     if not isinstance(given, HetGraph):
         given = load(as_read(replace(data, format="store", path=os.path.abspath(given))))
-    like = load(as_read(data)) if data.normalize_features == "auto" else None
+    like = load(as_read(data)) if makes(data) else None
     return models.folded(config.model.name, made(given, data, like))
 
 

@@ -115,7 +115,8 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
         records = begin(config, workdir, processes, graph, checkpoints, checkpoint, done)
         if partitioning is not None:
             keep_partitioning(partitioning, folder, run_setup.graph)
-    compared = baselines_of(config, graph, processes) if config.train.baselines else {}
+    asked = config.train.baselines and config.train.test  # they are measured on the test nodes
+    compared = baselines_of(config, graph, processes) if asked else {}
     graph = replace(
         abstract_graph(sizes(graph), graph.labels, graph.splits), names=graph.names
     )  # the engine has the rest

@@ -12,6 +12,7 @@ from hetjax.graph.csc import reverse
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.logs import shown
+from hetjax.ranking import areas
 from hetjax.results import lines
 from hetjax.train import main
 from tests.conftest import random_graph
@@ -119,6 +120,27 @@ def test_logistic_regression_is_scikit_learns(monkeypatch):
     # two columns of weights, each penalised, amount to one with half the penalty
     model = LogisticRegression(C=2.0, tol=1e-8).fit(x[train], graph.labels[train])
     np.testing.assert_allclose(logits[:, 1] - logits[:, 0], model.decision_function(x[ids]), atol=2e-2)
+
+
+def test_logistic_regression_chooses_its_penalty_by_the_area_where_that_is_asked_for():
+    graph, tried = random_graph(5), []
+    rng, target = np.random.default_rng(0), graph.schema.target
+    features = rng.standard_normal((len(graph.labels), 30)).astype(np.float32)
+    graph = replace(graph, features={target: features})
+    ids = graph.splits["validation"]
+    with pytest.MonkeyPatch.context() as patch:
+        for penalty in baselines.PENALTIES:
+            patch.setattr(baselines, "PENALTIES", (penalty,))
+            logits = baselines.logistic(graph, "roc_auc").logits
+            tried.append(areas(logits[ids], graph.labels[ids])["roc_auc"])
+    chosen = areas(baselines.logistic(graph, "roc_auc").logits[ids], graph.labels[ids])["roc_auc"]
+    assert chosen == pytest.approx(max(tried), abs=0.02) and max(tried) > tried[0] + 0.02
+
+
+def test_a_run_that_does_not_test_has_no_baselines(tmp_path):
+    options = ["--data.scale=0.002", "--model.hidden=4", "--train.epochs=1", "--sampling.fanout=[2,2]"]
+    main([*options, "--train.test=false", "--workdir", str(tmp_path / "run")])
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["baselines"] == {}
 
 
 def test_what_would_take_long_is_left_out_and_said(monkeypatch):

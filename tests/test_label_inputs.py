@@ -9,9 +9,11 @@ import pytest
 from hetjax.config import Config, Model, Sampling
 from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
+from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.label_inputs import propagated, with_labels, without_labels
+from hetjax.label_propagation import ways
 from hetjax.sharding.strategy import setup
 from tests.conftest import random_graph
 from tests.equivalence import MODELS, compare, few, homogeneous, several_labels
@@ -100,3 +102,19 @@ def test_it_is_a_graph_with_another_target_and_back():
 def test_every_strategy_equals_one_device(mesh, mode):
     errors = compare(with_labels(few("cites", "writes")), mesh, mode, MODELS["R-GCN"], wide=True)
     assert errors.loss < 1e-9 and errors.gradient < 1e-9 and errors.state < 1e-7
+
+
+def test_another_graph_gets_the_columns_of_the_one_that_was_trained_on():
+    plain = random_graph(5)
+    touching = [r for r in plain.relations if plain.schema.target in (r.source, r.target)]
+    most = max(touching, key=lambda r: plain.relations[r].edges)
+    csc = plain.relations[most]
+    fewer = CSC(np.minimum(csc.indptr, 1), csc.indices[: min(1, csc.indptr[-1])])  # one edge at most
+    other = replace(plain, relations={**plain.relations, most: fewer})
+    assert list(ways(other)) != list(ways(plain))
+    found = with_labels(other, plain)
+    expected = propagated(other, ways(plain))
+    np.testing.assert_array_equal(found.features[found.schema.target], expected)
+    assert not np.array_equal(expected, propagated(other))
+    with pytest.raises(InputError, match="there is no relation"):
+        with_labels(other.only([r for r in other.relations if r != most]), plain)

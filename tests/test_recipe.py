@@ -10,6 +10,7 @@ import yaml
 import hetjax
 from hetjax import inputs, recipe
 from hetjax.config import SECTIONS, Config, Data, Train
+from hetjax.datasets import synthetic
 from hetjax.graph import store
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
@@ -182,3 +183,13 @@ def test_one_process_chooses_and_tells_the_others():
     config = Config(data=Data(format="store", path="nowhere"))
     found = recipe.resolve(config, ["--data.format=store", "--data.path=nowhere"], None, Second())
     assert (found.model.hidden, found.train.epochs) == (8, 3)
+
+
+def test_a_graph_that_was_read_for_a_run_that_failed_is_read_again(monkeypatch):
+    data, read, times = Data(scale=0.001), synthetic.generate, []
+    monkeypatch.setattr(synthetic, "generate", lambda *given: (times.append(1), read(*given))[1])
+    read_ahead(data)
+    read_ahead(data)  # files may have changed
+    assert len(times) == 2
+    load(data)
+    assert len(times) == 2

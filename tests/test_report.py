@@ -32,9 +32,23 @@ def test_scores_of_classes_equal_those_of_scikit_learn(drawn):
     expected = precision_recall_fscore_support(labels, predicted, labels=range(CLASSES), zero_division=np.nan)
     for own, theirs in zip(found, expected):
         np.testing.assert_allclose(own, theirs)
-    np.testing.assert_array_equal(
-        scores.confusion(labels, predicted, CLASSES), confusion_matrix(labels, predicted, labels=range(CLASSES))
-    )
+    for some in (np.arange(CLASSES), np.array([0, 3])):
+        np.testing.assert_array_equal(
+            scores.confusion(labels, predicted, some), confusion_matrix(labels, predicted, labels=some)
+        )
+    matrix = confusion_matrix(labels, predicted, labels=range(CLASSES))
+    np.fill_diagonal(matrix, 0)
+    pairs = sorted(((a, b, n) for (a, b), n in np.ndenumerate(matrix) if n), key=lambda pair: -pair[2])
+    assert scores.confused(labels, predicted, 3) == pairs[:3]
+    assert scores.confused(labels, labels, 3) == []
+
+
+def test_memory_for_scores_grows_with_the_classes_and_not_with_their_square():
+    labels = np.array([0, 2**20 - 1, 5], np.int32)
+    predicted = np.array([0, 5, 5], np.int32)
+    assert scores.per_class(labels, predicted, 2**20).nodes[-1] == 1
+    assert scores.confusion(labels, predicted, np.array([5, 2**20 - 1])).tolist() == [[1, 0], [1, 0]]
+    assert scores.confused(labels, predicted, 9) == [(2**20 - 1, 5, 1)]
 
 
 def test_scores_of_several_labels_equal_those_of_scikit_learn():

@@ -158,13 +158,11 @@ def _confusion(
     folder: Path, labels: np.ndarray, predicted: np.ndarray, names: Sequence[str], order: np.ndarray
 ) -> Part:
     """Of the largest classes."""
-    matrix, largest = scores.confusion(labels, predicted, len(names)), np.sort(order[:MOST_CONFUSED])
-    part = matrix[np.ix_(largest, largest)]
-    wrong = matrix - np.diag(np.diag(matrix))
-    most = np.argsort(-wrong, axis=None, kind="stable")[:MOST_PAIRS]
-    pairs = [divmod(int(place), len(names)) for place in most if wrong.flat[place]]
+    largest, nodes = np.sort(order[:MOST_CONFUSED]), np.bincount(labels, minlength=len(names))
+    part = scores.confusion(labels, predicted, largest)
     rows = [
-        [shown(names[a]), shown(names[b]), f"{wrong[a, b]:,}", percent(wrong[a, b] / matrix[a].sum())] for a, b in pairs
+        [shown(names[a]), shown(names[b]), f"{count:,}", percent(count / nodes[a])]
+        for a, b, count in scores.confused(labels, predicted, MOST_PAIRS)
     ]
     image = pictures.drawn(folder, pictures.draw_confusion, part, [names[n] for n in largest])
     alt = f"Confusion matrix of {len(largest)} classes: rows are classes, columns what was predicted. The table below has the largest confusions."

@@ -32,16 +32,25 @@ def per_class(labels: np.ndarray, predicted: np.ndarray, classes: int) -> PerCla
     if labels.ndim == 2:
         hits, found, there = ((m != 0).sum(axis=0) for m in ((labels != 0) & (predicted != 0), predicted, labels))
     else:
-        matrix = confusion(labels, predicted, classes)
-        hits, found, there = np.diag(matrix), matrix.sum(axis=0), matrix.sum(axis=1)
+        every = labels[labels == predicted], predicted, labels
+        hits, found, there = (np.bincount(ids, minlength=classes) for ids in every)
     with np.errstate(invalid="ignore", divide="ignore"):
         return PerClass(hits / found, hits / there, 2 * hits / (found + there), there)
 
 
-def confusion(labels: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
-    """Nodes by class and predicted class, int64 `[classes, classes]`."""
-    pairs = labels.astype(np.int64) * classes + predicted
-    return np.bincount(pairs, minlength=classes * classes).reshape(classes, classes)
+def confusion(labels: np.ndarray, predicted: np.ndarray, some: np.ndarray) -> np.ndarray:
+    """Nodes by class and predicted class, of the classes `some`, which are sorted: int64 `[some, some]`."""
+    inside = np.isin(labels, some) & np.isin(predicted, some)
+    rows, columns = (np.searchsorted(some, ids[inside]) for ids in (labels, predicted))
+    return np.bincount(rows * len(some) + columns, minlength=len(some) ** 2).reshape(len(some), len(some))
+
+
+def confused(labels: np.ndarray, predicted: np.ndarray, most: int) -> list[tuple[int, int, int]]:
+    """The pairs of a class and another that was predicted of most of its nodes, at most `most`, and of how many nodes each."""
+    wrong = labels != predicted
+    pairs, nodes = np.unique(np.stack([labels[wrong], predicted[wrong]], axis=1), axis=0, return_counts=True)
+    order = np.argsort(-nodes, kind="stable")[:most]
+    return [(int(a), int(b), int(count)) for (a, b), count in zip(pairs[order], nodes[order])]
 
 
 class Calibration(NamedTuple):
