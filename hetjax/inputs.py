@@ -19,8 +19,8 @@ def needed(graph: HetGraph) -> tuple[str, str]:
         return "none", "all features are 0 and 1" if kinds else "there are no features"
     if 4 * sum(matrix.size for matrix in graph.features.values()) > LARGEST:
         return "none", f"features of more than {LARGEST:,} bytes are read where they are"
-    words = {"binary": "0 and 1", "counts": "counts", "sparse": "zeros mostly", "numbers": "numbers of any size"}
-    return "auto", "; ".join(f"{t} has {words[kind]}" for t, kind in kinds.items())
+    words = {"binary": "0 and 1", "counts": "counts", "sparse": "mostly zeros", "numbers": "numbers of any size"}
+    return "auto", "; ".join(f"features of {t} are {words[kind]}" for t, kind in kinds.items())
 
 
 def kind_of(matrix: np.ndarray) -> str:

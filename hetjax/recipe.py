@@ -14,6 +14,7 @@ import numpy as np
 from hetjax import inputs, models, yaml_file
 from hetjax.command_line import given_options
 from hetjax.config import Config, flat
+from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import read_ahead
 from hetjax.logs import log
@@ -170,13 +171,9 @@ def _all(about: Statistics, name: str, config: Config, graph: HetGraph) -> Itera
     yield Choice(
         "model.name", name, "one relation, and features" if name == "gcn" else "several relations, or no features"
     )
-    whole = about.edges <= WHOLE_EDGES and about.values <= WHOLE_VALUES
-    size = f"{about.edges:,} edges, {about.values:,} numbers of features"
-    yield Choice(
-        "sampling.mode",
-        "full" if whole else "minibatch",
-        f"{size}: {'' if whole else 'not '}small enough for whole-graph steps",
-    )
+    mode = _mode(about, config)
+    whole = mode.value == "full"
+    yield mode
     yield Choice("data.normalize_features", *inputs.needed(graph))
     if graph.schema.classes == 2 and not graph.multilabel and about.smallest < SKEWED:
         yield Choice(
@@ -191,6 +188,25 @@ def _all(about: Statistics, name: str, config: Config, graph: HetGraph) -> Itera
     else:
         yield from _features(about, whole)
     yield Choice("train.on_divergence", "back", "an epoch that was better is kept")
+
+
+def _mode(about: Statistics, config: Config) -> Choice:
+    """Whole-graph steps where the graph is small, unless the strategy runs nothing but the other."""
+    whole = about.edges <= WHOLE_EDGES and about.values <= WHOLE_VALUES
+    modes = ("full", "minibatch") if whole else ("minibatch", "full")
+    size = f"{about.edges:,} edges, {about.values:,} numbers of features"
+    why = f"{size}: {'' if whole else 'not '}small enough for whole-graph steps"
+    if not _runs(config, modes[0]) and _runs(config, modes[1]):
+        return Choice("sampling.mode", modes[1], f"mesh.strategy {config.mesh.strategy} on this mesh asks for it")
+    return Choice("sampling.mode", modes[0], why)
+
+
+def _runs(config: Config, mode: str) -> bool:
+    try:
+        registry.check(applied(config, [Choice("sampling.mode", mode, "")]))
+    except InputError:
+        return False
+    return True
 
 
 def _one_hot(about: Statistics, config: Config) -> Iterator[Choice]:
@@ -253,7 +269,9 @@ def _epochs(about: Statistics, none_held: bool, most: int, patience: int, every:
         yield Choice("train.epochs", most, "there are no validation nodes to stop by")
         yield Choice("train.evaluate_every", max(1, most // 5), "there are no validation nodes")
         return
-    yield Choice("train.epochs", most, f"at most, until {patience} bring nothing better on the validation nodes")
+    yield Choice(
+        "train.epochs", most, f"at most; it ends after {patience} that bring nothing better on the validation nodes"
+    )
     yield Choice("train.patience", patience, "")
     yield Choice("train.evaluate_every", every, "")
 

@@ -12,6 +12,8 @@ from jax.sharding import PartitionSpec as P
 from hetjax.config import Config, Mesh, Model, Sampling
 from hetjax.errors import InputError
 from hetjax.graph import store
+from hetjax.graph.hetgraph import build
+from hetjax.graph.schema import Relation, Schema
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.mesh import FEATURE
@@ -122,6 +124,20 @@ def test_more_slices_than_classes_or_devices_are_refused():
         make_engine(setting(FEW, "full", tensor(3), MODELS["R-GAT, decoupled"], {}), FEW)
     with pytest.raises(InputError, match="mesh.feature 5 needs 5 devices != 4"):
         make_engine(setting(FEW, "full", tensor(5), {}, {}), FEW)
+
+
+@pytest.mark.parametrize("model", ["HGT, joint", "R-GAT, dropout"])
+def test_a_device_with_one_node_of_a_type_asks_for_it(model):
+    """Its queries are one row, as those are that all targets share."""
+    relations = Relation("a", "to", "b"), Relation("b", "to", "a")
+    chance, sizes = np.random.default_rng(0), {"a": 6, "b": 2}
+    edges = {r: tuple(chance.integers(0, sizes[t], 9) for t in (r.source, r.target)) for r in relations}
+    features = {t: chance.standard_normal((count, 5), np.float32) for t, count in sizes.items()}
+    splits = {name: np.array(ids, np.int32) for name, ids in (("train", range(4)), ("validation", [4]), ("test", [5]))}
+    labels = chance.integers(0, 3, 6).astype(np.int32)
+    graph = build(Schema(sizes, relations, "a", 3), edges, features, labels, splits)
+    errors = compare(graph, (1, 1, "tensor", 2), "full", MODELS[model], steps=2, wide=True)
+    assert max(errors) < 1e-9
 
 
 def test_a_run_resumes_and_moves_to_another_mesh(tmp_path):

@@ -30,7 +30,7 @@ def fitting(make: Callable[[float], ChunkedEngine], most: int) -> ChunkedEngine:
         held, moving = needed(engine)
         if held + moving <= most:
             return engine
-        one = all(sizes.rows <= 1 for sizes in engine.plan.sizes.values())
+        one = all(end - begin == 1 for ranges in engine.plan.ranges.values() for begin, end in ranges)
         if one or held >= most:
             what = "chunks of one node need" if one else "weights, their optimizer's state and gradients alone need"
             raise InputError(
