@@ -70,10 +70,10 @@ def setting_of(device_bytes: int):
 
 def test_pipelining_changes_no_bit_and_programs_are_as_many_as_types():
     graph = GRAPHS["homogeneous"]()
-    engine = make_engine(setting_of(6500), graph)
+    engine = make_engine(setting_of(7000), graph)
     assert isinstance(engine, ChunkedEngine) and len(engine.chunks["node"]) > 4
     held, moving = room.needed(engine)
-    assert held + moving <= 6500
+    assert held + moving <= 7000
     (drawn,) = engine.batches.epoch(0)
     found = []
     for pipelined in (True, False):
