@@ -7,6 +7,7 @@ from hetjax.partition.report import readable
 
 METRICS = {
     "accuracy": "accuracy",
+    "micro_f1": "micro-F1",
     "macro_f1": "macro-F1",
     "roc_auc": "ROC AUC",
     "average_precision": "average precision",
@@ -32,11 +33,11 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
       synthetic: whether its graph was generated.
     """
     by = summary.get("chosen_by", "accuracy")
-    by = "accuracy" if by == "micro_f1" else by  # equal, but for several labels
+    several = summary["test_micro_f1"] != summary["test_accuracy"]  # as they are where nodes have several labels
+    by = "accuracy" if by == "micro_f1" and not several else by
     validation, words = summary[f"validation_{by}"], METRICS[by]
     value = f"{validation:.4f}" if by == "loss" and validation is not None else _percent(validation)
     chosen = "the last" if validation is None else f"chosen by its validation {words}, {value}"
-    several = summary["test_micro_f1"] != summary["test_accuracy"]  # as they are where nodes have several labels
     micro = f"micro-F1 {_percent(summary['test_micro_f1'])}, " if several else ""
     scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
     areas = {name: summary.get(f"test_{name}") for name in ("roc_auc", "average_precision")}

@@ -15,6 +15,8 @@ from hetjax.config import Config
 from hetjax.eager import eagerly
 from hetjax.errors import InputError, short
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.label_inputs import without_labels
+from hetjax.label_propagation import ways
 from hetjax.load import load
 from hetjax.restored import best_state, run_of, same_shape
 from hetjax.sharding.strategy import setup
@@ -67,6 +69,7 @@ def warm_start(config: Config, trainer: Trainer) -> Warm:
     given = setup(before, trained)
     same_shape(f"{config.data.path or config.data.format}", graph, trained, trainer, given.trainer)
     _check_classes(where, graph, trained)
+    _check_ways(where, graph, trained)
     state, chosen = best_state(source, given.trainer, before.train.seed, digests.of_graph(before.data, trained))
     learned = {t: on_host(table.rows) for t, table in state.tables.items()}
     check_one_hot(trainer.widths.keys() - learned.keys() - graph.features.keys(), trained, graph, where)
@@ -87,6 +90,13 @@ def _check_models(where: str, before: Config, now: Config) -> None:
     for key, value in vars(before.model).items():
         if key not in FREE and getattr(now.model, key) != value:
             raise InputError(f"{where}: model.{key} is {value!r} there != {getattr(now.model, key)!r}")
+
+
+def _check_ways(where: str, graph: HetGraph, trained: HetGraph) -> None:
+    """Raise an InputError where columns of label inputs mean other relations than they did."""
+    here, there = (list(ways(without_labels(one))) for one in (graph, trained))
+    if graph is not without_labels(graph) and here != there:
+        raise InputError(f"{where}: labels as inputs came along {', '.join(there)} there != {', '.join(here)}")
 
 
 def _check_classes(where: str, graph: HetGraph, trained: HetGraph) -> None:

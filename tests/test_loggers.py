@@ -130,3 +130,11 @@ def test_wandb_continues_its_run(tmp_path, calls):
     assert calls[0][2]["id"] is None and calls[-1][2] == {"exit_code": 0}
     Loggers(["wandb"], tmp_path, OPTIONS, 8).close(None)
     assert calls[5][2]["id"] == "n1" and calls[6][2] == {"exit_code": 1}
+
+
+def test_where_the_second_cannot_start_the_first_ends(tmp_path, monkeypatch):
+    ended = []
+    monkeypatch.setattr(Mine, "close", lambda self, folder: ended.append(folder))
+    with pytest.raises(InputError):
+        Loggers(["tests.test_loggers:Mine", "tests.test_loggers:Nothing"], tmp_path, OPTIONS, 0)
+    assert ended == [None]

@@ -13,7 +13,8 @@ from hetjax.carry import of_neighbours
 from hetjax.config import Mesh
 from hetjax.errors import InputError
 from hetjax.graph import store
-from hetjax.graph.csc import edges_of
+from hetjax.graph.csc import CSC, edges_of
+from hetjax.label_inputs import with_labels
 from hetjax.restored import restore
 from hetjax.sharding.registry import make_engine
 from hetjax.trained import _config as config_of
@@ -156,3 +157,14 @@ def test_classes_that_are_called_otherwise_are_refused(first):
         patch.setattr(warm, "load", lambda data: turned)
         with pytest.raises(InputError, match="class 0 is 'early' there != 'late'"):
             warm.warm_start(config, trainer)
+
+
+def test_label_inputs_of_other_relations_are_refused():
+    """A graph whose relations have other sizes has its columns in another order."""
+    graph = random_graph(5)
+    thin, (relation, csc) = dict(graph.relations), max(graph.relations.items(), key=lambda one: one[1].edges)
+    thin[relation] = CSC(np.minimum(csc.indptr, 1), csc.indices[:1])
+    one, other = with_labels(graph), with_labels(dataclasses.replace(graph, relations=thin))
+    warm._check_ways("run", one, one)
+    with pytest.raises(InputError, match="^run: labels as inputs came along "):
+        warm._check_ways("run", other, one)

@@ -82,10 +82,14 @@ class Loggers:
 
     def __init__(self, names: Sequence[str], folder: Path, config: Mapping[str, Any], step: int):
         self.loggers: list[Logger] = []
-        for name in names:
-            made = find(name)
-            with reading(f"train.loggers: {short(name)}"):
-                self.loggers.append(made(folder, config, step))
+        try:
+            for name in names:
+                made = find(name)
+                with reading(f"train.loggers: {short(name)}"):
+                    self.loggers.append(made(folder, config, step))
+        except InputError:  # those that have started end
+            self.close(None)
+            raise
 
     def record(self, step: int, values: Mapping[str, Any]) -> None:
         """What is a number of a record goes to each."""
