@@ -92,7 +92,7 @@ def test_a_run_continues_from_what_is_whole(run, capfd):
     status, said = start(folder, graph, capfd)
     assert status == 0 and "Traceback" not in said, said
     for words in (
-        "summary.json: lacks 'validation_accuracy'; this is no summary",
+        "summary.json: lacks 'test_micro_f1'; this is no summary",
         f"checkpoint {folder / 'checkpoints' / '999999999999'} is damaged",
         f"checkpoint {newest} is damaged: ValueError: epoch is 'x', and should be a whole number",
         "metrics.jsonl: line 1: no record of this run",
