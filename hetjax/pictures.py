@@ -1,6 +1,7 @@
 """The pictures in a run's folder."""
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -31,7 +32,7 @@ def draw_cache(types: list[dict], file: Path, title: str) -> None:
         ("sent to the device", "MiB", sent, "tab:blue"),
         ("returned to the host", "MiB", returned, "tab:orange"),
     )
-    pyplot = _pyplot()
+    pyplot = headless_pyplot()
     size = 12, 1.7 + 0.4 * len(types)
     figure, axes = pyplot.subplots(1, len(measures), sharey=True, figsize=size, layout="constrained")
     for axis, (what, unit, values, colour) in zip(axes, measures):
@@ -47,7 +48,7 @@ def draw_cache(types: list[dict], file: Path, title: str) -> None:
         axis.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
     axes[0].invert_yaxis()
     figure.suptitle(f"Feature cache: {shown(title)}" if title else "")
-    _save(figure, file)
+    save(figure, file)
     pyplot.close(figure)
 
 
@@ -58,7 +59,7 @@ def draw_curves(records: list[dict], file: Path, title: str, width: float = 7) -
     test = next((record["test_accuracy"] for record in records if record.get("test_accuracy") is not None), None)
     curves = {name: _curves(epochs, name) for name in ("loss", "accuracy")}
     rows = 1 + bool(curves["accuracy"])
-    pyplot = _pyplot()
+    pyplot = headless_pyplot()
     figure, axes = pyplot.subplots(
         rows, 1, sharex=True, figsize=(width, 0.8 + 2.6 * rows), layout="constrained", squeeze=False
     )
@@ -81,14 +82,14 @@ def draw_curves(records: list[dict], file: Path, title: str, width: float = 7) -
     axes[-1].set_xlabel("epoch")
     axes[-1].xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True, min_n_ticks=1))
     figure.suptitle(shown(title))
-    _save(figure, file)
+    save(figure, file)
     pyplot.close(figure)
 
 
 @picture
 def draw_search(names: list[str], values: list[list[float]], metric: str, file: Path) -> None:
     """A picture of a search: of each combination of options the runs and their mean, the first at the top."""
-    pyplot, most = _pyplot(), 40
+    pyplot, most = headless_pyplot(), 40
     names, values = names[:most], values[:most]
     figure, axis = pyplot.subplots(figsize=(8, 1.2 + 0.3 * len(names)), layout="constrained")
     for place, own in enumerate(values):
@@ -99,7 +100,7 @@ def draw_search(names: list[str], values: list[list[float]], metric: str, file: 
     axis.set(xlabel=f"validation {metric.replace('_', ' ')}; a line is the mean of a combination's runs")
     axis.invert_yaxis()
     axis.grid(axis="x", alpha=0.3)
-    _save(figure, file)
+    save(figure, file)
     pyplot.close(figure)
 
 
@@ -124,13 +125,15 @@ def _said(value: float) -> str:
     return "0" if not value else f"{value:.1f}" if value >= 0.1 else "< 0.1"
 
 
-def _pyplot():
+def headless_pyplot() -> Any:
+    """Matplotlib's pyplot, without a screen; importing it takes its time."""
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
     return pyplot
 
 
-def _save(figure, file: Path) -> None:
+def save(figure: Any, file: Path) -> None:
+    """Write a figure, whole or not at all."""
     with durable.new_file(file) as partial:
         figure.savefig(partial, dpi=120, format=file.suffix[1:])

@@ -33,7 +33,7 @@ WRITES = Relation("author", "writes", "paper")
     ],
 )
 def test_a_relation_that_is_cut_trains_as_one(mesh, mode, model, cuts):
-    """Also where a partition has no piece, or nothing but a piece; `experiments/relation_cut.py` has more meshes."""
+    """Also where a partition has no piece, or nothing but a piece."""
     graph = few("cites", "writes", "written_by")
     errors = compare(graph, (*mesh, "raf"), mode, MODELS[model], steps=4, wide=True, options={"cut": tuple(cuts)})
     assert errors.loss < 1e-12 and errors.gradient < 1e-10 and errors.state < 1e-9, errors

@@ -1,7 +1,7 @@
 """Whether sources are multiplied by a matrix before they are folded, or what they fold to after it, by what either costs.
 
 The same mathematics either way. Costs are counted from the shapes when a program is traced, way back included, and weighed by
-what a multiplication and an edge take on this machine. A sum of static features needs no way back to them; multiplied first, they
+what a multiplication and an edge took on one CPU of two cores (`Costs`). A sum of static features needs no way back to them; multiplied first, they
 need one for the matrix' sake.
 """
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Costs(NamedTuple):
-    """Nanoseconds, of all cores together.
+    """Nanoseconds, of all cores together. What counts is how they compare: nothing is measured where this runs.
 
     Attributes:
       multiply: of a multiplication in a product of matrices.
@@ -55,7 +55,7 @@ _costs = Costs()
 
 
 def costs() -> Costs:
-    """What this process counts with."""
+    """What orders are counted with."""
     return _costs
 
 

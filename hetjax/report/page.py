@@ -19,7 +19,7 @@ from hetjax.report import pictures, scores
 from hetjax.results import name_of
 
 FILE = "report.html"
-MOST_CLASSES, MOST_CONFUSED, MOST_PAIRS = (
+MOST_ROWS, MOST_CONFUSED, MOST_PAIRS = (
     500,
     30,
     10,
@@ -126,7 +126,7 @@ def curves(told: Told) -> Part:
     return Part(
         "Curves",
         images=[Image(address, words)],
-        folded={"Every epoch": Table("Every epoch", head, rows[-MOST_CLASSES:])},
+        folded={"Every epoch": Table("Every epoch", head, rows[-MOST_ROWS:])},
     )
 
 
@@ -138,7 +138,7 @@ def quality(told: Told) -> list[Part]:
     names, predicted = test.class_names, test.classes
     found = scores.per_class(labels, predicted, len(names))
     there = np.flatnonzero((found.nodes > 0) | ~np.isnan(found.precision))
-    order = there if len(there) <= MOST_CLASSES else np.sort(there[np.argsort(-found.nodes[there])][:MOST_CLASSES])
+    order = there if len(there) <= MOST_ROWS else np.sort(there[np.argsort(-found.nodes[there])][:MOST_ROWS])
     rows = [[names[n], *(percent(column[n]) for column in found[:3]), f"{found.nodes[n]:,}"] for n in order]
     words = [f"Of {len(labels):,} test nodes of type {test.target}."]
     if len(order) < len(names):

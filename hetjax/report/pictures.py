@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hetjax.drawing import picture, shown
-from hetjax.pictures import _pyplot, _save
+from hetjax.pictures import headless_pyplot, save
 from hetjax.report.scores import Calibration
 
 WIDTH = 5.2  # inches: on a phone the text can still be read
@@ -36,7 +36,7 @@ def address(file: Path, kind: str) -> str:
 @picture
 def draw_confusion(matrix: np.ndarray, names: Sequence[str], file: Path) -> None:
     """The shares of each class's nodes that are predicted as each class."""
-    pyplot, count = _pyplot(), len(names)
+    pyplot, count = headless_pyplot(), len(names)
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = np.nan_to_num(matrix / matrix.sum(axis=1, keepdims=True))
     figure, axis = pyplot.subplots(figsize=(WIDTH, WIDTH), layout="constrained")
@@ -50,19 +50,19 @@ def draw_confusion(matrix: np.ndarray, names: Sequence[str], file: Path) -> None
         colour = "white" if shares[row, column] > 0.5 else "black"
         text = f"{matrix[row, column]}" if matrix[row, column] < 10**4 else f"{matrix[row, column]:.0e}"
         axis.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
-    _save(figure, file)
+    save(figure, file)
     pyplot.close(figure)
 
 
 @picture
 def draw_calibration(found: Calibration, file: Path) -> None:
     """The share that is right over the probability, bin by bin."""
-    pyplot = _pyplot()
+    pyplot = headless_pyplot()
     figure, axis = pyplot.subplots(figsize=(WIDTH, 3.4), layout="constrained")
     width = np.diff(found.edges)
     axis.bar(found.edges[:-1], np.nan_to_num(found.right), width, align="edge", color="tab:blue", edgecolor="white")
     axis.plot([0, 1], [0, 1], color="black", linestyle=":", label="as its probability says")
     axis.set(xlabel="probability of the prediction", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1.02))
     figure.legend(frameon=False, loc="outside upper right")
-    _save(figure, file)
+    save(figure, file)
     pyplot.close(figure)

@@ -6,7 +6,7 @@
    and the best of what refinement makes of these.
 3. Refine level by level: nodes move where the cut gets smaller, within the bound on every partition.
 
-A node's edges that are cut weigh alike; the last step of `slim`, `refine_volume`, counts the replicas that they ask for instead.
+A node's edges that are cut weigh alike; the last step of `slim`, `_fewer_replicas`, counts the replicas that they ask for instead.
 """
 
 import numpy as np
