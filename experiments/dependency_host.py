@@ -34,7 +34,7 @@ from hetjax.sharding.dependency.prices import priced
 from hetjax.sharding.strategy import Engine, Setup
 
 WARM = 2  # steps that are not measured
-FIRST_ROUNDS, FAR = 3, 1.5  # after so many rounds, ways that take so many times as long as the fastest are left out
+FIRST_ROUNDS, FAR = 3, 2.0  # after so many rounds, ways that take so many times as long as the fastest are left out
 
 
 class Way(NamedTuple):
