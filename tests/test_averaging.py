@@ -145,6 +145,8 @@ def test_partitions_that_take_turns_train_as_on_devices_of_their_own(devices):
         np.testing.assert_allclose(some.logits(one, ids), many.logits(other, ids), rtol=1e-4, atol=1e-5)
     held = {part: bool(member.engine.static) for part, member in some.members.items()}
     assert sum(held.values()) == devices and sum(bool(m.engine.static) for m in many.members.values()) == 3
+    some.shard(some.gather(one))  # as a run does before it reads the test nodes
+    assert not any(member.engine.static for member in some.members.values())
 
 
 def test_turns():

@@ -115,6 +115,8 @@ class AveragingEngine(Engine):
 
     def _begun(self, step: int, made: Locals) -> AveragingState:
         """Of local states on the host, on the devices if they stay there."""
+        for part in self.present.values():
+            self.members[part].leave()
         self.present = {}
         return AveragingState(step, {p: self._there(p, of) if self.seated else of for p, of in made.items()})
 
