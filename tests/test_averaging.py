@@ -233,6 +233,7 @@ def test_two_processes_train_as_one_and_go_on_where_they_were(stored, tmp_path):
         return losses(tmp_path / "two")
 
     found = together()
+    assert not (tmp_path / "two" / "tables").exists()
     done = train(tmp_path / "one", *options)
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(found, losses(tmp_path / "one"), rtol=1e-4)

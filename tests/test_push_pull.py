@@ -78,12 +78,12 @@ def test_bytes_are_those_of_the_formula(model, graph, parts):
 
 
 def test_a_device_has_its_columns_alone():
-    engine = make_engine(setting(FEW, "minibatch", sliced(4), {"feature_width": 6}, {}), FEW)
+    engine = make_engine(setting(HAUNTED, "minibatch", sliced(4), {"feature_width": 6}, {}), HAUNTED)
     state = engine.init(0)
     device = jax.devices()[0]
     held = jax.tree.leaves((engine.static, state.tables))
     found = sum(shard.data.nbytes for leaf in held for shard in leaf.addressable_shards if shard.device == device)
-    assert found == costs.resident(engine.trainer, FEW, 4)
+    assert found == costs.resident(engine.trainer, HAUNTED, 4)
 
 
 @pytest.mark.parametrize("model", [{"name": "rgat", "heads": 2}, {"layers": 1}])
@@ -92,9 +92,9 @@ def test_evaluates_on_slices_and_moves_to_another_mesh(model):
     train = SMALL | {"fanout": (2,) * model.get("layers", 2)}
 
     def engine_on(mesh):
-        return make_engine(setting(FEW, "minibatch", mesh, model, dict(train)), FEW)
+        return make_engine(setting(HAUNTED, "minibatch", mesh, model, dict(train)), HAUNTED)
 
-    ids = np.arange(FEW.schema.nodes["paper"], dtype=np.int32)[::3]
+    ids = np.arange(HAUNTED.schema.nodes["paper"], dtype=np.int32)[::3]
     here = engine_on(sliced(3))
     state, _ = here.step(here.init(0), next(here.batches.epoch(0)).batch)
     whole = here.gather(state)
