@@ -324,6 +324,13 @@ def test_a_layer_that_nobody_reads_anything_for_has_nothing_to_choose():
     assert errors.loss < 1e-12 and errors.gradient < 1e-12
 
 
+def test_a_model_of_one_layer_has_no_embeddings_to_choose(kept):
+    errors = compare(
+        few("cites", "writes"), (1, 2, "dependency"), "full", {"layers": 1}, steps=2, wide=True, fanout=(3,)
+    )
+    assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-9
+
+
 def test_memory_bounds_what_is_kept():
     graph = random_graph().only([r for r in random_graph().relations if r.name in ("cites", "extends")])
     cut = edge_cut(graph, 3, "random")

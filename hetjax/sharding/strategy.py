@@ -63,6 +63,11 @@ class Setup(NamedTuple):
         number = self.processes.number
         return self.folder and self.folder / (f"tables_{number}" if number else "tables")
 
+    @property
+    def whole_tables(self) -> Path | None:
+        """Where all processes write the whole tables of a checkpoint together."""
+        return self.folder and self.folder / "tables" / "whole"
+
 
 def setup(config: Config, graph: HetGraph, processes: ProcessGroup | None = None, folder: Path | None = None) -> Setup:
     """What a run gives its strategy, from its configuration and its graph.
