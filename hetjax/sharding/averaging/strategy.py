@@ -10,6 +10,7 @@ from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import sizes
 from hetjax.partition import EdgeCut, edge_cut
+from hetjax.partition.manifest import read_cut
 from hetjax.partition.neighbourhood import Subgraph, subgraphs
 from hetjax.partition.stream_cut import StreamCut, stream_cut
 from hetjax.processes.group import ProcessGroup
@@ -20,7 +21,6 @@ from hetjax.sharding.averaging.batches import AveragingBatches
 from hetjax.sharding.averaging.engine import AveragingEngine
 from hetjax.sharding.averaging.member import make_member, regime_of
 from hetjax.sharding.averaging.turns import Turns
-from hetjax.sharding.dependency.strategy import saved_cut
 from hetjax.sharding.strategy import Setup, Strategy
 
 
@@ -45,7 +45,7 @@ class Averaging(declared.Averaging, Strategy):
         hops, reads_own, cut = config.model.layers, setup.trainer.model.reads_own, None
         divide = stream_cut if method in StreamCut.methods else edge_cut
         if processes.first and saved and os.path.exists(saved):
-            cut = saved_cut(saved, graph, parts, method)
+            cut = read_cut(saved, graph, parts, method)
         elif processes.first:
             cut = divide(graph, parts, method, hops=hops, workload=setup.workload, reads_own=reads_own)
         nodes = processes.broadcast("partition", dict(cut.nodes) if cut else {})
