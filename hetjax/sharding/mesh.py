@@ -156,9 +156,11 @@ def from_shards(line: Mesh, trees: Sequence[Any]) -> Any:
     def array(*leaves: np.ndarray) -> jax.Array:
         own, count = dict(zip(places, leaves, strict=True)), len(leaves[0])
         shape = (line.size * count, *leaves[0].shape[1:])
-        return jax.make_array_from_callback(
-            shape, sharding, lambda index: own[(index[0].start or 0) // count if count else places[0]]
-        )
+
+        def part(index: Any) -> np.ndarray:
+            return own[(index[0].start or 0) // count if count else places[0]]
+
+        return jax.make_array_from_callback(shape, sharding, part)
 
     sharding, places = NamedSharding(line, P(*line.axis_names)), positions_here(line)
     return jax.tree.map(array, *trees)
