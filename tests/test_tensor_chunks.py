@@ -70,7 +70,7 @@ def test_equals_one_device_in_double_precision(model, graph, parts, chunks, more
 )
 def test_bytes_are_those_of_the_formula(model, graph, parts, chunks):
     """And what waits in pinned memory gives the same bits; features that folds read as they are travel once."""
-    options = MODELS[model] | {"input_projection": False, "input_dropout": 0.0}
+    options = MODELS[model] | {"input_projection": False, "input_dropout": 0.0, "head": model != "GCN"}
     given = setup(setting(graph, "full", (1, 1, "tensor", parts), options, {}), graph)
     plan, losses = planned(given, chunks.share), []
     for pinned in (False, True):
@@ -113,9 +113,11 @@ def test_pipelining_changes_no_bit_and_programs_are_as_many_as_types():
         found.append((loss, engine.gather(state).params))
     for one, other in zip(*map(jax.tree.leaves, found), strict=True):
         np.testing.assert_array_equal(one, other)
-    assert room.peak(engine) <= moving, "what was compiled when the chunks were chosen is what ran"
+    assert room.peak(engine) <= max(moving, room.of_rows(engine)) <= 7000 - held, (
+        "what was compiled when the chunks were chosen is what ran"
+    )
     for programs in engine.programs:
-        assert all(len(program.compiled) == 1 for program in programs.all)
+        assert all(len(program.compiled) <= 1 for program in programs.all)
 
 
 def test_too_few_bytes_for_a_node_are_refused():

@@ -17,7 +17,7 @@ from hetjax.sharding.tensor.columns import slice_of, to_columns, to_rows
 from hetjax.sharding.tensor.costs import LINEAR
 from hetjax.sharding.tensor.folds import Asked, Folded
 
-Columns = Mapping[int, jax.Array]  # by its place among what is sent of a type
+Columns = Mapping[int, Any]  # arrays by their place among what is sent of a type
 Places = Mapping[tuple[str, bool], Sequence[Any]]  # `Asked` of places, by relation, and whether of its sources
 
 
@@ -41,7 +41,7 @@ class Summed(NamedTuple):
       found: per relation what its folds gave.
     """
 
-    rows: Mapping[str, jax.Array]
+    rows: Mapping[str, Any]
     found: Mapping[str, Sequence[Folded]]
 
 
@@ -81,7 +81,7 @@ class Coupled:
         self.places: dict[str, Places] = {}
         self.dtypes: dict[str, Any] = {}
         rows = {t: max(1, slice_of(count, parts)) for t, count in graph.schema.nodes.items()}
-        self.about = {
+        self.about: dict[str, dict[str, Any]] = {
             r.key: {
                 "work": (rows[r.source], rows[r.target], graph.relations[r].edges / parts),
                 "still": r.source if r.source in still and isinstance(layer, LINEAR) else "",

@@ -121,6 +121,9 @@ def _compiled(engine: ChunkedEngine, run: Run, given: Any, t: str) -> Iterator[t
         yield "finish", _take(programs.finish_back, t, sums, *about, Summed(rows, found), edges.ids, pull)
     for s, most in run.most.items():
         block = _shape(parts * most, layer.widths[s], like=layer.dtypes[s])
+        if s in layer.constant:  # which is sent once, and has no gradient
+            yield f"send {s}", _take(programs.send, True, s, *about, block)
+            continue
         pulls = programs.send.jitted.eval_shape(True, s, *about, block)
         yield f"send {s}", _take(programs.send_back, s, sums, *about, block, pulls)
 
