@@ -145,7 +145,7 @@ SLICED, RAF = ["--mesh.strategy", "tensor", "--mesh.feature"], ["--mesh.relation
 
 @pytest.mark.parametrize(
     ("mode", "others"),
-    [("full", {"alone": [], "chunks": [*SLICED, 2, "--tensor.device_bytes", "60kB"]}), ("minibatch", {"raf": RAF})],
+    [("full", {"alone": [], "chunks": [*SLICED, 2, "--tensor.device_bytes", 60000]}), ("minibatch", {"raf": RAF})],
 )
 def test_a_run_resumes_and_moves_to_another_mesh(tmp_path, mode, others):
     """Evaluation is by the same slices, and says what the other mesh says."""
