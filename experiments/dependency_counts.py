@@ -25,7 +25,6 @@ from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.shares import Share, nothing, shares
 from hetjax.sharding.dependency.strategy import chosen, everything
 from hetjax.sharding.dependency.work import Work, work
-from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.strategy import Setup, setup
 from hetjax.train import open_graph
 
@@ -70,7 +69,7 @@ def counted(given: Setup, cut: EdgeCut, options: Options, costs: Costs | None = 
       costs: what hybrid goes by.
     """
     graph, model, regime = given.graph, given.trainer.model, given.regime
-    sampler = Sampler(graph, frozenset(), flowing(given), model.reads_own, model.drops)
+    sampler = Sampler(graph, frozenset(), given.flowing, model.reads_own, model.drops)
     seeds = {graph.schema.target: graph.splits["train"]}
     hops, learnable = (ALL,) * len(regime.fanouts), frozenset(given.trainer.learnable)
     keep = everything(given) if options.mode == "cache" else nothing

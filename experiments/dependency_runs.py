@@ -19,6 +19,7 @@ import numpy as np
 from edge_cuts import web
 from hosts import hosts, run
 from runs import ROOT, environment
+from tensor_graphs import zipf
 
 from hetjax.graph import store
 
@@ -36,7 +37,7 @@ WAYS = {
 }
 SETTING = ["--mesh.strategy=dependency", "--sampling.mode=full", "--data.format=store", "--data.check=false"]
 WIDTH = 128  # of the web graph's features, which are random
-TENTH, HUNDREDTH = 0.1, 0.01  # of web-Google, and of ogbn-mag
+TENTH, HUNDREDTH = 0.1, 0.01  # of web-Google and of Reddit, and of ogbn-mag
 MOST = 0.05  # of what was counted, between it and the wire
 HEADERS = 4096  # bytes of a step and an ordered pair of hosts that are sent beside
 
@@ -58,6 +59,11 @@ def _web(out: Path) -> None:
     store.save(dataclasses.replace(graph, features=features, labels=rng.integers(0, 2, pages, np.int32)), out)
 
 
+def _reddit(out: Path) -> None:
+    """As many nodes, edges, columns and classes; the sources of edges are drawn by Zipf's law."""
+    store.save(zipf(int(TENTH * 232_965), int(TENTH * 114_615_892), 602, 41), out)
+
+
 def _npz(name: str) -> Callable[[Path], None]:
     return converted("--data.format=npz", f"--data.path={name}", "--data.split=random")
 
@@ -68,9 +74,11 @@ GRAPHS = {
     "tolokers": _npz("tolokers"),
     "physics": _npz("coauthor_physics"),
     "web": _web,
+    "reddit": _reddit,
     "aifb": converted("--data.format=rdf", "--data.path=aifb"),
     "ogbn-mag": converted("--data.schema=ogbn-mag", f"--data.scale={HUNDREDTH}"),
 }
+USUAL = tuple(name for name in GRAPHS if name != "reddit")  # the graphs of all scripts
 MODELS = {name: "gcn" for name in GRAPHS} | {"ogbn-mag": "rgcn", "aifb": "rgcn"}
 
 
@@ -130,7 +138,7 @@ def bits(rate: str) -> float:
     return float(rate[:-4]) * units[rate[-4:]]
 
 
-def parser_of(words: str | None, graphs: Sequence[str] = tuple(GRAPHS)) -> ArgumentParser:
+def parser_of(words: str | None, graphs: Sequence[str] = USUAL) -> ArgumentParser:
     """The options that all of these scripts have."""
     parser = ArgumentParser(description=words, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", nargs="+", choices=list(GRAPHS), default=list(graphs), help="graphs")

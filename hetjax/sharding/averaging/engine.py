@@ -29,9 +29,8 @@ from hetjax.sharding.averaging.average import Averages, Local
 from hetjax.sharding.averaging.batches import AveragingBatches, Turn
 from hetjax.sharding.averaging.rows import drawn, own_rows
 from hetjax.sharding.dependency.evaluate import DependencyEvaluator
-from hetjax.sharding.dependency.gathered import whole_tables
 from hetjax.sharding.dependency.groups import grouped
-from hetjax.sharding.single.strategy import flowing
+from hetjax.sharding.gathered import whole_tables
 from hetjax.sharding.spmd import replicate
 from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.traffic import Sent, per_step
@@ -232,7 +231,7 @@ class AveragingEngine(Engine):
     def evaluation(self) -> DependencyEvaluator:
         """By all devices, each of the nodes that its partitions own."""
         setup, model = self.setup, self.trainer.model
-        sampler = Sampler(setup.graph, frozenset(), flowing(setup), model.reads_own, model.drops)
+        sampler = Sampler(setup.graph, frozenset(), setup.flowing, model.reads_own, model.drops)
         edges = setup.config.sampling.evaluation_edges
         return DependencyEvaluator(model, sampler, self.owned, self.mesh, grouped(setup, True), edges)
 

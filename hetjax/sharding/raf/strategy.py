@@ -16,7 +16,6 @@ from hetjax.partition.cuts import cut_graph, uncut
 from hetjax.partition.report import topology_bytes
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import share_of
-from hetjax.sharding.push_pull.setting import check
 from hetjax.sharding.raf import declared
 from hetjax.sharding.raf.batches import RafBatches
 from hetjax.sharding.raf.engine import RafEngine
@@ -24,8 +23,8 @@ from hetjax.sharding.raf.features import MeshFeatureStore
 from hetjax.sharding.raf.site import Site, partition_models
 from hetjax.sharding.raf.sliced import SlicedRafEngine
 from hetjax.sharding.raf.sliced_batches import SlicedRafBatches
-from hetjax.sharding.single.strategy import read_in_place
-from hetjax.sharding.strategy import Setup, Strategy
+from hetjax.sharding.slices import check_slices
+from hetjax.sharding.strategy import Setup, Strategy, read_in_place
 
 PLANNED = ("targets", "hops", "metapaths", "self_term", "exchange")  # what a plan must have as the run needs it
 
@@ -40,7 +39,7 @@ class Raf(declared.Raf, Strategy):
         config, graph, layers = setup.config, setup.graph, setup.trainer.model.layers
         self_term, reads_target = any(layer.selves for layer in layers), any(layer.reads_target for layer in layers)
         if config.mesh.feature > 1:
-            check(setup)
+            check_slices(setup)
             each = share_of(config.mesh.axes, setup.processes.count)
             replicas = config.mesh.data * config.mesh.feature
             if each % replicas:
