@@ -57,10 +57,11 @@ def priced(setup: Setup, costs: Costs | None, memory: int = -1, share: float = -
     if not setup.trainer.model.transforms:  # static features come in their own dtype, and nothing goes back
         sent[0] = [size[0, n] / NODE_BYTES if t in static else sent[0, n] for n, t in enumerate(types)]
     vertex, source, edge = np.zeros(size.shape), np.zeros(size.shape), np.zeros((len(layers), len(graph.relations)))
-    if costs:
+    if costs and len(layers) > 1:  # of one layer nothing below is computed twice
         vertex[1:] = [[of.get(t, 0) for t in types] for of in costs.vertex]
         source[:-1] = [[of.get(t, 0) for t in types] for of in costs.source]
         edge[1:] = [[of.get(relation.key, 0) for relation in graph.relations] for of in costs.edge]
+    if costs:
         sent *= costs.sent
     copied = np.array([setup.regime.whole and t in static for t in types])
     limit = np.inf if memory < 0 else float(memory)

@@ -1,0 +1,6 @@
+"""What a graph says of its target along metapaths, computed once: the inputs of SeHGNN. Nothing here needs jax."""
+
+from hetjax.metapaths.paths import Metapath, metapaths
+from hetjax.metapaths.star import along_metapaths
+
+__all__ = ["Metapath", "along_metapaths", "metapaths"]
