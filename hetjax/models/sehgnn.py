@@ -19,24 +19,46 @@ from hetjax.models.segment import neighbour_mean, neighbour_sum
 from hetjax.sampling.blocks import Adjacency
 
 PROJECTION, OUTPUT = 2, 2  # linear layers of a metapath's projection, and before the head
+LARGEST = 0.5  # entry of an embedding's matrix at the start
 
 
-class Perceptron(nn.Module):
-    """Linear layers, each with layer normalisation, a nonlinearity (PReLU) and dropout after it.
+class Projections(nn.Module):
+    """The perceptrons of all metapaths, `[T, metapaths, features]` to the same (equation 5): linear layers, each with layer normalisation, PReLU
+    and dropout after it. As in the authors' code the normalisation is of all metapaths of a node together.
 
     Attributes:
-      layers, features: how many, each how wide.
       dropout: share of the entries that are dropped in training.
     """
 
-    layers: int
-    features: int
     dropout: float
 
     @nn.compact
     def __call__(self, x: jax.Array, masks: NodeMasks | None) -> jax.Array:
-        for number in range(self.layers):
-            x = nn.PReLU()(nn.LayerNorm()(nn.Dense(self.features)(x)))
+        _, paths, features = x.shape
+        draw = nn.initializers.glorot_uniform(batch_axis=(0,))
+        for number in range(PROJECTION):
+            kernel = self.param(f"kernel_{number}", draw, (paths, features, features))
+            bias = self.param(f"bias_{number}", nn.initializers.zeros_init(), (paths, features))
+            x = jnp.einsum("tpi,pio->tpo", x, kernel) + bias[None]
+            x = nn.PReLU()(nn.LayerNorm(reduction_axes=(1, 2), feature_axes=(1, 2))(x))
+            x = _dropped(x, self.dropout, masks, (*self.path, str(number)))
+        return x
+
+
+class Output(nn.Module):
+    """The perceptron that follows the fusion, `[T, features]` to the same. Between its layers the code has batch normalisation, whose
+    result for a node would depend on the others of the batch: here it is layer normalisation.
+
+    Attributes:
+      dropout: as in `Projections`.
+    """
+
+    dropout: float
+
+    @nn.compact
+    def __call__(self, x: jax.Array, masks: NodeMasks | None) -> jax.Array:
+        for number in range(OUTPUT):
+            x = nn.PReLU()(nn.LayerNorm()(nn.Dense(x.shape[1])(x)))
             x = dropped(x, self.dropout, masks, (*self.path, str(number)))
         return x
 
@@ -66,19 +88,16 @@ class Fusion(nn.Module):
 
 
 class SeHGNNLayer(Layer):
-    """Every metapath's neighbour means are projected by a perceptron of its own (equation 5), fused, and put side by side.
+    """Every metapath's neighbour means are embedded, projected, fused by attention, put side by side, and projected again.
 
-    The partial aggregate is `[T, metapaths * features]`: what a metapath gives stands in its own columns, and zeros in all others, so partial aggregates add up.
-    The fold never looks at the target. There is one layer: metapaths have the hops.
-
-    Deviations from the authors' code: layer normalisation is of each metapath alone, not of all together, so that whoever owns a metapath can
-    do it; between the linear layers that follow it takes the place of batch normalisation, whose result for one node would depend on others.
-    `model.input_projection` is the code's embedding of features before the perceptrons, on which `model.input_dropout` works.
+    The partial aggregate is `[T, metapaths * features]`: a metapath's embedding `x_P W_P` stands in its own columns, between zeros, so partial aggregates
+    add up, and whoever owns a metapath alone reads its features and has `W_P`. All that follows is done at the nodes, from the total. There is
+    one layer: metapaths have the hops. The fold never looks at the target.
 
     Attributes:
       heads: of the fusion.
-      dropout: share of every perceptron's entries that are dropped in training.
-      residual: add a linear map of the target's own features to what was fused.
+      dropout: share of the entries that are dropped in training, after every linear layer but the embeddings.
+      residual: add a linear map of the embedding of the target's own features to what was fused.
       logits: whether the layer makes the logits, which it does not.
     """
 
@@ -91,49 +110,49 @@ class SeHGNNLayer(Layer):
     def setup(self):
         if self.logits:
             raise InputError("model.head is false, and sehgnn ends with a head")
-        if (
-            not all(r.target in self.targets and r.source not in self.targets for r in self.relations)
-            or len(self.targets) != 1
-        ):
+        if len(self.targets) != 1 or any(r.source in self.targets and r.name != ITSELF for r in self.relations):
             raise InputError("model sehgnn has one layer, of metapaths: set model.layers 1 and data.metapath_hops")
-        self.project = {r.key: Perceptron(PROJECTION, self.features, self.dropout) for r in self.relations}
-        self.fuse, self.join = Fusion(self.heads), nn.Dense(self.features)
-        self.own = {r.key: nn.Dense(self.features, use_bias=False) for r in self.relations if self._is_own(r)}
-        self.activation, self.output = nn.PReLU(), Perceptron(OUTPUT, self.features, self.dropout)
-
-    def _is_own(self, relation: Relation) -> bool:
-        return self.residual and ITSELF in (relation.name, relation.source.removeprefix(f"{relation.target} "))
+        self.embed = {r.key: nn.Dense(self.features, use_bias=False, kernel_init=_even) for r in self.relations}
+        self.project, self.fuse = Projections(self.dropout), Fusion(self.heads)
+        self.join, self.own = nn.Dense(self.features), nn.Dense(self.features, use_bias=False)
+        self.activation, self.output = nn.PReLU(), Output(self.dropout)
 
     @property
     def reads_target(self) -> bool:
         return False
 
-    @property
-    def slots(self) -> int:
-        """Of `features` columns each: one a metapath, and one for the residual."""
-        return len(self.relations) + self.residual
-
     def relation(
         self, relation: Relation, adjacency: Adjacency, sources: jax.Array, targets: Any, masks: NodeMasks | None
     ) -> jax.Array:
         fold = neighbour_mean if adjacency.weights is None else neighbour_sum  # weights are shares in a mean already
-        mean = fold(adjacency, sources)
-        slot = self.relations.index(relation)
-        found = self._placed(self.project[relation.key](mean, masks), slot)
-        return found + self._placed(self.own[relation.key](mean), self.slots - 1) if self._is_own(relation) else found
-
-    def _placed(self, rows: jax.Array, slot: int) -> jax.Array:
-        before, after = slot * self.features, (self.slots - 1 - slot) * self.features
-        return jnp.pad(rows, ((0, 0), (before, after)))
+        embedded = self.embed[relation.key](fold(adjacency, sources).astype(jnp.result_type(sources, jnp.float32)))
+        place = self.relations.index(relation)
+        before, after = place * self.features, (len(self.relations) - 1 - place) * self.features
+        return jnp.pad(embedded, ((0, 0), (before, after)))
 
     def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
-        width = len(self.relations) * self.features
-        fused = self.fuse(partial[:, :width].reshape(len(partial), len(self.relations), self.features))
-        h = self.join(fused.reshape(len(partial), width))
-        if self.residual:
-            h = h + partial[:, width:]
-        h = dropped(self.activation(h), self.dropout, masks, self.path)
-        return self.output(h, masks)
+        embedded = partial.reshape(len(partial), len(self.relations), self.features)
+        fused = self.fuse(self.project(embedded, masks))
+        h = self.join(fused.reshape(partial.shape))
+        for place, relation in enumerate(self.relations):
+            if self.residual and _is_own(relation):
+                h = h + self.own(embedded[:, place])
+        return self.output(dropped(self.activation(h), self.dropout, masks, self.path), masks)
+
+
+def _is_own(relation: Relation) -> bool:
+    """Whether this is the metapath without a hop."""
+    return ITSELF in (relation.name, relation.source.removeprefix(f"{relation.target} "))
+
+
+def _even(key: jax.Array, shape: tuple[int, ...], dtype: Any) -> jax.Array:
+    """As the authors draw embeddings: evenly from -1/2 to 1/2."""
+    return jax.random.uniform(key, shape, dtype, -LARGEST, LARGEST)
+
+
+def _dropped(x: jax.Array, rate: float, masks: NodeMasks | None, path: tuple[str, ...]) -> jax.Array:
+    """As `dropped`, of `[T, metapaths, features]`."""
+    return dropped(x.reshape(len(x), -1), rate, masks, path).reshape(x.shape)
 
 
 MODEL = SeHGNNLayer
