@@ -14,10 +14,12 @@ FACTOR, MOST = 0.1, 4  # of the learning rates each time, and how many times
 
 def lowered(config: Config, times: int) -> Config:
     """The configuration with both learning rates lowered so many times."""
+    if not times:
+        return config
     train, factor = config.train, FACTOR**times
     rows = train.feature_learning_rate
-    rates = {"learning_rate": train.learning_rate * factor, "feature_learning_rate": rows and rows * factor}
-    return replace(config, train=replace(train, **rates)) if times else config
+    rate, row_rate = train.learning_rate * factor, None if rows is None else rows * factor
+    return replace(config, train=replace(train, learning_rate=rate, feature_learning_rate=row_rate))
 
 
 def watches(run: Run) -> bool:
