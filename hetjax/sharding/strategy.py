@@ -96,7 +96,10 @@ class Engine(ABC):
       setup: what it was made of.
       batches: of every epoch.
       features: where features live, if some may live off the devices.
+      same_losses: whether `step` gives all processes the same loss.
     """
+
+    same_losses = True
 
     def __init__(self, setup: Setup, batches: Batches, features: FeatureStore | None = None):
         self.setup, self.batches, self.features = setup, batches, features

@@ -81,6 +81,7 @@ class AveragingEngine(Engine):
         about: list[dict],
     ):
         super().__init__(setup, batches)
+        self.same_losses = setup.processes.count == 1
         self.members, self.turns, self.seated = batches.members, batches.turns, batches.seated
         self.cut, self.mesh, self.averages, self.about = cut, mesh, averages, about
         self.interval, self.steps = every * self.turns.epoch, 0
