@@ -20,7 +20,7 @@ from hetjax.sharding.dependency.costs import Costs, by_name
 from hetjax.sharding.dependency.declared import Options
 from hetjax.sharding.dependency.exchange import counts
 from hetjax.sharding.dependency.groups import Groups, grouped
-from hetjax.sharding.dependency.prices import priced, slowest
+from hetjax.sharding.dependency.prices import Prices, priced, slowest
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.shares import Share, nothing, shares
 from hetjax.sharding.dependency.strategy import chosen, everything
@@ -118,6 +118,6 @@ def total(values) -> int:
     return int(sum(np.sum(value) for value in values))
 
 
-def predicted(given: Setup, done: Sequence[Work], steps: int, costs: Costs) -> float:
-    """Seconds that costs say for what a step does because of the division, of the partition that is worst off."""
-    return slowest(given.graph, done, priced(given, costs)) / steps
+def predicted(given: Setup, done: Sequence[Work], steps: int, prices: Prices) -> float:
+    """Seconds that prices say for what a step does because of the division, of the partition that is worst off."""
+    return slowest(given.graph, done, prices) / steps

@@ -149,6 +149,8 @@ def test_partitions_that_take_turns_train_as_on_devices_of_their_own(devices):
         np.testing.assert_allclose(some.logits(one, ids), many.logits(other, ids), rtol=1e-4, atol=1e-5)
     held = {part: bool(member.engine.static) for part, member in some.members.items()}
     assert sum(held.values()) == devices and sum(bool(m.engine.static) for m in many.members.values()) == 3
+    some.shard(some.gather(one))  # as a run does before it reads the test nodes
+    assert not any(member.engine.static for member in some.members.values())
 
 
 def test_turns():
@@ -266,6 +268,7 @@ def test_two_processes_train_as_one_and_go_on_where_they_were(stored, tmp_path):
         return losses(tmp_path / "two")
 
     found = together()
+    assert not (tmp_path / "two" / "tables").exists()
     done = train(tmp_path / "one", *options)
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(found, losses(tmp_path / "one"), rtol=1e-4)

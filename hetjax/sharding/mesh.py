@@ -2,7 +2,8 @@
 
 The mesh has the axes `relation` and `data`: a row is a partition, the devices of a row are its replicas. A partition
 runs its own programs on its row; programs for all run on the whole mesh, or on the rows that take part. Between the
-two, arrays are regrouped device by device, and nothing is copied. Where columns are divided, the mesh has one axis, `feature`.
+two, arrays are regrouped device by device, and nothing is copied. Where columns are divided, the mesh has the axis `feature`:
+alone on the whole graph, beside `data` in mini-batches, and within the rows where relations are divided too.
 
 A row may span several processes, and a process may have several rows. Every process runs the programs of the rows, and
 of the groups of rows, that have devices of its own, in the same order as all others.

@@ -68,6 +68,11 @@ class Setup(NamedTuple):
         number = self.processes.number
         return self.folder and self.folder / (f"tables_{number}" if number else "tables")
 
+    @property
+    def whole_tables(self) -> Path | None:
+        """Where all processes write the whole tables of a checkpoint together."""
+        return self.folder and self.folder / "tables" / "whole"
+
 
 def setup(config: Config, graph: HetGraph, processes: ProcessGroup | None = None, folder: Path | None = None) -> Setup:
     """What a run gives its strategy, from its configuration and its graph.
@@ -91,7 +96,10 @@ class Engine(ABC):
       setup: what it was made of.
       batches: of every epoch.
       features: where features live, if some may live off the devices.
+      same_losses: whether `step` gives all processes the same loss.
     """
+
+    same_losses = True
 
     def __init__(self, setup: Setup, batches: Batches, features: FeatureStore | None = None):
         self.setup, self.batches, self.features = setup, batches, features

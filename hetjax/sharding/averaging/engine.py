@@ -7,6 +7,7 @@ What is evaluated, and what a checkpoint has as its state, is the average of the
 also has the local ones, so that the run goes on with the same bits; in another division of the graph it goes on from the average.
 """
 
+import shutil
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -80,6 +81,7 @@ class AveragingEngine(Engine):
         about: list[dict],
     ):
         super().__init__(setup, batches)
+        self.same_losses = setup.processes.count == 1
         self.members, self.turns, self.seated = batches.members, batches.turns, batches.seated
         self.cut, self.mesh, self.averages, self.about = cut, mesh, averages, about
         self.interval, self.steps = every * self.turns.epoch, 0
@@ -114,6 +116,8 @@ class AveragingEngine(Engine):
 
     def _begun(self, step: int, made: Locals) -> AveragingState:
         """Of local states on the host, on the devices if they stay there."""
+        for part in self.present.values():
+            self.members[part].leave()
         self.present = {}
         return AveragingState(step, {p: self._there(p, of) if self.seated else of for p, of in made.items()})
 
@@ -183,8 +187,7 @@ class AveragingEngine(Engine):
     def gather(self, state: AveragingState) -> Any:
         processes, view = self.setup.processes, self._view(state)
         first, held = next(iter(view.values())).state, own_rows(view, self.trainer.learnable, self.members, self.turns)
-        several = processes.count > 1 and self.setup.folder is not None
-        folder = self.setup.folder / "tables" / "whole" if several and self.setup.folder else None
+        folder = self.setup.whole_tables if processes.count > 1 else None
         whole = whole_tables(held, self.owned, processes, folder)
         kept = state.step % self.interval or not self.averages.moments
         own = processes.gather("local states", self._named(state.parts)) if kept else None
@@ -242,6 +245,10 @@ class AveragingEngine(Engine):
 
     def traffic(self) -> list[Sent]:
         return per_step([self.averages.total], max(1, self.steps))
+
+    def close(self) -> None:
+        if self.setup.tables:
+            shutil.rmtree(self.setup.tables, ignore_errors=True)
 
     def details(self) -> dict[str, Any]:
         nodes = sum(self.setup.graph.schema.nodes.values())

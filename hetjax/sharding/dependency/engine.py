@@ -84,7 +84,7 @@ class DependencyEngine(SpmdEngine):
         return replicate(self.mesh, state)._replace(tables=self.features.load(pieces))
 
     def gather(self, state: TrainState) -> TrainState | None:
-        processes, folder = self.setup.processes, self.setup.folder and self.setup.folder / "tables" / "whole"
+        processes, folder = self.setup.processes, self.setup.whole_tables
         if processes.count == 1 and not self.features.held:
             folder = None  # what devices have, one process may have too
         whole = whole_tables(self._own(state), self.owned, processes, folder)

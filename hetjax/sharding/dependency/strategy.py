@@ -27,6 +27,8 @@ from hetjax.sharding.dependency.shares import Keep, nothing, shares
 from hetjax.sharding.dependency.work import work
 from hetjax.sharding.strategy import Setup, Strategy
 
+NOTABLE = 0.95  # of the time of computing all or fetching all: costs are not known so well that less would be a gain
+
 
 class Dependency(declared.Dependency, Strategy):
     """Partitions of the nodes, one a device."""
@@ -75,10 +77,11 @@ def placed(setup: Setup, owned: Owned, mesh: Mesh) -> PartitionFeatures:
 
 
 def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> Keep:
-    """What `choose` says; on the whole graph no embedding or all of them instead, if costs say that this is less.
+    """What `choose` says; on the whole graph no embedding or all of them instead, unless costs say that a step then takes notably longer.
 
     Algorithm 4 takes one dependency after the other, each partition for itself. It does not see that fetching a few rows
-    takes as long as a collective does, and that what one node's subtree needs another's may need too.
+    takes as long as a collective does, that what one node's subtree needs another's may need too, and that a step takes as
+    long as the partition that has most to do.
     """
     graph, own, fanouts = setup.graph, setup.trainer.model.reads_own, setup.regime.fanouts
     nodes, target, hops = graph.splits["train"], graph.schema.target, (ALL,) * len(fanouts)
@@ -94,9 +97,10 @@ def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> Keep
 
     def takes(keep: Keep) -> float:
         divided = shares(sampler, owned, {target: nodes}, hops, (0,), keep)
-        return slowest(graph, work(graph, owned, divided, seeds), prices)
+        return slowest(graph, work(graph, owned, divided, seeds), prices, own=True)
 
-    return min((Copies(found), every, Copies(features)), key=takes)
+    mixed, pure = Copies(found), min((every, Copies(features)), key=takes)
+    return mixed if takes(mixed) < NOTABLE * takes(pure) else pure
 
 
 def require_room(batches: DependencyBatches, prices: Prices, memory: int) -> None:

@@ -133,6 +133,7 @@ def chosen_cuts(options: declared.Options, setup: Setup) -> dict[Relation, int]:
     cuts = {}
     if options.host_bytes > 0:
         cuts = {r: -(-size // options.host_bytes) for r, size in into.items() if size > options.host_bytes}
+    by_hand: dict[Relation, int] = {}
     for given in options.cut:
         name, _, number = given.rpartition("=")
         found = [r for r in into if name in (str(r), r.name)]
@@ -141,7 +142,10 @@ def chosen_cuts(options: declared.Options, setup: Setup) -> dict[Relation, int]:
             raise InputError(
                 f"raf.cut is {list(options.cut)}, and must be NAME=PIECES of relations into the target type: {known}"
             )
-        cuts[found[0]] = int(number)
+        if found[0] in by_hand:
+            raise InputError(f"raf.cut is {list(options.cut)}, and names {found[0]} twice")
+        by_hand[found[0]] = int(number)
+    cuts |= by_hand
     for relation, count in cuts.items():
         if not 2 <= count <= parts:
             raise InputError(

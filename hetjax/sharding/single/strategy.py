@@ -7,6 +7,7 @@ import jax
 
 from hetjax.cache.features import Features
 from hetjax.cache.placement import choose_placement
+from hetjax.models.grouping import with_together
 from hetjax.models.known import with_known
 from hetjax.sampling.blocks import Batch, Block
 from hetjax.sampling.sampler import Sampler
@@ -34,8 +35,12 @@ def engine_on(setup: Setup, device: jax.Device | None = None) -> SingleEngine:
     features = Features(graph, trainer.widths, trainer.learnable, placement, setup.tables, device)
 
     def to_device(batch: Batch) -> Batch:
-        sent = features.send(batch)
-        return sent._replace(blocks=known(setup, features, sent.blocks)) if setup.regime.whole else sent
+        if not setup.regime.whole:
+            return features.send(batch)
+        layers = trainer.model.layers
+        blocks = tuple(with_together(layer, block, graph.schema.nodes) for layer, block in zip(layers, batch.blocks))
+        sent = features.send(batch._replace(blocks=blocks))
+        return sent._replace(blocks=known(setup, features, sent.blocks))
 
     return SingleEngine(setup, make_batches(setup, features, to_device), features)
 
