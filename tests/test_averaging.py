@@ -205,9 +205,10 @@ def test_what_a_stream_was_divided_into_is_trained(stored, tmp_path, hops):
     for part, member in engine.members.items():
         found, expected = member.sub, sought[part]
         leaves = [
-            jax.tree.leaves((one.nodes, one.own, *map(vars(one.graph).get, ("features", "labels", "splits"))))
+            jax.tree.leaves([dict(of) for of in (one.nodes, one.own, one.graph.features, one.graph.splits)])
             for one in (found, expected)
         ]
+        np.testing.assert_array_equal(found.graph.labels, expected.graph.labels)
         for one, other in zip(*leaves, strict=True):
             np.testing.assert_array_equal(one, other)
         for one, other in zip(found.graph.relations.values(), expected.graph.relations.values(), strict=True):
