@@ -1,7 +1,7 @@
 """HAN (Wang et al., Heterogeneous Graph Attention Network, WWW 2019) as a model of one's own, and the graph of metapaths that it needs.
 
     python examples/han.py --data.format hgb --data.path hgb_dblp --hops 2 --out stores/dblp_han
-    python -m hetjax.train --data.format store --data.path stores/dblp_han --model.name examples.han:HAN --model.layers 1 --train.epochs 50 --workdir runs/han
+    python -m hetjax.train --data.format store --data.path stores/dblp_han --model.name examples.han:HAN --model.layers 1 --sampling.mode full --train.epochs 50 --workdir runs/han
 
 Run it where `examples` can be imported. The first command joins nodes of the target type that a metapath joins. Published on HGB: DBLP 92.05, IMDB 64.63 % micro-F1. The
 weights of metapaths are each node's own here; in the paper they are a mean over all nodes (equation 7), which a mini-batch does not know.

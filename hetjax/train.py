@@ -98,6 +98,7 @@ def trained(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
                 if not guard.watches(run):
                     raise
                 lowered = guard.go_back(run, error)
+                run.engine.close()
                 continue
             return finish(run)
 
