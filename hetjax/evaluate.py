@@ -16,6 +16,7 @@ from hetjax.cache.mapped import gather, mapping, on_host
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.kept import Kept, Rows
+from hetjax.models.grouping import with_together
 from hetjax.models.hgnn import Stack
 from hetjax.models.orders import forward_only
 from hetjax.sampling.blocks import Block, Capacities, Sample, edges_of, pad_sample, rows_of
@@ -184,6 +185,8 @@ class Evaluator:
         for number, chunk in enumerate(self.chunks.each(node_type, nodes, into, x, share=self.kept.share)):
             turn = number % len(self.devices)
             block, rows = (chunk.block, chunk.rows)
+            if chunk.count == len(nodes):  # the only one, so that shapes are its own
+                block = with_together(self.model.layers[depth], block, {t: len(own) for t, own in rows.items()})
             if self.devices[turn] is not None:
                 block, rows = jax.device_put((block, rows), self.devices[turn])
             waiting.append(

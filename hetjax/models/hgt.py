@@ -1,5 +1,6 @@
 """HGT (Hu et al., Heterogeneous Graph Transformer, WWW 2020)."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import flax.linen as nn
@@ -15,6 +16,7 @@ from hetjax.models.dropout import NodeMasks, dropped, edge_keep_mask
 from hetjax.models.layer import LOCAL, Exchange, Layer
 from hetjax.models.partials import Attention, Monoid
 from hetjax.models.segment import multiply_first
+from hetjax.models.together import Together
 from hetjax.sampling.blocks import Adjacency
 
 
@@ -54,7 +56,6 @@ class MutualAttention(nn.Module):
     value: Projection
     dropout: float = 0.0
 
-    @nn.compact
     def __call__(
         self, adjacency: Adjacency, sources: jax.Array, queries: jax.Array, masks: NodeMasks | None = None
     ) -> Attention:
@@ -65,10 +66,10 @@ class MutualAttention(nn.Module):
           queries: `[heads, T, d]`, the targets' `Q h_v`.
         """
         heads, _, size = queries.shape
-        prior = self.param("prior", nn.initializers.ones_init(), (heads,))
+        prior, attention, message = self.weights()
         queries = queries * (prior / size**0.5)[:, None, None]
-        key, key_bias = self._related("attention", self.key, sources.shape[1])
-        value, value_bias = self._related("message", self.value, sources.shape[1])
+        key, key_bias = _related(self.key(sources.shape[1]), attention)
+        value, value_bias = _related(self.value(sources.shape[1]), message)
         sources = sources.astype(key.dtype)
         offsets = jnp.einsum("htd,hd->th", queries, key_bias)
         keep = edge_keep_mask(adjacency, heads, self.dropout, masks, self.path, offsets.dtype)
@@ -78,13 +79,20 @@ class MutualAttention(nn.Module):
         queries = by_head(queries, jnp.transpose(key, (1, 2, 0)))
         return attend(adjacency, queries, offsets, sources[:, None], keep=keep).partial(value, value_bias)
 
-    def _related(self, name: str, projection: Projection, width: int) -> tuple[jax.Array, jax.Array]:
-        """A type's projection and after it the relation's matrices, one per head, as one map."""
-        matrices = self.param(
-            name, nn.initializers.glorot_uniform(batch_axis=(0,)), (projection.heads, projection.size, projection.size)
-        )
-        kernel, bias = projection(width)
-        return jnp.einsum("whd,hde->whe", kernel, matrices), jnp.einsum("hd,hde->he", bias, matrices)
+    @nn.compact
+    def weights(self) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """`mu` `[heads]`, and `W_att` and `W_msg`, a matrix per head: `[heads, d, d]`."""
+        heads, size = self.key.heads, self.key.size
+        prior = self.param("prior", nn.initializers.ones_init(), (heads,))
+        drawn, shape = nn.initializers.glorot_uniform(batch_axis=(0,)), (heads, size, size)
+        attention = self.param("attention", drawn, shape)
+        return prior, attention, self.param("message", drawn, shape)
+
+
+def _related(projection: tuple[jax.Array, jax.Array], matrices: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """A type's projection and after it a relation's matrices, one per head, as one map; or of several relations."""
+    kernel, bias = projection
+    return jnp.einsum("...whd,...hde->...whe", kernel, matrices), jnp.einsum("...hd,...hde->...he", bias, matrices)
 
 
 class HGTLayer(Layer):
@@ -140,6 +148,34 @@ class HGTLayer(Layer):
         masks: NodeMasks | None,
     ) -> Attention:
         return self.attention[relation.key](adjacency, sources, targets, masks)
+
+    def alike(self, relation: Relation) -> Any:
+        return (
+            None if self.attention_dropout else self.widths[relation.source]
+        )  # dropout's masks are each relation's own
+
+    def together_weights(self, relation: Relation) -> list[tuple[str, ...]]:
+        return [(f"attention_{relation.key}", name) for name in ("prior", "attention", "message")]
+
+    def fold_together(self, group: Together, sources: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+        x, (heads, size) = group.of_sources(sources), (self.heads, self.features // self.heads)
+        queries = group.of_targets({t: jax.lax.collapse(jnp.swapaxes(q, 0, 1), 1) for t, q in asked.items()})
+        prior, *matrices = group.stacked(lambda r: self.attention[r.key].weights())
+        ends = []
+        for of_type, related in zip((self.key, self.value), matrices):
+            projections = {t: of_type[t](x.shape[1]) for t in group.source_types}
+            kernel, bias = (group.of_type({t: both[i] for t, both in projections.items()}) for i in range(2))
+            ends.append(_related((kernel, bias), related))
+        (key, key_bias), (value, value_bias) = ends
+        queries = queries.reshape(-1, heads, size) * group.at_targets(prior / size**0.5)[..., None]
+        offsets = jnp.sum(queries * group.at_targets(key_bias), axis=-1)
+        both = group.from_sources(x, jnp.concatenate([jax.lax.collapse(kernel, 2) for kernel in (key, value)], axis=2))
+        keys, values = (half.reshape(-1, heads, size) for half in jnp.split(both, 2, axis=1))
+        attended = attend(group.edges, jnp.swapaxes(queries, 0, 1), offsets, keys, values)
+        bias = attended.kept[..., None] * group.at_targets(value_bias)
+        partial = attended.partial()
+        partial = partial._replace(numerator=partial.numerator + bias)
+        return group.total(self.relation_total(group.relations[0], partial))
 
     def ask(self, node_type: str, targets: jax.Array, exchange: Exchange = LOCAL) -> jax.Array:
         """The queries, `[heads, T, d]`."""

@@ -150,6 +150,23 @@ class Layer(nn.Module):
         """
         raise NotImplementedError
 
+    def alike(self, relation: Relation) -> Any:
+        """What relations that `fold_together` folds in one operation have in common; None: this is folded alone."""
+        return None
+
+    def together_weights(self, relation: Relation) -> list[tuple[str, ...]]:
+        """Of the weights that `fold_together` stacks the paths among the layer's parameters, of one relation."""
+        raise NotImplementedError
+
+    def fold_together(self, group: Any, sources: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+        """The partial aggregates that the relations of a `models.together.Together` give all targets, per node type.
+
+        Args:
+          sources: as `prepared` gives them.
+          asked: what `ask` made of the targets' own embeddings, per node type, of a layer that `reads_target`.
+        """
+        raise NotImplementedError
+
     def no_edges(self, targets: int, dtype: DTypeLike) -> Any:
         """What `relation` gives of no edges, of a layer that has an `edge_monoid`."""
         return jnp.zeros((targets, self.features), dtype)
@@ -272,6 +289,10 @@ class Layer(nn.Module):
                     asked[target] = self.ask(target, own[target], exchange)
                 folded = self.fold_edges(relation, edges, block, asked.get(target), masks)
                 contributions.append((target, self.relation_total(relation, folded)))
+        for group in block.together:
+            types = [t for t, _ in group.rows] if self.reads_target else []
+            asked |= {t: self.ask(t, own[t], exchange) for t in types if t not in asked}
+            contributions += self.fold_together(group, sources, asked).items()
         total: dict[str, Any] = {}
         for target, partial in contributions:
             total[target] = self.monoid.combine(total[target], partial) if target in total else partial

@@ -1,6 +1,9 @@
 """R-GAT: graph attention (Veličković et al., Graph Attention Networks, ICLR 2018) per relation, summed over relations
 (Busbridge et al., Relational Graph Attention Networks, 2019, with the softmax within each relation, WIRGAT)."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -15,6 +18,7 @@ from hetjax.models.dropout import NodeMasks, edge_keep_mask
 from hetjax.models.layer import PlainLayer
 from hetjax.models.partials import Attention, Monoid
 from hetjax.models.segment import multiply_first
+from hetjax.models.together import Together
 from hetjax.sampling.blocks import Adjacency
 
 
@@ -36,21 +40,26 @@ class RelationAttention(nn.Module):
     dropout: float = 0.0
     shared: bool = False
 
-    @nn.compact
     def __call__(
         self, adjacency: Adjacency, sources: jax.Array, targets: jax.Array, masks: NodeMasks | None = None
     ) -> Attention:
         """The partial aggregate of the edges."""
-        kernel, towards = self._kernel("source", sources.shape[1]), self._vector("source")
+        kernel, towards, target_kernel, target_vector = self.weights(sources.shape[1], targets.shape[1])
         sources, targets = (x.astype(kernel.dtype) for x in (sources, targets))
-        targets_kernel = kernel if self.shared else self._kernel("target", targets.shape[1])
-        offsets = targets @ jnp.einsum("whd,hd->wh", targets_kernel, self._vector("target"))
+        offsets = targets @ jnp.einsum("whd,hd->wh", target_kernel, target_vector)
         keep = edge_keep_mask(adjacency, self.heads, self.dropout, masks, self.path, offsets.dtype)
         if multiply_first(adjacency, sources, self.features, self.heads):
             projected = jnp.einsum("sw,whd->shd", sources, kernel)
             return attend(adjacency, towards[:, None], offsets, projected, slope=SLOPE, keep=keep).partial()
         queries = jnp.einsum("whd,hd->hw", kernel, towards)[:, None]
         return attend(adjacency, queries, offsets, sources[:, None], slope=SLOPE, keep=keep).partial(kernel)
+
+    @nn.compact
+    def weights(self, width: int, target_width: int) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+        """`W` and `s`, `W'` and `t`: matrices `[width, heads, d]` and vectors `[heads, d]`."""
+        kernel, towards = self._kernel("source", width), self._vector("source")
+        target_kernel = kernel if self.shared else self._kernel("target", target_width)
+        return kernel, towards, target_kernel, self._vector("target")
 
     def _kernel(self, side: str, width: int) -> jax.Array:
         """A side's matrix, `[width, heads, features / heads]`."""
@@ -97,6 +106,27 @@ class RGATLayer(PlainLayer):
         masks: NodeMasks | None,
     ) -> Attention:
         return self.attention[relation.key](adjacency, sources, targets, masks)
+
+    def alike(self, relation: Relation) -> Any:
+        if self.attention_dropout:  # whose masks are each relation's own
+            return None
+        return self.widths[relation.source], self.widths[relation.target]
+
+    def together_weights(self, relation: Relation) -> list[tuple[str, ...]]:
+        names = "kernel_source", "attention_source", "kernel_target", "attention_target"
+        return [(f"attention_{relation.key}", name) for name in names]
+
+    def fold_together(
+        self, group: Together, sources: Mapping[str, Any], asked: Mapping[str, Any]
+    ) -> dict[str, jax.Array]:
+        x, targets = group.of_sources(sources), group.of_targets(asked)
+        kernel, towards, target_kernel, target_vector = group.stacked(
+            lambda r: self.attention[r.key].weights(x.shape[1], targets.shape[1])
+        )
+        offsets = group.from_targets(targets, jnp.einsum("rwhd,rhd->rwh", target_kernel, target_vector))
+        keys = group.from_sources(x, jax.lax.collapse(kernel, 2)).reshape(-1, *towards.shape[1:])
+        queries = jnp.swapaxes(group.at_targets(towards), 0, 1)
+        return group.total(partials.attended(attend(group.edges, queries, offsets, keys, slope=SLOPE).partial()))
 
     @property
     def edge_monoid(self) -> Monoid:

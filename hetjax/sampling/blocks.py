@@ -80,12 +80,14 @@ class Block(NamedTuple):
       targets: per target type the ids of the nodes, int32 `[targets]`; None where row `i` is node `i`. There are none where
         nothing is drawn by them, as dropout is.
       sources: likewise of the first layer's source rows, of types whose features are not read in place.
+      together: relations that are not in `adjacency`, as `models.together` folds them.
     """
 
     adjacency: Mapping[str, Adjacency]
     self_rows: Mapping[str, "Array | None"]
     targets: Mapping[str, "Array | None"] = {}
     sources: Mapping[str, "Array | None"] = {}
+    together: tuple[Any, ...] = ()
 
 
 class Sample(NamedTuple):

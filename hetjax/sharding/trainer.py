@@ -18,8 +18,10 @@ from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.models import hgnn
 from hetjax.models.dropout import Masks
+from hetjax.models.grouping import with_together
 from hetjax.models.hgnn import Stack
 from hetjax.models.layer import Exchange
+from hetjax.models.packed import opened
 from hetjax.sampling.blocks import Adjacency, Batch, Block
 
 Rows = Mapping[str, jax.Array]  # per node type, `[rows, width]`
@@ -116,7 +118,8 @@ class Trainer(NamedTuple):
         """The sum of `cross_entropy` over the batch's seeds; arguments as of `loss`, and of `Stack`."""
         gathered = {name: tables.read(matrix, batch.inputs.get(name)) for name, matrix in static.items()}
         features = {**gathered, **batch.rows, **learned}
-        logits: Any = self.model.apply(params, batch.blocks, features, masks, exchanges)
+        tree, blocks = opened(params, batch.blocks)
+        logits: Any = self.model.apply(tree, blocks, features, masks, exchanges)
         picked = logits.at[batch.seeds].get(mode="fill", fill_value=0)
         return jnp.sum(self.losses(picked, batch.labels, batch.weights))
 
@@ -266,18 +269,17 @@ def squares(tree: Any) -> jax.Array:
 
 def smallest_adjacency() -> Adjacency:
     """One target with one edge: enough to shape every weight."""
-    return Adjacency(jnp.array([0, 1], jnp.int32), jnp.zeros(1, jnp.int32))
+    return Adjacency(np.array([0, 1], np.int32), np.zeros(1, np.int32))
 
 
 def smallest_input(model: Stack, widths: Mapping[str, int]) -> tuple[tuple[Block, ...], dict[str, jax.Array]]:
     """Blocks and features with one node per type and one edge per relation: enough to shape every weight."""
-    blocks = tuple(
-        Block(
-            {r.key: smallest_adjacency() for r in layer.relations}, {t: jnp.zeros(1, jnp.int32) for t in layer.targets}
-        )
-        for layer in model.layers
-    )
-    return blocks, {name: jnp.zeros((1, width)) for name, width in widths.items()}
+    blocks = []
+    for layer in model.layers:
+        edges = {r.key: smallest_adjacency() for r in layer.relations}
+        block = Block(edges, {t: np.zeros(1, np.int32) for t in layer.targets})
+        blocks.append(with_together(layer, block, {r.source: 1 for r in layer.relations}))
+    return tuple(blocks), {name: jnp.zeros((1, width)) for name, width in widths.items()}
 
 
 def make_trainer(graph: HetGraph, config: Config, steps: int) -> Trainer:

@@ -2,11 +2,13 @@
 
 import jax
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from hetjax.cache.ahead import Ahead
 from hetjax.cache.features import Features
 from hetjax.cache.host import HostTable
 from hetjax.eager import eagerly
+from hetjax.models.packed import Packed, Packing, packing
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.strategy import Engine, Setup
@@ -32,6 +34,7 @@ class SingleEngine(Engine):
         super().__init__(setup, batches, features)
         trainer, self.static = self.trainer, features.static
         self.ahead = Ahead()
+        self.packing: Packing | None = None
         self.read, self.compiled = jax.jit(trainer.read), jax.jit(trainer.learn, donate_argnums=0)
         self.updated = jax.jit(  # `done` counts this step too, as the number before it was given away
             lambda held, rows, ids, done: trainer.update_rows(held, rows, ids, done - 1), donate_argnums=0
@@ -51,7 +54,7 @@ class SingleEngine(Engine):
         return placed._replace(tables=self.features.load(state.tables))
 
     def gather(self, state: TrainState) -> TrainState:
-        return state._replace(tables=self.features.whole(state.tables))
+        return unpacked(state)._replace(tables=self.features.whole(state.tables))
 
     def traffic(self) -> list[Sent]:
         return []
@@ -60,6 +63,7 @@ class SingleEngine(Engine):
         return super().given_features() | self.static
 
     def step(self, state: TrainState, batch: Batch, upcoming: Batch | None = None) -> tuple[TrainState, jax.Array]:
+        state = self._packed(state, batch)
         away = {t: table for t, table in state.tables.items() if isinstance(table, HostTable)}
         here = {t: table for t, table in state.tables.items() if t not in away}
         ids = {t: batch.inputs[t] for t in here if t in batch.inputs}  # of the others every row is read
@@ -78,3 +82,26 @@ class SingleEngine(Engine):
             away[t].store(rows, held[t])
             away[t].change(rows, False)
         return trained._replace(tables=held | away), loss
+
+    def _packed(self, state: TrainState, batch: Batch) -> TrainState:
+        """The state with all weights in one vector, if that pays."""
+        if isinstance(state.params, Packed) or self.trainer.l2:  # the penalty is on some weights
+            return state
+        self.packing = self.packing or packing(state.params, self.trainer.model.layers, batch.blocks)
+        return packed(state, self.packing) if self.packing else state
+
+
+def packed(state: TrainState, how: Packing) -> TrainState:
+    """A state whose weights, and what the optimizer keeps of them, are vectors."""
+    vector = ravel_pytree(state.params)[0]
+    own = jax.tree.map(lambda leaf: how.pack(leaf) if leaf.shape == vector.shape else leaf, state.optimizer)
+    return state._replace(params=Packed(how.pack(vector), how), optimizer=own)
+
+
+def unpacked(state: TrainState) -> TrainState:
+    """The inverse of `packed`; a state that was not packed as it is."""
+    if not isinstance(state.params, Packed):
+        return state
+    how, vector = state.params.packing, state.params.vector
+    own = jax.tree.map(lambda leaf: how.unpack(leaf) if leaf.shape == vector.shape else leaf, state.optimizer)
+    return state._replace(params=how.tree_of(np.asarray(how.unpack(vector))), optimizer=own)

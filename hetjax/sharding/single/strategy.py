@@ -4,17 +4,17 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import numpy as np
 
-from hetjax.cache.features import Features, FeatureStore
+from hetjax.cache.features import Features
 from hetjax.cache.placement import choose_placement
+from hetjax.models.grouping import with_together
 from hetjax.models.known import with_known
 from hetjax.sampling.blocks import Batch, Block
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.single import declared
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.single.engine import SingleEngine
-from hetjax.sharding.strategy import Setup, Strategy
+from hetjax.sharding.strategy import Setup, Strategy, read_in_place
 
 
 class Single(declared.Single, Strategy):
@@ -35,8 +35,12 @@ def engine_on(setup: Setup, device: jax.Device | None = None) -> SingleEngine:
     features = Features(graph, trainer.widths, trainer.learnable, placement, setup.tables, device)
 
     def to_device(batch: Batch) -> Batch:
-        sent = features.send(batch)
-        return sent._replace(blocks=known(setup, features, sent.blocks)) if setup.regime.whole else sent
+        if not setup.regime.whole:
+            return features.send(batch)
+        layers = trainer.model.layers
+        blocks = tuple(with_together(layer, block, graph.schema.nodes) for layer, block in zip(layers, batch.blocks))
+        sent = features.send(batch._replace(blocks=blocks))
+        return sent._replace(blocks=known(setup, features, sent.blocks))
 
     return SingleEngine(setup, make_batches(setup, features, to_device), features)
 
@@ -53,20 +57,6 @@ def make_batches(setup: Setup, features: Features, to_device: Callable[[Batch], 
     Args:
       to_device: puts a batch of host arrays where it is used.
     """
-    model, flows = setup.trainer.model, flowing(setup)
+    model, flows = setup.trainer.model, setup.flowing
     sampler = Sampler(setup.graph, read_in_place(setup, features), flows, model.reads_own, model.drops)
     return SingleBatches(sampler, setup.regime, setup.config.train.seed, to_device)
-
-
-def flowing(setup: Setup) -> frozenset[str]:
-    """The input types whose rows get a gradient."""
-    return frozenset(setup.graph.schema.nodes if setup.trainer.model.transforms else setup.trainer.learnable)
-
-
-def read_in_place(setup: Setup, features: FeatureStore) -> frozenset[str]:
-    """The types whose static features the first layer reads by node id, and which are not gathered first."""
-    model = setup.trainer.model
-    if model.transforms or model.input_dropout:
-        return frozenset()  # what is changed before it is read is gathered first
-    static = (name for name, matrix in setup.graph.features.items() if matrix.dtype == np.float32)
-    return frozenset(name for name in static if features.placement.get(name, "device") == "device")

@@ -1,0 +1,111 @@
+"""All weights of a model as one vector, where it has hundreds of them.
+
+XLA compiles what is done to a weight for every weight, and a program takes and gives them one by one: of a graph with ninety relations
+that takes longer than all else of a step. As one vector they are updated in one operation, and those of relations that are folded
+together (`models.together`) lie side by side in it.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hetjax.models.layer import Layer
+from hetjax.sampling.blocks import Block
+
+
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """Where weights lie in the vector.
+
+    Attributes:
+      tree: of the weights.
+      shapes: of the tree's leaves.
+      stacks: per layer, of every group how many weights each of its relations has.
+      pieces: of the vector, which leaves lie there: first those of the stacks, one after the other, then a leaf each.
+      place: where in the vector every number of the raveled tree lies.
+    """
+
+    tree: Any
+    shapes: tuple[tuple[int, ...], ...]
+    stacks: tuple[tuple[int, ...], ...]
+    pieces: tuple[tuple[int, ...], ...]
+    place: np.ndarray
+
+    def pack(self, numbers: jax.Array) -> jax.Array:
+        """The vector, from the raveled tree, or from as many numbers that belong to these."""
+        return jnp.zeros_like(numbers).at[self.place].set(numbers)
+
+    def unpack(self, vector: jax.Array) -> jax.Array:
+        """The inverse of `pack`."""
+        return vector[self.place]
+
+    def tree_of(self, numbers: np.ndarray) -> Any:
+        """The tree, from its numbers."""
+        parts = np.split(numbers, np.cumsum([math.prod(shape) for shape in self.shapes])[:-1])
+        return jax.tree.unflatten(self.tree, [part.reshape(shape) for part, shape in zip(parts, self.shapes)])
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Packed:
+    """Weights as a vector.
+
+    Attributes:
+      vector: `[numbers]`.
+      packing: where they lie.
+    """
+
+    vector: jax.Array
+    packing: Packing = field(metadata={"static": True})
+
+
+def packing(params: Any, layers: Sequence[Layer], blocks: Sequence[Block]) -> Packing | None:
+    """How to pack a tree of weights for these blocks; None if no relations are folded together in them."""
+    if not any(block.together for block in blocks):
+        return None
+    leaves, tree = jax.tree_util.tree_flatten_with_path(params)
+    found = {tuple(key.key for key in path): number for number, (path, _) in enumerate(leaves)}
+    stacks: list[tuple[int, ...]] = []
+    pieces: list[tuple[int, ...]] = []
+    for depth, (layer, block) in enumerate(zip(layers, blocks)):
+        own = [list(zip(*map(layer.together_weights, group.relations))) for group in block.together]
+        stacks.append(tuple(len(paths) for paths in own))
+        pieces += [tuple(found["params", f"layers_{depth}", *path] for path in alike) for of in own for alike in of]
+    stacked = {number for piece in pieces for number in piece}
+    pieces += [(number,) for number in range(len(leaves)) if number not in stacked]
+    sizes, order = np.array([leaf.size for _, leaf in leaves]), np.concatenate(pieces)
+    starts = np.zeros(len(leaves), np.int64)
+    starts[order] = np.cumsum(sizes[order]) - sizes[order]
+    place = np.concatenate([np.arange(start, start + size) for start, size in zip(starts, sizes)])
+    return Packing(tree, tuple(leaf.shape for _, leaf in leaves), tuple(stacks), tuple(pieces), place)
+
+
+def opened(params: Any, blocks: Sequence[Block]) -> tuple[Any, Sequence[Block]]:
+    """A tree of weights, and the blocks, whose groups have what is stacked of their relations; what is not packed as it is.
+
+    Stacked leaves of the tree hold no numbers: nobody reads them.
+    """
+    if not isinstance(params, Packed):
+        return params, blocks
+    packed = params.packing
+    sizes = [len(piece) * math.prod(packed.shapes[piece[0]]) for piece in packed.pieces]
+    parts = iter(list(zip(packed.pieces, jnp.split(params.vector, np.cumsum(sizes)[:-1]))))
+
+    def stack() -> jax.Array:
+        piece, part = next(parts)
+        return part.reshape(len(piece), *packed.shapes[piece[0]])
+
+    made = []
+    for block, counts in zip(blocks, packed.stacks):
+        groups = zip(block.together, counts)
+        together = tuple(replace(group, weights=tuple(stack() for _ in range(count))) for group, count in groups)
+        made.append(block._replace(together=together))
+    leaves: list[Any] = [jnp.zeros(0)] * len(packed.shapes)
+    for (number,), part in parts:
+        leaves[number] = part.reshape(packed.shapes[number])
+    return jax.tree.unflatten(packed.tree, leaves), tuple(made)

@@ -1,0 +1,149 @@
+"""Relations of like shapes, folded in one operation.
+
+A graph of ninety relations would be ninety times the operations of one, to trace, to compile and to start, and most of its relations
+have few edges. So their edges are made one bipartite graph. Its rows are pairs of a relation and a node that has an edge of
+it, as Hector compacts them (Wu et al., ASPLOS 2024): not a row per relation for every node. Relations with about as many pairs lie
+side by side, padded to as many, so that their matrices meet their rows in one product. A padded row has no edge.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hetjax.cache.tables import read
+from hetjax.graph.schema import Relation
+from hetjax.models.partials import Attention, Weighted, finite
+from hetjax.models.segment import by_target, neighbour_sum, row_of
+from hetjax.sampling.blocks import Adjacency
+
+
+class Bucket(NamedTuple):
+    """Relations with about as many pairs.
+
+    Attributes:
+      relations: how many.
+      sources, targets: rows that each of them has.
+    """
+
+    relations: int
+    sources: int
+    targets: int
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Together:
+    """The edges of `R` relations, from `Q` pairs of a relation and a source to `P` pairs of a relation and a target.
+
+    Attributes:
+      edges: `P` targets by `Q` sources.
+      sources: the source of every pair, an edge each: `Q` targets by the rows of all source types, one type after the other.
+      targets: the target of every pair: `P` targets by the rows of all target types.
+      totals: the same turned around.
+      owners: the relation of every target pair: `P` targets by `R`.
+      relations: in the order of the rows.
+      buckets: of these, in the same order.
+      rows: how many, per target type.
+      source_types: in the order of their rows.
+      weights: of the relations, `[R, ...]` each, where they are stacked already (`models.packed`).
+    """
+
+    edges: Adjacency
+    sources: Adjacency
+    targets: Adjacency
+    totals: Adjacency
+    owners: Adjacency
+    relations: tuple[Relation, ...] = field(metadata={"static": True})
+    buckets: tuple[Bucket, ...] = field(metadata={"static": True})
+    rows: tuple[tuple[str, int], ...] = field(metadata={"static": True})
+    source_types: tuple[str, ...] = field(metadata={"static": True})
+    weights: tuple[jax.Array, ...] | None = None
+
+    def stacked(self, weights: Callable[[Relation], Sequence[jax.Array]]) -> Sequence[jax.Array]:
+        """What every relation has one of each, `[R, ...]`.
+
+        Args:
+          weights: of a relation, which is not asked where they are stacked already.
+        """
+        return self.weights or [jnp.stack(alike) for alike in zip(*map(weights, self.relations))]
+
+    def of_type(self, weights: Mapping[str, jax.Array]) -> jax.Array:
+        """What every relation's source type has, `[R, ...]`."""
+        types = np.array([self.source_types.index(relation.source) for relation in self.relations])
+        return jnp.stack([weights[t] for t in self.source_types])[types]
+
+    def of_sources(self, x: Mapping[str, jax.Array]) -> jax.Array:
+        """The rows of the pairs' sources, `[Q, width]`; of padding zeros."""
+        return neighbour_sum(self.sources, _concatenated([x[t] for t in self.source_types]))
+
+    def of_targets(self, x: Mapping[str, jax.Array]) -> jax.Array:
+        """The rows of the pairs' targets, `[P, width]`; of padding zeros."""
+        return neighbour_sum(self.targets, _concatenated([x[t] for t, _ in self.rows]))
+
+    def from_sources(self, x: jax.Array, matrices: jax.Array) -> jax.Array:
+        """Every source pair's row times its relation's matrix: `[Q, n]` from `[Q, m]` and `[R, m, n]`."""
+        return _multiplied(x, matrices, [(bucket.relations, bucket.sources) for bucket in self.buckets])
+
+    def from_targets(self, x: jax.Array, matrices: jax.Array) -> jax.Array:
+        """Every target pair's row times its relation's matrix: `[P, n]` from `[P, m]` and `[R, m, n]`."""
+        return _multiplied(x, matrices, [(bucket.relations, bucket.targets) for bucket in self.buckets])
+
+    def at_targets(self, x: jax.Array) -> jax.Array:
+        """What every target pair's relation has, `[P, ...]` from `[R, ...]`; of padding zeros."""
+        return neighbour_sum(self.owners, jax.lax.collapse(x, 1)).reshape(-1, *x.shape[1:])
+
+    def total(self, partial: Any) -> dict[str, Any]:
+        """The partial aggregates of all targets per type, from those of the pairs; of a target without a pair, of no edges.
+
+        Args:
+          partial: `[P, ...]`: numbers to be summed, `Weighted`, of which every relation into a type counts at every target of
+            it, or `Attention`.
+        """
+        if isinstance(partial, Attention):
+            return self._divided(self._merged(partial))
+        if isinstance(partial, Weighted):
+            values = self._divided(neighbour_sum(self.totals, partial.value))
+            into = {t: sum(relation.target == t for relation in self.relations) for t in values}
+            return {t: Weighted(x, jnp.full((len(x), 1), into[t], x.dtype)) for t, x in values.items()}
+        return self._divided(neighbour_sum(self.totals, partial))
+
+    def _merged(self, partial: Attention) -> Attention:
+        """Each pair is rescaled to its target's largest logit, then they add."""
+        pairs, heads, width = partial.numerator.shape
+        rows = by_target(self.totals)
+        largest = jax.ops.segment_max(
+            read(jax.lax.stop_gradient(partial.largest), rows.indices), row_of(rows), self.totals.targets
+        )
+        scale = jnp.exp(jax.lax.stop_gradient(partial.largest) - neighbour_sum(self.targets, finite(largest)))
+        sums = [scale * partial.denominator, (scale[..., None] * partial.numerator).reshape(pairs, heads * width)]
+        denominator, numerator = (neighbour_sum(self.totals, x) for x in sums)
+        return Attention(largest, denominator, numerator.reshape(-1, heads, width))
+
+    def _divided(self, x: Any) -> dict[str, Any]:
+        """Rows of all target types, by type."""
+        leaves, form = jax.tree.flatten(x)
+        parts = zip(*(_split(leaf, [count for _, count in self.rows]) for leaf in leaves))
+        return {t: jax.tree.unflatten(form, own) for (t, _), own in zip(self.rows, parts)}
+
+
+def _concatenated(rows: Sequence[jax.Array]) -> jax.Array:
+    """Of all types, as floats that sums are made of."""
+    return jnp.concatenate([own.astype(jnp.promote_types(own.dtype, jnp.float32)) for own in rows])
+
+
+def _multiplied(x: jax.Array, matrices: jax.Array, buckets: Sequence[tuple[int, int]]) -> jax.Array:
+    rows = _split(x, [count * rows for count, rows in buckets])
+    parts = [
+        (own.reshape(count, size, x.shape[1]) @ kernels).reshape(count * size, matrices.shape[2])
+        for own, kernels, (count, size) in zip(rows, _split(matrices, [count for count, _ in buckets]), buckets)
+    ]
+    return jnp.concatenate(parts)
+
+
+def _split(x: jax.Array, counts: Sequence[int]) -> list[jax.Array]:
+    """Rows in groups; split, not indexed, because the gradient of that is one concatenation."""
+    return jnp.split(x, np.cumsum(counts)[:-1])

@@ -1,0 +1,60 @@
+"""Relations that are folded together are what they are one by one."""
+
+import jax
+import numpy as np
+import pytest
+
+from hetjax.models import grouping
+from hetjax.models.packed import Packed
+from hetjax.sampling.whole import whole_graph
+from hetjax.sharding.registry import make_engine
+from tests.equivalence import MODELS, alone, apart, setting
+
+TOGETHER = ("R-GAT", "HGT, joint", "HGT, relation")
+
+
+def engine_of(graph, name: str, monkeypatch, fewest: int):
+    monkeypatch.setattr(grouping, "FEWEST", fewest)
+    return make_engine(setting(graph, "full", (1, 1), MODELS[name], {}), graph)
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_loss_gradients_and_state_are_the_same(graph, name, monkeypatch):
+    """In float64, ten steps; the graph has an empty relation, parallel edges, and nodes without edges."""
+    with jax.enable_x64(True):
+        plain = alone(graph, "full", MODELS[name], wide=True)
+        monkeypatch.setattr(grouping, "FEWEST", 1)
+        errors = apart(alone(graph, "full", MODELS[name], wide=True), plain)
+    assert max(errors) < 1e-9
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_weights_are_drawn_alike_and_evaluation_is_the_same(graph, name, monkeypatch):
+    ids, found = graph.splits["test"], []
+    for fewest in (1, 1000):
+        engine = engine_of(graph, name, monkeypatch, fewest)
+        state = engine.init(3)
+        found.append((state.params, engine.logits(state, ids)))
+    jax.tree.map(np.testing.assert_array_equal, found[0][0], found[1][0])
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-4, atol=1e-6)
+
+
+def test_packed_weights_come_back_as_they_were(graph, monkeypatch):
+    engine = engine_of(graph, "R-GAT", monkeypatch, 1)
+    state = engine.init(0)
+    batch = next(iter(engine.batches.epoch(0))).batch
+    before = jax.tree.map(np.array, (state.params, state.optimizer))
+    state = engine._packed(state, batch)
+    assert isinstance(state.params, Packed)
+    after = engine.gather(state)
+    jax.tree.map(np.testing.assert_array_equal, (after.params, after.optimizer), before)
+
+
+def test_rows_are_pairs_that_have_an_edge(graph):
+    (block, _) = whole_graph(graph, 2)
+    relations = [relation for relation in graph.schema.relations if relation.key in block.adjacency]
+    group = grouping.as_one(relations, block.adjacency, graph.schema.nodes)
+    pairs = sum(int((np.diff(block.adjacency[r.key].indptr) > 0).sum()) for r in relations)
+    assert len(group.targets.indices) == pairs
+    assert len(group.edges.indices) == sum(len(block.adjacency[r.key].indices) for r in relations)
+    assert len(group.targets.indptr) - 1 == sum(b.relations * b.targets for b in group.buckets)
