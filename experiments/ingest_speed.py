@@ -78,15 +78,19 @@ def main() -> None:
     parser.add_argument("--edges", type=int, default=50_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--reader", help="read in this process (started by the script)")
-    parser.add_argument("--folder", help="where the tables are (with --reader)")
+    parser.add_argument(
+        "--folder", help="where the tables are, or are written and kept; unset: a folder that is deleted"
+    )
     given = parser.parse_args()
     if given.reader:
         read(given.reader, Path(given.folder))
         return
     rows = []
     with tempfile.TemporaryDirectory() as name, tqdm(total=2 * given.rounds) as bar:
-        folder = Path(name)
-        make(folder, given.edges, given.edges // 10)
+        folder = Path(given.folder or name)
+        if not (folder / "graph.json").exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            make(folder, given.edges, given.edges // 10)
         for number in range(given.rounds):
             for reader in ("hetjax", "pandas"):
                 seconds, peak = measured(reader, folder)

@@ -11,6 +11,11 @@ from typing import Any, TypeVar, overload
 import numba
 from numba.extending import intrinsic as numba_intrinsic
 
+from hetjax import durable, internals
+
+internals.guard_kept_code(
+    lambda folder: durable.writing(folder, "compiled code is kept there; NUMBA_CACHE_DIR names another folder")
+)
 Function = TypeVar("Function", bound=Callable)
 intrinsic: Callable[..., Any] = numba_intrinsic  # whose own type says that callers give the typing context
 

@@ -6,6 +6,7 @@
 | jax | `jax._src.clusters` | jax 0.10 to 0.12 | `--cluster` ends in one line; `--coordinator` still works |
 | jaxlib | the frame of a foreign call | its interface 0.3 to 0.5 (jax 0.10 to 0.12) | XLA's own operations do the same, slower |
 | numba | `cgutils`, `populate_array` | numba 0.68 | hetjax does not start |
+| numba | `Cache.save_overload` | numba 0.68 | where code cannot be kept, an error does not say where |
 | Orbax | the fields of `Context.multiprocessing`, its logger | orbax-checkpoint 0.12 | no checkpoint is read |
 | tensorstore | `os_error_code` in an error's words | with orbax-checkpoint 0.12 | a full disk is a traceback |
 | jsonargparse | `_loaders_dumpers.yaml_default_loader` | jsonargparse 4.53 | hetjax does not start |
@@ -16,6 +17,8 @@ import logging
 import re
 import sys
 import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +56,20 @@ def numba_parts() -> tuple[Any, Any]:
     from numba.np.arrayobj import populate_array
 
     return cgutils, populate_array
+
+
+def guard_kept_code(guard: Callable[[str], AbstractContextManager]) -> None:
+    """Have numba write the code that it keeps within a context of ours, made of the folder's path."""
+    from numba.core.caching import Cache
+
+    if hasattr(Cache, "save_overload"):
+        plain = Cache.save_overload
+
+        def save(self: Any, *arguments: Any) -> None:
+            with guard(self.cache_path):
+                plain(self, *arguments)
+
+        Cache.save_overload = save  # type: ignore[method-assign]
 
 
 def detect_cluster(*arguments: Any) -> tuple[Any, list[str]]:

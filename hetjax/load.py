@@ -16,33 +16,41 @@ from hetjax.graph import checksums, store
 from hetjax.graph.hetgraph import HetGraph, check, check_labels
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import abstract_graph
+from hetjax.logs import counted
 from hetjax.metapaths import along_metapaths
 
 
-def load(data: Data) -> HetGraph:
-    """Read or generate the graph.
+class Ahead:
+    """A graph that was read for its statistics before it is opened, to be taken once; after that it is not kept here."""
+
+    def __init__(self, data: Data, graph: HetGraph):
+        self.data = as_read(data)
+        self.graph: HetGraph | None = graph
+
+    def take(self, data: Data) -> HetGraph | None:
+        """The graph, if it is that of the same files, read alike."""
+        graph, self.graph = self.graph, None
+        return graph if self.data == as_read(data) else None
+
+
+def load(data: Data, ahead: Ahead | None = None) -> HetGraph:
+    """Read or generate the graph, unless it was read before.
 
     Raises:
       InputError: as the readers do; or a type whose features are to be left out has none.
     """
-    return made(_without(_read(data), data), data)
+    graph = ahead.take(data) if ahead else None
+    return made(_without(_read(data) if graph is None else graph, data), data)
 
 
-_AHEAD: dict[Data, HetGraph] = {}  # what was read for its statistics, until it is loaded
-
-
-def read_ahead(data: Data) -> HetGraph:
-    """The graph as it is read, without what is made of its features; the next `load` of the same files does not read them again.
+def read_ahead(data: Data) -> tuple[HetGraph, Ahead | None]:
+    """The graph as it is read, without what is made of its features; and what `load` takes instead of reading it again, but of a store.
 
     Raises:
       InputError: as `load`.
     """
-    plain = as_read(data)
-    _AHEAD.clear()  # of a run that failed before it loaded: files may have changed since
-    graph = _read(plain)
-    if data.format != "store":
-        _AHEAD[plain] = graph
-    return _without(graph, data)
+    graph = _read(as_read(data))
+    return _without(graph, data), None if data.format == "store" else Ahead(data, graph)
 
 
 def as_read(data: Data) -> Data:
@@ -82,14 +90,14 @@ def _without(graph: HetGraph, data: Data) -> HetGraph:
     return replace(graph, features=features) if data.without_features else graph
 
 
-def load_abstract(data: Data) -> HetGraph:
+def load_abstract(data: Data, ahead: Ahead | None = None) -> HetGraph:
     """The graph as `load` gives it; of a store labels and splits alone are opened, the rest is there in shape alone.
 
     Raises:
       InputError: as `load`.
     """
     if data.format != "store":
-        return load(data)
+        return load(data, ahead)
     path = _path(data)
     opened = store.open(path, (), ())
     if makes(data):
@@ -118,10 +126,6 @@ def load_some(data: Data, relations: Collection[Relation], features: Collection[
 
 
 def _read(data: Data) -> HetGraph:
-    ahead = _AHEAD.pop(as_read(data), None)
-    _AHEAD.clear()
-    if ahead is not None:
-        return ahead
     if data.format == "synthetic":
         return synthetic.generate(data.schema, data.scale, data.classes or None, data.seed)
     path = _path(data)
@@ -185,9 +189,10 @@ def _path(data: Data) -> Path:
 
 def outline(graph: HetGraph) -> str:
     """The sizes of a graph, in words."""
-    nodes, types = sum(graph.schema.nodes.values()), len(graph.schema.nodes)
-    counts = f"{types} node types, {len(graph.schema.relations)} relations, {nodes:,} nodes, {graph.edges:,} edges"
-    return f"{counts}, {graph.nbytes / 2**20:,.0f} MiB"
+    schema = graph.schema
+    counts = {"node type": len(schema.nodes), "relation": len(schema.relations)}
+    counts |= {"node": sum(schema.nodes.values()), "edge": graph.edges}
+    return f"{', '.join(counted(count, word) for word, count in counts.items())}, {graph.nbytes / 2**20:,.0f} MiB"
 
 
 call_as(__name__, "hetjax.serve", "load")  # `hetjax.load(workdir)`, a model to serve from

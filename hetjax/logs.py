@@ -49,3 +49,8 @@ def hides_bar() -> bool | None:
     if log.level > logging.INFO:
         return True
     return False if "ipykernel" in sys.modules else None
+
+
+def counted(number: int, word: str) -> str:
+    """So many things: `1 relation`, `2 relations`."""
+    return f"{number:,} {word}{'s' * (number != 1)}"

@@ -16,7 +16,7 @@ from hetjax.command_line import given_options
 from hetjax.config import Config, flat
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.load import read_ahead
+from hetjax.load import Ahead, read_ahead
 from hetjax.logs import log
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import registry
@@ -48,7 +48,9 @@ class Choice(NamedTuple):
     why: str
 
 
-def resolve(config: Config, arguments: Sequence[str], workdir: Path, processes: ProcessGroup) -> Config:
+def resolve(
+    config: Config, arguments: Sequence[str], workdir: Path, processes: ProcessGroup
+) -> tuple[Config, Ahead | None]:
     """The configuration with what was not given chosen, if that is asked for; process 0 chooses, and says it.
 
     A run that is continued keeps what was chosen when it began.
@@ -57,22 +59,29 @@ def resolve(config: Config, arguments: Sequence[str], workdir: Path, processes: 
       config: of a command line.
       arguments: that command line.
 
+    Returns:
+      The configuration; and the graph, if it was read to choose.
+
     Raises:
       InputError: the graph cannot be read.
     """
     given = given_options(arguments)
     if not wanted(config, given, any(a == "--config" or a.startswith("--config=") for a in arguments)):
-        return config
+        return config, None
     choices: list[Choice] | None = None
+    ahead: Ahead | None = None
     if processes.first:
-        choices = before(workdir, given) or list(choose(config, read_ahead(config.data), given))
+        choices = before(workdir, given)
+        if not choices:
+            graph, ahead = read_ahead(config.data)
+            choices = list(choose(config, graph, given))
         for choice in choices:
             if choice.why:
                 log.info(f"{choice.key} {_words(choice.value)}: {choice.why}")
     chosen = [Choice(*choice) for choice in processes.broadcast_object("recipe", choices)]
     resolved = applied(config, chosen)
     registry.check(resolved)
-    return resolved
+    return resolved, ahead
 
 
 def wanted(config: Config, given: Set[str], filed: bool) -> bool:

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from hetjax import durable, run_options, yaml_file
-from hetjax.command_line import parse, run_command
-from hetjax.config import as_dict
+from hetjax.command_line import given_options, parse, run_command
+from hetjax.config import Config, as_dict
 from hetjax.errors import InputError, reading, short
 from hetjax.logs import hides_bar, log
 
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> None:
     instances, given = parse({"": Options}, _joined(arguments), "python -m hetjax.sweep", words, given)
     options, file = instances[""], given["config"]
     runs = list(grid(options))
-    configs = [as_dict(run_options.read(run.arguments(file)).config) for run in runs]  # all, before any is trained
+    configs = [run_options.read(run.arguments(file)).config for run in runs]  # all, before any is trained
     out = Path(options.out)
     rows = []
     for run, config in tqdm(list(zip(runs, configs)), unit="run", desc="search", disable=hides_bar()):
@@ -133,14 +133,14 @@ def _name(point: dict[str, str]) -> str:
     return plain if plain == whole else f"{plain}-{hashlib.sha256(full.encode()).hexdigest()[:8]}"
 
 
-def trained(run: Run, file: str, config: dict[str, Any]) -> dict[str, Any] | None:
+def trained(run: Run, file: str, config: Config) -> dict[str, Any] | None:
     """The summary of a run, which is trained if that is not done; None: its loss was not finite.
 
     Raises:
       InputError: it could not be trained.
     """
     summary, failed = run.folder / "summary.json", run.folder / "diverged.txt"
-    if (summary.exists() or failed.exists()) and yaml_file.read(run.folder / "config.yaml") == config:
+    if (summary.exists() or failed.exists()) and kept(run, file, config) == yaml_file.read(run.folder / "config.yaml"):
         return _read(summary) if summary.exists() else None
     command = [sys.executable, "-m", "hetjax.train", *run.arguments(file)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -152,6 +152,15 @@ def trained(run: Run, file: str, config: dict[str, Any]) -> dict[str, Any] | Non
     if done.returncode:
         raise InputError(f"{run.folder}: {' '.join(said).removeprefix('hetjax: error: ')}")
     return _read(summary)
+
+
+def kept(run: Run, file: str, config: Config) -> dict[str, Any]:
+    """The configuration that the run's folder has if it is of this run: with what was chosen by the graph, if that is asked for."""
+    if config.train.recipe == "graph":
+        from hetjax import recipe
+
+        config = recipe.applied(config, recipe.before(run.folder, given_options(run.arguments(file))) or [])
+    return as_dict(config)
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -35,9 +35,9 @@ from hetjax.evaluate import evaluated_together
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
 from hetjax.label_inputs import without_labels
-from hetjax.load import load
+from hetjax.load import Ahead, load
 from hetjax.loggers import Loggers
-from hetjax.logs import hides_bar, log
+from hetjax.logs import counted, hides_bar, log
 from hetjax.partition import Partitioning, read, save
 from hetjax.processes.group import ProcessGroup
 from hetjax.processes.launch import process_group
@@ -65,11 +65,12 @@ def main(arguments: Sequence[str]) -> None:
     alike_in_all = flat(as_dict(config)) | {"workdir": str(workdir), "hetjax": __version__}
     alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
     with process_group(processes, alike_in_all) as group:
-        train(recipe.resolve(config, arguments, workdir, group), workdir, group)
+        config, ahead = recipe.resolve(config, arguments, workdir, group)
+        train(config, workdir, group, ahead)
 
 
-def train(config: Config, path: Path, processes: ProcessGroup) -> None:
-    """Train, or see that it is done, and print the results."""
+def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | None = None) -> None:
+    """Train, or see that it is done, and print the results; `ahead` is the graph, where it was read already."""
     registry.check(config)
     strategy = registry.find(config)
     provided = meshes.share_of(config.mesh.axes, processes.count)
@@ -78,7 +79,7 @@ def train(config: Config, path: Path, processes: ProcessGroup) -> None:
     with contextlib.closing(Workdir(path, as_dict(config), processes.first)) as workdir:
         results = processes.broadcast_object("summary", workdir.summary())
         if results is None:
-            results = trained(config, strategy, workdir, processes)
+            results = trained(config, strategy, workdir, processes, ahead)
         elif processes.first:
             log.info(
                 f"{workdir.path}: this run is done (a larger --train.epochs goes on, another --workdir starts another); its results:"
@@ -87,11 +88,11 @@ def train(config: Config, path: Path, processes: ProcessGroup) -> None:
             workdir.report(results)
 
 
-def trained(config: Config, strategy: Strategy, workdir: Workdir, processes: ProcessGroup) -> dict:
+def trained(config: Config, strategy: Strategy, workdir: Workdir, processes: ProcessGroup, ahead: Ahead | None) -> dict:
     """Train to the end, and as often from where the guard goes back to; returns the results."""
     lowered = 0
     while True:
-        with contextlib.closing(prepare(config, strategy, workdir, processes, lowered)) as run:
+        with contextlib.closing(prepare(config, strategy, workdir, processes, lowered, ahead)) as run:
             try:
                 loop(run)
             except FloatingPointError as error:
@@ -103,14 +104,22 @@ def trained(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
             return finish(run)
 
 
-def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: ProcessGroup, lowered: int = 0) -> Run:
+def prepare(
+    config: Config,
+    strategy: Strategy,
+    workdir: Workdir,
+    processes: ProcessGroup,
+    lowered: int = 0,
+    ahead: Ahead | None = None,
+) -> Run:
     """Open the graph, divide it, make what trains, and find where the run resumes.
 
     Args:
       lowered: how often the guard has lowered the learning rates, if a checkpoint does not say that it was more often.
+      ahead: the graph, where it was read already.
     """
     programs, started = metrics.ProgramCounter(), time.perf_counter()
-    graph = open_graph(config, strategy)
+    graph = open_graph(config, strategy, ahead)
     digest = digests.of_graph(config.data, graph)
     digests.require("graph", digest, processes)
     checkpoints = Checkpoints(workdir.file("checkpoints"))
@@ -147,14 +156,14 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
     return Run(*made, rises=metrics.Rises(done.recent), reported=done.epoch, baselines=compared)
 
 
-def open_graph(config: Config, strategy: Strategy) -> HetGraph:
+def open_graph(config: Config, strategy: Strategy, ahead: Ahead | None = None) -> HetGraph:
     """What this process opens of the graph.
 
     Raises:
       InputError: it cannot be read, or there is nothing to train on.
     """
     models.find(config.model.name)  # a wrong name is said before a large graph is read
-    graph = models.folded(config.model.name, strategy.open(config.data))
+    graph = models.folded(config.model.name, strategy.open(config.data, ahead))
     if not len(graph.splits["train"]):
         raise InputError(f"no training nodes among the {len(graph.labels)} of type {graph.schema.target!r}")
     if config.train.metric in AREAS:
@@ -177,11 +186,14 @@ def check_ordered(graph: HetGraph, metric: str) -> None:
 def baselines_of(config: Config, graph: HetGraph, processes: ProcessGroup) -> dict[str, dict[str, Any]]:
     """What the model is to be better than, in process 0.
 
-    Of a graph that is there in shape alone its store is opened, but where several processes have parts of it there is nothing. Of metapaths
-    the graph is read again, without them.
+    Of a graph that is there in shape alone its store is opened, but where several processes have parts of it there is nothing:
+    they would wait, longer than they may, while process 0 reads all of it. Of metapaths the graph is read again, without them.
     """
     outlined = any(map(in_shape_alone, graph.relations.values()))
-    if not processes.first or (outlined and processes.count > 1):
+    if not processes.first:
+        return {}
+    if outlined and processes.count > 1:
+        log.info("no baselines: they need the whole graph, and each process has a part of it")
         return {}
     again = outlined or config.data.metapath_hops
     whole = load(replace(config.data, metapath_hops=0, metapath_label_hops=0)) if again else graph
@@ -202,8 +214,9 @@ def begin(
     workdir.claim()
     workdir.clear_tables(processes.count)
     checkpoints.wait()
-    counts = f"{sum(graph.schema.nodes.values()):,} nodes of {len(graph.schema.nodes)} types"
-    log.info(f"graph: {counts}, {graph.edges:,} edges of {len(graph.schema.relations)} relations; compiling")
+    schema, nodes = graph.schema, counted(sum(graph.schema.nodes.values()), "node")
+    types, relations = counted(len(schema.nodes), "type"), counted(len(schema.relations), "relation")
+    log.info(f"graph: {nodes} of {types}, {counted(graph.edges, 'edge')} of {relations}; compiling")
     devices, cores = len(jax.local_devices()), runtime.cores()
     if config.mesh.devices > 1 and jax.default_backend() == "cpu" and devices > cores:
         log.info(f"{devices} devices share {cores} core{'s' * (cores > 1)}: right for trying a mesh, not for speed")

@@ -51,7 +51,8 @@ def train_graph(
         weakref.finalize(run, shutil.rmtree, path, ignore_errors=True)
     where = _stored(graph, path) if isinstance(graph, HetGraph) else Path(graph)
     given = [*given, "--data.format=store", f"--data.path={where.absolute()}"]
-    train(recipe.resolve(_config(given), given, path, ProcessGroup()), path, ProcessGroup())
+    config, ahead = recipe.resolve(_config(given), given, path, ProcessGroup())
+    train(config, path, ProcessGroup(), ahead)
     return run
 
 

@@ -568,7 +568,7 @@ def test_the_command_line_reads_both(tmp_path, form, capsys):
     assert opened.relations[EDGE].edges == (8 if form == "npz" else 2) and opened.relations[EDGE].weights is not None
     assert {name: len(ids) for name, ids in opened.splits.items()} == {"train": 2, "validation": 1, "test": 1}
     run_command(convert.main, ["--check", str(tmp_path / "store")])
-    assert "1 node types, 1 relations, 5 nodes" in capsys.readouterr().out
+    assert "1 node type, 1 relation, 5 nodes" in capsys.readouterr().out
     assert store.describe(tmp_path / "store").weighted == {EDGE}
 
 

@@ -152,7 +152,11 @@ def test_fitted_values_are_kept_for_later_data(folder):
     again, _ = run(folder, config=json.loads((folder / "store" / "graph.json").read_text()), out="again")
     np.testing.assert_array_equal(again.features["person"], first.features["person"])
     (later / "people.csv").write_text("id,age,town,label\nz9,30,Bern,new\n")
+    (later / "people.csv").write_text("id,age,town,label\nz9,30,Bern,\n")
     config = json.loads((folder / "store" / "graph.json").read_text())
+    graph, _ = run(later, "--root", later, config=config, out="unlabelled")
+    assert graph.labels.tolist() == [-1] and not any(map(len, graph.splits.values()))
+    (later / "people.csv").write_text("id,age,town,label\nz9,30,Bern,new\n")
     config["nodes"][0]["files"] = "later/people.csv"
     refused(folder, "row 1: class 'new' is not among x, y", config=config, out="third")
 

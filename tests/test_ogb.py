@@ -1,6 +1,7 @@
 """Small trees in the layouts of OGB, MAG240M and IGB, right and wrong."""
 
 import gzip
+import random
 from pathlib import Path
 
 import numpy as np
@@ -116,6 +117,11 @@ def test_several_labels_of_a_node(tmp_path):
         (MAG, {"raw__node-label": "1\n0.5\n2\n1\n"}, "node-label.csv.gz: row 2: 0.5 is no class number"),
         (MAG, {"mapping__paper": "ent idx,ent name\n1,29\n1,2908\n2,7\n3,11\n"}, "which are not 0..3, each once"),
         (MAG, {"split__time__paper__valid": "9\n"}, "split 'validation': entry 0 is node 9"),
+        (
+            MAG,
+            {"raw__triplet": random.Random(0).randbytes(2**20).hex()},
+            "bytes, and there should be a few rows: at most 1048576",
+        ),
         (ARXIV, {"raw__num-node-list": None}, "holds neither num-node-list.csv.gz nor num-node-dict.csv.gz"),
         (ARXIV, {"raw__edge.": ""}, "edge.csv.gz: is empty"),
         (ARXIV, {"raw__node-label": "0\n1\n"}, r"node-label.csv.gz: \(2, 1\) != \(4, 1\)"),

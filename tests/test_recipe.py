@@ -120,7 +120,7 @@ def test_what_is_made_of_a_store_is_the_same_in_parts(tmp_path):
     assert tuple(some.relations) == whole.schema.relations[-2:]
     for name, matrix in some.features.items():
         np.testing.assert_array_equal(matrix, whole.features[name])
-    assert read_ahead(data).schema == graph.schema
+    assert read_ahead(data)[0].schema == graph.schema and read_ahead(data)[1] is None
 
 
 def test_a_run_says_what_it_chose_records_it_and_keeps_it(tmp_path, capsys, monkeypatch):
@@ -160,15 +160,17 @@ def test_one_process_chooses_and_tells_the_others():
             return [["model.hidden", 8, "why"], ["train.epochs", 3, ""]]
 
     config = Config(data=Data(format="store", path="nowhere"))
-    found = recipe.resolve(config, ["--data.format=store", "--data.path=nowhere"], None, Second())
+    found, _ = recipe.resolve(config, ["--data.format=store", "--data.path=nowhere"], None, Second())
     assert (found.model.hidden, found.train.epochs) == (8, 3)
 
 
-def test_a_graph_that_was_read_for_a_run_that_failed_is_read_again(monkeypatch):
+def test_a_graph_that_was_read_is_handed_on_once(monkeypatch):
     data, read, times = Data(scale=0.001), synthetic.generate, []
     monkeypatch.setattr(synthetic, "generate", lambda *given: (times.append(1), read(*given))[1])
-    read_ahead(data)
-    read_ahead(data)  # files may have changed
+    graph, ahead = read_ahead(data)
+    assert load(data, ahead).relations is graph.relations and len(times) == 1
+    load(data, ahead)  # it was taken
     assert len(times) == 2
-    load(data)
-    assert len(times) == 2
+    _, ahead = read_ahead(data)
+    load(replace(data, seed=1), ahead)  # another graph
+    assert len(times) == 4

@@ -173,6 +173,20 @@ def test_a_page_of_many_classes_says_which_it_shows(tmp_path, drawn, monkeypatch
     assert "2 of 5 classes are shown" in text and "The 1 largest of 5 classes." in text
 
 
+def test_a_page_has_the_baselines_beside_the_model(tmp_path, drawn):
+    found = {"larger class": {"accuracy": 0.125, "macro_f1": 0.1, "how": "the class of most training nodes"}}
+    found |= {"logistic regression": {"how": "left out: the target type has no features"}}
+    write(told(tmp_path, drawn, summary=SUMMARY | {"baselines": found}), tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    rows = [
+        re.findall(r"<t[hd][^>]*>([^<]*)<", row)
+        for row in text.split("<tr>")
+        if "larger class" in row or "logistic" in row
+    ]
+    assert rows[0][:2] == ["larger class", "12.5 %"] and rows[1][1] == "–" and "left out" in rows[1][-1]
+    assert text.index(">this model<") < text.index(">larger class<")
+
+
 def test_a_report_that_fails_is_a_line(tmp_path, drawn, caplog):
     write(told(tmp_path, drawn, summary={}), tmp_path / "report.html")
     assert caplog.messages[-1].startswith("no report.html: lacks") and not list(tmp_path.iterdir())

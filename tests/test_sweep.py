@@ -64,6 +64,22 @@ def test_a_search_compares_on_validation_alone_and_continues(search, tmp_path):
     assert done.returncode == 0
 
 
+def test_runs_whose_options_the_graph_chose_are_not_trained_again(search, tmp_path):
+    arguments = ["--over", "train.learning_rate=0.01", "--seeds", "1"]
+    config = yaml.safe_load((tmp_path / "c.yaml").read_text())
+    config["train"]["recipe"] = "graph"
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))
+    started, done = search(*arguments)
+    kept = yaml.safe_load((tmp_path / "out" / started[0] / "config.yaml").read_text())
+    assert (
+        done.returncode == 0 and kept["model"]["norm"] == "layer" and kept["train"]["epochs"] == 2
+    )  # chosen, and given
+    assert search(*arguments)[0] == []
+    config["train"]["epochs"] = 3
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))
+    assert search(*arguments)[0] == started
+
+
 def test_a_run_that_diverged_comes_last_and_is_not_trained_again(search, tmp_path):
     arguments = ["--over", "train.learning_rate=1e38,0.01", "--seeds", "1"]
     started, done = search(*arguments)

@@ -9,6 +9,7 @@ import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
@@ -17,6 +18,7 @@ from hetjax.cache import table_files
 from hetjax.cache.mapped import mapped
 from hetjax.cache.penalty import read_or_measure
 from hetjax.checkpoint import Checkpoints
+from hetjax.compiled import compiled
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.names import Ids, Names
@@ -98,6 +100,22 @@ def test_penalties_that_cannot_be_kept_are_measured_again(tmp_path):
     with no_room():
         assert read_or_measure(tmp_path / "penalties.json", {}, {}, {}) == {}
     assert not list(tmp_path.iterdir())
+
+
+def test_compiled_code_that_cannot_be_kept_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    @compiled
+    def twice(number):
+        return 2 * number
+
+    with pytest.raises(InputError) as refused, no_room():
+        twice(1)
+    said = str(refused.value)
+    assert said.startswith(str(tmp_path)) and said.endswith(
+        "; compiled code is kept there; NUMBA_CACHE_DIR names another folder"
+    )
+    assert twice(1) == 2
 
 
 @pytest.fixture

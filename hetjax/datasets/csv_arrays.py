@@ -12,6 +12,7 @@ from hetjax.datasets import packed
 from hetjax.errors import InputError, reading
 
 BLOCK = 2**24  # bytes of text at a time
+SMALL = 2**20  # bytes of a file of a few rows
 WHOLE, NUMBER, TEXT = pa.int64(), pa.float32(), pa.large_string()
 
 
@@ -66,19 +67,24 @@ def table(file: Path) -> dict[str, list[str]]:
       InputError: it cannot be read, or is no small file.
     """
     with reading(file):
-        if file.stat().st_size > 2**20:
-            raise InputError(f"{file}: {file.stat().st_size} bytes, and there should be a few rows")
+        _check_small(file)
         rows = [[c.as_py() for c in row] for batch in _batches(file, TEXT, False) for row in zip(*batch.columns)]
         return dict(zip(rows[0], map(list, zip(*rows[1:])), strict=True))
+
+
+def _check_small(file: Path) -> None:
+    if (size := file.stat().st_size) > SMALL:
+        raise InputError(f"{file}: {size} bytes, and there should be a few rows: at most {SMALL} bytes")
 
 
 def texts(file: Path, columns: int) -> list[tuple[str, ...]]:
     """The rows of a small file without a header.
 
     Raises:
-      InputError: it cannot be read, or has another number of columns.
+      InputError: it cannot be read, is no small file, or has another number of columns.
     """
     with reading(file):
+        _check_small(file)
         rows = [
             tuple(c.as_py() for c in row) for b in _batches(file, [TEXT] * columns, False) for row in zip(*b.columns)
         ]

@@ -34,7 +34,7 @@ def encode(chunks: list[pa.Array], label: Label) -> tuple[np.ndarray, Ids | None
     coded = values.dictionary_encode()
     texts = coded.dictionary.cast(pa.large_string())
     distinct = texts.to_pylist()
-    if not distinct:
+    if not distinct and not label.classes:
         raise InputError(f"{label.place}: column {label.column!r} has no label")
     numbers = [int(text) for text in distinct if text.isdigit() and str(int(text)) == text]
     ordered = sorted(distinct)

@@ -87,7 +87,7 @@ class Told(NamedTuple):
 @kept
 def write(told: Told, file: Path) -> None:
     """Write the page; where that fails a line says so, and the run keeps its results."""
-    parts = [curves(told), *quality(told), costs(told), *cache(told), *plan(told), made(told)]
+    parts = [curves(told), *quality(told), *compared(told), costs(told), *cache(told), *plan(told), made(told)]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -189,6 +189,19 @@ def _calibration(folder: Path, test: Predictions, labels: np.ndarray) -> Part:
     alt = "The share of right predictions by their probability, in ten bins; the table below has the numbers."
     table = Table("Predictions by probability", ("probability", "predictions", "mean probability", "right"), rows)
     return Part("Calibration", [words], [Image(pictures.drawn(folder, pictures.draw_calibration, found), alt)], [table])
+
+
+def compared(told: Told) -> list[Part]:
+    """What a model is to be better than."""
+    found = told.summary.get("baselines") or {}
+    if not found:
+        return []
+    keys = [key for key in ("accuracy", "macro_f1", "roc_auc") if told.summary.get(f"test_{key}") is not None]
+    rows = [["this model", *(percent(told.summary[f"test_{key}"]) for key in keys), ""]]
+    rows += [[name, *(percent(row.get(key)) for key in keys), row["how"]] for name, row in found.items()]
+    head = ("", *("ROC AUC" if key == "roc_auc" else key.replace("_", "-").replace("f1", "F1") for key in keys), "how")
+    words = "What can be had without a graph neural network."
+    return [Part("Baselines", [words], tables=[Table("The model and the baselines, on the test nodes", head, rows)])]
 
 
 def costs(told: Told) -> Part:

@@ -21,7 +21,7 @@ from hetjax.checkpoint import Checkpoint
 from hetjax.config import Config, Data
 from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.load import load
+from hetjax.load import Ahead, load
 from hetjax.partition import Partitioning, Workload
 from hetjax.processes.group import ProcessGroup
 from hetjax.progress import Progress
@@ -192,12 +192,15 @@ class Engine(ABC):
 class Strategy(Declaration):
     """A way of running."""
 
-    def open(self, data: Data) -> HetGraph:
+    def open(self, data: Data, ahead: Ahead | None = None) -> HetGraph:
         """What a process must open of the graph: all of it, unless the strategy divides that before it is opened.
 
         Who opens less than all gives its engine a `logits` of its own.
+
+        Args:
+          ahead: the graph, where it was read already.
         """
-        return load(data)
+        return load(data, ahead)
 
     def partition(self, setup: Setup, saved: Path | None = None) -> Partitioning | None:
         """Who has what; None where nothing is divided. All processes call this together.

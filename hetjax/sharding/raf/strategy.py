@@ -10,7 +10,7 @@ from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import abstract_graph, check_digest, sizes
-from hetjax.load import load_abstract, load_some
+from hetjax.load import Ahead, load_abstract, load_some
 from hetjax.partition import MetaPartitioning, partition, read
 from hetjax.partition.cuts import cut_graph, uncut
 from hetjax.partition.report import topology_bytes
@@ -32,8 +32,8 @@ PLANNED = ("targets", "hops", "metapaths", "self_term", "exchange")  # what a pl
 class Raf(declared.Raf, Strategy):
     """Partitions of the relations, each with replicas that share the seeds of a step."""
 
-    def open(self, data: Data) -> HetGraph:
-        return load_abstract(data)  # a process opens no more than its own partitions
+    def open(self, data: Data, ahead: Ahead | None = None) -> HetGraph:
+        return load_abstract(data, ahead)  # a process opens no more than its own partitions
 
     def partition(self, setup: Setup, saved: Path | None = None) -> MetaPartitioning:
         config, graph, layers = setup.config, setup.graph, setup.trainer.model.layers
