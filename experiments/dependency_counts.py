@@ -20,12 +20,11 @@ from hetjax.sharding.dependency.costs import Costs, by_name
 from hetjax.sharding.dependency.declared import Options
 from hetjax.sharding.dependency.exchange import counts
 from hetjax.sharding.dependency.groups import Groups, grouped
-from hetjax.sharding.dependency.prices import priced, slowest
+from hetjax.sharding.dependency.prices import Prices, priced, slowest
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.shares import Share, nothing, shares
 from hetjax.sharding.dependency.strategy import chosen, everything
 from hetjax.sharding.dependency.work import Work, work
-from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.strategy import Setup, setup
 from hetjax.train import open_graph
 
@@ -70,7 +69,7 @@ def counted(given: Setup, cut: EdgeCut, options: Options, costs: Costs | None = 
       costs: what hybrid goes by.
     """
     graph, model, regime = given.graph, given.trainer.model, given.regime
-    sampler = Sampler(graph, frozenset(), flowing(given), model.reads_own, model.drops)
+    sampler = Sampler(graph, frozenset(), given.flowing, model.reads_own, model.drops)
     seeds = {graph.schema.target: graph.splits["train"]}
     hops, learnable = (ALL,) * len(regime.fanouts), frozenset(given.trainer.learnable)
     keep = everything(given) if options.mode == "cache" else nothing
@@ -119,6 +118,6 @@ def total(values) -> int:
     return int(sum(np.sum(value) for value in values))
 
 
-def predicted(given: Setup, done: Sequence[Work], steps: int, costs: Costs) -> float:
-    """Seconds that costs say for what a step does because of the division, of the partition that is worst off."""
-    return slowest(given.graph, done, priced(given, costs)) / steps
+def predicted(given: Setup, done: Sequence[Work], steps: int, prices: Prices) -> float:
+    """Seconds that prices say for what a step does because of the division, of the partition that is worst off."""
+    return slowest(given.graph, done, prices) / steps

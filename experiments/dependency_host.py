@@ -1,11 +1,12 @@
 """What every emulated host runs for dependency_runs.py: some ways of training, in turns, in one process that stays.
 
 `python experiments/dependency_host.py JOB.json --coordinator ADDRESS --count N --number I`: a process that trains every way for so
-many steps in every round, so that whatever else the computer does falls on all ways alike. It limits its own link, and reads the
-bytes that the link carried.
+many steps in every round, so that whatever else the computer does falls on all ways alike. A way that is far slower than the fastest
+is left out of later rounds. It limits its own link, and reads the bytes that the link carried.
 """
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -29,9 +30,11 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.dependency.batches import DependencyBatches
 from hetjax.sharding.dependency.costs import Costs, read_or_measure
+from hetjax.sharding.dependency.prices import priced
 from hetjax.sharding.strategy import Engine, Setup
 
 WARM = 2  # steps that are not measured
+FIRST_ROUNDS, FAR = 3, 2.0  # after so many rounds, ways that take so many times as long as the fastest are left out
 
 
 class Way(NamedTuple):
@@ -77,20 +80,26 @@ def at_rate(job: dict, rate: str, group, known: dict[str, Way]) -> list[dict]:
         ways = {name: known.get(name) or begun(one) for name, one in setups.items()}
     laps: dict[str, list[list[float]]] = {name: [] for name in ways}
     wire = dict.fromkeys(ways, 0)
-    for _ in range(job["rounds"]):
-        for name in ways:
+    for number in range(job["rounds"]):
+        for name in [*ways] if number < FIRST_ROUNDS else near(laps, group):
             before = carried()
             ways[name], seconds = trained(ways[name], job["steps"])
             group.barrier("trained")  # behind all that the others still wait for: nothing stands in the queue of a link
             wire[name] += sum(group.all_gather("carried", carried() - before))
             laps[name].append(seconds)
-    steps = job["rounds"] * job["steps"]
     known.update((name, way) for name, way in ways.items() if not chooses(way))
     return [
         {"rate": rate, "way": name, "costs_seconds": round(costs_seconds, 2)}
-        | row(way, laps[name], wire[name] / steps, costs, group)
+        | row(way, laps[name], wire[name] / (len(laps[name]) * job["steps"]), costs, group)
         for name, way in ways.items()
     ]
+
+
+def near(laps: dict[str, list[list[float]]], group) -> list[str]:
+    """Ways that are not far slower than the fastest, by what host 0 measured in the first rounds."""
+    times = {name: statistics.median(itertools.chain(*of[:FIRST_ROUNDS])) for name, of in laps.items()}
+    first = group.all_gather("near", times)[0]
+    return [name for name, time in first.items() if time < FAR * min(first.values())]
 
 
 def chooses(way: Way) -> bool:
@@ -137,7 +146,10 @@ def row(way: Way, laps: list[list[float]], wire: float, costs: Costs, group) -> 
         "milliseconds_per_step": round(statistics.median(medians), 2),
         "fastest_round": round(min(medians), 2),
         "slowest_round": round(max(medians), 2),
-        "predicted_extra_ms": round(1000 * predicted(engine.setup, done, engine.batches.sent, costs), 2),
+        "rounds": " ".join(f"{median:.2f}" for median in medians),
+        "predicted_extra_ms": round(
+            1000 * predicted(engine.setup, done, engine.batches.sent, engine.prices or priced(engine.setup, costs)), 2
+        ),
         "bytes_counted": round(counted),
         "bytes_on_wire": round(wire),
         **rows_of(done, engine.batches.sent, engine.batches.padded),

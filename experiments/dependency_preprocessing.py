@@ -29,7 +29,6 @@ from hetjax.sharding.dependency.costs import read_or_measure
 from hetjax.sharding.dependency.prices import priced
 from hetjax.sharding.dependency.shares import nothing, shares
 from hetjax.sharding.dependency.strategy import chosen
-from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.strategy import Setup
 
 EPOCHS, METHODS = 100, ("contiguous", "metis", "fennel", "random")
@@ -50,7 +49,7 @@ def prepared(given: Setup, parts: int, folder: Path) -> dict:
     for method in METHODS:
         cuts[method], seconds[f"{method}_s"] = timed(lambda method=method: edge_cut(graph, parts, method))
     owned, seeds = cuts["contiguous"].owned, {graph.schema.target: graph.splits["train"]}
-    sampler = Sampler(graph, frozenset(), flowing(given), model.reads_own, model.drops)
+    sampler = Sampler(graph, frozenset(), given.flowing, model.reads_own, model.drops)
     _, seconds["dependencies_s"] = timed(lambda: shares(sampler, owned, seeds, hops, (0,), nothing))
     mesh = meshes.row(meshes.make(1, parts), 0)
     os.environ["XDG_CACHE_HOME"] = str(folder)

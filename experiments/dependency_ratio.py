@@ -2,7 +2,7 @@
 
 `python experiments/dependency_ratio.py` (as root, on Linux, with HETJAX_DATA) trains on emulated hosts (experiments/dependency_runs.py)
 with `dependency.cached` 0, 0.1, 0.25, 0.5, 0.75, 0.9 and 1, and with what Algorithm 4 chooses by measured costs. A share of nothing fetches static features
-at every step too; every other way copies as large a share of them. `by_the_best` is the time of a cell divided by that of the best share at that bandwidth.
+at every step too; every other way copies as large a share of them. `ratio` is the time of a cell divided by that of the best share at that bandwidth, round by round, with its 95 % interval.
 Prints its table, how far the choice is from the best share, and the noise, and writes `experiments/results/dependency_ratio.{csv,png}`.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("Agg")
-from dependency_runs import HYBRID, MODELS, best_and_worst, check, measured, noise, parser_of, setting, stored
+from dependency_runs import HYBRID, MODELS, best_and_worst, check, measured, noise, parser_of, ratio, setting, stored
 from matplotlib import pyplot
 from runs import markdown, read_rows, replace_rows
 from tqdm import tqdm
@@ -26,8 +26,8 @@ KEYS = ("graph", "model", "hidden", "hosts", "rate", "way")
 def compared(rows: list[dict]) -> list[dict]:
     """With the best share at the same bandwidth."""
     for row in rows:
-        times = [r["milliseconds_per_step"] for r in rows if r["rate"] == row["rate"] and r["way"] != CHOSEN]
-        row["by_the_best"] = round(row["milliseconds_per_step"] / min(times), 2)
+        shares = [one for one in rows if one["rate"] == row["rate"] and one["way"] != CHOSEN]
+        row |= ratio(row, min(shares, key=lambda one: one["milliseconds_per_step"]))
     return rows
 
 
@@ -63,10 +63,10 @@ def main() -> None:
             rows += new
             replace_rows(options.out / "dependency_ratio.csv", KEYS, new)
     draw(read_rows(options.out / "dependency_ratio.csv"), options.out / "dependency_ratio.png")
-    print(markdown(rows))
-    print(best_and_worst(rows, "by_the_best", "time by that of the best share (large is slow)"))
+    print(markdown([{name: value for name, value in row.items() if name != "rounds"} for row in rows]))
+    print(best_and_worst(rows, "ratio", "time by that of the best share (large is slow)"))
     chosen = [row for row in rows if row["way"] == CHOSEN]
-    print(best_and_worst(chosen, "by_the_best", "the choice, by the best share (large is slow)"))
+    print(best_and_worst(chosen, "ratio", "the choice, by the best share (large is slow)"))
     print(noise(rows))
     check(rows, options.count)
 

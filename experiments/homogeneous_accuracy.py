@@ -6,8 +6,8 @@ interrupted table continues where it stopped; `--again` trains and replaces the 
 
 A published figure with "(r)" was recalled from the paper and not read again; the others were read.
 
-Run `k` has the seed `k`. It has the files' only split on `public`, the files' split `k` on `shipped`, and otherwise a split
-drawn with the seed `k`. A step is hetjax's own, on the whole graph. Validation picks the epoch by hetjax's own rule. To score
+Run `k` has the seed `k`. It has the files' only split on `public`, the files' split `k` on `shipped`, the files' test nodes on `held out`
+(validation is drawn with the seed `k`), and otherwise a split drawn with the seed `k`. A step is hetjax's own, on the whole graph. Validation picks the epoch by hetjax's own rule. To score
 it, all nodes' logits are computed at once, without dropout.
 """
 
@@ -19,7 +19,7 @@ if __name__ == "__main__":
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,9 +41,11 @@ from hetjax.sharding.strategy import setup
 
 OUT = Path(__file__).parent / "results" / "homogeneous_accuracy.csv"
 KEYS = ("graph", "split", "model", "run")
+Key = tuple[str, str, str]  # the first three of a row
 SPLITS: dict[str, Callable[[int], dict[str, str]]] = {
     "public": lambda run: {},
     "shipped": lambda run: {"data.split_number": str(run)},
+    "held out": lambda run: {"data.split_seed": str(run)},
     "shchur": lambda run: {"data.split": "shchur", "data.split_seed": str(run)},
     "random": lambda run: {"data.split": "random", "data.split_seed": str(run)},
 }
@@ -71,7 +73,7 @@ NO_HEADS = GCN | {"model.heads": "4"}
 DECOUPLED = {"model.decoupled": "true"}
 
 
-def cited(graph: str, split: str, gcn: str = "", gat: str = "") -> dict[tuple[str, str, str], Row]:
+def cited(graph: str, split: str, gcn: str = "", gat: str = "") -> dict[Key, Row]:
     """The five models on a citation graph, by the recipes of the papers of GCN and GAT."""
     return {
         (graph, split, "GCN"): Row(f"{graph}_gcn", {}, gcn),
@@ -163,15 +165,15 @@ def scores(logits: np.ndarray, graph: HetGraph, split: str) -> dict[str, Any]:
     return metrics.quality(logits[ids], graph.labels[ids])
 
 
-def trained(key: tuple[str, str, str], runs: list[int], more: list[str], bar: tqdm) -> Iterator[dict[str, Any]]:
+def trained(key: Key, row: Row, runs: list[int], more: list[str], bar: tqdm) -> Iterator[dict[str, Any]]:
     """Some runs of a row, one after the other."""
-    graph, last, row = None, None, None
+    graph, last, made = None, None, None
     for run in runs:
-        config = configuration(ROWS[key], key[1], run, more)
+        config = configuration(row, key[1], run, more)
         if graph is None or config.data != last:
             graph, last = load(config.data), config.data
-        row = row or Trained(config, graph)
-        found = dict(zip(KEYS, (*key, run))) | row.run(config, graph)
+        made = made or Trained(config, graph)
+        found = dict(zip(KEYS, (*key, run))) | made.run(config, graph)
         bar.write(" ".join(map(str, found.values())))
         bar.update()
         yield found
@@ -180,43 +182,58 @@ def trained(key: tuple[str, str, str], runs: list[int], more: list[str], bar: tq
 def table(file: Path) -> str:
     """A Markdown table: mean and sample standard deviation, in the order of `ROWS`."""
     lines = ["| graph | split | model | runs | test (%) | published (%) | weights |", "|---|---|---|---|---|---|---|"]
-    written = read_rows(file)
-    for key, row in ROWS.items():
-        found = [line for line in written if tuple(line[name] for name in KEYS[:3]) == key]
-        if found:
-            test = [100 * float(line["test"]) for line in found]
-            spread = f" ± {statistics.stdev(test):.2f}" if len(test) > 1 else ""
-            cells = (
-                *key,
-                len(test),
-                f"{statistics.mean(test):.2f}{spread}",
-                row.published,
-                f"{int(found[0]['weights']):,}",
-            )
-            lines.append(f"| {' | '.join(map(str, cells))} |")
+    for key, found in written(ROWS, file).items():
+        test = percent(found)
+        spread = f" ± {statistics.stdev(test):.2f}" if len(test) > 1 else ""
+        cells = (
+            *key,
+            len(test),
+            f"{statistics.mean(test):.2f}{spread}",
+            ROWS[key].published,
+            f"{int(found[0]['weights']):,}",
+        )
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join([*lines, LEFT_OUT])
 
 
-def main() -> None:
-    names = {"/".join(key).lower(): key for key in ROWS}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def written(rows: Mapping[Key, Row], file: Path) -> dict[Key, list[dict]]:
+    """The runs that a file has of each row, in the order of the rows; of none nothing."""
+    lines = read_rows(file)
+    found = {key: [line for line in lines if tuple(line[name] for name in KEYS[:3]) == key] for key in rows}
+    return {key: runs for key, runs in found.items() if runs}
+
+
+def percent(runs: list[dict]) -> list[float]:
+    return [100 * float(run["test"]) for run in runs]
+
+
+def complete(rows: Mapping[Key, Row], file: Path, about: str | None) -> Path:
+    """Train what a file has not of some rows, by the options of the command line; returns the file.
+
+    Args:
+      file: by default.
+      about: what `--help` says.
+    """
+    names = {"/".join(key).lower(): key for key in rows}
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="+", default=list(names), metavar="ROW", help=f"of these: {', '.join(names)}")
     parser.add_argument("--runs", type=int, help="runs of every row; default: as many as the table has")
     parser.add_argument("--again", action="store_true", help="train and replace runs that the file has")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key that all rows have")
-    parser.add_argument("--out", type=Path, default=OUT, help="the file of all runs")
+    parser.add_argument("--out", type=Path, default=file, help="the file of all runs")
     options = parser.parse_args()
     known = set() if options.again else {tuple(line[name] for name in KEYS) for line in read_rows(options.out)}
     tasks = {}
     for name in options.rows:
         key = names[name.lower()]
-        tasks[key] = [run for run in range(options.runs or ROWS[key].runs) if (*key, str(run)) not in known]
+        tasks[key] = [run for run in range(options.runs or rows[key].runs) if (*key, str(run)) not in known]
     with tqdm(total=sum(map(len, tasks.values())), unit="run") as bar:
         for key, runs in tasks.items():
-            for found in trained(key, runs, [f"--{pair}" for pair in options.set], bar):
+            for found in trained(key, rows[key], runs, [f"--{pair}" for pair in options.set], bar):
                 replace_rows(options.out, KEYS, [found])
-    print(table(options.out))
+    made: Path = options.out
+    return made
 
 
 if __name__ == "__main__":
-    main()
+    print(table(complete(ROWS, OUT, __doc__)))

@@ -1,15 +1,18 @@
 """What training reaches where nothing is given but the graph, beside published figures and beside the baselines of every run.
 
-`HETJAX_DATA=... python experiments/no_options.py` trains every graph of its table, 3 seeds each, by `python -m hetjax.train
+`HETJAX_DATA=... python experiments/no_options.py` trains every graph of its table, 5 seeds each, by `python -m hetjax.train
 --data.format ... --data.path ... --train.seed N`, and writes `experiments/results/no_options.csv` after every run, and the table.
 A seed also decides which nodes are held out where the files do not say, and which of several splits is taken.
-Where HGB's files are read, the test nodes are those of `label.dat.test`: 70 % of the labelled ones.
+Where HGB's files are read, the test nodes are those of `label.dat.test`: 70 % of the labelled ones. `--cost` trains nothing, and measures what choosing
+the options takes instead (processor time, `experiments/results/no_options_cost.csv`). `--label_inputs` trains the same graphs with `data.label_inputs true`, and
+writes what that wins over the rows that are there without (`experiments/results/label_inputs.csv`).
 """
 
 import argparse
 import os
 import statistics
 import tempfile
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,9 +21,13 @@ from runs import markdown, read_rows, replace_rows, train
 from tqdm import tqdm
 
 import hetjax
+from hetjax import recipe
+from hetjax.config import Config, Data
 from hetjax.graph import store
+from hetjax.load import read_ahead
 
-OUT = Path(__file__).parent / "results" / "no_options.csv"
+RESULTS = Path(__file__).parent / "results"
+OUT = RESULTS / "no_options.csv"
 
 
 class Row(NamedTuple):
@@ -94,6 +101,39 @@ def run(name: str, seed: int, folder: Path, more: list[str]) -> dict:
     }
 
 
+def cost(name: str, folder: Path) -> dict:
+    """What reading the graph and choosing its options take, in seconds of the processor."""
+    given = {key.removeprefix("data."): value for key, value in ROWS[name].options.items()}
+    if given["format"] == "store":
+        given["path"] = str(yelp(folder).absolute())
+    config = Config(data=Data(**given))
+    started = time.process_time()
+    graph = read_ahead(config.data)
+    read = time.process_time()
+    choices = list(recipe.choose(config, graph, set(given)))
+    done = time.process_time()
+    return {
+        "graph": name,
+        "choices": len(choices),
+        "read_seconds": round(read - started, 2),
+        "choose_seconds": round(done - read, 3),
+    }
+
+
+def gains(without: Path, with_labels: Path) -> str:
+    """What label inputs win, in points, seed by seed: mean and sample standard deviation."""
+    plain = {(row["graph"], row["seed"]): float(row["test"]) for row in read_rows(without)}
+    lines = []
+    for name in ROWS:
+        found = {row["seed"]: float(row["test"]) for row in read_rows(with_labels) if row["graph"] == name}
+        won = [test - plain[name, seed] for seed, test in found.items() if (name, seed) in plain]
+        if won:
+            spread = f" ± {statistics.stdev(won):.2f}" if len(won) > 1 else ""
+            cells = {"graph": name, "runs": len(won), "with label inputs": f"{statistics.mean(found.values()):.2f}"}
+            lines.append(cells | {"won": f"{statistics.mean(won):+.2f}{spread}"})
+    return markdown(lines)
+
+
 def table(file: Path) -> str:
     """Mean and sample standard deviation of every graph."""
     written, lines = read_rows(file), []
@@ -118,18 +158,26 @@ def table(file: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", nargs="+", default=list(ROWS), choices=list(ROWS), help="rows of the table")
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(range(5)))
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option that all runs have")
     parser.add_argument("--runs", type=Path, help="where the runs' folders are kept; default: nowhere")
-    parser.add_argument("--out", type=Path, default=OUT, help="the file of all runs")
+    parser.add_argument("--out", type=Path, help="the file of all runs")
+    parser.add_argument("--cost", action="store_true", help="measure the choice of options alone")
+    parser.add_argument("--label_inputs", action="store_true", help="train with data.label_inputs true")
     options = parser.parse_args()
+    labels = ["data.label_inputs=true"] if options.label_inputs else []
+    out = options.out or (RESULTS / "label_inputs.csv" if labels else OUT)
     with tempfile.TemporaryDirectory() as made_here:
         folder = options.runs or Path(made_here)
         folder.mkdir(parents=True, exist_ok=True)
+        if options.cost:
+            for name in options.graphs:
+                replace_rows(options.out or RESULTS / "no_options_cost.csv", ("graph",), [cost(name, folder)])
+            return
         for seed in options.seeds:
             for name in tqdm(options.graphs, f"seed {seed}", unit="run"):
-                replace_rows(options.out, ("graph", "seed"), [run(name, seed, folder, options.set)])
-    print(table(options.out))
+                replace_rows(out, ("graph", "seed"), [run(name, seed, folder, options.set + labels)])
+    print(gains(OUT, out) if labels else table(out))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,6 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding.push_pull import costs
 from hetjax.sharding.push_pull.batches import PushBatches
 from hetjax.sharding.push_pull.first import first_layer
-from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.strategy import Setup, setup
 
 RESULTS = Path(__file__).parent / "results"
@@ -85,7 +84,7 @@ def push_pull(given: Setup, devices: int) -> tuple[float, float]:
 def read(given: Setup, devices: int) -> list[dict[str, np.ndarray]]:
     """The nodes whose features each replica reads in the first step."""
     graph, regime, model = given.graph, given.regime, given.trainer.model
-    sampler = Sampler(graph, frozenset(), flowing(given), model.reads_own)
+    sampler = Sampler(graph, frozenset(), given.flowing, model.reads_own)
     seeds = graph.splits["train"][: regime.batch_size]
     size = -(-len(seeds) // devices)
     shares = [seeds[start : start + size].astype(np.int32) for start in range(0, len(seeds), size)]

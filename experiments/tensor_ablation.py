@@ -8,16 +8,15 @@ paper's data parallel baseline in chunks is not here: hetjax has chunks for tens
 `tensor_hosts.py`; how much faster is told beside data parallel. Writes `experiments/results/tensor_ablation.{csv,png}`.
 """
 
-import tempfile
 from pathlib import Path
 
 import matplotlib
 
 matplotlib.use("Agg")
-from dependency_runs import COMMUNICATE, MODELS, noise, parser_of, setting, stored
+from dependency_runs import COMMUNICATE, noise, parser_of
 from matplotlib import pyplot
-from runs import markdown, read_rows, replace_rows
-from tensor_hosts import KEYS, PARTS, SLICES, measured
+from runs import markdown, read_rows
+from tensor_runs import PARTS, SLICES, compared
 
 APART = [*SLICES, "--model.decoupled=true"]
 
@@ -40,20 +39,14 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--bytes", default="20MB", help="of each device, for the ways in chunks")
     options = parser.parse_args()
-    rows: list[dict] = []
-    with tempfile.TemporaryDirectory() as made_here:
-        folder = options.folder or Path(made_here)
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in options.graphs:
-            model, rate = options.model or MODELS[name], options.rates[0]
-            about = {"graph": name, "model": model, "hidden": options.hidden, "hosts": options.count, "rate": rate}
-            given = [one for one in setting(stored(name, folder), model, options.hidden) if "strategy" not in one]
-            found = measured(given, ways(options.bytes), options, rate, folder)
-            new = [about | {"device_bytes": options.bytes if "chunks" in row["way"] else ""} | row for row in found]
-            replace_rows(options.out / "tensor_ablation.csv", KEYS, new)
-            rows += new
+    file = options.out / "tensor_ablation.csv"
+
+    def allowed(way: str) -> dict:
+        return {"device_bytes": options.bytes if "chunks" in way else ""}
+
+    rows = compared(options, ways(options.bytes), file, allowed)
     print(markdown(rows), noise(rows), sep="\n")
-    draw(read_rows(options.out / "tensor_ablation.csv"), options.out / "tensor_ablation.png")
+    draw(read_rows(file), options.out / "tensor_ablation.png")
 
 
 def draw(rows: list[dict], file: Path) -> None:

@@ -7,123 +7,23 @@ milliseconds of a step, the fastest and the slowest round's median, bytes counte
 Hosts share this computer's cores. Writes `experiments/results/tensor_hosts.csv`.
 """
 
-import json
-import statistics
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
+from dependency_runs import CACHE, COMMUNICATE, check, noise, parser_of
+from runs import markdown
+from tensor_runs import PARTS, SLICES, compared
 
-from hetjax import runtime
-
-if __name__ == "__main__":
-    runtime.prepare()
-
-from dependency_counts import config_of, setup_of
-from dependency_host import begun, carried, trained
-from dependency_runs import CACHE, COMMUNICATE, MODELS, check, noise, parser_of, setting, stored
-from hosts import DEVICE, hosts, run, shape
-from runs import markdown, replace_rows
-
-from hetjax.config import Processes
-from hetjax.processes.launch import process_group
-from hetjax.sharding import mesh as meshes
-
-PARTS = ["--mesh.data={count}", "--dependency.partitioning=contiguous"]
-SLICES = ["--mesh.strategy=tensor", "--mesh.feature={count}"]
 WAYS = {
     "vanilla": [*PARTS, CACHE],
     "communicate": [*PARTS, COMMUNICATE],
     "coupled": SLICES,
     "decoupled": [*SLICES, "--model.decoupled=true"],
 }
-KEYS = ("graph", "model", "hidden", "hosts", "rate", "way")
 
 
 def main() -> None:
-    parser = parser_of(__doc__)
-    for name in ("coordinator", "number", "job"):
-        parser.add_argument(f"--{name}", help="of a host, which this script starts itself")
-    options = parser.parse_args()
-    if options.job:
-        on_host(json.loads(Path(options.job).read_text()), options.coordinator, int(options.number))
-        return
-    rows: list[dict] = []
-    with tempfile.TemporaryDirectory() as made_here:
-        folder = options.folder or Path(made_here)
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in options.graphs:
-            model, rate = options.model or MODELS[name], options.rates[0]
-            about = {"graph": name, "model": model, "hidden": options.hidden, "hosts": options.count, "rate": rate}
-            given = [one for one in setting(stored(name, folder), model, options.hidden) if "strategy" not in one]
-            new = [about | row for row in measured(given, WAYS, options, rate, folder)]
-            replace_rows(options.out / "tensor_hosts.csv", KEYS, new)
-            rows += new
+    options = parser_of(__doc__).parse_args()
+    rows = compared(options, WAYS, options.out / "tensor_hosts.csv")
     print(markdown(rows), noise(rows), sep="\n")
     check(rows, options.count)
-
-
-def measured(given: list[str], ways: dict[str, list[str]], options, rate: str, folder: Path) -> list[dict]:
-    """A row per way, on hosts that are started for it, and how much faster than the first it is."""
-    job, out = folder / "job.json", folder / "out.json"
-    about = {"setting": given, "rate": rate, "count": options.count, "rounds": options.rounds, "steps": options.steps}
-    about["ways"] = ways
-    job.write_text(json.dumps(about | {"out": str(out)}))
-    command = [
-        sys.executable,
-        str(Path(__file__).with_name("tensor_hosts.py")),
-        f"--job={job}",
-        "--coordinator={coordinator}",
-        "--number={host}",
-    ]
-    with hosts(options.count, rate) as made:
-        ended = run(made, command, folder, 1800)
-    for number, one in enumerate(ended):
-        if one.status != 0:
-            sys.exit(f"{' '.join(given)}: host {number} ended with {one.status}\n{one.output[-3000:]}")
-    rows = json.loads(out.read_text())
-    slow = rows[0]["milliseconds_per_step"]
-    return [
-        row | {f"faster_than_{rows[0]['way'].replace(' ', '_')}": round(slow / row["milliseconds_per_step"], 2)}
-        for row in rows
-    ]
-
-
-def on_host(job: dict, coordinator: str, number: int) -> None:
-    """All ways, in turns, as one of the hosts."""
-    subprocess.run(["tc", "qdisc", "replace", "dev", DEVICE, "root", *shape(job["rate"])], check=True)
-    with process_group(Processes(coordinator, job["count"], number), {}) as group:
-        meshes.provide_cpu_devices(1)
-        ways, laps, wire = {}, {}, dict.fromkeys(job["ways"], 0)
-        for name, options in job["ways"].items():
-            more = [option.format(count=group.count) for option in options]
-            strategy = [] if "tensor" in "".join(more) else ["--mesh.strategy=dependency"]
-            ways[name], laps[name] = begun(setup_of(config_of([*job["setting"], *strategy, *more]), group)), []
-        for _ in range(job["rounds"]):
-            for name in ways:
-                before = carried()
-                ways[name], seconds = trained(ways[name], job["steps"])
-                group.barrier("trained")
-                wire[name] += sum(group.all_gather("carried", carried() - before))
-                laps[name].append(1000 * statistics.median(seconds))
-        counted = {
-            name: sum(group.all_gather("counted", sum(sent.bytes for sent in way.engine.traffic())))
-            for name, way in ways.items()
-        }
-        if group.first:
-            steps = job["rounds"] * job["steps"]
-            rows = [
-                {
-                    "way": name,
-                    "milliseconds_per_step": round(statistics.median(laps[name]), 2),
-                    "fastest_round": round(min(laps[name]), 2),
-                    "slowest_round": round(max(laps[name]), 2),
-                    "bytes_counted": round(counted[name]),
-                    "bytes_on_wire": round(wire[name] / steps),
-                }
-                for name in ways
-            ]
-            Path(job["out"]).write_text(json.dumps(rows))
 
 
 if __name__ == "__main__":

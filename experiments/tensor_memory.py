@@ -20,12 +20,11 @@ if __name__ == "__main__":
     runtime.prepare()
 
 import jax
-import numpy as np
 from runs import markdown, write_rows
+from tensor_graphs import zipf
 
 from hetjax.config import Config, Mesh, Model, Sampling, Train
-from hetjax.graph.hetgraph import HetGraph, build
-from hetjax.graph.schema import Relation, Schema
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import traffic
 from hetjax.sharding.registry import make_engine
@@ -53,7 +52,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     meshes.provide_cpu_devices(options.devices)
-    graph = zipf(options.nodes, options.degree * options.nodes, options.width)
+    graph = zipf(options.nodes, options.degree * options.nodes, options.width, 8)
     rows = []
     for name, model in MODELS.items():
         whole, _ = trained(graph, options, model, -1)
@@ -67,19 +66,6 @@ def main() -> None:
         )
         print(markdown(rows[-1:]), flush=True)
     write_rows(OUT, rows)
-
-
-def zipf(nodes: int, edges: int, width: int) -> HetGraph:
-    """A directed graph in which the sources of edges are few and the targets many, with random features."""
-    rng, relation = np.random.default_rng(0), Relation("node", "to", "node")
-    rank = 1 / np.arange(1, nodes + 1) ** 0.7
-    source = rng.permutation(nodes)[rng.choice(nodes, edges, p=rank / rank.sum())]
-    target = rng.integers(0, nodes, edges)
-    order = rng.permutation(nodes)
-    splits = dict(zip(("train", "validation", "test"), np.split(order, [nodes // 2, 3 * nodes // 4])))
-    schema = Schema({"node": nodes}, (relation,), "node", 8)
-    features = {"node": rng.standard_normal((nodes, width), np.float32)}
-    return build(schema, {relation: (source, target)}, features, rng.integers(0, 8, nodes), splits)
 
 
 def trained(graph: HetGraph, options, model: dict, allowed: int) -> tuple[list[float], dict]:

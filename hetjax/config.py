@@ -12,6 +12,7 @@ from hetjax.errors import InputError, short
 
 DATA_FOLDER = "HETJAX_DATA"
 MOST_WIDTH = 2**16
+MOST_HOPS = 16  # of a metapath
 SHOWN = 100  # characters of a value that an error shows
 MOST_PROCESSES = 2**16
 MOST_SECONDS = 7 * 24 * 3600  # that processes wait for each other
@@ -74,6 +75,10 @@ class Data:
     """igb: which labels, of 19 classes or of 2983"""
     label_inputs: bool = False
     """training labels, propagated along relations, are inputs too; no node's own label reaches its logits, and no label of validation or test nodes is read"""
+    metapath_hops: int = 0
+    """for model sehgnn: the mean of the features along every metapath of at most so many relations into the target type is computed once, and is an input; 0: no metapaths, the graph as it is"""
+    metapath_label_hops: int = 0
+    """with data.metapath_hops: training labels along metapaths of at most so many relations are inputs too, without a node's own; 0: none"""
     without_features: tuple[str, ...] = ()
     """node types whose features are ignored; learnable features take their place"""
     schema: str = "ogbn-mag"
@@ -91,6 +96,14 @@ class Data:
         _require(0 <= self.validation_fraction < 1, "data.validation_fraction", self.validation_fraction, "in [0, 1)")
         for name in ("split_seed", "split_number", "seed"):
             _require(getattr(self, name) >= 0, f"data.{name}", getattr(self, name), "at least 0")
+        for name in ("metapath_hops", "metapath_label_hops"):
+            _require(0 <= getattr(self, name) <= MOST_HOPS, f"data.{name}", getattr(self, name), f"in 0..{MOST_HOPS}")
+        if self.metapath_label_hops and not self.metapath_hops:
+            raise InputError(f"data.metapath_label_hops is {self.metapath_label_hops}, and data.metapath_hops is 0")
+        if self.metapath_hops and self.label_inputs:
+            raise InputError(
+                f"data.label_inputs is true, and data.metapath_hops is {self.metapath_hops}: labels are inputs by data.metapath_label_hops then"
+            )
         shares, counts = self.split_shares, self.split_per_class
         fits = len(shares) == 3 and all(share >= 0 for share in shares) and shares[0] > 0 and sum(shares) < 1 + 1e-9
         _require(fits, "data.split_shares", list(shares), "three shares of at most 1 together, the first above 0")
@@ -110,7 +123,7 @@ class Model:
     """Model: which model, and how large."""
 
     name: str = "rgcn"
-    """rgcn, rgat, hgt; gcn, sage, gin, gat or gatv2, which are for graphs of one relation, and fold any; or MODULE:NAME: a `hetjax.HGNN` or a layer class in a module of your own"""
+    """rgcn, rgat, hgt; sehgnn, which is for metapaths (data.metapath_hops); gcn, sage, gin, gat or gatv2, which are for graphs of one relation, and fold any; or MODULE:NAME: a `hetjax.HGNN` or a layer class in a module of your own"""
     hidden: int = 64
     """width of the embeddings of every layer"""
     layers: int = 2
@@ -132,7 +145,7 @@ class Model:
     one_hot: bool = False
     """rgcn: node types without features get one-hot features, so the first layer has one weight row per node, as in the R-GCN paper"""
     heads: int = 4
-    """rgat, hgt, gat, gatv2: number of attention heads, which divide model.hidden among them"""
+    """rgat, hgt, gat, gatv2, sehgnn: number of attention heads, which divide model.hidden among them"""
     output_heads: int = 1
     """gat, gatv2: with model.head false, number of attention heads of the last layer, which are averaged"""
     epsilon: float = 0.0
@@ -144,7 +157,7 @@ class Model:
     norm: Literal["none", "layer"] = "none"
     """layer: layer normalisation of every layer's embeddings, with a scale and a bias per node type; gin: between the two layers of its MLP"""
     residual: bool = False
-    """rgcn, rgat, gcn, sage, gat, gatv2: add the embedding of the layer below, where it has the same width"""
+    """rgcn, rgat, gcn, sage, gat, gatv2: add the embedding of the layer below, where it has the same width; sehgnn: add a linear map of the target's own features"""
     dropout: float = 0.0
     """dropout rate of every layer's embeddings"""
     input_dropout: float = 0.0
@@ -165,7 +178,7 @@ class Model:
                 1 <= getattr(self, name) <= MOST_WIDTH, f"model.{name}", getattr(self, name), f"in 1..{MOST_WIDTH}"
             )
         _require(math.isfinite(self.epsilon), "model.epsilon", self.epsilon, "a finite number")
-        if self.name in ("rgat", "hgt", "gat", "gatv2"):
+        if self.name in ("rgat", "hgt", "gat", "gatv2", "sehgnn"):
             divides = f"a multiple of model.heads, {self.heads}"
             _require(self.hidden % self.heads == 0, "model.hidden", self.hidden, divides)
         for name in ("dropout", "input_dropout", "attention_dropout"):
@@ -230,7 +243,7 @@ class Train:
     warmup_steps: int = 0
     """steps over which both learning rates rise to what they are; 0: none"""
     on_divergence: Literal["stop", "back"] = "stop"
-    """what happens when the loss is not a finite number any more; stop: the run ends with an error; back: it goes back to its best epoch on the validation nodes, if it has one, and ends there"""
+    """what happens when the loss explodes; stop: the run ends with an error at a loss that is no finite number; back: it goes back to its best epoch on the validation nodes, or to its start, at such a loss or a steep rise, and on with a tenth of both learning rates, up to four times"""
     metric: Literal["accuracy", "micro_f1", "macro_f1", "roc_auc", "average_precision", "loss"] = "micro_f1"
     """what the best epoch on the validation nodes is chosen by; micro_f1: micro-F1, which for one label a node is the accuracy; roc_auc, average_precision: the areas under the ROC curve and the precision-recall curve, of more than two classes their mean over the classes; of equal epochs the one of the lowest validation loss counts, and of equal losses the earliest"""
     class_weights: Literal["none", "balanced"] | tuple[float, ...] = "none"

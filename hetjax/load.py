@@ -16,6 +16,7 @@ from hetjax.graph import checksums, store
 from hetjax.graph.hetgraph import HetGraph, check, check_labels
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import abstract_graph
+from hetjax.metapaths import along_metapaths
 
 
 def load(data: Data) -> HetGraph:
@@ -47,7 +48,7 @@ def read_ahead(data: Data) -> HetGraph:
 def as_read(data: Data) -> Data:
     """The same files, of which nothing is made after they were read."""
     kept = data.normalize_features if data.normalize_features == "row" else "none"
-    return replace(data, normalize_features=kept, label_inputs=False)
+    return replace(data, normalize_features=kept, label_inputs=False, metapath_hops=0, metapath_label_hops=0)
 
 
 def makes(data: Data) -> bool:
@@ -55,14 +56,19 @@ def makes(data: Data) -> bool:
     return data != as_read(data)
 
 
-def made(graph: HetGraph, data: Data, like: HetGraph | None = None) -> HetGraph:
+def made(
+    graph: HetGraph, data: Data, like: HetGraph | None = None, features: Collection[str] | None = None
+) -> HetGraph:
     """The graph with what is made of it after it was read, as `data` says.
 
     Args:
       like: the graph that was trained on, if this is another: its statistics and its ways of propagation are used.
+      features: of metapaths, the node types whose features are computed; the others have them in shape alone. None: all.
     """
     if data.normalize_features == "auto":
         graph = inputs.normalised(graph, like)
+    if data.metapath_hops:
+        return along_metapaths(graph, data.metapath_hops, data.metapath_label_hops, features)
     return label_inputs.with_labels(graph, like) if data.label_inputs else graph
 
 
@@ -87,7 +93,7 @@ def load_abstract(data: Data) -> HetGraph:
     path = _path(data)
     opened = store.open(path, (), ())
     if makes(data):
-        return load(data)
+        return made(_without(_read(data), data), data, features=())
     graph = replace(abstract_graph(store.describe(path), opened.labels, opened.splits), names=opened.names)
     check_labels(graph, str(path))
     return _without(graph, data)
@@ -101,7 +107,7 @@ def load_some(data: Data, relations: Collection[Relation], features: Collection[
     """
     path = _path(data)
     if makes(data):
-        graph = load(data)
+        graph = made(_without(_read(data), data), data, features=features)
         kept = {name: matrix for name, matrix in graph.features.items() if name in features}
         return replace(graph.only(list(relations)), features=kept)
     graph = store.open(path, relations, features)

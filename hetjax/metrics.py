@@ -3,6 +3,7 @@
 import platform
 import time
 from collections import deque
+from collections.abc import Sequence
 from importlib.metadata import version
 
 import numpy as np
@@ -98,10 +99,14 @@ def versions() -> dict[str, str]:
 
 
 class Rises:
-    """Whether a loss rises steeply, which is said once."""
+    """Whether a loss rises steeply, which is said once.
 
-    def __init__(self):
-        self.before: deque[float] = deque(maxlen=2)
+    Args:
+      before: the losses of the two steps before, of a run that is continued.
+    """
+
+    def __init__(self, before: Sequence[float] = ()):
+        self.before: deque[float] = deque(before, maxlen=2)
         self.said = False
 
     def note(self, loss: float) -> str:

@@ -16,6 +16,7 @@ from hetjax.ranking import AREAS
 
 COUNTS, SUMS = ("epoch", "step", "nodes", "metrics_bytes"), ("loss_sum", "seconds")
 KEYS = (*COUNTS, *SUMS, "best", "graph", "capacities")
+LATER = ("lowered", "recent")  # which checkpoints of before have not
 OF_BEST, QUALITY = ("step", "epoch"), ("loss", "accuracy", "micro_f1", "macro_f1")
 MOST, MOST_ROWS = 2**53, 2**31  # of any count, and of what a batch has room for
 
@@ -33,6 +34,8 @@ class Progress:
       graph: digest of the graph; a run does not continue on another graph.
       capacities: of the batches, so that a resumed run has the same shapes.
       seconds: time trained.
+      lowered: how often the guard has lowered the learning rates (`hetjax.guard`).
+      recent: the losses of the last two steps.
     """
 
     epoch: int = 0
@@ -44,6 +47,8 @@ class Progress:
     graph: str = ""
     capacities: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
+    lowered: int = 0
+    recent: list[float] = field(default_factory=list)
 
     def count(self, loss: float, nodes: int, capacities: dict[str, int]) -> None:
         """A step is done."""
@@ -51,6 +56,7 @@ class Progress:
         self.loss_sum += loss * nodes
         self.nodes += nodes
         self.capacities = capacities
+        self.recent = [*self.recent, loss][-2:]
 
     def end_epoch(self) -> float:
         """The epoch is done; returns its mean loss."""
@@ -97,12 +103,17 @@ def newest(
 
 def check_progress(given: dict[str, Any]) -> None:
     """Raise a ValueError for the first key or value that no run writes."""
-    for key in sorted(given.keys() ^ set(KEYS)):
+    for key in sorted((given.keys() - set(LATER)) ^ set(KEYS)):
         raise ValueError(f"{key[:40]} is missing, or not known")
     for name in COUNTS:
         _count(name, given[name])
     for name in SUMS:
         _number(name, given[name])
+    _count("lowered", given.get("lowered", 0))
+    if not isinstance(given.get("recent", []), list):
+        raise ValueError("recent is no list")
+    for loss in given.get("recent", []):
+        _number("recent", loss)
     if not isinstance(given["graph"], str):
         raise ValueError("graph is no text")
     if not isinstance(given["capacities"], dict):

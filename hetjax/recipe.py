@@ -158,7 +158,9 @@ def choose(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]
     """What a graph needs, but for what was given, and for what the model has no option for."""
     about = statistics(graph)
     name = config.model.name
-    if about.plain and about.featured and "model.name" not in given:
+    if config.data.metapath_hops and "model.name" not in given:
+        name = "sehgnn"
+    elif about.plain and about.featured and "model.name" not in given:
         name = "gcn"
     known = models.takes(name)
     for choice in _all(about, name, config, graph):
@@ -168,9 +170,8 @@ def choose(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]
 
 
 def _all(about: Statistics, name: str, config: Config, graph: HetGraph) -> Iterator[Choice]:
-    yield Choice(
-        "model.name", name, "one relation, and features" if name == "gcn" else "several relations, or no features"
-    )
+    reasons = {"gcn": "one relation, and features", "sehgnn": "metapaths are its inputs"}
+    yield Choice("model.name", name, reasons.get(name, "several relations, or no features"))
     mode = _mode(about, config)
     whole = mode.value == "full"
     yield mode
@@ -181,13 +182,15 @@ def _all(about: Statistics, name: str, config: Config, graph: HetGraph) -> Itera
             "roc_auc",
             f"two classes, the smaller with {100 * about.smallest:.0f} % of the training nodes",
         )
+    if config.data.metapath_hops:
+        yield Choice("model.layers", 1, "metapaths have the hops")
     if about.bare and whole and about.nodes <= ONE_HOT_NODES and name == "rgcn":
         yield from _one_hot(about, config)
     elif about.plain and about.seeds < FEW_LABELS * about.classes:
         yield from _few_labels(about)
     else:
         yield from _features(about, whole)
-    yield Choice("train.on_divergence", "back", "an epoch that was better is kept")
+    yield Choice("train.on_divergence", "back", "a loss that explodes takes the run back, and lowers the rate")
 
 
 def _mode(about: Statistics, config: Config) -> Choice:

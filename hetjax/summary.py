@@ -52,6 +52,7 @@ def summarise(
         **_areas(test, best),
         **({"validation_loss": best["loss"]} if best and config.train.metric == "loss" else {}),
         "chosen_by": config.train.metric,
+        "learning_rate_lowered": run.progress.lowered,
         "baselines": run.baselines,
         "epoch": best["epoch"] if best else config.train.epochs,
         "seconds": round(run.seconds(), 2),

@@ -26,7 +26,7 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
-from hetjax import baselines, digests, metrics, models, progress, recipe, summary
+from hetjax import baselines, digests, guard, metrics, models, progress, recipe, summary
 from hetjax.callables import call_as
 from hetjax.checkpoint import Checkpoint, Checkpoints
 from hetjax.config import Config, as_dict, data_path, flat
@@ -78,9 +78,7 @@ def train(config: Config, path: Path, processes: ProcessGroup) -> None:
     with contextlib.closing(Workdir(path, as_dict(config), processes.first)) as workdir:
         results = processes.broadcast_object("summary", workdir.summary())
         if results is None:
-            with contextlib.closing(prepare(config, strategy, workdir, processes)) as run:
-                loop(run)
-                results = finish(run)
+            results = trained(config, strategy, workdir, processes)
         elif processes.first:
             log.info(
                 f"{workdir.path}: this run is done (a larger --train.epochs goes on, another --workdir starts another); its results:"
@@ -89,20 +87,40 @@ def train(config: Config, path: Path, processes: ProcessGroup) -> None:
             workdir.report(results)
 
 
-def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: ProcessGroup) -> Run:
-    """Open the graph, divide it, make what trains, and find where the run resumes."""
+def trained(config: Config, strategy: Strategy, workdir: Workdir, processes: ProcessGroup) -> dict:
+    """Train to the end, and as often from where the guard goes back to; returns the results."""
+    lowered = 0
+    while True:
+        with contextlib.closing(prepare(config, strategy, workdir, processes, lowered)) as run:
+            try:
+                loop(run)
+            except FloatingPointError as error:
+                if not guard.watches(run):
+                    raise
+                lowered = guard.go_back(run, error)
+                continue
+            return finish(run)
+
+
+def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: ProcessGroup, lowered: int = 0) -> Run:
+    """Open the graph, divide it, make what trains, and find where the run resumes.
+
+    Args:
+      lowered: how often the guard has lowered the learning rates, if a checkpoint does not say that it was more often.
+    """
     programs, started = metrics.ProgramCounter(), time.perf_counter()
     graph = open_graph(config, strategy)
     digest = digests.of_graph(config.data, graph)
     digests.require("graph", digest, processes)
-    run_setup = setup(config, graph, processes, workdir.path)
+    checkpoints = Checkpoints(workdir.file("checkpoints"))
+    checkpoint, done = progress.newest(checkpoints, processes, log.warning)
+    done.lowered = max(lowered, done.lowered)
+    run_setup = setup(guard.lowered(config, done.lowered), graph, processes, workdir.path)
     folder = workdir.file(strategy.partition_name(config))
     partitioning = strategy.partition(run_setup, folder)
     if partitioning is not None:
         digests.require("plan", partitioning.digest, processes)
     engine = strategy.engine(run_setup, partitioning)
-    checkpoints = Checkpoints(workdir.file("checkpoints"))
-    checkpoint, done = progress.newest(checkpoints, processes, log.warning)
     if checkpoint and done.graph != digest:
         raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
     if checkpoint:
@@ -125,7 +143,7 @@ def prepare(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
     engine.fill_cache(penalties(config, workdir, processes))
     measures = programs, records, started, done.seconds
     made = config, workdir, processes, graph, engine, checkpoints, done, state, *measures
-    return Run(*made, reported=done.epoch, baselines=compared)
+    return Run(*made, rises=metrics.Rises(done.recent), reported=done.epoch, baselines=compared)
 
 
 def open_graph(config: Config, strategy: Strategy) -> HetGraph:
@@ -158,12 +176,14 @@ def check_ordered(graph: HetGraph, metric: str) -> None:
 def baselines_of(config: Config, graph: HetGraph, processes: ProcessGroup) -> dict[str, dict[str, Any]]:
     """What the model is to be better than, in process 0.
 
-    Of a graph that is there in shape alone its store is opened, but where several processes have parts of it there is nothing.
+    Of a graph that is there in shape alone its store is opened, but where several processes have parts of it there is nothing. Of metapaths
+    the graph is read again, without them.
     """
     outlined = any(map(in_shape_alone, graph.relations.values()))
     if not processes.first or (outlined and processes.count > 1):
         return {}
-    whole = load(config.data) if outlined else graph
+    again = outlined or config.data.metapath_hops
+    whole = load(replace(config.data, metapath_hops=0, metapath_label_hops=0)) if again else graph
     return baselines.baselines(without_labels(whole), compared_by(config.train.metric))
 
 
@@ -249,7 +269,7 @@ def loop(run: Run) -> None:
                 note_compiling(run, run.programs.count - programs)
                 end_epoch(run, epoch)
             except FloatingPointError as error:
-                if run.config.train.on_divergence == "stop" or not best:
+                if run.config.train.on_divergence == "stop" or not best or guard.watches(run):
                     raise
                 run.say(f"{error}; the run goes back to epoch {best['epoch']}, the best, and ends there")
                 break
@@ -270,7 +290,9 @@ def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:
             raise FloatingPointError(
                 f"the loss is {loss} at step {done.step} of epoch {epoch + 1}; a lower train.learning_rate may help"
             )
-        run.say(run.rises.note(loss), logging.WARNING)
+        if (words := run.rises.note(loss)) and guard.watches(run):
+            raise FloatingPointError(words)
+        run.say(words, logging.WARNING)
         done.count(loss, drawn.nodes, drawn.capacities)
         bar.update()
         bar.set_postfix(loss=f"{loss:.3f}", refresh=False)

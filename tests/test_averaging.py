@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 
 from hetjax.config import Config
+from hetjax.errors import InputError
+from hetjax.graph import store
 from hetjax.partition import edge_cut
+from hetjax.partition.divided import Divided
 from hetjax.partition.neighbourhood import subgraphs
+from hetjax.partition.stream import command
 from hetjax.sharding.averaging.turns import Turns
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
@@ -145,6 +149,8 @@ def test_partitions_that_take_turns_train_as_on_devices_of_their_own(devices):
         np.testing.assert_allclose(some.logits(one, ids), many.logits(other, ids), rtol=1e-4, atol=1e-5)
     held = {part: bool(member.engine.static) for part, member in some.members.items()}
     assert sum(held.values()) == devices and sum(bool(m.engine.static) for m in many.members.values()) == 3
+    some.shard(some.gather(one))  # as a run does before it reads the test nodes
+    assert not any(member.engine.static for member in some.members.values())
 
 
 def test_turns():
@@ -185,6 +191,36 @@ def test_edges_of_a_subgraph():
         np.testing.assert_array_equal(
             nodes[sub.graph.splits["train"]], np.intersect1d(graph.splits["train"], np.flatnonzero(own))
         )
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_what_a_stream_was_divided_into_is_trained(stored, tmp_path, hops):
+    """Nodes and features are those of the folder; and they are what a partition would seek in the graph."""
+    out = tmp_path / "out"
+    command.run(command.Options(parts=3, method="hdrf", hops=hops), {"stream": str(stored), "out": str(out)})
+    graph = store.open(stored)
+    engine = engine_of(graph, 2, "minibatch", {}, partitioning="auto", folder=str(out), hops=hops)
+    assert engine.cut.method == "hdrf" and len(engine.members) == 3
+    divided, sought = Divided(out, graph), subgraphs(engine.setup.graph, engine.cut.owned, range(3), hops)
+    for part, member in engine.members.items():
+        found, expected = member.sub, sought[part]
+        leaves = [
+            jax.tree.leaves((one.nodes, one.own, *map(vars(one.graph).get, ("features", "labels", "splits"))))
+            for one in (found, expected)
+        ]
+        for one, other in zip(*leaves, strict=True):
+            np.testing.assert_array_equal(one, other)
+        for one, other in zip(found.graph.relations.values(), expected.graph.relations.values(), strict=True):
+            np.testing.assert_array_equal(one.indices, other.indices)
+            np.testing.assert_array_equal(one.indptr, other.indptr)
+        own = divided.given(part).features
+        assert own and all(member.sub.graph.features[t].base is not None for t in own)
+    with pytest.raises(InputError, match=f"divided with hops {hops} != 3 of averaging.hops"):
+        engine_of(graph, 2, "minibatch", {}, partitioning="auto", folder=str(out), hops=3)
+    with pytest.raises(InputError, match="3 partitions, fewer than the 4 devices"):
+        engine_of(graph, 4, "minibatch", {}, partitioning="auto", folder=str(out), hops=hops)
+    with pytest.raises(InputError, match="nodes were divided != "):
+        Divided(out, homogeneous())
 
 
 def test_what_an_average_sends():
@@ -231,6 +267,7 @@ def test_two_processes_train_as_one_and_go_on_where_they_were(stored, tmp_path):
         return losses(tmp_path / "two")
 
     found = together()
+    assert not (tmp_path / "two" / "tables").exists()
     done = train(tmp_path / "one", *options)
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(found, losses(tmp_path / "one"), rtol=1e-4)
@@ -259,6 +296,8 @@ def test_a_checkpoint_between_averages_moves_to_one_device(stored, tmp_path):
         (("--averaging.hops", "0"), "averaging.hops is 0, and must be at least 1"),
         (("--averaging.partitions", "60"), "of the 13 training nodes: give fewer averaging.partitions"),
         (("--averaging.partitions", "65"), "outside 1..64"),
+        (("--averaging.folder", "x", "--averaging.partitions", "3"), "must be left alone"),
+        (("--averaging.folder", "nowhere"), "nowhere/manifest.json"),
         (("--cache.bytes_per_device", "100"), "keeps all features on the devices"),
     ],
 )

@@ -10,7 +10,8 @@ import pytest
 from hetjax.config import Processes
 from hetjax.doctor import graph as graphs
 from hetjax.doctor import leakage, system
-from hetjax.doctor.__main__ import Options, of_machine
+from hetjax.doctor.__main__ import Options, main, of_machine
+from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.csc import CSC, from_edges
 from hetjax.graph.hetgraph import build
@@ -180,6 +181,22 @@ def test_the_command_looks_at_a_store(tmp_path):
     assert done.returncode == 1 and "it is not what was written" in done.stdout and "tells" not in done.stdout
     done = here("hetjax.doctor.__main__", "--graph", tmp_path / "none")
     assert done.returncode == 1 and "no such file or folder" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (("--layers", "0"), "layers is 0, and must be in 1..64"),
+        (("--layers", "65"), "layers is 65, and must be in 1..64"),
+        (
+            ("--graph", "one", "--data.format", "hgb", "--data.path", "two"),
+            "graph is one, and data.path two: give one of them",
+        ),
+    ],
+)
+def test_options_that_cannot_be_are_one_line(given, words):
+    with pytest.raises(InputError, match=words):
+        main(given)
 
 
 def test_a_sound_machine_has_nothing_wrong():

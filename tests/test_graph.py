@@ -57,6 +57,23 @@ def test_csc_holds_the_edges_in_order(pairs, spare):
     assert sorted(zip(*csc.edges_of(back))) == sorted(zip(source, target))
 
 
+@pytest.mark.parametrize("sources,seed", [(200, 0), (300, 1), (70_000, 2)])
+def test_many_edges_are_grouped_alike(sources, seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    target = rng.integers(0, 100_000, 50_000) % rng.integers(1, 100_000, 50_000)  # in several ranges, unevenly
+    source, weights = rng.integers(0, sources, 50_000), rng.standard_normal(50_000).astype(np.float32)
+    plain = csc.from_edges(source, target, sources, 100_001, weights)
+    assert plain.indptr[-1] == plain.edges == 50_000
+    monkeypatch.setattr(csc, "MANY", 1)
+    for given in (weights, None):
+        made = csc.from_edges(source, target, sources, 100_001, given)
+        expected = plain._replace(weights=plain.weights if given is not None else None)
+        assert made.arrays.keys() == expected.arrays.keys()
+        for name, array in made.arrays.items():
+            assert array.dtype == expected.arrays[name].dtype
+            np.testing.assert_array_equal(array, expected.arrays[name])
+
+
 @pytest.mark.parametrize("count,dtype", [(0, np.uint8), (256, np.uint8), (257, np.uint16), (65537, np.uint32)])
 def test_smallest_index_type(count, dtype):
     assert csc.index_dtype(count) == dtype

@@ -521,7 +521,7 @@ def test_random_splits():
     assert np.array_equal(found["test"], again["test"]) and not np.array_equal(found["test"], other["test"])
     few = divide(labels, Split("random", shares=(0.1, 0.0, 0.2)), {}, "x")
     assert {name: len(ids) for name, ids in few.items()} == {"train": 90, "validation": 0, "test": 180}
-    assert divide(np.zeros(5, int), Split("random"), {}, "x")["train"].tolist() == [0, 3, 1]  # on any machine
+    assert divide(np.zeros(5, int), Split("random"), {}, "x")["train"].tolist() == [0, 1, 3]  # on any machine
 
 
 def test_shchur_s_splits():

@@ -15,7 +15,7 @@ from hetjax.errors import InputError
 from hetjax.graph import checksums, store
 from hetjax.graph.csc import edges_of
 from hetjax.graph.schema import Relation
-from hetjax.ingest import configuration, tables, transforms
+from hetjax.ingest import configuration, text, transforms
 from hetjax.ingest.__main__ import Options, main
 from tests.test_command_line import here
 
@@ -58,8 +58,8 @@ CONFIG = {
 
 @pytest.fixture
 def folder(tmp_path):
-    for name, text in (("people", PEOPLE), ("items", ITEMS), ("bought", BOUGHT)):
-        (tmp_path / f"{name}.csv").write_text(text)
+    for name, content in (("people", PEOPLE), ("items", ITEMS), ("bought", BOUGHT)):
+        (tmp_path / f"{name}.csv").write_text(content)
     return tmp_path
 
 
@@ -365,7 +365,8 @@ def test_pieces_of_any_size_give_the_same(folder, monkeypatch):
     ends = rng.integers(0, 3000, 9000)
     (folder / "bought.csv").write_text("who,what\n" + "\n".join(f"{n},{(7, 9)[n % 2]}" for n in ends))
     whole, _ = run(folder, out="whole")
-    monkeypatch.setattr(tables, "BLOCK", 2**10)
+    for name, size in (("PIECE", 2**9), ("BLOCK", 2**10)):
+        monkeypatch.setattr(text, name, size)
     pieces, _ = run(folder, out="pieces")
     for one, other in zip(whole.arrays(), pieces.arrays(), strict=True):
         np.testing.assert_array_equal(one, other)

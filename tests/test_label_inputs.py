@@ -32,9 +32,11 @@ def relabelled(graph: HetGraph, ids: np.ndarray) -> HetGraph:
     return replace(graph, labels=labels)
 
 
-def logits(graph: HetGraph, name: str) -> np.ndarray:
+def logits(graph: HetGraph, name: str, layers: int = 3, **options) -> np.ndarray:
     """Of every target node, by a model with random weights, the same for graphs of the same shape."""
-    config = Config(model=Model(name=name, hidden=8, layers=3), sampling=Sampling(mode="full"))
+    config = Config(
+        model=Model(**{"name": name, "hidden": 8, "layers": layers} | options), sampling=Sampling(mode="full")
+    )
     made = setup(config, graph)
     state = jax.jit(made.trainer.init)(0)
     features = dict(made.graph.features) | {name: np.asarray(table.rows) for name, table in state.tables.items()}

@@ -15,6 +15,7 @@ from hetjax.sharding.registry import make_engine
 from tests.equivalence import GRAPHS, MODELS, compare, few, setting
 
 FEW, CITES = few("cites", "writes", "of"), few("cites")
+HAUNTED = few("cites", "writes", "of", "haunts")  # by a type without nodes
 DROPPING = {"dropout": 0.3}
 RGAT = {"name": "rgat", "heads": 2, "attention_dropout": 0.4} | DROPPING
 HGT = {"name": "hgt", "heads": 2, "attention_dropout": 0.4} | DROPPING
@@ -30,7 +31,7 @@ def sliced(parts: int, data: int = 1) -> tuple:
     ("model", "graph", "mesh", "more"),
     [
         (DROPPING, FEW, sliced(3), {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1}),
-        ({"residual": True, "feature_width": 8}, FEW, sliced(2, 2), {"l2": 0.01, "gradient_clip": 0.05}),
+        ({"residual": True, "feature_width": 8}, HAUNTED, sliced(2, 2), {"l2": 0.01, "gradient_clip": 0.05}),
         ({"name": "gcn"} | DROPPING, GRAPHS["homogeneous, weights"](), sliced(4), {}),
         ({"name": "sage", "layers": 1}, GRAPHS["homogeneous"](), sliced(4), {"fanout": (3,)}),
         (MODELS["GIN"], GRAPHS["homogeneous"](), sliced(2), {}),
@@ -40,7 +41,7 @@ def sliced(parts: int, data: int = 1) -> tuple:
         (HGT | {"feature_width": 8}, few("cites", "writes"), sliced(3), {}),
         (HGT | {"softmax": "relation", "layers": 1}, CITES, sliced(4), {"fanout": (3,)}),
         (MODELS["HGNN, dropout"] | {"layers": 1}, CITES, sliced(2), {"fanout": (3,)}),  # of a user's own: likewise
-        (DROPPING, FEW, (2, 1, "raf", 2), {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1}),
+        (DROPPING, HAUNTED, (2, 1, "raf", 2), {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1}),
         (HGT, few("cites", "writes"), (2, 1, "raf", 2), {}),
         (MODELS["R-GCN, one-hot"], few("cites", "writes"), (1, 2, "raf", 2), {}),
     ],
@@ -77,12 +78,12 @@ def test_bytes_are_those_of_the_formula(model, graph, parts):
 
 
 def test_a_device_has_its_columns_alone():
-    engine = make_engine(setting(FEW, "minibatch", sliced(4), {"feature_width": 6}, {}), FEW)
+    engine = make_engine(setting(HAUNTED, "minibatch", sliced(4), {"feature_width": 6}, {}), HAUNTED)
     state = engine.init(0)
     device = jax.devices()[0]
     held = jax.tree.leaves((engine.static, state.tables))
     found = sum(shard.data.nbytes for leaf in held for shard in leaf.addressable_shards if shard.device == device)
-    assert found == costs.resident(engine.trainer, FEW, 4)
+    assert found == costs.resident(engine.trainer, HAUNTED, 4)
 
 
 @pytest.mark.parametrize("model", [{"name": "rgat", "heads": 2}, {"layers": 1}])
@@ -91,15 +92,18 @@ def test_evaluates_on_slices_and_moves_to_another_mesh(model):
     train = SMALL | {"fanout": (2,) * model.get("layers", 2)}
 
     def engine_on(mesh):
-        return make_engine(setting(FEW, "minibatch", mesh, model, dict(train)), FEW)
+        return make_engine(setting(HAUNTED, "minibatch", mesh, model, dict(train)), HAUNTED)
 
-    ids = np.arange(FEW.schema.nodes["paper"], dtype=np.int32)[::3]
+    ids = np.arange(HAUNTED.schema.nodes["paper"], dtype=np.int32)[::3]
     here = engine_on(sliced(3))
     state, _ = here.step(here.init(0), next(here.batches.epoch(0)).batch)
     whole = here.gather(state)
     alone = engine_on((1, 1))
     expected = alone.logits(alone.shard(whole), ids)
+    asked, layer = [], here.evaluation._layer
+    here.evaluation._layer = lambda *about: asked.append(about[2]) or layer(*about)
     np.testing.assert_allclose(here.logits(state, ids), expected, rtol=1e-4, atol=1e-5)
+    assert asked == sorted(asked), "another process, whose sets have another order, would wait for another type"
     for mesh in (sliced(2), (2, 1, "raf", 2)):
         there = engine_on(mesh)
         moved = there.shard(whole)

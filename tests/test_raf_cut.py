@@ -91,6 +91,12 @@ def test_pieces_are_even_and_a_damaged_one_is_refused():
             Sampler(damaged)._draw(piece, np.arange(40, dtype=np.int32), ALL, np.uint64(0))
 
 
+def test_a_relation_is_cut_once():
+    config = setting(random_graph(), "minibatch", (3, 1, "raf"), {}, {"options": {"cut": ("writes=2", "writes=3")}})
+    with pytest.raises(InputError, match="names author -writes-> paper twice"):
+        make_engine(config, random_graph())
+
+
 def test_a_plan_says_what_is_cut(tmp_path):
     graph = random_graph()
     plan = partition(graph, 3, cuts={WRITES: 3})

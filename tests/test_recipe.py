@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import yaml
 
-import hetjax
 from hetjax import inputs, recipe
 from hetjax.config import SECTIONS, Config, Data, Train
 from hetjax.datasets import synthetic
@@ -150,26 +149,6 @@ def test_the_rate_rises_over_the_first_steps():
     rate = schedule(0.1, Train(warmup_steps=4), 3)
     np.testing.assert_allclose([rate(step) for step in range(6)], [0.025, 0.05, 0.075, 0.1, 0.1, 0.1], rtol=1e-6)
     assert schedule(0.1, Train(), 3) == 0.1
-
-
-def test_a_run_whose_loss_explodes_goes_back_or_says_so(tmp_path, monkeypatch, capsys):
-    from hetjax.sharding.single.engine import SingleEngine
-
-    steps, plain = [], SingleEngine.step
-
-    def step(self, state, batch, upcoming=None):
-        steps.append(1)
-        state, loss = plain(self, state, batch, upcoming)
-        return state, np.float32(np.nan) if len(steps) > 2 else loss
-
-    monkeypatch.setattr(SingleEngine, "step", step)
-    options = {"mode": "full", "hidden": 4, "epochs": 5, "baselines": False}
-    with shown():
-        run = hetjax.train(kinds(), tmp_path / "back", on_divergence="back", **options)
-    assert run.summary["epoch"] <= 2 and "goes back to epoch" in "".join(capsys.readouterr())
-    steps.clear()
-    with pytest.raises(FloatingPointError, match="lower train.learning_rate"):
-        hetjax.train(kinds(), tmp_path / "stop", **options)
 
 
 def test_one_process_chooses_and_tells_the_others():

@@ -140,25 +140,46 @@ def test_a_device_with_one_node_of_a_type_asks_for_it(model):
     assert max(errors) < 1e-9
 
 
-def test_a_run_resumes_and_moves_to_another_mesh(tmp_path):
-    """Evaluation is by the same slices, and says what one device says."""
+SLICED, RAF = ["--mesh.strategy", "tensor", "--mesh.feature"], ["--mesh.relation", "2", "--mesh.feature", "2"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "others"),
+    [("full", {"alone": [], "chunks": [*SLICED, 2, "--tensor.device_bytes", 60000]}), ("minibatch", {"raf": RAF})],
+)
+def test_a_run_resumes_and_moves_to_another_mesh(tmp_path, mode, others):
+    """Evaluation is by the same slices, and says what the other mesh says."""
     store.save(random_graph(), tmp_path / "graph")
-    options = ["--data.format", "store", "--data.path", tmp_path / "graph", *SMALL, "--sampling.mode", "full"]
-    meshed = [*options, "--verbose", "--mesh.strategy", "tensor", "--mesh.feature"]
-    done = train_anew(tmp_path / "run", *meshed, 3)
-    assert done.returncode == 0 and "rows to columns" in done.stdout.replace("_", " "), done.stdout + done.stderr
-    lines = {}
-    for name, mesh in (("again", [*meshed, 3]), ("alone", options)):
+    options = [
+        "--data.format",
+        "store",
+        "--data.path",
+        tmp_path / "graph",
+        *SMALL,
+        "--sampling.mode",
+        mode,
+        "--verbose",
+    ]
+    same = [*options, *SLICED, 3]
+    done = train_anew(tmp_path / "run", *same)
+    assert done.returncode == 0 and "columns" in done.stdout.replace("_", " "), done.stdout + done.stderr
+    lines = {"run": losses(tmp_path / "run")}
+    for name, mesh in {"again": same, **{name: [*options, *mesh] for name, mesh in others.items()}}.items():
         shutil.copytree(tmp_path / "run", tmp_path / name)
         (tmp_path / name / "summary.json").unlink()
         shutil.rmtree(max((tmp_path / name / "checkpoints").iterdir()))
         done = train(tmp_path / name, *mesh)
         assert done.returncode == 0 and "continuing from" in done.stdout, done.stderr
-        records = map(json.loads, (tmp_path / name / "metrics.jsonl").read_text().splitlines())
-        lines[name] = [value for record in records for key, value in record.items() if key.endswith("_loss")]
-    records = map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())
-    assert lines["again"] == [value for record in records for key, value in record.items() if key.endswith("_loss")]
-    np.testing.assert_allclose(lines["alone"], lines["again"], rtol=1e-4)
+        lines[name] = losses(tmp_path / name)
+    assert lines["again"] == lines["run"]
+    for name in others:
+        np.testing.assert_allclose(lines[name], lines["run"], rtol=1e-4)
+
+
+def losses(run) -> list[float]:
+    """All that a run wrote."""
+    records = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [value for record in records for key, value in record.items() if key.endswith("_loss")]
 
 
 @pytest.mark.parametrize(

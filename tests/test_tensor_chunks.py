@@ -8,7 +8,8 @@ from hetjax.errors import InputError
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
-from hetjax.sharding.tensor.chunks import room
+from hetjax.sharding.strategy import setup
+from hetjax.sharding.tensor.chunks import costs, room
 from hetjax.sharding.tensor.chunks.engine import ChunkedEngine
 from hetjax.sharding.tensor.chunks.plan import Plan, cut, rows_between, sendings
 from hetjax.sharding.tensor.strategy import Tensor
@@ -58,6 +59,33 @@ def test_equals_one_device_in_double_precision(model, graph, parts, chunks, more
     assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-9
 
 
+@pytest.mark.parametrize(
+    ("model", "graph", "parts", "chunks"),
+    [
+        ("GCN", GRAPHS["homogeneous"](), 3, Few),
+        ("R-GCN", few("cites", "writes"), 2, Few),
+        ("HGT, dropout", few("cites"), 2, All),
+        ("GCN, decoupled", GRAPHS["homogeneous"](), 2, Few),
+    ],
+)
+def test_bytes_are_those_of_the_formula(model, graph, parts, chunks):
+    """And what waits in pinned memory gives the same bits; features that folds read as they are travel once."""
+    options = MODELS[model] | {"input_projection": False, "input_dropout": 0.0, "head": model != "GCN"}
+    given = setup(setting(graph, "full", (1, 1, "tensor", parts), options, {}), graph)
+    plan, losses = planned(given, chunks.share), []
+    for pinned in (False, True):
+        engine = ChunkedEngine(given, meshes.features(parts), plan, pinned=pinned)
+        (drawn,) = engine.batches.epoch(0)
+        state, loss = engine.step(engine.init(0), drawn.batch)
+        losses.append((float(loss), float(engine.step(state, drawn.batch)[1])))
+    about = engine.trainer, given.graph, parts, [run.sendings for run in engine.runs], [run.most for run in engine.runs]
+    both = [costs.sent(*about, plan.sizes, again) for again in (False, True)]
+    found = {one.kind: one.bytes for one in engine.traffic() if one.kind != "gradients"}
+    assert found == {kind: (both[0][kind] + both[1].get(kind, 0)) / 2 for kind in both[0]}
+    assert both[0] != both[1] or model != "GCN"
+    assert losses[0] == losses[1] and len(engine.edges.waiting) == sum(map(len, engine.chunks.values()))
+
+
 def setting_of(device_bytes: int):
     return setting(
         GRAPHS["homogeneous"](),
@@ -85,9 +113,11 @@ def test_pipelining_changes_no_bit_and_programs_are_as_many_as_types():
         found.append((loss, engine.gather(state).params))
     for one, other in zip(*map(jax.tree.leaves, found), strict=True):
         np.testing.assert_array_equal(one, other)
-    assert room.peak(engine) <= moving, "what was compiled when the chunks were chosen is what ran"
+    assert room.peak(engine) <= max(moving, room.of_rows(engine)) <= 7000 - held, (
+        "what was compiled when the chunks were chosen is what ran"
+    )
     for programs in engine.programs:
-        assert all(len(program.compiled) == 1 for program in programs.all)
+        assert all(len(program.compiled) <= 1 for program in programs.all)
 
 
 def test_too_few_bytes_for_a_node_are_refused():

@@ -43,7 +43,7 @@ def hold_out(train: np.ndarray, fraction: float, seed: int) -> tuple[np.ndarray,
 
 
 def divide(labels: np.ndarray, split: Split, shipped: Shipped, where: str) -> dict[str, np.ndarray]:
-    """The ids of each split.
+    """The ids of each split, in their order where they are drawn as shares.
 
     Args:
       labels: as in `HetGraph`.
@@ -57,11 +57,22 @@ def divide(labels: np.ndarray, split: Split, shipped: Shipped, where: str) -> di
     if split.kind == "public":
         return _public(shipped, len(labels), split.number, where)
     known = np.flatnonzero((labels if labels.ndim == 1 else labels[:, 0]) != UNLABELLED)
-    mixed = known[np.argsort(np.random.Philox(split.seed).random_raw(len(known)), kind="stable")]
+    keys = np.random.Philox(split.seed).random_raw(len(known))
     if split.kind == "random":
-        ends = [round(len(mixed) * min(1.0, sum(split.shares[: k + 1]))) for k in range(len(SPLITS))]
-        return dict(zip(SPLITS, np.split(mixed, ends)))
-    return _per_class(labels, mixed, split.per_class, where)
+        ends = [round(len(known) * min(1.0, sum(split.shares[: k + 1]))) for k in range(len(SPLITS))]
+        among = [np.zeros(len(known), bool), *(_smallest(keys, end) for end in ends)]
+        return {name: known[now & ~before] for name, before, now in zip(SPLITS, among, among[1:])}
+    return _per_class(labels, known[np.argsort(keys, kind="stable")], split.per_class, where)
+
+
+def _smallest(keys: np.ndarray, count: int) -> np.ndarray:
+    """Which are the smallest so many, and of equal ones the first: bool `[keys]`."""
+    if count >= len(keys):
+        return np.ones(len(keys), bool)
+    end = np.partition(keys, count)[count]
+    chosen = keys < end
+    chosen[np.flatnonzero(keys == end)[: count - np.count_nonzero(chosen)]] = True
+    return chosen
 
 
 def _per_class(labels: np.ndarray, mixed: np.ndarray, wanted: tuple[int, ...], where: str) -> dict[str, np.ndarray]:

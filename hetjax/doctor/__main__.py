@@ -20,6 +20,9 @@ DESCRIPTION = """Look at this machine and what is installed, or at a graph, and 
 status is 1 if something is wrong, and 0 if not."""
 
 
+MOST_LAYERS = 64  # as `model.layers` may have
+
+
 @dataclass(frozen=True)
 class Options(Processes):
     """Doctor: what is looked at; and processes, which then try whether they meet."""
@@ -37,8 +40,10 @@ def main(arguments: Sequence[str]) -> None:
     sections = {"": Options, "data": Data}
     instances, _ = parse(sections, arguments, "python -m hetjax.doctor", DESCRIPTION, {})
     options, data = instances[""], instances["data"]
-    if options.layers < 1:
-        raise InputError(f"layers is {options.layers}, and must be at least 1")
+    if not 1 <= options.layers <= MOST_LAYERS:
+        raise InputError(f"layers is {options.layers}, and must be in 1..{MOST_LAYERS}")
+    if options.graph and data.path:
+        raise InputError(f"graph is {options.graph}, and data.path {data.path}: give one of them")
     if options.graph:
         data = replace(data, format="store", path=str(Path(options.graph).absolute()))
     if options.picture and not options.picture.endswith(".png"):

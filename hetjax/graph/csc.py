@@ -6,6 +6,9 @@ import numpy as np
 
 from hetjax.compiled import compiled
 from hetjax.errors import InputError
+from hetjax.graph import grouping
+
+MANY = 2**20  # edges that are grouped by ranges of targets, as they are more than a cache holds
 
 
 class Piece(NamedTuple):
@@ -68,10 +71,15 @@ def from_edges(
       sources, targets: number of nodes on either side.
       weights: float32 `[edges]`, already checked to be finite; None: every edge counts alike.
     """
+    indices = np.empty(len(source), index_dtype(sources))
+    if len(target) >= MANY:
+        if weights is None:
+            return CSC(grouping.group(target, targets, [source], [indices]), indices)
+        grouped = np.empty(len(source), np.float32)
+        return CSC(grouping.group(target, targets, [source, weights], [indices, grouped]), indices, grouped)
     target = np.ascontiguousarray(target)
     indptr = np.zeros(targets + 1, np.int64)
     _count(target, indptr)
-    indices = np.empty(len(source), index_dtype(sources))
     _place(target, indptr, np.ascontiguousarray(source), indices)
     if weights is None:
         return CSC(indptr, indices)

@@ -171,7 +171,11 @@ def _split(ids, place: str, schema: Schema) -> np.ndarray:
     if ids.ndim != 1:
         raise InputError(f"{place}: ids of shape {ids.shape}, and there should be (ids,)")
     check_ids(ids, schema.nodes[schema.target], f"{place}: entry", schema.target)  # before int32 wraps a wrong one
-    return np.sort(ids).astype(np.int32)
+    return _sorted(ids).astype(np.int32)
+
+
+def _sorted(ids: np.ndarray) -> np.ndarray:
+    return ids if (ids[1:] >= ids[:-1]).all() else np.sort(ids)
 
 
 def check_ids(ids: np.ndarray, count: int, place: str, node_type: str) -> None:
@@ -297,7 +301,7 @@ def _check_splits(graph: HetGraph, where: str) -> None:
     for number, name in enumerate(SPLITS):
         ids = graph.splits[name]
         check_ids(ids, count, f"{where}: split {name!r}: entry", target)
-        ordered = np.sort(ids)
+        ordered = _sorted(ids)
         if (ordered[1:] == ordered[:-1]).any():
             values, times = np.unique(ids, return_counts=True)
             raise InputError(f"{where}: split {name!r} has {target!r} {node(values[times > 1][0])} {times.max()} times")

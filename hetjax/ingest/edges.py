@@ -12,8 +12,7 @@ from hetjax.graph.schema import Relation
 from hetjax.ingest import tables
 from hetjax.ingest.configuration import EdgeTable, NodeTable
 from hetjax.ingest.finder import Finder
-
-TOGETHER = 2**22  # texts that are looked up at a time
+from hetjax.ingest.in_order import in_order
 
 
 class ForeignKey(NamedTuple):
@@ -86,19 +85,17 @@ class Edges(Mapping):
         return (target, source, *weights)
 
     def _read(self, relation: Relation) -> list[np.ndarray]:
-        parts: list[list[np.ndarray]] = [[], [], []]
+        whole = [np.empty(0, dtype) for dtype in (np.int32, np.int32, np.float32)]
         for one in self.sources[relation]:
             made = self._key(one) if isinstance(one, ForeignKey) else self._table(one)
-            for several, part in ((parts[k], part) for ends in made for k, part in enumerate(ends)):
-                several.append(part)
-        rows = sum(map(len, parts[0]))
-        if parts[2] and sum(map(len, parts[2])) != rows:
+            for array, part in ((whole[k], part) for ends in made for k, part in enumerate(ends)):
+                array.resize(len(array) + len(part), refcheck=False)  # where it lies, as nothing else knows it yet
+                array[len(array) - len(part) :] = part
+        if not any(isinstance(one, EdgeTable) and one.weight for one in self.sources[relation]):
+            return whole[:2]
+        if len(whole[2]) != len(whole[0]):
             raise InputError(f"relation {relation}: some of its tables have weight_col, and others have none")
-        joined = []
-        for several in parts[: 3 if parts[2] else 2]:
-            joined.append(np.concatenate(several) if several else np.empty(0, np.int32))
-            several.clear()
-        return joined
+        return whole
 
     def _table(self, table: EdgeTable) -> Iterator[tuple[np.ndarray, ...]]:
         finders = self.finders[table.relation.source], self.finders[table.relation.target]
@@ -107,10 +104,12 @@ class Edges(Mapping):
         if names[0] == names[1]:
             raise InputError(f"{table.place}: source_id_col and dest_id_col are both {names[0]!r}")
         kinds |= {table.weight: "number"} if table.weight else {}
-        texts = "text" in kinds.values()
-        for rows in _together(tables.rows(table.files, table.format, kinds, self.bar), TOGETHER if texts else 1):
-            ends = [finder.find(rows.column(name)) for name, finder in zip(names, finders)]
-            wrong = (ends[0] < 0) | (ends[1] < 0)
+
+        def found(rows: tables.Rows) -> tuple[tables.Rows, list[np.ndarray]]:
+            return rows, [finder.find(rows.column(name)) for name, finder in zip(names, finders)]
+
+        for rows, ends in in_order(found, tables.rows(table.files, table.format, kinds, self.bar)):
+            wrong = np.minimum(*ends) < 0
             weights = [_weights(rows, table.weight)] if table.weight else []
             if wrong.any():
                 if not self.skip:
@@ -146,22 +145,3 @@ def _weights(rows: tables.Rows, column: str) -> np.ndarray:
     if wrong.any():
         raise InputError(f"{rows.place(column, int(np.argmax(wrong)))}: a weight is to be a finite number")
     return values.astype(np.float32)
-
-
-def _together(several: Iterator[tables.Rows], least: int) -> Iterator[tables.Rows]:
-    """Rows of one file, at least so many at a time: texts are looked up in one go."""
-    waiting: list[tables.Rows] = []
-    for rows in several:
-        if waiting and (waiting[0].file != rows.file or sum(r.batch.num_rows for r in waiting) >= least):
-            yield _joined(waiting)
-            waiting = []
-        waiting.append(rows)
-    if waiting:
-        yield _joined(waiting)
-
-
-def _joined(several: Sequence[tables.Rows]) -> tables.Rows:
-    if len(several) == 1:
-        return several[0]
-    table = pa.Table.from_batches([rows.batch for rows in several]).combine_chunks()
-    return tables.Rows(several[0].file, several[0].first, table.to_batches(max_chunksize=None)[0])

@@ -1,12 +1,12 @@
 """From the users' ids to node numbers, many at a time."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hetjax.errors import InputError, short
-
-SPREAD = 8  # a table of numbers may have so many places per id
+from hetjax.ingest.lookup import lookup
 
 
 class Finder:
@@ -21,44 +21,17 @@ class Finder:
     """
 
     def __init__(self, ids: pa.Array, node_type: str):
-        self.ids, self.node_type = ids, node_type
+        self.node_type, self.lookup = node_type, lookup(ids)
         self.kind = "whole" if pa.types.is_int64(ids.type) else "text"
-        if self.kind == "whole":
-            values = ids.to_numpy(zero_copy_only=False)
-            self.low = int(values.min(initial=0)) if len(values) else 0
-            spread = int(values.max(initial=0)) - self.low + 1 if len(values) else 0
-            self.direct = spread <= SPREAD * len(values) + 1024
-            if self.direct:
-                self.table = np.full(spread, -1, np.int32)
-                self.table[values - self.low] = np.arange(len(values), dtype=np.int32)
-            else:
-                self.order = np.argsort(values, kind="stable").astype(np.int32)
-                self.sorted = values[self.order]
 
     def find(self, column: pa.Array) -> np.ndarray:
         """Node numbers int32 `[rows]`; -1 where there is no such id, or none."""
-        wanted = _as(column, self.kind)
-        if self.kind == "text":
-            found = pc.index_in(wanted, self.ids, skip_nulls=True)
-            return found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-        nulls = wanted.is_null().to_numpy(zero_copy_only=False) if wanted.null_count else None
-        values = wanted.fill_null(0).to_numpy(zero_copy_only=False)
-        if self.direct:
-            places = values - self.low
-            outside = (places < 0) | (places >= len(self.table))
-            if outside.any():
-                places = np.where(outside, 0, places)
-                found = np.where(outside, -1, self.table[places]) if len(self.table) else np.full(len(values), -1)
-            else:
-                found = self.table[places]
-        else:
-            places = np.minimum(np.searchsorted(self.sorted, values), len(self.sorted) - 1)
-            found = np.where(self.sorted[places] == values, self.order[places], -1)
-        return found.astype(np.int32, copy=False) if nulls is None else np.where(nulls, -1, found).astype(np.int32)
+        return self.lookup.find(_as(column, self.kind))
 
     def unknown(self, column: pa.Array, row: int) -> str:
         """What an error says of an id that is none."""
         value = column[row].as_py()
+        value = str(value) if self.kind == "text" and value is not None else value
         return "missing" if value is None else f"{short(repr(value), 80)} is no id of node type {self.node_type!r}"
 
 
@@ -82,19 +55,24 @@ def normal(ids: list[pa.Array]) -> pa.Array:
 
     `007` stays a text: as a number it would be another id.
     """
-    if not ids:
-        return pa.array([], pa.int64())
-    joined = pa.chunked_array(
-        [chunk.cast(pa.large_string()) if pa.types.is_string(chunk.type) else chunk for chunk in ids]
-    )
-    values = joined.combine_chunks()
-    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    for kind in {chunk.type for chunk in ids}:
+        if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            raise InputError(f"ids are {kind}, and should be whole numbers or texts")
+    values = joined(ids, pa.int64())
     if pa.types.is_integer(values.type):
         return values.cast(pa.int64())
-    if not pa.types.is_large_string(values.type):
-        raise InputError(f"ids are {values.type}, and should be whole numbers or texts")
     try:
         numbers = values.cast(pa.int64())
     except pa.ArrowInvalid:
         return values
     return numbers if numbers.cast(pa.large_string()).equals(values) else values
+
+
+def joined(chunks: Sequence[pa.Array], otherwise: pa.DataType) -> pa.Array:
+    """One column of several pieces, as texts if some are texts; of no piece, an empty one of the type `otherwise`."""
+    if not chunks:
+        return pa.array([], otherwise)
+    several = len({chunk.type for chunk in chunks}) > 1 or pa.types.is_string(chunks[0].type)
+    made = pa.chunked_array([chunk.cast(pa.large_string()) for chunk in chunks] if several else chunks)
+    one = made.combine_chunks()
+    return one.combine_chunks() if isinstance(one, pa.ChunkedArray) else one

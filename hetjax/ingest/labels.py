@@ -14,7 +14,7 @@ from hetjax.graph.hetgraph import SPLITS, UNLABELLED
 from hetjax.graph.names import Ids
 from hetjax.ingest import tables
 from hetjax.ingest.configuration import Label
-from hetjax.ingest.finder import Finder, normal
+from hetjax.ingest.finder import Finder, joined, normal
 
 FILES = {"train": "train", "validation": "valid", "test": "test"}
 LARGEST = 2**30  # bytes of a file of ids
@@ -28,12 +28,12 @@ def encode(chunks: list[pa.Array], label: Label) -> tuple[np.ndarray, Ids | None
     Raises:
       InputError: there is no label; or one of a class that `classes` does not have.
     """
-    values = pa.chunked_array(chunks).combine_chunks() if chunks else pa.array([], pa.large_string())
-    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    values = joined(chunks, pa.large_string())
     if pa.types.is_floating(values.type):
         values = _whole(values, label)
-    texts = values.cast(pa.large_string())
-    distinct = pc.unique(texts).drop_null().to_pylist()
+    coded = values.dictionary_encode()
+    texts = coded.dictionary.cast(pa.large_string())
+    distinct = texts.to_pylist()
     if not distinct:
         raise InputError(f"{label.place}: column {label.column!r} has no label")
     numbers = [int(text) for text in distinct if text.isdigit() and str(int(text)) == text]
@@ -41,13 +41,16 @@ def encode(chunks: list[pa.Array], label: Label) -> tuple[np.ndarray, Ids | None
     if len(numbers) == len(distinct):
         ordered = [str(number) for number in sorted(numbers)]
     classes = list(label.classes) or ordered
-    found = pc.index_in(texts, pa.array(classes, pa.large_string()), skip_nulls=True)
-    encoded = found.fill_null(UNLABELLED).to_numpy(zero_copy_only=False).astype(np.int32)
-    unknown = (encoded < 0) & texts.is_valid().to_numpy(zero_copy_only=False)
+    found = (
+        pc.index_in(texts, pa.array(classes, pa.large_string())).fill_null(UNLABELLED).to_numpy(zero_copy_only=False)
+    )
+    which = coded.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)
+    encoded = np.append(found, UNLABELLED).astype(np.int32)[which]
+    unknown = (encoded < 0) & (which < len(found))
     if unknown.any():
         row = int(np.argmax(unknown))
         raise InputError(
-            f"{label.place}: row {row + 1}: class {short(repr(texts[row].as_py()), 80)} is not among {short(', '.join(classes))}"
+            f"{label.place}: row {row + 1}: class {short(repr(distinct[which[row]]), 80)} is not among {short(', '.join(classes))}"
         )
     plain = classes == [str(number) for number in range(len(classes))]
     return encoded, None if plain else Ids(classes), classes
@@ -79,8 +82,7 @@ def split(label: Label, labels: np.ndarray, column: list[pa.Array], finder: Find
 def _by_range(label: Label, labels: np.ndarray, column: list[pa.Array]) -> dict[str, np.ndarray]:
     """Validation begins at the first end, test at the second: numbers, or texts such as dates, year first."""
     assert label.by is not None
-    values = pa.chunked_array(column).combine_chunks()
-    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    values = joined(column, pa.large_string())
     ends: list = list(label.by[1])
     try:
         ends, values = [float(end) for end in ends], values.cast(pa.float64())

@@ -13,7 +13,7 @@ from hetjax.durable import new_folder
 from hetjax.errors import InputError, reading
 from hetjax.graph import store, versioned
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.sizes import check_digest, difference, from_json
+from hetjax.graph.sizes import check_digest, difference, from_json, sizes
 from hetjax.partition.checks import require
 from hetjax.partition.edge_cut import EdgeCut
 from hetjax.partition.meta_partitioning import MetaPartitioning
@@ -62,21 +62,34 @@ def read(folder: str | os.PathLike, *own: type[Partitioning]) -> Partitioning:
     manifest = versioned.read(file, FORMAT, VERSION, "a manifest", "`python -m hetjax.partition` makes one")
     try:
         with reading("manifest"):
-            sizes = from_json(manifest["graph"], "graph")
-            if manifest["graph_digest"] != sizes.digest:
+            found = from_json(manifest["graph"], "graph")
+            if manifest["graph_digest"] != found.digest:
                 raise InputError(
-                    f"graph_digest {manifest['graph_digest']} != {sizes.digest} of the graph that stands there"
+                    f"graph_digest {manifest['graph_digest']} != {found.digest} of the graph that stands there"
                 )
             require(isinstance(manifest["store"], str | None), "store", manifest["store"], "a path or null")
             kinds = {method: kind for kind in (*KINDS, *own) for method in kind.methods}
             require(manifest["method"] in kinds, "method", manifest["method"], " or ".join(kinds))
-            plan = kinds[manifest["method"]].from_json(manifest, sizes, file.parent)
+            plan = kinds[manifest["method"]].from_json(manifest, found, file.parent)
             wrong = difference(manifest, plan.json(), "manifest")
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
     if wrong:
         raise InputError(f"{file}: {wrong}")
     return plan
+
+
+def read_cut(folder: str | os.PathLike, graph: HetGraph, parts: int, method: str) -> EdgeCut:
+    """The partitioning of a graph's nodes of a run that is resumed.
+
+    Raises:
+      InputError: as `read`; or it is of another graph, or made otherwise.
+    """
+    cut = read(folder)
+    if not isinstance(cut, EdgeCut) or (cut.parts, cut.method) != (parts, method):
+        raise InputError(f"{folder}: {cut.method} there != {method} in {parts} parts; move it away")
+    check_digest(sizes(graph), cut.sizes, str(folder))
+    return cut
 
 
 def open_part(

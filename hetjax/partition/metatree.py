@@ -6,7 +6,7 @@ layer `layers - h`, so the last layer folds the links into the root. The sub-met
 links.
 
 Vertices of one hop and one type have the same children, so a set of sub-metatrees is, without repetition, a set of
-relations per layer. That is what a partition runs, and what `program` returns; `tree` spells the tree out, for a
+relations per layer. That is what a partition runs, and what `local_model` returns; `tree` spells the tree out, for a
 picture.
 
 Deviations from the paper's released code: that has a sub-metatree per neighbouring type and drops parallel relations;

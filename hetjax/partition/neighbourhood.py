@@ -12,9 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from hetjax.compiled import compiled
+from hetjax.errors import InputError
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import HetGraph, check_csc
 from hetjax.graph.names import Names
+from hetjax.partition.divided import Divided, Given
 from hetjax.partition.owned import Owned
 
 Masks = dict[str, np.ndarray]  # bool `[nodes]` per node type
@@ -35,29 +37,39 @@ class Subgraph(NamedTuple):
     own: Mapping[str, np.ndarray]
 
 
-def subgraphs(graph: HetGraph, owned: Owned, parts: Iterable[int], hops: int) -> dict[int, Subgraph]:
+def subgraphs(
+    graph: HetGraph, owned: Owned, parts: Iterable[int], hops: int, divided: Divided | None = None
+) -> dict[int, Subgraph]:
     """The subgraphs of some partitions.
 
     Args:
       owned: who trains which node.
       hops: at least 1; with as many as a model has layers, it computes of the nodes that a partition trains what it computes in
         the whole graph.
+      divided: where partitions were given nodes and rows of features already; None: they are sought in the graph.
 
     Raises:
-      InputError: a pointer or id that is out of range.
+      InputError: a pointer or id that is out of range, or partitions that are not those of `owned` and `hops`.
     """
+    if divided and divided.hops != hops:
+        raise InputError(f"{divided.path}: divided with hops {divided.hops} != {hops} of averaging.hops")
     for relation, csc in graph.relations.items():
         check_csc(csc, relation, graph.schema)
-    return {part: _subgraph(graph, owned, part, hops) for part in parts}
+    return {part: _subgraph(graph, owned, part, hops, divided.given(part) if divided else None) for part in parts}
 
 
-def _subgraph(graph: HetGraph, owned: Owned, part: int, hops: int) -> Subgraph:
+def _subgraph(graph: HetGraph, owned: Owned, part: int, hops: int, given: Given | None) -> Subgraph:
     own = {t: of == part for t, of in owned.owner.items()}
+    if given and not all(np.array_equal(np.flatnonzero(own[t]), ids) for t, ids in given.own.items()):
+        raise InputError(f"partition {part} of averaging.folder trains other nodes than the run that is resumed")
     inner = own
     for _ in range(hops - 1):
         inner = _widened(graph, inner)
-    outer = _widened(graph, inner)
-    nodes = {t: np.flatnonzero(there).astype(np.int32) for t, there in outer.items()}
+    if given:
+        nodes = dict(given.nodes)
+    else:
+        nodes = {t: np.flatnonzero(there).astype(np.int32) for t, there in _widened(graph, inner).items()}
+    held = given.features if given else {}
     relations = {}
     for r, csc in graph.relations.items():
         relations[r] = _taken(csc, inner[r.source], inner[r.target], nodes[r.source], nodes[r.target])
@@ -69,7 +81,7 @@ def _subgraph(graph: HetGraph, owned: Owned, part: int, hops: int) -> Subgraph:
         graph,
         schema=replace(graph.schema, nodes={t: len(ids) for t, ids in nodes.items()}),
         relations=relations,
-        features={t: _rows(matrix, nodes[t]) for t, matrix in graph.features.items()},
+        features={t: held[t] if t in held else _rows(matrix, nodes[t]) for t, matrix in graph.features.items()},
         labels=_rows(graph.labels, nodes[target]),
         splits=splits,
         names=Names(),

@@ -1,11 +1,10 @@
 """Who trains which node, as a partitioning of the stream of a graph's edges has it (CATGNN, section 3.2)."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import sizes
-from hetjax.partition.cost import Workload
 from hetjax.partition.edge_cut import MOST_PARTS, PART, EdgeCut
 from hetjax.partition.homogeneous import split
 from hetjax.partition.stream.partitioner import Options
@@ -20,21 +19,13 @@ class StreamCut(EdgeCut):
     methods: ClassVar[tuple[str, ...]] = tuple(BUILT_IN)
 
 
-def stream_cut(
-    graph: HetGraph,
-    parts: int,
-    method: str,
-    seed: int = 0,
-    hops: int = 2,
-    workload: Workload | None = None,
-    reads_own: bool = True,
-) -> StreamCut:
+def stream_cut(graph: HetGraph, parts: int, method: str, seed: int = 0, **expected: Any) -> StreamCut:
     """Put every node into one of `parts` partitions, by the stream of all edges, relation by relation, with ids made global.
 
     Args:
       method: one of `StreamCut.methods`.
       seed: of whatever the method draws.
-      hops, workload, reads_own: as in `EdgeCut`.
+      **expected: what costs are expected of, `hops` and so on, as in `EdgeCut`.
 
     Raises:
       InputError: another method, more partitions than nodes or than `MOST_PARTS`, or no edges.
@@ -46,4 +37,4 @@ def stream_cut(
         raise InputError(f"method {method!r}, and a stream is divided by one of {', '.join(BUILT_IN)}")
     owners = partition_stream(Relations(graph), BUILT_IN[method], Options(parts, seed), count).owners
     nodes = split(graph.schema, owners.astype(PART))
-    return StreamCut(sizes(graph), nodes, parts, method, hops, workload or Workload(), reads_own)
+    return StreamCut(sizes(graph), nodes, parts, method, **expected)

@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -84,7 +84,7 @@ class ConnectedGroup(ProcessGroup):
         self.connections = dict(connections)
         self.bytes: Counter[str] = Counter()
         self.calls: Counter[str] = Counter()
-        self.arrived: dict[tuple[int, str], SimpleQueue] = defaultdict(SimpleQueue)
+        self.arrived: dict[tuple[int, str], SimpleQueue] = {}
         self.leaving, self.stopping = threading.Event(), threading.Lock()
         for other in self.connections:
             threading.Thread(target=self._listen, args=(other,), name=f"peer {other}", daemon=True).start()
@@ -94,8 +94,8 @@ class ConnectedGroup(ProcessGroup):
         self.calls[tag] += 1
         if not self.first:
             self._send(0, ["value", tag, value])
-            return self.arrived[0, tag].get()[0]
-        values = [value, *(self.arrived[other, tag].get()[0] for other in self.connections)]
+            return self._arrived(0, tag).get()[0]
+        values = [value, *(self._arrived(other, tag).get()[0] for other in self.connections)]
         for other in self.connections:
             self._send(other, ["value", tag, values])
         return values
@@ -106,13 +106,13 @@ class ConnectedGroup(ProcessGroup):
             self._send(0, ["value", tag, None], arrays)
             return None
         return dict(arrays).copy() | {
-            name: array for other in self.connections for name, array in self.arrived[other, tag].get()[1].items()
+            name: array for other in self.connections for name, array in self._arrived(other, tag).get()[1].items()
         }
 
     def broadcast(self, tag: str, arrays: Arrays) -> Arrays:
         self.calls[tag] += 1
         if not self.first:
-            return self.arrived[0, tag].get()[1]
+            return self._arrived(0, tag).get()[1]
         for other in self.connections:
             self._send(other, ["value", tag, None], arrays)
         return arrays
@@ -132,6 +132,10 @@ class ConnectedGroup(ProcessGroup):
         with self.stopping:
             self._tell_all(["stopped", self.number, f"stopped: {line}", status])
             _end(line, status)
+
+    def _arrived(self, other: int, tag: str) -> SimpleQueue:
+        """Where values come in; the same for the thread that waits and the one that listens, whichever asks first."""
+        return self.arrived.setdefault((other, tag), SimpleQueue())  # which no other thread interrupts
 
     def _send(self, other: int, words: list, arrays: Arrays | None = None) -> None:
         try:
@@ -162,7 +166,7 @@ class ConnectedGroup(ProcessGroup):
                 return self._stop(other, f"is gone ({error})", 1)
             if kind == "value":
                 tag, value = content
-                self.arrived[other, tag].put((value, arrays))
+                self._arrived(other, tag).put((value, arrays))
             elif kind == "stopped":
                 number, why, status = content
                 return self._stop(number, why, status)

@@ -2,7 +2,8 @@
 
 The mesh has the axes `relation` and `data`: a row is a partition, the devices of a row are its replicas. A partition
 runs its own programs on its row; programs for all run on the whole mesh, or on the rows that take part. Between the
-two, arrays are regrouped device by device, and nothing is copied. Where columns are divided, the mesh has one axis, `feature`.
+two, arrays are regrouped device by device, and nothing is copied. Where columns are divided, the mesh has the axis `feature`:
+alone on the whole graph, beside `data` in mini-batches, and within the rows where relations are divided too.
 
 A row may span several processes, and a process may have several rows. Every process runs the programs of the rows, and
 of the groups of rows, that have devices of its own, in the same order as all others.
@@ -154,11 +155,15 @@ def from_shards(line: Mesh, trees: Sequence[Any]) -> Any:
     """One tree of arrays on a row from host arrays, a tree for each of its devices that is here, one after the other."""
 
     def array(*leaves: np.ndarray) -> jax.Array:
-        devices = [line.devices.flat[place] for place in positions_here(line)]
-        shards = [jax.device_put(leaf, device) for leaf, device in zip(leaves, devices, strict=True)]
-        shape = (line.size * leaves[0].shape[0], *leaves[0].shape[1:])
-        return jax.make_array_from_single_device_arrays(shape, NamedSharding(line, P(*line.axis_names)), shards)
+        own, count = dict(zip(places, leaves, strict=True)), len(leaves[0])
+        shape = (line.size * count, *leaves[0].shape[1:])
 
+        def part(index: Any) -> np.ndarray:
+            return own[(index[0].start or 0) // count if count else places[0]]
+
+        return jax.make_array_from_callback(shape, sharding, part)
+
+    sharding, places = NamedSharding(line, P(*line.axis_names)), positions_here(line)
     return jax.tree.map(array, *trees)
 
 
@@ -171,12 +176,17 @@ def shards(line: Mesh, tree: Any) -> dict[int, Any]:
     return {place: of(line.devices.flat[place]) for place in positions_here(line)}
 
 
-def put(mesh: Mesh, spec: P, tree: Any) -> Any:
-    """Host arrays that all processes of a mesh have alike, on the mesh; a CPU may go on reading them where they are."""
+def put(mesh: Mesh, spec: P, tree: Any, memory: str | None = None) -> Any:
+    """Host arrays that all processes of a mesh have alike, on the mesh; a CPU may go on reading them where they are.
+
+    Args:
+      memory: the kind of memory; None: the devices' own.
+    """
+    sharding = NamedSharding(mesh, spec, memory_kind=memory)
 
     def array(leaf: Any) -> jax.Array:
         whole = np.asarray(leaf)
-        return jax.make_array_from_callback(whole.shape, NamedSharding(mesh, spec), lambda index: whole[index])
+        return jax.make_array_from_callback(whole.shape, sharding, lambda index: whole[index])
 
     return jax.tree.map(array, tree)
 

@@ -58,10 +58,20 @@ class Setup(NamedTuple):
         return Workload(self.regime.batch_size, self.regime.fanouts, model.hidden, model.feature_width)
 
     @property
+    def flowing(self) -> frozenset[str]:
+        """The input types whose rows get a gradient."""
+        return frozenset(self.graph.schema.nodes if self.trainer.model.transforms else self.trainer.learnable)
+
+    @property
     def tables(self) -> Path | None:
         """Where this process keeps tables on disk."""
         number = self.processes.number
         return self.folder and self.folder / (f"tables_{number}" if number else "tables")
+
+    @property
+    def whole_tables(self) -> Path | None:
+        """Where all processes write the whole tables of a checkpoint together."""
+        return self.folder and self.folder / "tables" / "whole"
 
 
 def setup(config: Config, graph: HetGraph, processes: ProcessGroup | None = None, folder: Path | None = None) -> Setup:
@@ -86,7 +96,10 @@ class Engine(ABC):
       setup: what it was made of.
       batches: of every epoch.
       features: where features live, if some may live off the devices.
+      same_losses: whether `step` gives all processes the same loss.
     """
+
+    same_losses = True
 
     def __init__(self, setup: Setup, batches: Batches, features: FeatureStore | None = None):
         self.setup, self.batches, self.features = setup, batches, features
@@ -211,3 +224,12 @@ class Strategy(Declaration):
           InputError: features do not fit where they are to live.
         """
         raise NotImplementedError
+
+
+def read_in_place(setup: Setup, features: FeatureStore) -> frozenset[str]:
+    """The types whose static features the first layer reads by node id, and which are not gathered first."""
+    model = setup.trainer.model
+    if model.transforms or model.input_dropout:
+        return frozenset()  # what is changed before it is read is gathered first
+    static = (name for name, matrix in setup.graph.features.items() if matrix.dtype == np.float32)
+    return frozenset(name for name in static if features.placement.get(name, "device") == "device")

@@ -74,8 +74,9 @@ class Program:
         self.waits = mesh.devices.flat[0].platform == "cpu" and len(mesh.local_devices) < mesh.size
 
     def __call__(self, *arguments: Any) -> Any:
-        compiled = self.compile(*arguments)
-        self.calls[self._shapes(arguments)] += 1
+        shapes = self._shapes(arguments)
+        compiled = self.compiled.get(shapes) or self.compile(*arguments)
+        self.calls[shapes] += 1
         results = compiled(*arguments[self.static :])
         return jax.block_until_ready(results) if self.waits else results
 

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from hetjax.compiled import compiled
-from hetjax.partition.stream.state import AHEAD
+
+AHEAD = 32
 
 
 class Level(NamedTuple):
@@ -31,12 +32,26 @@ def total(level: Level) -> int:
 def contract(level: Level, labels: np.ndarray, count: int) -> Level:
     """The graph of clusters."""
     sizes = np.bincount(labels, level.sizes, count).astype(np.int32)
-    members = np.argsort(labels, kind="stable").astype(np.int32)
-    starts = np.concatenate([[0], np.cumsum(np.bincount(labels, minlength=count))])
+    members, starts = by_key(labels, count)
     indptr = np.zeros(count + 1, level.indptr.dtype)
     neighbours, weights = np.empty_like(level.neighbours), np.empty(max(2, len(level.neighbours)), np.int32)
     edges, _ = _merge(*level[:3], labels, members, starts, indptr, neighbours, weights)
     return Level(indptr, neighbours[:edges], weights[: max(2, edges)], sizes)  # what is not written takes no memory
+
+
+def by_key(keys: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Places in the order of their keys, those of one key as they come: int32 `[len(keys)]`, and where each key's begin, `[count + 1]`."""
+    starts = np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=count))])
+    order = np.empty(len(keys), np.int32)
+    _sort(keys, starts[:-1].copy(), order)
+    return order, starts
+
+
+@compiled
+def _sort(keys, cursor, order):
+    for place in range(len(keys)):
+        order[cursor[keys[place]]] = place
+        cursor[keys[place]] += 1
 
 
 @compiled
@@ -67,18 +82,26 @@ def cut(indptr, neighbours, weights, sizes, owners):
 
 
 @compiled
+def touch_neighbours(order, place, indptr, neighbours, labels):
+    """As `state.touch`, of what an array says of the neighbours of the next nodes in an order."""
+    seen = np.int64(0)
+    for later in range(place, min(place + AHEAD, len(order))):
+        v = order[later]
+        for edge in range(indptr[v], indptr[v + 1]):
+            seen ^= np.int64(labels[neighbours[edge]])
+    return seen
+
+
+@compiled
 def _merge(indptr, neighbours, weights, labels, members, starts, out, targets, sums):
     """Write each cluster's edges, parallel ones as one; returns how many there are, and what was read ahead (`state.touch`)."""
-    place_of, cursor = np.full(len(out) - 1, -1, np.int64), np.int64(0)
+    place_of, cursor = np.full(len(out) - 1, -1, indptr.dtype), np.int64(0)
     seen = np.int64(0)
     for cluster in range(len(out) - 1):
         first = cursor
         for place in range(starts[cluster], starts[cluster + 1]):
             if place % AHEAD == 0:
-                for later in range(place, min(place + AHEAD, len(members))):
-                    v = members[later]
-                    if indptr[v] < indptr[v + 1]:
-                        seen ^= np.int64(labels[neighbours[indptr[v]]])
+                seen ^= touch_neighbours(members, place, indptr, neighbours, labels)
             v = members[place]
             for edge in range(indptr[v], indptr[v + 1]):
                 label = labels[neighbours[edge]]

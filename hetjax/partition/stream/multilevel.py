@@ -12,11 +12,12 @@ A node's edges that are cut weigh alike; the last step of `slim`, `_fewer_replic
 import numpy as np
 
 from hetjax.compiled import compiled
-from hetjax.partition.stream.level import Level, contract, cut, rename, total, weight
+from hetjax.partition.stream.level import AHEAD, Level, by_key, contract, cut, rename, total, touch_neighbours, weight
 
 FINE = 16  # clusters by partition, at least
 COARSEST = 40  # nodes by partition at which coarsening ends
 SHRINK = 0.9  # of a level's nodes: with more the next level is not worth its while
+FEW = 32
 JOINS, MOVES, TRIES = 3, 6, 12  # sweeps of coarsening and of refining; first divisions
 LARGE, MOVES_OF_LARGE = 2**18, 2  # nodes of a level on which sweeps take long, and are fewer
 
@@ -33,20 +34,19 @@ def divide(level: Level, parts: int, bound: float, rng: np.random.Generator) -> 
         count = rename(labels)
         if count <= SHRINK * nodes:
             owners = divide(contract(level, labels, count), parts, bound, rng)[labels]
-            return _refined(level, owners, parts, bound, rng)[0]
+            return _refined(level, owners, parts, bound, rng)
     tries = [_refined(level, _first(level, parts, bound, rng), parts, bound, rng) for _ in range(TRIES)]
-    return min(tries, key=lambda tried: tried[1])[0]
+    return min(tries, key=lambda owners: _badness(level, owners, parts, bound))
 
 
 def _cluster(level: Level, most: float, rng: np.random.Generator) -> np.ndarray:
     """Labels of clusters that weigh at most `most`, unless a node does alone."""
     nodes = len(level.sizes)
     labels, totals = np.arange(nodes, dtype=np.int32), level.sizes.astype(np.int64)
-    degrees = np.diff(level.indptr)
-    order = _order(nodes, rng)
-    order = order[np.argsort(degrees[order], kind="stable")]  # those of few neighbours first
+    degrees, order = np.diff(level.indptr), _order(nodes, rng)
+    order = order[by_key(degrees[order], int(degrees.max()) + 1)[0]]  # those of few neighbours first
     for _ in range(JOINS if nodes < LARGE else 1):
-        if _join(*level, order, labels, totals, most) < nodes // 50:
+        if _join(*level, order, labels, totals, most)[0] < nodes // 50:
             break
     _pair(*level, labels, totals, most)
     return labels
@@ -64,44 +64,80 @@ def _first(level: Level, parts: int, bound: float, rng: np.random.Generator) -> 
     return owners
 
 
-def _refined(level: Level, owners: np.ndarray, parts: int, bound: float, rng: np.random.Generator):
-    """The partitions after refinement, and the weight of the cut, which is more where a partition is over the bound."""
+def _refined(level: Level, owners: np.ndarray, parts: int, bound: float, rng: np.random.Generator) -> np.ndarray:
+    """The partitions after refinement."""
     nodes = len(level.sizes)
     totals = np.bincount(owners, level.sizes, parts).astype(np.int64)
     for _ in range(MOVES if nodes < LARGE else MOVES_OF_LARGE):
-        if _move(*level, _order(nodes, rng), owners, totals, bound) <= nodes // 1000:
+        if _move(*level, _order(nodes, rng), owners, totals, bound)[0] <= nodes // 1000:
             break
-    over = np.maximum(totals - bound, 0).sum()
-    return owners, cut(*level, owners) + float(over) * (1 + total(level))
+    return owners
+
+
+def _badness(level: Level, owners: np.ndarray, parts: int, bound: float) -> float:
+    """The weight of the cut, and more than any where a partition is over the bound."""
+    over = np.maximum(np.bincount(owners, level.sizes, parts).astype(np.int64) - bound, 0).sum()
+    return cut(*level, owners) + float(over) * (1 + total(level))
 
 
 @compiled
 def _join(indptr, neighbours, weights, sizes, order, labels, totals, most):
-    """A sweep of clustering in place; returns how many nodes changed."""
+    """A sweep of clustering in place; returns how many nodes changed, and what was read ahead (`state.touch`)."""
     strength, seen = np.zeros(len(labels), np.int64), np.empty(len(labels), np.int32)
-    changed = 0
-    for v in order:
-        found = 0
-        for edge in range(indptr[v], indptr[v + 1]):
-            label = labels[neighbours[edge]]
-            if strength[label] == 0:
-                seen[found] = label
-                found += 1
-            strength[label] += weight(weights, edge)
+    few_labels, few = np.empty(FEW, np.int32), np.empty(FEW, np.int64)
+    changed, ahead = 0, np.int64(0)
+    for place in range(len(order)):
+        if place % AHEAD == 0:
+            ahead ^= touch_neighbours(order, place, indptr, neighbours, labels)
+        v = order[place]
         own = labels[v]
-        best, largest = own, strength[own]
-        for place in range(found):
-            label = seen[place]
-            if strength[label] > largest and totals[label] + sizes[v] <= most:
-                best, largest = label, strength[label]
-        for place in range(found):
-            strength[seen[place]] = 0
+        best, largest = own, np.int64(0)
+        first, last = indptr[v], indptr[v + 1]
+        if last - first <= FEW:
+            found = _tally(first, last, neighbours, weights, labels, few_labels, few)
+            for at in range(found):
+                if few_labels[at] == own:
+                    largest = few[at]
+            for at in range(found):
+                label = few_labels[at]
+                if few[at] > largest and totals[label] + sizes[v] <= most:
+                    best, largest = label, few[at]
+        else:
+            found = 0
+            for edge in range(first, last):
+                label = labels[neighbours[edge]]
+                if strength[label] == 0:
+                    seen[found] = label
+                    found += 1
+                strength[label] += weight(weights, edge)
+            largest = strength[own]
+            for at in range(found):
+                label = seen[at]
+                if strength[label] > largest and totals[label] + sizes[v] <= most:
+                    best, largest = label, strength[label]
+            for at in range(found):
+                strength[seen[at]] = 0
         if best != own:
             totals[own] -= sizes[v]
             totals[best] += sizes[v]
             labels[v] = best
             changed += 1
-    return changed
+    return changed, ahead
+
+
+@compiled
+def _tally(first, last, neighbours, weights, labels, found_labels, strength):
+    count = 0
+    for edge in range(first, last):
+        label = labels[neighbours[edge]]
+        place = 0
+        while place < count and found_labels[place] != label:
+            place += 1
+        if place == count:
+            found_labels[count], strength[count] = label, 0
+            count += 1
+        strength[place] += weight(weights, edge)
+    return count
 
 
 @compiled
@@ -168,14 +204,17 @@ def _grow(indptr, neighbours, weights, sizes, order, owners, totals, bound):
 
 @compiled
 def _move(indptr, neighbours, weights, sizes, order, owners, totals, bound):
-    """A sweep of refinement in place; returns how many nodes moved.
+    """A sweep of refinement in place; returns how many nodes moved, and what was read ahead.
 
     A node moves where its cut edges weigh less, or as much if the partitions get more even; out of a partition that is over
     the bound, in any case.
     """
     parts = len(totals)
-    strength, moved = np.zeros(parts, np.int64), 0
-    for v in order:
+    strength, moved, ahead = np.zeros(parts, np.int64), 0, np.int64(0)
+    for place in range(len(order)):
+        if place % AHEAD == 0:
+            ahead ^= touch_neighbours(order, place, indptr, neighbours, owners)
+        v = order[place]
         own = owners[v]
         strength[:] = 0
         inside = True
@@ -202,4 +241,4 @@ def _move(indptr, neighbours, weights, sizes, order, owners, totals, bound):
             totals[best] += sizes[v]
             owners[v] = best
             moved += 1
-    return moved
+    return moved, ahead

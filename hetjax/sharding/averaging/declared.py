@@ -21,6 +21,8 @@ class Options:
         "random", "metis", "metis-vol", "contiguous", "fennel",
     ] = "auto"  # fmt: skip
     """who trains which nodes; spring to dbh: by a stream of the edges; random to fennel: as for vanilla; auto: spring for graphs of one node type, fennel for others, as it divides every type evenly"""
+    folder: str = ""
+    """what `python -m hetjax.partition --stream` wrote of this graph: its partitions, with their nodes and features, are trained; unset: the graph is divided here, by partitions and partitioning"""
     hops: int = 1
     """a partition also has what lies within so many edges of the nodes that it trains"""
     moments: bool = True
@@ -30,6 +32,10 @@ class Options:
         for name, least in (("every", 1), ("partitions", 0), ("hops", 1)):
             if getattr(self, name) < least:
                 raise InputError(f"averaging.{name} is {getattr(self, name)}, and must be at least {least}")
+        if self.folder and (self.partitions or self.partitioning != "auto"):
+            raise InputError(
+                "averaging.folder is set, and says the partitions: averaging.partitions and averaging.partitioning must be left alone"
+            )
 
 
 class Averaging(Declaration):

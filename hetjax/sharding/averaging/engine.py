@@ -7,6 +7,7 @@ What is evaluated, and what a checkpoint has as its state, is the average of the
 also has the local ones, so that the run goes on with the same bits; in another division of the graph it goes on from the average.
 """
 
+import shutil
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -28,9 +29,8 @@ from hetjax.sharding.averaging.average import Averages, Local
 from hetjax.sharding.averaging.batches import AveragingBatches, Turn
 from hetjax.sharding.averaging.rows import drawn, own_rows
 from hetjax.sharding.dependency.evaluate import DependencyEvaluator
-from hetjax.sharding.dependency.gathered import whole_tables
 from hetjax.sharding.dependency.groups import grouped
-from hetjax.sharding.single.strategy import flowing
+from hetjax.sharding.gathered import whole_tables
 from hetjax.sharding.spmd import replicate
 from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.traffic import Sent, per_step
@@ -81,6 +81,7 @@ class AveragingEngine(Engine):
         about: list[dict],
     ):
         super().__init__(setup, batches)
+        self.same_losses = setup.processes.count == 1
         self.members, self.turns, self.seated = batches.members, batches.turns, batches.seated
         self.cut, self.mesh, self.averages, self.about = cut, mesh, averages, about
         self.interval, self.steps = every * self.turns.epoch, 0
@@ -115,6 +116,8 @@ class AveragingEngine(Engine):
 
     def _begun(self, step: int, made: Locals) -> AveragingState:
         """Of local states on the host, on the devices if they stay there."""
+        for part in self.present.values():
+            self.members[part].leave()
         self.present = {}
         return AveragingState(step, {p: self._there(p, of) if self.seated else of for p, of in made.items()})
 
@@ -184,8 +187,7 @@ class AveragingEngine(Engine):
     def gather(self, state: AveragingState) -> Any:
         processes, view = self.setup.processes, self._view(state)
         first, held = next(iter(view.values())).state, own_rows(view, self.trainer.learnable, self.members, self.turns)
-        several = processes.count > 1 and self.setup.folder is not None
-        folder = self.setup.folder / "tables" / "whole" if several and self.setup.folder else None
+        folder = self.setup.whole_tables if processes.count > 1 else None
         whole = whole_tables(held, self.owned, processes, folder)
         kept = state.step % self.interval or not self.averages.moments
         own = processes.gather("local states", self._named(state.parts)) if kept else None
@@ -230,7 +232,7 @@ class AveragingEngine(Engine):
     def evaluation(self) -> DependencyEvaluator:
         """By all devices, each of the nodes that its partitions own."""
         setup, model = self.setup, self.trainer.model
-        sampler = Sampler(setup.graph, frozenset(), flowing(setup), model.reads_own, model.drops)
+        sampler = Sampler(setup.graph, frozenset(), setup.flowing, model.reads_own, model.drops)
         edges = setup.config.sampling.evaluation_edges
         return DependencyEvaluator(model, sampler, self.owned, self.mesh, grouped(setup, True), edges)
 
@@ -243,6 +245,10 @@ class AveragingEngine(Engine):
 
     def traffic(self) -> list[Sent]:
         return per_step([self.averages.total], max(1, self.steps))
+
+    def close(self) -> None:
+        if self.setup.tables:
+            shutil.rmtree(self.setup.tables, ignore_errors=True)
 
     def details(self) -> dict[str, Any]:
         nodes = sum(self.setup.graph.schema.nodes.values())

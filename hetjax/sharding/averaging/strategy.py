@@ -10,6 +10,8 @@ from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import sizes
 from hetjax.partition import EdgeCut, edge_cut
+from hetjax.partition.divided import Divided
+from hetjax.partition.manifest import read_cut
 from hetjax.partition.neighbourhood import Subgraph, subgraphs
 from hetjax.partition.stream_cut import StreamCut, stream_cut
 from hetjax.processes.group import ProcessGroup
@@ -20,7 +22,6 @@ from hetjax.sharding.averaging.batches import AveragingBatches
 from hetjax.sharding.averaging.engine import AveragingEngine
 from hetjax.sharding.averaging.member import make_member, regime_of
 from hetjax.sharding.averaging.turns import Turns
-from hetjax.sharding.dependency.strategy import saved_cut
 from hetjax.sharding.strategy import Setup, Strategy
 
 
@@ -36,16 +37,23 @@ class Averaging(declared.Averaging, Strategy):
         return "spring" if len(graph.schema.nodes) == 1 else "fennel"
 
     def partition_name(self, config: Config) -> str:
-        return f"partition_{self.name}_{self.options(config).partitioning}_{self._parts(config)}"
+        options = self.options(config)
+        how = "folder" if options.folder else f"{options.partitioning}_{self._parts(config)}"
+        return f"partition_{self.name}_{how}"
 
     def partition(self, setup: Setup, saved: Path | None = None) -> EdgeCut:
         config, graph, processes = setup.config, setup.graph, setup.processes
         meshes.make(config.mesh.relation, config.mesh.data)  # says what is missing before the edges are read
+        divided = self._divided(setup)
         parts, method = self._parts(config), self._method(graph, self.options(config).partitioning)
+        if divided:
+            parts, method = divided.parts, divided.method
         hops, reads_own, cut = config.model.layers, setup.trainer.model.reads_own, None
         divide = stream_cut if method in StreamCut.methods else edge_cut
         if processes.first and saved and os.path.exists(saved):
-            cut = saved_cut(saved, graph, parts, method)
+            cut = read_cut(saved, graph, parts, method)
+        elif processes.first and divided:
+            cut = divided.cut(hops=hops, workload=setup.workload, reads_own=reads_own)
         elif processes.first:
             cut = divide(graph, parts, method, hops=hops, workload=setup.workload, reads_own=reads_own)
         nodes = processes.broadcast("partition", dict(cut.nodes) if cut else {})
@@ -59,13 +67,23 @@ class Averaging(declared.Averaging, Strategy):
             )
         return made
 
+    def _divided(self, setup: Setup) -> Divided | None:
+        """What was divided before, if the run says so."""
+        folder, devices = self.options(setup.config).folder, setup.config.mesh.data
+        if not folder:
+            return None
+        found = Divided(folder, setup.graph)
+        if found.parts < devices:
+            raise InputError(f"{folder}: {found.parts} partitions, fewer than the {devices} devices of mesh.data")
+        return found
+
     def engine(self, setup: Setup, partitioning: EdgeCut) -> AveragingEngine:
         config, graph, options = setup.config, setup.graph, self.options(setup.config)
         mesh = meshes.row(meshes.make(config.mesh.relation, config.mesh.data), 0)
         train = seeds_of(graph, partitioning)
         turns = Turns(tuple(regime_of(config, seeds).steps for seeds in train), mesh.size)
         here = sorted(part for place in meshes.positions_here(mesh) for part in turns.of(place))
-        subs = subgraphs(graph, partitioning.owned, here, options.hops)
+        subs = subgraphs(graph, partitioning.owned, here, options.hops, self._divided(setup))
         members, seated = {}, len(train) == mesh.size
         for part, sub in subs.items():
             members[part] = make_member(setup, sub, mesh.devices.flat[part % mesh.size])

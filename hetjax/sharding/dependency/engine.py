@@ -26,10 +26,10 @@ from hetjax.sharding.dependency.batches import DependencyBatches
 from hetjax.sharding.dependency.evaluate import DependencyEvaluator
 from hetjax.sharding.dependency.exchange import Fetch
 from hetjax.sharding.dependency.features import OwnedTable, PartitionFeatures
-from hetjax.sharding.dependency.gathered import Own, whole_tables
 from hetjax.sharding.dependency.groups import grouped
 from hetjax.sharding.dependency.prices import Prices, seconds
 from hetjax.sharding.dependency.work import described
+from hetjax.sharding.gathered import Own, whole_tables
 from hetjax.sharding.mesh import DATA, from_shards, positions_here, shards
 from hetjax.sharding.spmd import Found, SpmdBatch, SpmdEngine, replicate
 from hetjax.sharding.strategy import Setup
@@ -84,7 +84,7 @@ class DependencyEngine(SpmdEngine):
         return replicate(self.mesh, state)._replace(tables=self.features.load(pieces))
 
     def gather(self, state: TrainState) -> TrainState | None:
-        processes, folder = self.setup.processes, self.setup.folder and self.setup.folder / "tables" / "whole"
+        processes, folder = self.setup.processes, self.setup.whole_tables
         if processes.count == 1 and not self.features.held:
             folder = None  # what devices have, one process may have too
         whole = whole_tables(self._own(state), self.owned, processes, folder)

@@ -21,10 +21,10 @@ from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import Capacities
 from hetjax.sampling.sampler import ALL, Role, Sampler
 from hetjax.sharding.dependency.exchange import Fetch
-from hetjax.sharding.dependency.gathered import local_rows
 from hetjax.sharding.dependency.groups import Group, Groups
 from hetjax.sharding.dependency.room import divide, measure, room
 from hetjax.sharding.dependency.shares import Share, divided, nothing
+from hetjax.sharding.gathered import local_rows
 from hetjax.sharding.mesh import DATA, from_shards, positions_here, shard_map
 from hetjax.sharding.spmd import to_host
 from hetjax.sharding.traffic import Program

@@ -16,7 +16,7 @@ from hetjax.sharding.mesh import DATA, from_shards, positions_here, shard_map
 from hetjax.sharding.spmd import replicate
 
 SENT = 2**18  # numbers that a device puts into an all-to-all, but for what is no row of another
-ROUNDS = 3
+ROUNDS = 5
 ENOUGH = 0.03  # seconds of a round: what a link that was idle lets pass at once is little beside them
 LEAST_TIMES, MOST = 2, 16  # that a round goes there and back
 

@@ -57,10 +57,11 @@ def priced(setup: Setup, costs: Costs | None, memory: int = -1, share: float = -
     if not setup.trainer.model.transforms:  # static features come in their own dtype, and nothing goes back
         sent[0] = [size[0, n] / NODE_BYTES if t in static else sent[0, n] for n, t in enumerate(types)]
     vertex, source, edge = np.zeros(size.shape), np.zeros(size.shape), np.zeros((len(layers), len(graph.relations)))
-    if costs:
+    if costs and len(layers) > 1:  # of one layer nothing below is computed twice
         vertex[1:] = [[of.get(t, 0) for t in types] for of in costs.vertex]
         source[:-1] = [[of.get(t, 0) for t in types] for of in costs.source]
         edge[1:] = [[of.get(relation.key, 0) for relation in graph.relations] for of in costs.edge]
+    if costs:
         sent *= costs.sent
     copied = np.array([setup.regime.whole and t in static for t in types])
     limit = np.inf if memory < 0 else float(memory)
@@ -70,14 +71,16 @@ def priced(setup: Setup, costs: Costs | None, memory: int = -1, share: float = -
 def seconds(
     layers: Sequence[Work], prices: Prices, types: Sequence[str], relations: Sequence[Relation]
 ) -> dict[str, np.ndarray]:
-    """What every partition does in a step because the graph is divided, `[parts]`: to `fetch` rows (equation 2, and a collective's
-    own time), and to `compute` others' nodes (equation 1) and what layers do for each row of others that they read.
+    """What every partition does in a step, `[parts]`, but for the last layer: its `own` nodes, and, because the graph is divided,
+    to `fetch` rows (equation 2, and a collective's own time), and to `compute` others' nodes (equation 1) and what layers do for
+    each row of others that they read.
 
     Args:
       types, relations: of the graph, in its order.
     """
     fetch: np.ndarray = np.zeros(1)
     compute: np.ndarray = np.zeros(1)
+    own: np.ndarray = np.zeros(1)
     for depth, layer in enumerate(layers):
         fetch = fetch + prices.start * any(rows.any() for rows in layer.fetched.values())
         for t, rows in layer.fetched.items():
@@ -85,16 +88,19 @@ def seconds(
             fetch = fetch + prices.sent[depth, column] * rows
             compute = compute + prices.source[depth, column] * (rows + layer.kept.get(t, 0))
         if depth + 1 < len(layers):
-            nodes = (prices.vertex[depth + 1, types.index(t)] * rows for t, rows in layer.copied.items())
-            edges = (prices.edge[depth + 1, relations.index(r)] * rows for r, rows in layer.copied_edges.items())
-            compute = compute + sum(nodes, np.zeros(1)) + sum(edges, np.zeros(1))
-    return {"fetch": fetch, "compute": compute}
+            for t, rows in layer.copied.items():
+                price = prices.vertex[depth + 1, types.index(t)]
+                compute, own = compute + price * rows, own + price * (layer.computed[t] - rows)
+            for r, edges in layer.copied_edges.items():
+                price = prices.edge[depth + 1, relations.index(r)]
+                compute, own = compute + price * edges, own + price * (layer.edges[r] - edges)
+    return {"own": own, "fetch": fetch, "compute": compute}
 
 
-def slowest(graph: HetGraph, layers: Sequence[Work], prices: Prices) -> float:
-    """`seconds` of the partition that is worst off."""
+def slowest(graph: HetGraph, layers: Sequence[Work], prices: Prices, own: bool = False) -> float:
+    """`seconds` of the partition that is worst off, of its own nodes if these are asked for and of what the division adds."""
     every = seconds(layers, prices, list(graph.schema.nodes), list(graph.relations))
-    return float((every["fetch"] + every["compute"]).max())
+    return float((own * every["own"] + every["fetch"] + every["compute"]).max())
 
 
 def kept_bytes(layers: Sequence[Work], prices: Prices, types: Sequence[str]) -> np.ndarray:

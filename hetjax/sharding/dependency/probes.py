@@ -21,7 +21,6 @@ from hetjax.graph.schema import Relation
 from hetjax.sampling.blocks import Block
 from hetjax.sampling.sampler import group
 from hetjax.sharding.mesh import shard_map
-from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.spmd import replicate
 from hetjax.sharding.strategy import Setup
 
@@ -63,7 +62,7 @@ class Seconds(NamedTuple):
 
 def kinds(setup: Setup) -> list[dict[Relation, Kind]]:
     """Of every layer and relation."""
-    below, found = flowing(setup), []
+    below, found = setup.flowing, []
     for depth, layer in enumerate(setup.trainer.model.layers):
         widths = layer.widths if depth else setup.trainer.widths
         found.append(

@@ -9,9 +9,9 @@ from jax.sharding import Mesh
 from hetjax.cache.placement import choose_placement
 from hetjax.config import Config
 from hetjax.errors import InputError
-from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.sizes import check_digest, sizes
-from hetjax.partition import EdgeCut, edge_cut, read
+from hetjax.graph.sizes import sizes
+from hetjax.partition import EdgeCut, edge_cut
+from hetjax.partition.manifest import read_cut
 from hetjax.partition.owned import Owned
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
@@ -25,8 +25,9 @@ from hetjax.sharding.dependency.hybrid import Copies, choose
 from hetjax.sharding.dependency.prices import Prices, kept_bytes, priced, slowest
 from hetjax.sharding.dependency.shares import Keep, nothing, shares
 from hetjax.sharding.dependency.work import work
-from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.strategy import Setup, Strategy
+
+NOTABLE = 0.95  # of the time of computing all or fetching all: costs are not known so well that less would be a gain
 
 
 class Dependency(declared.Dependency, Strategy):
@@ -41,7 +42,7 @@ class Dependency(declared.Dependency, Strategy):
         parts, method, hops = config.mesh.data, self.options(config).partitioning, config.model.layers
         workload, reads_own, cut = setup.workload, setup.trainer.model.reads_own, None
         if processes.first and saved and os.path.exists(saved):
-            cut = saved_cut(saved, graph, parts, method)
+            cut = read_cut(saved, graph, parts, method)
         elif processes.first:
             cut = edge_cut(graph, parts, method, hops=hops, workload=workload, reads_own=reads_own)
         nodes = processes.broadcast("edge-cut", dict(cut.nodes) if cut else {})
@@ -50,7 +51,7 @@ class Dependency(declared.Dependency, Strategy):
     def engine(self, setup: Setup, partitioning: EdgeCut) -> DependencyEngine:
         config, graph, trainer = setup.config, setup.graph, setup.trainer
         mesh = meshes.row(meshes.make(config.mesh.relation, config.mesh.data), 0)
-        sampler = Sampler(graph, frozenset(), flowing(setup), trainer.model.reads_own, trainer.model.drops)
+        sampler = Sampler(graph, frozenset(), setup.flowing, trainer.model.reads_own, trainer.model.drops)
         options = self.options(config)
         costs = read_or_measure(setup, mesh) if options.mode == "hybrid" and options.cached < 0 else None
         prices = priced(setup, costs, options.memory, options.cached)
@@ -76,10 +77,11 @@ def placed(setup: Setup, owned: Owned, mesh: Mesh) -> PartitionFeatures:
 
 
 def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> Keep:
-    """What `choose` says; on the whole graph no embedding or all of them instead, if costs say that this is less.
+    """What `choose` says; on the whole graph no embedding or all of them instead, unless costs say that a step then takes notably longer.
 
     Algorithm 4 takes one dependency after the other, each partition for itself. It does not see that fetching a few rows
-    takes as long as a collective does, and that what one node's subtree needs another's may need too.
+    takes as long as a collective does, that what one node's subtree needs another's may need too, and that a step takes as
+    long as the partition that has most to do.
     """
     graph, own, fanouts = setup.graph, setup.trainer.model.reads_own, setup.regime.fanouts
     nodes, target, hops = graph.splits["train"], graph.schema.target, (ALL,) * len(fanouts)
@@ -95,9 +97,10 @@ def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> Keep
 
     def takes(keep: Keep) -> float:
         divided = shares(sampler, owned, {target: nodes}, hops, (0,), keep)
-        return slowest(graph, work(graph, owned, divided, seeds), prices)
+        return slowest(graph, work(graph, owned, divided, seeds), prices, own=True)
 
-    return min((Copies(found), every, Copies(features)), key=takes)
+    mixed, pure = Copies(found), min((every, Copies(features)), key=takes)
+    return mixed if takes(mixed) < NOTABLE * takes(pure) else pure
 
 
 def require_room(batches: DependencyBatches, prices: Prices, memory: int) -> None:
@@ -115,16 +118,3 @@ def everything(setup: Setup) -> Keep:
     """Whoever reads an embedding computes it; static features are copied on the whole graph, and fetched in mini-batches."""
     static = setup.graph.features if setup.regime.whole else {}
     return lambda depth, node_type, ids, part: np.full(len(ids), depth > 0 or node_type in static)
-
-
-def saved_cut(folder: Path, graph: HetGraph, parts: int, method: str) -> EdgeCut:
-    """The edge-cut of a run that is resumed.
-
-    Raises:
-      InputError: it is of another graph, or made otherwise.
-    """
-    cut = read(folder)
-    if not isinstance(cut, EdgeCut) or (cut.parts, cut.method) != (parts, method):
-        raise InputError(f"{folder}: {cut.method} there != {method} in {parts} parts; move it away")
-    check_digest(sizes(graph), cut.sizes, str(folder))
-    return cut

@@ -17,7 +17,6 @@ from hetjax.sampling.loader import Batches
 from hetjax.sampling.sampler import Role, Sampler
 from hetjax.sharding.mesh import DATA, FEATURE, put
 from hetjax.sharding.push_pull.sample import GroupSample, Nodes, draw_group, measure_group, pad_group
-from hetjax.sharding.single.strategy import flowing
 from hetjax.sharding.spmd import SpmdBatch
 from hetjax.sharding.strategy import Setup
 
@@ -50,7 +49,7 @@ class PushBatches(Batches):
     def __init__(self, setup: Setup, mesh: Mesh, cut: int):
         model = setup.trainer.model
         self.mesh, self.cut, self.learnable = mesh, cut, frozenset(setup.trainer.learnable)
-        self.sampler = Sampler(setup.graph, frozenset(), flowing(setup), model.reads_own, model.drops)
+        self.sampler = Sampler(setup.graph, frozenset(), setup.flowing, model.reads_own, model.drops)
         self.groups, self.each = mesh.shape[DATA], mesh.shape[FEATURE]
         super().__init__(setup.graph, setup.regime, setup.config.train.seed, f"push_{self.groups}x{self.each}")
 

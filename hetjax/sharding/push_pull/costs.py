@@ -99,5 +99,5 @@ def resident(trainer: Trainer, graph: HetGraph, parts: int) -> int:
     for t, width in trainer.widths.items():
         columns = slice_of(width, parts)
         of_row = 3 * FLOAT * columns + FLOAT if t in trainer.learnable else graph.features[t].dtype.itemsize * columns
-        total += graph.schema.nodes[t] * of_row
+        total += max(1, graph.schema.nodes[t]) * of_row  # as `slices.sliced` has them
     return total

@@ -50,7 +50,8 @@ class PushEvaluator:
         if len(self.model.layers) == 1:
             h = self._layer(params, rows, schema.target, ids)
             return np.asarray(self.model.apply(given, h, method="classify"), np.float32)
-        everyone = {t: np.arange(schema.nodes[t], dtype=np.int32) for t in evaluator.needed[1]}
+        types = sorted(evaluator.needed[1])  # in all processes the same order
+        everyone = {t: np.arange(schema.nodes[t], dtype=np.int32) for t in types}
         x = {t: self._layer(params, rows, t, nodes) for t, nodes in everyone.items()}
         if jax.process_index():
             return np.empty((len(ids), self.model.classes), np.float32)

@@ -229,7 +229,7 @@ class RafEngine(Engine):
         return {part: self.updated[part](states[part], gradients[part]) for part in gradients}, value
 
     def gradients(self, states: Mapping[int, TrainState], batch: MeshBatch) -> tuple[jax.Array, dict[int, Gradients]]:
-        """The loss without its penalty, and the gradients with it; of states as `take` gives them."""
+        """The loss without its penalty, and the gradients with it; of states as `fetch` gives them."""
         loss, weights, rows, head = self._fold(states, batch)
         packed = {p: self.packed[p](weights[p], rows[p]) for p in states}
         sums: dict[int, dict[Group, jax.Array]] = {p: {} for p in states}

@@ -16,7 +16,6 @@ from hetjax.partition.cuts import cut_graph, uncut
 from hetjax.partition.report import topology_bytes
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.mesh import share_of
-from hetjax.sharding.push_pull.setting import check
 from hetjax.sharding.raf import declared
 from hetjax.sharding.raf.batches import RafBatches
 from hetjax.sharding.raf.engine import RafEngine
@@ -24,8 +23,8 @@ from hetjax.sharding.raf.features import MeshFeatureStore
 from hetjax.sharding.raf.site import Site, partition_models
 from hetjax.sharding.raf.sliced import SlicedRafEngine
 from hetjax.sharding.raf.sliced_batches import SlicedRafBatches
-from hetjax.sharding.single.strategy import read_in_place
-from hetjax.sharding.strategy import Setup, Strategy
+from hetjax.sharding.slices import check_slices
+from hetjax.sharding.strategy import Setup, Strategy, read_in_place
 
 PLANNED = ("targets", "hops", "metapaths", "self_term", "exchange")  # what a plan must have as the run needs it
 
@@ -40,7 +39,7 @@ class Raf(declared.Raf, Strategy):
         config, graph, layers = setup.config, setup.graph, setup.trainer.model.layers
         self_term, reads_target = any(layer.selves for layer in layers), any(layer.reads_target for layer in layers)
         if config.mesh.feature > 1:
-            check(setup)
+            check_slices(setup)
             each = share_of(config.mesh.axes, setup.processes.count)
             replicas = config.mesh.data * config.mesh.feature
             if each % replicas:
@@ -134,6 +133,7 @@ def chosen_cuts(options: declared.Options, setup: Setup) -> dict[Relation, int]:
     cuts = {}
     if options.host_bytes > 0:
         cuts = {r: -(-size // options.host_bytes) for r, size in into.items() if size > options.host_bytes}
+    by_hand: dict[Relation, int] = {}
     for given in options.cut:
         name, _, number = given.rpartition("=")
         found = [r for r in into if name in (str(r), r.name)]
@@ -142,7 +142,10 @@ def chosen_cuts(options: declared.Options, setup: Setup) -> dict[Relation, int]:
             raise InputError(
                 f"raf.cut is {list(options.cut)}, and must be NAME=PIECES of relations into the target type: {known}"
             )
-        cuts[found[0]] = int(number)
+        if found[0] in by_hand:
+            raise InputError(f"raf.cut is {list(options.cut)}, and names {found[0]} twice")
+        by_hand[found[0]] = int(number)
+    cuts |= by_hand
     for relation, count in cuts.items():
         if not 2 <= count <= parts:
             raise InputError(

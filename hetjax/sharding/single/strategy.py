@@ -4,9 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import numpy as np
 
-from hetjax.cache.features import Features, FeatureStore
+from hetjax.cache.features import Features
 from hetjax.cache.placement import choose_placement
 from hetjax.models.grouping import with_together
 from hetjax.models.known import with_known
@@ -15,7 +14,7 @@ from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.single import declared
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.single.engine import SingleEngine
-from hetjax.sharding.strategy import Setup, Strategy
+from hetjax.sharding.strategy import Setup, Strategy, read_in_place
 
 
 class Single(declared.Single, Strategy):
@@ -58,20 +57,6 @@ def make_batches(setup: Setup, features: Features, to_device: Callable[[Batch], 
     Args:
       to_device: puts a batch of host arrays where it is used.
     """
-    model, flows = setup.trainer.model, flowing(setup)
+    model, flows = setup.trainer.model, setup.flowing
     sampler = Sampler(setup.graph, read_in_place(setup, features), flows, model.reads_own, model.drops)
     return SingleBatches(sampler, setup.regime, setup.config.train.seed, to_device)
-
-
-def flowing(setup: Setup) -> frozenset[str]:
-    """The input types whose rows get a gradient."""
-    return frozenset(setup.graph.schema.nodes if setup.trainer.model.transforms else setup.trainer.learnable)
-
-
-def read_in_place(setup: Setup, features: FeatureStore) -> frozenset[str]:
-    """The types whose static features the first layer reads by node id, and which are not gathered first."""
-    model = setup.trainer.model
-    if model.transforms or model.input_dropout:
-        return frozenset()  # what is changed before it is read is gathered first
-    static = (name for name, matrix in setup.graph.features.items() if matrix.dtype == np.float32)
-    return frozenset(name for name in static if features.placement.get(name, "device") == "device")

@@ -16,7 +16,7 @@ from hetjax.models.layer import Exchange
 from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import Batch, pad
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.dependency.gathered import whole_tables
+from hetjax.sharding.gathered import whole_tables
 from hetjax.sharding.mesh import FEATURE, shard_map
 from hetjax.sharding.spmd import SpmdBatch, SpmdEngine, replicate, to_host
 from hetjax.sharding.strategy import Setup

@@ -13,7 +13,7 @@ import numpy as np
 
 from hetjax.compiled import compiled
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner
-from hetjax.partition.stream.state import AHEAD, has, put, touch
+from hetjax.partition.stream.state import AHEAD, ONE, WORD, put, touch
 
 EPSILON = 1.0
 
@@ -35,23 +35,49 @@ class Hdrf(Partitioner):
 
 
 @compiled
-def best_part(u, v, degrees, weight, bound, replicas, loads, most, fewest):
-    """The partition of the largest score among those of fewer than `bound` edges."""
+def best_part(u, v, degrees, replicas, balance):
+    """The partition of the largest score, -1 if all are full.
+
+    Args:
+      balance: the third term of every partition's score, as `weigh` makes it.
+    """
     d_u, d_v = np.float64(degrees[u]), np.float64(degrees[v])
     g_u, g_v = 1 + (1 - d_u / (d_u + d_v)), 1 + (1 - d_v / (d_u + d_v))
     best, largest = -1, -1.0
-    for part in range(len(loads)):
-        if loads[part] < bound:
-            score = g_u * has(replicas, u, part) + g_v * has(replicas, v, part)
-            score += weight * (most - loads[part]) / (EPSILON + most - fewest)
+    for word in range(replicas.shape[1]):
+        has_u, has_v = replicas[u, word], replicas[v, word]
+        for part in range(WORD * word, min(WORD * (word + 1), len(balance))):
+            score = (g_u if has_u & ONE else 0.0) + (g_v if has_v & ONE else 0.0) + balance[part]
+            has_u, has_v = has_u >> ONE, has_v >> ONE
             if score > largest:
                 best, largest = part, score
     return best
 
 
 @compiled
-def _place(pairs, degrees, estimate, weight, bound, replicas, loads, out):
+def weigh(loads, weight, bound, balance):
+    """Set `balance`, float64 `[parts]`, minus infinity where a partition has `bound` edges; returns the most and the fewest of any."""
     most, fewest = loads.max(), loads.min()
+    for part in range(len(loads)):
+        full = loads[part] >= bound
+        balance[part] = -np.inf if full else weight * (most - loads[part]) / (EPSILON + most - fewest)
+    return most, fewest
+
+
+@compiled
+def weigh_again(part, loads, weight, bound, balance, most, fewest):
+    """As `weigh`, when a partition has one edge more than it had."""
+    if loads[part] > most or loads[part] == fewest + 1:
+        return weigh(loads, weight, bound, balance)
+    full = loads[part] >= bound
+    balance[part] = -np.inf if full else weight * (most - loads[part]) / (EPSILON + most - fewest)
+    return most, fewest
+
+
+@compiled
+def _place(pairs, degrees, estimate, weight, bound, replicas, loads, out):
+    balance = np.empty(len(loads))
+    most, fewest = weigh(loads, weight, bound, balance)
     seen = np.int64(0)
     for edge in range(len(pairs)):
         if edge % AHEAD == 0:
@@ -60,10 +86,8 @@ def _place(pairs, degrees, estimate, weight, bound, replicas, loads, out):
         if estimate:
             degrees[u] += 1
             degrees[v] += 1
-        part = best_part(u, v, degrees, weight, bound, replicas, loads, most, fewest)
+        part = best_part(u, v, degrees, replicas, balance)
         out[edge] = part
         put(replicas, loads, u, v, part)
-        most = max(most, loads[part])
-        if loads[part] == fewest + 1:
-            fewest = loads.min()
+        most, fewest = weigh_again(part, loads, weight, bound, balance, most, fewest)
     return seen

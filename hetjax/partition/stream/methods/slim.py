@@ -21,7 +21,7 @@ import numpy as np
 
 from hetjax.compiled import compiled
 from hetjax.partition.stream.level import Level
-from hetjax.partition.stream.methods.hdrf import best_part
+from hetjax.partition.stream.methods.hdrf import best_part, weigh, weigh_again
 from hetjax.partition.stream.multilevel import LARGE, divide
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner, Pass
 from hetjax.partition.stream.state import AHEAD, hashed, least, mark, part_dtype, put, touch
@@ -207,19 +207,19 @@ def _start(owners, alone, replicas):
 
 @compiled
 def _place(pairs, degrees, owners, bound, replicas, loads, out):
-    seen, most, fewest = np.int64(0), loads.max(), loads.min()
+    balance = np.empty(len(loads))
+    most, fewest = weigh(loads, WEIGHT, bound, balance)
+    seen = np.int64(0)
     for edge in range(len(pairs)):
         if edge % AHEAD == 0:
             seen ^= touch(pairs, edge, degrees) ^ touch(pairs, edge, owners) ^ touch(pairs, edge, replicas[:, 0])
         u, v = pairs[edge, 0], pairs[edge, 1]
         part = np.int64(owners[u])
         if owners[v] != part:
-            part = best_part(u, v, degrees, WEIGHT, bound, replicas, loads, most, fewest)
+            part = best_part(u, v, degrees, replicas, balance)
         if part < 0:  # all others are full
             part = least(loads)
         out[edge] = part
         put(replicas, loads, u, v, part)
-        most = max(most, loads[part])
-        if loads[part] == fewest + 1:
-            fewest = loads.min()
+        most, fewest = weigh_again(part, loads, WEIGHT, bound, balance, most, fewest)
     return seen

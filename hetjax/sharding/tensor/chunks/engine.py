@@ -1,7 +1,6 @@
 """The engine of tensor parallelism in chunks: what is as large as the graph stays on the host."""
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,18 +12,17 @@ from hetjax.cache.tables import Table
 from hetjax.eager import eagerly
 from hetjax.partition.owned import Owned
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.dependency.gathered import whole_tables
-from hetjax.sharding.spmd import replicate, to_host
+from hetjax.sharding.gathered import whole_tables
+from hetjax.sharding.spmd import replicate
 from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.tensor.chunks.back import Run
 from hetjax.sharding.tensor.chunks.batches import ChunkedBatches, Seeds
-from hetjax.sharding.tensor.chunks.host import Columns, Rows, divided, fetched
-from hetjax.sharding.tensor.chunks.layers import Coupled, Round
+from hetjax.sharding.tensor.chunks.by_rows import ByRows
+from hetjax.sharding.tensor.chunks.host import Columns, Repeated, Rows, zeros
+from hetjax.sharding.tensor.chunks.layers import Coupled, Read, Round
 from hetjax.sharding.tensor.chunks.plan import FEWEST, Plan, sendings
-from hetjax.sharding.tensor.chunks.programs import Drawn, Programs, RowPrograms, part_of
-from hetjax.sharding.tensor.chunks.rows import RowBlocks
+from hetjax.sharding.tensor.chunks.programs import Drawn, Programs, part_of
 from hetjax.sharding.tensor.chunks.runs import Given, Kept
-from hetjax.sharding.tensor.chunks.updates import Updates
 from hetjax.sharding.traffic import Sent, per_step
 from hetjax.sharding.trainer import TrainState
 
@@ -39,25 +37,30 @@ class ChunkedEngine(Engine):
       mesh: with the axis `feature`.
       plan: the chunks of every type.
       pipelined: whether what travels for one chunk travels while another is folded.
+      pinned: whether the chunks' edges wait in pinned memory; by default, of accelerators.
     """
 
-    def __init__(self, setup: Setup, mesh: Mesh, plan: Plan, pipelined: bool = True):
+    def __init__(self, setup: Setup, mesh: Mesh, plan: Plan, pipelined: bool = True, pinned: bool | None = None):
         nodes, self.mesh, self.plan, self.pipelined = setup.graph.schema.nodes, mesh, plan, pipelined
         self.owned = Owned({t: np.arange(count) % mesh.size for t, count in nodes.items()}, mesh.size)
         self.places = meshes.positions_here(mesh)
         super().__init__(setup, ChunkedBatches(setup, self.owned, self.places))
-        self.blocks = RowBlocks(mesh, self.owned, self.places, plan.share)
+        self.by_rows = ByRows(setup, mesh, self.owned, plan.share)
         self.folder, model = setup.folder and setup.folder / "tables", self.trainer.model
-        kind = Round if model.decoupled else Coupled
-        self.layers = [kind(model, depth, setup.graph, mesh.size) for depth in range(len(model.layers))]
-        self.programs = [Programs(self.trainer, layer, mesh) for layer in self.layers]
-        self.rows = RowPrograms(self.trainer, mesh)
-        self.chunks = {t: list(plan.chunks(t)) for t in plan.into}
         self.enters = bool(model.transforms or model.input_dropout)
+        still = frozenset() if self.enters else frozenset(t for t in self.trainer.widths if t in setup.graph.features)
+        kind = Round if model.decoupled else Coupled
+        self.layers = [
+            kind(model, depth, setup.graph, mesh.size, frozenset() if depth else still)
+            for depth in range(len(model.layers))
+        ]
+        self.programs = [Programs(self.trainer, layer, mesh) for layer in self.layers]
+        self.chunks = {t: list(plan.chunks(t)) for t in plan.into}
         self.static = {
             t: self._own(t, setup.graph.features[t]) for t in self.trainer.widths if t in setup.graph.features
         }
-        self.updates = Updates(self.trainer, mesh)
+        accelerated = mesh.devices.flat[0].platform != "cpu"
+        self.edges = Repeated(mesh, accelerated if pinned is None else pinned)
         self.runs: list[Run] = []
         self.steps = 0
 
@@ -92,32 +95,23 @@ class ChunkedEngine(Engine):
     def step(self, state: TrainState, batch: Seeds, upcoming: Any = None) -> tuple[TrainState, Any]:
         self.steps += 1
         losses, weights, rows = self._gradients(state, batch)
-        loss, gradients = self.updates.total(weights, state.params, losses)
-        every = [
-            self.updates.measure(*block) for t in rows for block in self._table_blocks(t, state.tables[t], rows[t])
-        ]
-        squared, penalty = (sum((float(one[i]) for one in every), 0.0) for i in range(2))
+        loss, gradients = self.by_rows.updates.total(weights, state.params, losses)
+        squared, penalty = self.by_rows.measured(state.tables, rows)
         alone = state._replace(tables={})
-        trained, of_all, loss = self.updates.weights(
+        trained, of_all, loss = self.by_rows.updates.weights(
             alone, gradients, loss, np.asarray(squared, loss.dtype), np.asarray(penalty, loss.dtype)
         )
-        held = {t: self._moved(t, table, rows[t], state.step, of_all) for t, table in state.tables.items()}
+        held = {t: self.by_rows.moved(t, table, rows[t], state.step, of_all) for t, table in state.tables.items()}
         return trained._replace(tables=held), jax.block_until_ready(loss)
 
     def logits(self, state: TrainState, ids: np.ndarray) -> np.ndarray | None:
         x = self._forward(state, False)[0]
-        target = self.setup.graph.schema.target
-        own: dict[int, list[np.ndarray]] = {}
-        for at, block in self.blocks.of(target, x[target]):
-            found = to_host(self.rows.classify(self._head(state.params), block))
-            for place, rows in enumerate(np.split(found, self.mesh.size)):
-                own.setdefault(place, []).append(rows[: at.stop - at.start])
-        every = np.concatenate([np.concatenate(own[place]) for place in range(self.mesh.size)])
-        return np.asarray(self.owned.whole(target, every)[ids], np.float32) if self.setup.processes.first else None
+        every = self.by_rows.logits(state.params, x[self.setup.graph.schema.target])
+        return np.asarray(every[ids], np.float32) if self.setup.processes.first else None
 
     def traffic(self) -> list[Sent]:
-        programs = [program for of in self.programs for program in of.all] + self.rows.all
-        return per_step([*programs, *self.updates.all], max(1, self.steps))
+        programs = [program for of in self.programs for program in of.all]
+        return per_step([*programs, *self.by_rows.all], max(1, self.steps))
 
     # The way there and back.
 
@@ -126,18 +120,11 @@ class ChunkedEngine(Engine):
         part = part_of(state.params, lambda name: name == f"layers_{depth}")
         return Given(part, Drawn(self.seed, state.step), training)
 
-    def _head(self, params: Any) -> Any:
-        return part_of(params, lambda name: name == "head")
-
-    def entry(self, params: Any) -> Any:
-        """The parameters of what comes before the first layer's folds."""
-        return part_of(params, lambda name: name.startswith(("project_", "dense_")) or name == "layers_0")
-
     def _forward(self, state: TrainState, training: bool) -> tuple[dict[str, Rows], list[Kept], dict[str, Rows]]:
         """The target type's last embeddings, what the way back needs, and the features."""
         learned = {t: [table.rows for table in held] for t, held in state.tables.items()}
         features = {**self.static, **learned}
-        x: dict[str, Rows] = self._entered(state, features, training) if self.enters else features
+        x: dict[str, Rows] = self.by_rows.entered(state, features, training) if self.enters else features
         self.prepare(state)
         columns: dict[str, Columns] = {}
         kept = []
@@ -148,14 +135,15 @@ class ChunkedEngine(Engine):
 
     def dtype_of(self, t: str, state: TrainState) -> Any:
         """Of a type's features."""
-        return self.static[t][0].dtype if t in self.static else self._floats(state)
+        return self.static[t][0].dtype if t in self.static else self.floats(state)
 
-    def _floats(self, state: TrainState) -> Any:
+    def floats(self, state: TrainState) -> Any:
+        """The type of embeddings."""
         return np.dtype(jnp.result_type(jnp.float32, *(leaf.dtype for leaf in jax.tree.leaves(state.params))))
 
     def prepare(self, state: TrainState) -> None:
         """Find out what layers ask for, and so in which order nodes are sent; of the state shapes suffice."""
-        dtypes = {t: self._floats(state) if self.enters else self.dtype_of(t, state) for t in self.trainer.widths}
+        dtypes = {t: self.floats(state) if self.enters else self.dtype_of(t, state) for t in self.trainer.widths}
         if self.runs and self.layers[0].dtypes == dtypes:
             return
         self.runs = []
@@ -171,10 +159,10 @@ class ChunkedEngine(Engine):
             chunks = [chunk for t in layer.targets for chunk in self.chunks[t]]
             order, most = sendings(nodes, self.mesh.size, chunks, layer.asked) if layer.sends else ([], {})
             slots = slots if layer.sends else made
-            self.runs.append(Run(programs, chunks, order, most, slots, nodes, self.mesh, self.pipelined))
+            self.runs.append(Run(programs, chunks, order, most, slots, nodes, self.edges, self.pipelined))
             if not layer.finishes:
                 made = {t: self._made(depth, t, slots, given) for t in layer.targets}
-            dtypes = dict.fromkeys(layer.targets, self._floats(state))
+            dtypes = dict.fromkeys(layer.targets, self.floats(state))
 
     def _made(self, depth: int, t: str, slots: Any, given: Given) -> list[Any]:
         """Shapes of the columns that a round makes."""
@@ -184,95 +172,25 @@ class ChunkedEngine(Engine):
         def columns(s: str, places: list[int], rows: int) -> dict[int, Any]:
             return {i: jax.ShapeDtypeStruct((parts * rows, *slots[s][i].shape[1:]), slots[s][i].dtype) for i in places}
 
-        read = (
-            {s: columns(s, of, len(chunk.sources[s])) for s, of in of_sources.items()},
-            columns(t, own, len(chunk.ids)),
-        )
-        fixed = jax.tree.map(jnp.asarray, (dict(chunk.adjacency), chunk.ids))
-        found = self.programs[depth].fold.jitted.eval_shape(True, t, given.params, given.drawn, *read, *fixed)
+        sources = {s: columns(s, of, len(chunk.sources[s])) for s, of in of_sources.items()}
+        read, edges = Read(sources, columns(t, own, len(chunk.ids))), jax.tree.map(jnp.asarray, chunk.edges)
+        found = self.programs[depth].fold.jitted.eval_shape(True, t, given.params, given.drawn, read, edges)
         return [found[""][0].columns[0]]
 
     def _gradients(self, state: TrainState, batch: Seeds) -> tuple[Any, list[Any], dict[str, Rows]]:
         """Each device's share of the loss, its parts of the gradients of weights, and the gradients of its tables' rows."""
         x, kept, features = self._forward(state, True)
         target = self.setup.graph.schema.target
-        head, (losses, pull) = self._loss(state, batch, x[target])
+        head, (losses, pull) = self.by_rows.loss(state, batch, x[target])
         weights, gradients = [head], {target: pull}
         columns: dict[str, Columns] = {}
         for depth in reversed(range(len(self.runs))):
             given = self.given(state, depth, True)
-            sums = {stage: self._zeros(given.params) for stage in ("send", "fold", "finish")}
+            sums = {stage: zeros(self.mesh, given.params) for stage in ("send", "fold", "finish")}
             gradients, columns = self.runs[depth].backward(given, kept.pop(), gradients, columns, sums)
             weights += sums.values()
         if self.enters:
-            entry, gradients = self._entered_back(state, features, gradients)
+            entry, gradients = self.by_rows.entered_back(state, features, gradients)
             weights.append(entry)
         nothing = {t: [np.zeros_like(table.rows) for table in held] for t, held in state.tables.items()}
         return losses, weights, {t: gradients.get(t, nothing[t]) for t in state.tables}
-
-    def _loss(self, state: TrainState, batch: Seeds, rows: Rows) -> tuple[Any, tuple[Any, Rows]]:
-        head = self._head(state.params)
-        sums, target = self._zeros(head), self.setup.graph.schema.target
-        pull, share = [np.zeros_like(x) for x in rows], [np.zeros(1, rows[0].dtype) for _ in rows]
-        about = (
-            self.blocks.of(target, rows),
-            self.blocks.of(target, batch.labels),
-            self.blocks.of(target, batch.weights),
-        )
-        for (at, block), (_, labels), (_, weights) in zip(*about):
-            sums, found = self.rows.loss(sums, head, block, labels, weights, np.float32(batch.size))
-            for own, of_loss, (loss, gradient) in zip(pull, share, fetched(self.mesh, found)):
-                own[at] = gradient[: at.stop - at.start]
-                of_loss += loss
-        return sums, (divided(self.mesh, share), pull)
-
-    def _entered(self, state: TrainState, features: Mapping[str, Rows], training: bool) -> dict[str, Rows]:
-        entry, drawn, out = self.entry(state.params), Drawn(self.seed, state.step), {}
-        for t, rows in features.items():
-            blocks: list[Rows] = []
-            for (at, block), ids in zip(self.blocks.of(t, rows), self.blocks.ids(t)):
-                found = fetched(self.mesh, self.rows.enter(training, t, entry, drawn, block, ids))
-                blocks.append([x[: at.stop - at.start] for x in found])
-            out[t] = [np.concatenate(of) for of in zip(*blocks)]
-        return out
-
-    def _entered_back(self, state: TrainState, features: Mapping[str, Rows], gradients: Mapping[str, Rows]) -> Any:
-        entry, drawn, out = self.entry(state.params), Drawn(self.seed, state.step), {}
-        sums = self._zeros(entry)
-        for t, rows in features.items():
-            if t not in gradients:
-                continue
-            out[t] = [np.zeros_like(x) for x in rows]
-            about = self.blocks.of(t, rows), self.blocks.ids(t), self.blocks.of(t, gradients[t])
-            for (at, block), ids, (_, pull) in zip(*about):
-                sums, (found,) = self.rows.enter_back(t, sums, entry, drawn, block, ids, pull)
-                for own, x in zip(out[t], fetched(self.mesh, found)):
-                    own[at] = x[: at.stop - at.start]
-        return sums, out
-
-    # Updates, block by block.
-
-    def _table_blocks(self, t: str, held: Sequence[Table], gradients: Rows) -> Iterator[tuple[Any, Any]]:
-        for (_, rows), (_, pulls) in zip(
-            self.blocks.of(t, [table.rows for table in held]), self.blocks.of(t, gradients)
-        ):
-            yield rows, pulls
-
-    def _moved(self, t: str, held: Sequence[Table], gradients: Rows, step: Any, every: Any) -> list[Table]:
-        """Tables after an update of all rows, block by block."""
-        new = [Table(*(np.empty_like(leaf) for leaf in table)) for table in held]
-        for (at, block), (_, pulls) in zip(self.blocks.of(t, held), self.blocks.of(t, gradients)):
-            for table, found in zip(new, fetched(self.mesh, self.updates.rows(block, pulls, step, every))):
-                for leaf, rows in zip(table, found):
-                    leaf[at] = rows[: at.stop - at.start]
-        return new
-
-    def stacked(self, params: Any) -> Any:
-        """Of every device, of the shapes of parameters; traced."""
-        return jax.tree.map(lambda leaf: jnp.zeros((self.mesh.size, *leaf.shape), leaf.dtype), params)
-
-    def _zeros(self, params: Any) -> Any:
-        """As `stacked`, on the devices."""
-        return divided(
-            self.mesh, [jax.tree.map(lambda leaf: np.zeros((1, *leaf.shape), leaf.dtype), params) for _ in self.places]
-        )

@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from hetjax.sampling.blocks import NO_NODE, pad
@@ -20,14 +20,41 @@ def divided(mesh: Mesh, trees: Sequence[Any]) -> Any:
     return meshes.from_shards(mesh, trees)
 
 
-def alike(mesh: Mesh, tree: Any) -> Any:
-    """On the devices, of all the same."""
-    return meshes.put(mesh, P(), tree)
+class Repeated:
+    """Trees that all devices are given again and again, the same ones every time.
+
+    Args:
+      mesh: of the devices.
+      pinned: whether they wait in pinned memory of the host, from where devices fetch them by themselves; of every device a copy
+        for itself, so that a CPU, which reads arrays where they are, has nothing of it.
+    """
+
+    def __init__(self, mesh: Mesh, pinned: bool):
+        self.mesh, self.pinned, self.waiting = mesh, pinned, dict[Any, Any]()
+
+    def on_devices(self, key: Any, tree: Any) -> Any:
+        """The tree of this key."""
+        if not self.pinned:
+            return meshes.put(self.mesh, P(), tree)
+        if key not in self.waiting:
+            self.waiting[key] = meshes.put(self.mesh, P(), tree, "pinned_host")
+        return jax.device_put(self.waiting[key], NamedSharding(self.mesh, P()))
+
+
+def zeros(mesh: Mesh, params: Any) -> Any:
+    """Of every device, of the shapes of parameters."""
+    each = jax.tree.map(lambda leaf: np.zeros((1, *leaf.shape), leaf.dtype), params)
+    return divided(mesh, [each for _ in meshes.positions_here(mesh)])
 
 
 def fetched(mesh: Mesh, tree: Any) -> list[Any]:
     """The inverse of `divided`; copies, so that nothing stays on a device for the sake of what is read of it."""
     return [jax.tree.map(np.array, found) for found in meshes.shards(mesh, tree).values()]
+
+
+def seen(mesh: Mesh, tree: Any) -> list[Any]:
+    """As `fetched`, but no copies where the host sees a device's memory: to be used at once."""
+    return [jax.tree.map(np.asarray, found) for found in meshes.shards(mesh, tree).values()]
 
 
 def taken(array: np.ndarray, rows: np.ndarray | slice, count: int) -> np.ndarray:

@@ -1,7 +1,7 @@
 """What a layer computes of some nodes in each of its stages: of coupled layers, and of the rounds of decoupled models."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,13 +10,39 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.models.dropout import Masks
 from hetjax.models.hgnn import Stack
 from hetjax.models.layer import Exchange, Layer
-from hetjax.sampling.blocks import NO_NODE, Adjacency, Block
+from hetjax.sampling.blocks import NO_NODE, Block
+from hetjax.sharding.tensor.chunks.plan import Edges
 from hetjax.sharding.tensor.chunks.stages import Answering, Asking, Folding, no_edges, unique
 from hetjax.sharding.tensor.columns import slice_of, to_columns, to_rows
+from hetjax.sharding.tensor.costs import LINEAR
 from hetjax.sharding.tensor.folds import Asked, Folded
 
-Columns = Mapping[int, jax.Array]  # by its place among what is sent of a type
+Columns = Mapping[int, Any]  # arrays by their place among what is sent of a type
 Places = Mapping[tuple[str, bool], Sequence[Any]]  # `Asked` of places, by relation, and whether of its sources
+
+
+class Read(NamedTuple):
+    """What a chunk's fold reads, and gradients flow to.
+
+    Attributes:
+      sources: per type the columns of the chunk's sources.
+      own: those of its targets.
+    """
+
+    sources: Mapping[str, Columns]
+    own: Columns
+
+
+class Summed(NamedTuple):
+    """What a chunk's targets are finished from.
+
+    Attributes:
+      rows: their embeddings of the layer below, `[rows, width]` on each device of its own, by their type; or nothing.
+      found: per relation what its folds gave.
+    """
+
+    rows: Mapping[str, Any]
+    found: Mapping[str, Sequence[Folded]]
 
 
 class Coupled:
@@ -27,6 +53,7 @@ class Coupled:
       depth: which.
       graph: whose relations it folds.
       parts: number of devices.
+      still: the types whose embeddings below never change, and need no gradient.
 
     Attributes:
       sends, finishes: whether rows become columns before the fold, and columns rows after it.
@@ -36,13 +63,15 @@ class Coupled:
       widths: of the embeddings below, per type.
       dtypes: of the embeddings below, per type, once they are known.
       places: per type what each fold reads of what is sent, once that was traced.
+      constant: the types of which nothing else is sent than what never changes, once that was traced.
     """
 
     sends = finishes = True
 
-    def __init__(self, stack: Stack, depth: int, graph: HetGraph, parts: int):
+    def __init__(self, stack: Stack, depth: int, graph: HetGraph, parts: int, still: Container[str] = ()):
         layer = stack.layers[depth]
-        self.layer, self.depth, self.graph, self.parts = layer, depth, graph, parts
+        self.layer, self.depth, self.graph, self.parts, self.still = layer, depth, graph, parts, still
+        self.constant: set[str] = set()
         self.reads_own, self.keeps = stack.reads_own, layer.linear_fold is None
         self.targets, self.widths = tuple(sorted(layer.targets)), layer.widths
         self.relations = [r for r in layer.relations if r in graph.relations]
@@ -52,7 +81,13 @@ class Coupled:
         self.places: dict[str, Places] = {}
         self.dtypes: dict[str, Any] = {}
         rows = {t: max(1, slice_of(count, parts)) for t, count in graph.schema.nodes.items()}
-        self.work = {r.key: (rows[r.source], rows[r.target], graph.relations[r].edges / parts) for r in self.relations}
+        self.about: dict[str, dict[str, Any]] = {
+            r.key: {
+                "work": (rows[r.source], rows[r.target], graph.relations[r].edges / parts),
+                "still": r.source if r.source in still and isinstance(layer, LINEAR) else "",
+            }
+            for r in self.relations
+        }
 
     @property
     def asked(self) -> dict[str, bool]:
@@ -69,74 +104,47 @@ class Coupled:
         made: dict[tuple[int, int], Any] = {}
         for r in self.relations:
             if r.source == t:
-                stage: Any = Asking(no_edges(0), self.parts, work=self.work[r.key], made=made)
+                stage: Any = Asking(no_edges(0), self.parts, made=made, **self.about[r.key])
                 layer.relation(r, stage, layer.prepare(t, rows), self._seen(layer, r.target, 0), None)
                 calls[r.key, True] = [Asked(asked.sources) for asked in stage.calls]
             if r.target == t:
-                stage = Asking(no_edges(self.parts * len(rows)), self.parts, work=self.work[r.key])
+                stage = Asking(no_edges(self.parts * len(rows)), self.parts, **self.about[r.key])
                 own = layer.ask(t, self._floats(rows)) if layer.reads_target else None
                 layer.relation(r, stage, self._sources(layer, r.source), own, None)
                 calls[r.key, False] = [asked._replace(sources=[]) for asked in stage.calls]
         arrays, self.places[t] = unique(calls)
+        if t in self.still and all(x is rows for x in arrays):
+            self.constant.add(t)
         return to_columns(self.parts, arrays)
 
-    def fold(
-        self,
-        stack: Stack,
-        t: str,
-        adjacency: Mapping[str, Adjacency],
-        sources: Mapping[str, Columns],
-        own: Columns,
-        ids: jax.Array,
-        masks: Masks | None,
-    ) -> dict[str, list[Folded]]:
-        """Of every relation into a type what its folds give of a chunk.
-
-        Args:
-          sources: per type the columns of the chunk's sources.
-          own: of its targets.
-          ids: theirs.
-        """
+    def fold(self, stack: Stack, t: str, read: Read, edges: Edges, masks: Masks | None) -> dict[str, list[Folded]]:
+        """Of every relation into a type what its folds give of a chunk."""
         layer, found = stack.layers[self.depth], {}
         for r in self.relations:
             if r.target == t:
-                read, mine = self.places[r.source][r.key, True], self.places[t][r.key, False]
+                theirs, mine = self.places[r.source][r.key, True], self.places[t][r.key, False]
                 given = [
                     Asked(
-                        [sources[r.source][i] for i in left.sources],
-                        [own[i] for i in right.targets],
-                        [own[i] for i in right.whole],
+                        [read.sources[r.source][i] for i in left.sources],
+                        [read.own[i] for i in right.targets],
+                        [read.own[i] for i in right.whole],
                     )
-                    for left, right in zip(read, mine, strict=True)
+                    for left, right in zip(theirs, mine, strict=True)
                 ]
-                stage: Any = Folding(adjacency[r.key], self.parts, self.work[r.key], given, ids)
-                count = len(ids) // self.parts
-                drawn = masks and masks.of(ids[:count])
+                adjacency, about = edges.adjacency[r.key], self.about[r.key]
+                stage: Any = Folding(adjacency, self.parts, given=given, ids=edges.ids, **about)
+                count = len(edges.ids) // self.parts
+                drawn = masks and masks.of(edges.ids[:count])
                 layer.relation(r, stage, self._sources(layer, r.source), self._seen(layer, t, count), drawn)
                 found[r.key] = stage.calls
         return found
 
-    def finish(
-        self,
-        stack: Stack,
-        t: str,
-        rows: jax.Array | None,
-        found: Mapping[str, Sequence[Folded]],
-        ids: jax.Array,
-        masks: Masks | None,
-    ) -> jax.Array:
-        """The embeddings of a chunk's targets, `[rows, width]`, on each device of its own.
-
-        Args:
-          rows: their embeddings of the layer below.
-          ids: theirs.
-        """
+    def finish(self, stack: Stack, t: str, summed: Summed, ids: jax.Array, masks: Masks | None) -> jax.Array:
+        """The embeddings of a chunk's targets `ids`, `[rows, width]`, on each device of its own."""
         layer, targets = stack.layers[self.depth], self.parts * len(ids)
-        x = {s: jnp.zeros((0, width), self.dtypes[s]) for s, width in self.widths.items()}
-        if rows is not None:
-            x[t] = rows
+        x = {s: jnp.zeros((0, width), self.dtypes[s]) for s, width in self.widths.items()} | dict(summed.rows)
         adjacency: Any = {
-            r.key: Answering(no_edges(targets), self.parts, self.work[r.key], found[r.key])
+            r.key: Answering(no_edges(targets), self.parts, given=summed.found[r.key], **self.about[r.key])
             for r in self.relations
             if r.target == t
         }
@@ -208,7 +216,7 @@ class Apart(Exchange):
 class Round(Coupled):
     """A round of a decoupled model: it folds columns, and sends before the first and after the last alone."""
 
-    def __init__(self, stack: Stack, depth: int, graph: HetGraph, parts: int):
+    def __init__(self, stack: Stack, depth: int, graph: HetGraph, parts: int, still: Container[str] = ()):
         super().__init__(stack, depth, graph, parts)
         self.sends, self.finishes = not depth, depth == len(stack.layers) - 1
         self.sums_logits, self.last_width = False, stack.decoupled.widths[-1] if stack.decoupled else 0
@@ -221,36 +229,19 @@ class Round(Coupled):
     def send(self, stack: Stack, t: str, rows: jax.Array) -> list[jax.Array]:
         return to_columns(self.parts, [rows])
 
-    def fold(
-        self,
-        stack: Stack,
-        t: str,
-        adjacency: Mapping[str, Adjacency],
-        sources: Mapping[str, Columns],
-        own: Columns,
-        ids: jax.Array,
-        masks: Masks | None,
-    ) -> dict[str, list[Folded]]:
-        x = {s: self._cut(s, columns[0]) for s, columns in sources.items()}
+    def fold(self, stack: Stack, t: str, read: Read, edges: Edges, masks: Masks | None) -> dict[str, list[Folded]]:
+        x = {s: self._cut(s, columns[0]) for s, columns in read.sources.items()}
         for s in self.widths.keys() - x.keys():
             x[s] = jnp.zeros((0, slice_of(self.widths[s], self.parts)), self.dtypes[s])
-        mine = {t: self._cut(t, own[0])} if own else {}
-        edges = {r.key: adjacency[r.key] for r in self.relations if r.target == t}
-        block = Block(edges, {t: None if mine else jnp.full(len(ids), NO_NODE)}, {t: ids})
+        mine = {t: self._cut(t, read.own[0])} if read.own else {}
+        adjacency = {r.key: edges.adjacency[r.key] for r in self.relations if r.target == t}
+        block = Block(adjacency, {t: None if mine else jnp.full(len(edges.ids), NO_NODE)}, {t: edges.ids})
         totals: dict[str, Any] | None = {} if self.finishes else None
         made = stack.layers[self.depth](block, x, masks, Apart(mine, totals))
         return {"": [Folded([of[t] for of in (made if totals is None else totals,) if t in of])]}
 
-    def finish(
-        self,
-        stack: Stack,
-        t: str,
-        rows: jax.Array | None,
-        found: Mapping[str, Sequence[Folded]],
-        ids: jax.Array,
-        masks: Masks | None,
-    ) -> jax.Array:
-        columns = list(found[""][0].columns)
+    def finish(self, stack: Stack, t: str, summed: Summed, ids: jax.Array, masks: Masks | None) -> jax.Array:
+        columns = list(summed.found[""][0].columns)
         totals = to_rows(self.parts, columns, [self.last_width] * len(columns))
         own = jnp.zeros((len(ids), 0), self.dtypes.get(t, jnp.float32))
         return stack.layers[self.depth].finish(t, totals[0] if totals else None, own, masks and masks.of(ids))

@@ -5,7 +5,7 @@ device by device, as an all-to-all brings them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,18 @@ from hetjax.sampling.blocks import NO_NODE, Adjacency, pad, pad_adjacency
 from hetjax.sampling.sampler import group
 
 FEWEST = 2  # rows of a device: one row of queries is what `attend` is given where all targets have the same
+
+
+class Edges(NamedTuple):
+    """Of a chunk what is the same in every layer and at every step.
+
+    Attributes:
+      adjacency: per relation key its edges.
+      ids: of its targets, `[parts * rows]`.
+    """
+
+    adjacency: Mapping[str, Adjacency]
+    ids: Any
 
 
 class Chunk(NamedTuple):
@@ -34,6 +46,11 @@ class Chunk(NamedTuple):
     ids: np.ndarray
     adjacency: Mapping[str, Adjacency]
     sources: Mapping[str, np.ndarray]
+
+    @property
+    def edges(self) -> Edges:
+        """What of it is the same in every layer and at every step, and on every device."""
+        return Edges(dict(self.adjacency), self.ids)
 
 
 class Sizes(NamedTuple):

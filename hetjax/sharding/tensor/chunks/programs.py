@@ -15,7 +15,7 @@ from hetjax.models.dropout import Masks
 from hetjax.models.hgnn import Stack
 from hetjax.sampling.blocks import Block
 from hetjax.sharding.mesh import FEATURE, shard_map
-from hetjax.sharding.tensor.chunks.layers import Coupled
+from hetjax.sharding.tensor.chunks.layers import Coupled, Read, Summed
 from hetjax.sharding.traffic import GRADIENTS, Program
 from hetjax.sharding.trainer import Trainer, cross_entropy
 
@@ -32,7 +32,14 @@ class Drawn(NamedTuple):
 Stage = Callable[[bool, str, Any, Drawn, tuple, tuple], Any]  # of a training step or not, a type, parameters, arguments
 
 
-def pair(stage: Stage, mesh: Mesh, moved: tuple[P, ...], fixed: tuple[P, ...]) -> tuple[Program, Program]:
+def pair(
+    stage: Stage,
+    mesh: Mesh,
+    moved: tuple[P, ...],
+    fixed: tuple[P, ...],
+    wanted: Callable[[str, tuple], tuple],
+    known: Callable[[str, tuple], tuple] = lambda t, flows: flows,
+) -> tuple[Program, Program]:
     """A stage's program, and that of its gradient.
 
     The first's arguments are `(training, type, parameters, drawn, ...)`. The second's are `(type, sum of the parameters' gradients so far,
@@ -41,6 +48,8 @@ def pair(stage: Stage, mesh: Mesh, moved: tuple[P, ...], fixed: tuple[P, ...]) -
     Args:
       stage: whose last two arguments are tuples, of what gradients flow to, and of all else.
       moved, fixed: how these are laid out.
+      wanted: of a type and the gradients of what moves those that anybody reads; XLA computes no others.
+      known: of a type and what the gradient's program is given of what moves all of it.
     """
 
     def there(training: bool, t: str, params: Any, drawn: Drawn, *arguments: Any) -> Any:
@@ -52,22 +61,23 @@ def pair(stage: Stage, mesh: Mesh, moved: tuple[P, ...], fixed: tuple[P, ...]) -
     def back(t: str, sums: Any, params: Any, drawn: Drawn, *arguments: Any) -> Any:
         def run(sums: Any, params: Any, drawn: Drawn, *arguments: Any) -> Any:
             *given, gradient = arguments
-            flows, others = tuple(given[: len(moved)]), tuple(given[len(moved) :])
+            flows, others = known(t, tuple(given[: len(moved)])), tuple(given[len(moved) :])
 
             def again(params: Any, flows: tuple) -> Any:
                 return stage(True, t, params, drawn, flows, others)
 
             of_params, of_flows = jax.vjp(again, params, flows)[1](gradient)
-            return jax.tree.map(lambda one, more: one + more[None], sums, of_params), of_flows
+            return jax.tree.map(lambda one, more: one + more[None], sums, of_params), wanted(t, of_flows)
 
         specs = (DIVIDED, ALIKE, ALIKE, *moved, *fixed, DIVIDED)
         return shard_map(run, mesh, specs, DIVIDED)(sums, params, drawn, *arguments)
 
     laid = tuple(NamedSharding(mesh, spec) for spec in (ALIKE, ALIKE, *moved, *fixed))
     divided = NamedSharding(mesh, DIVIDED)
-    return (
-        Program(GRADIENTS, there, mesh, static=2, in_shardings=laid),
-        Program(GRADIENTS, back, mesh, static=1, donate_argnums=1, in_shardings=(divided, *laid, divided)),
+    back_laid = divided, *laid, divided
+    return (  # what a program does not use is on the device all the same, and is counted
+        Program(GRADIENTS, there, mesh, static=2, keep_unused=True, in_shardings=laid),
+        Program(GRADIENTS, back, mesh, static=1, keep_unused=True, donate_argnums=1, in_shardings=back_laid),
     )
 
 
@@ -86,9 +96,10 @@ class Programs:
 
     def __init__(self, trainer: Trainer, layer: Coupled, mesh: Mesh):
         self.trainer, self.layer = trainer, layer
-        self.send, self.send_back = pair(self._send, mesh, (DIVIDED,), ())
-        self.fold, self.fold_back = pair(self._fold, mesh, (DIVIDED, DIVIDED), (ALIKE, ALIKE))
-        self.finish, self.finish_back = pair(self._finish, mesh, (DIVIDED, DIVIDED), (DIVIDED,))
+        self.send, self.send_back = pair(self._send, mesh, (DIVIDED,), (), self._rows)
+        self.fold, self.fold_back = pair(self._fold, mesh, (DIVIDED,), (ALIKE,), self._columns, self._known)
+        self.read: dict[str, Any] = {}  # per type the shapes of what its fold reads
+        self.finish, self.finish_back = pair(self._finish, mesh, (DIVIDED,), (DIVIDED,), self._sums)
         if not layer.sums_logits:  # nothing in it that other processes wait for
             self.fold.waits = self.fold_back.waits = False
 
@@ -106,12 +117,31 @@ class Programs:
         return self._apply(params, lambda stack: self.layer.send(stack, t, flows[0]))
 
     def _fold(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: tuple) -> Any:
-        (sources, own), (adjacency, ids), masks = flows, others, self._masks(training, drawn)
-        return self._apply(params, lambda stack: self.layer.fold(stack, t, adjacency, sources, own, ids, masks))
+        (read,), (edges,), masks = flows, others, self._masks(training, drawn)
+        self.read[t] = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), read)
+        return self._apply(params, lambda stack: self.layer.fold(stack, t, read, edges, masks))
 
     def _finish(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: tuple) -> Any:
-        (rows, found), (ids,), masks = flows, others, self._masks(training, drawn)
-        return self._apply(params, lambda stack: self.layer.finish(stack, t, rows.get(t), found, ids, masks))
+        (summed,), (ids,), masks = flows, others, self._masks(training, drawn)
+        return self._apply(params, lambda stack: self.layer.finish(stack, t, summed, ids, masks))
+
+    def _known(self, t: str, flows: tuple) -> tuple:
+        """Of a linear fold its gradient needs no numbers of what it read, and is given none."""
+        if self.layer.keeps:
+            return flows
+        return (jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), self.read[t]),)
+
+    def _rows(self, t: str, gradients: tuple) -> tuple:
+        return () if t in self.layer.still else gradients
+
+    def _columns(self, t: str, gradients: tuple[Read]) -> tuple:
+        (read,), constant = gradients, self.layer.constant
+        sources = {s: columns for s, columns in read.sources.items() if s not in constant}
+        return (Read(sources, {} if t in constant else read.own),)
+
+    def _sums(self, t: str, gradients: tuple[Summed]) -> tuple:
+        (summed,) = gradients
+        return (summed._replace(rows={s: x for s, x in summed.rows.items() if s not in self.layer.still}),)
 
 
 class RowPrograms:
@@ -125,7 +155,7 @@ class RowPrograms:
 
     def __init__(self, trainer: Trainer, mesh: Mesh):
         self.trainer = trainer
-        self.enter, self.enter_back = pair(self._enter, mesh, (DIVIDED,), (DIVIDED,))
+        self.enter, self.enter_back = pair(self._enter, mesh, (DIVIDED,), (DIVIDED,), self._learned)
         self.classify = Program("evaluation", shard_map(self._classify, mesh, (ALIKE, DIVIDED), DIVIDED), mesh)
         specs = (DIVIDED, ALIKE, DIVIDED, DIVIDED, DIVIDED, ALIKE)
         self.loss = Program(GRADIENTS, shard_map(self._loss, mesh, specs, DIVIDED), mesh, donate_argnums=0)
@@ -138,6 +168,9 @@ class RowPrograms:
         masks = self.trainer.masks(drawn.seed, drawn.step) if training else None
         block = Block({}, {}, {}, {t: others[0]})
         return self.trainer.model.apply(params, method=lambda stack: stack.enter({t: flows[0]}, block, masks)[t])
+
+    def _learned(self, t: str, gradients: tuple) -> tuple:
+        return gradients if t in self.trainer.learnable else ()
 
     def _classify(self, params: Any, rows: jax.Array) -> jax.Array:
         logits: Any = self.trainer.model.apply(params, method=lambda stack: stack.classify(rows))

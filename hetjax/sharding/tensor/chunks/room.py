@@ -1,5 +1,7 @@
 """How much of a device chunks take, and how large they may be: the programs' own arguments, results and temporaries, as compiled."""
 
+import itertools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -8,7 +10,10 @@ import numpy as np
 
 from hetjax.errors import InputError
 from hetjax.sharding.tensor.chunks.back import Run
+from hetjax.sharding.tensor.chunks.by_rows import entry
 from hetjax.sharding.tensor.chunks.engine import ChunkedEngine
+from hetjax.sharding.tensor.chunks.layers import Read, Summed
+from hetjax.sharding.tensor.chunks.programs import Drawn
 from hetjax.sharding.traffic import Program
 from hetjax.sharding.trainer import TrainState
 
@@ -16,7 +21,7 @@ ROOM = 0.9  # of what is left, for a trial: chunks of a share of the edges are r
 
 
 def fitting(make: Callable[[float], ChunkedEngine], most: int) -> ChunkedEngine:
-    """The engine whose chunks are as large as some bytes of each device allow.
+    """The engine whose chunks, and blocks of rows, are as large as some bytes of each device allow.
 
     Args:
       make: the engine whose chunks have at most a share of every type's nodes and in-edges.
@@ -29,28 +34,40 @@ def fitting(make: Callable[[float], ChunkedEngine], most: int) -> ChunkedEngine:
         engine = make(share)
         held, moving = needed(engine)
         if held + moving <= most:
-            return engine
+            break
         one = all(end - begin == 1 for ranges in engine.plan.ranges.values() for begin, end in ranges)
-        if one or held >= most:
-            what = "chunks of one node need" if one else "weights, their optimizer's state and gradients alone need"
-            raise InputError(
-                f"tensor.device_bytes is {most}, and {what} {held + moving if one else held} bytes of each device"
-            )
-        share *= min(0.75, ROOM * (most - held) / moving)
+        share = _less(share, most, held, moving, "chunks of one node need" if one else "")
+    engine.by_rows.blocks.share = 1.0
+    while True:
+        moving = of_rows(engine)
+        if held + moving <= most:
+            return engine
+        one = all(engine.by_rows.blocks.size(t) <= 1 for t in engine.owned.rows)
+        engine.by_rows.blocks.share = _less(
+            engine.by_rows.blocks.share, most, held, moving, "a row needs" if one else ""
+        )
+
+
+def _less(share: float, most: int, held: int, moving: int, least: str) -> float:
+    """A smaller share, by what this one takes; refused if it is the `least`."""
+    if least or held >= most:
+        what = least or "weights, their optimizer's state and gradients alone need"
+        raise InputError(
+            f"tensor.device_bytes is {most}, and {what} {held + moving if least else held} bytes of each device"
+        )
+    return share * min(0.75, ROOM * (most - held) / moving)
 
 
 def needed(engine: ChunkedEngine) -> tuple[int, int]:
     """Bytes of each device that are held all the time, and the most that move in and out beside them.
 
     Held are the weights, the optimizer's state and the sums of gradients. Of a layer a fold's gradient moves, or the folds of two
-    chunks, and beside it what the other two stages take, because these are pipelined. Of what is computed row by row the next block
-    is there before the last one is gone.
+    chunks, and beside it what the other two stages take, because these are pipelined.
     """
-    state = jax.eval_shape(engine.trainer.weights, np.int32(0))
-    weights = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state.params))
+    state, weights = _state(engine)
     held = 4 * weights + sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state.optimizer))
     engine.prepare(state)
-    most = [_of_rows(engine, state)]
+    most = [0]
     for depth, run in enumerate(engine.runs):
         compiled = {t: dict(_compiled(engine, run, engine.given(state, depth, True), t)) for t in run.layer.targets}
         sends = [of[stage] for of in compiled.values() for stage in of if stage.startswith("send")]
@@ -58,13 +75,20 @@ def needed(engine: ChunkedEngine) -> tuple[int, int]:
     return held, max(most)
 
 
+def _state(engine: ChunkedEngine) -> tuple[TrainState, int]:
+    """The shapes of weights and the optimizer's state, and the bytes of weights."""
+    state: TrainState = jax.eval_shape(engine.trainer.weights, np.int32(0))
+    return state, sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state.params))
+
+
 def peak(engine: ChunkedEngine) -> int:
     """As the second number of `needed`, of the programs that ran."""
 
     def largest(*programs: Program) -> int:
-        return max((_bytes(compiled) for program in programs for compiled in program.compiled.values()), default=0)
+        ran = (compiled for program in programs for key, compiled in program.compiled.items() if program.calls[key])
+        return max(map(_moving, ran), default=0)
 
-    found = [2 * largest(*engine.rows.all), 2 * largest(engine.updates.rows)]
+    found = [2 * largest(*engine.by_rows.programs.all, engine.by_rows.updates.rows)]
     for of in engine.programs:
         folds = max(largest(of.fold_back), 2 * largest(of.fold))
         found.append(folds + largest(of.finish, of.finish_back) + largest(of.send, of.send_back))
@@ -84,48 +108,67 @@ def _compiled(engine: ChunkedEngine, run: Run, given: Any, t: str) -> Iterator[t
         return {i: _shape(parts * rows, *run.slots[s][i].shape[1:], like=run.slots[s][i]) for i in places}
 
     first = next(iter(engine.chunks[t]))
-    edges = jax.tree.map(lambda x: jax.ShapeDtypeStruct(np.shape(x), np.asarray(x).dtype), dict(first.adjacency))
-    ids = jax.ShapeDtypeStruct((targets,), np.int32)
-    read = {s: columns(s, of, sizes.sources[s]) for s, of in sources.items()}, columns(t, own, targets)
+    edges = jax.tree.map(lambda x: jax.ShapeDtypeStruct(np.shape(x), np.asarray(x).dtype), first.edges)
+    read = Read({s: columns(s, of, sizes.sources[s]) for s, of in sources.items()}, columns(t, own, targets))
     about = given.params, given.drawn
-    found = programs.fold.jitted.eval_shape(True, t, *about, *read, edges, ids)
-    sums = jax.eval_shape(engine.stacked, given.params)
-    twice = 2 * _take(programs.fold, True, t, *about, *read, edges, ids)
-    yield "fold", max(twice, _take(programs.fold_back, t, sums, *about, *read, edges, ids, found))
+    found = programs.fold.jitted.eval_shape(True, t, *about, read, edges)
+    sums = stacked(parts, given.params)
+    twice = 2 * _take(programs.fold, True, t, *about, read, edges)
+    yield "fold", max(twice, _take(programs.fold_back, t, sums, *about, read if layer.keeps else None, edges, found))
     if layer.finishes:
         rows = {t: _shape(targets, layer.widths[t], like=layer.dtypes[t])} if t in layer.widths and layer.sends else {}
-        pull = programs.finish.jitted.eval_shape(True, t, *about, rows, found, ids)
-        yield "finish", _take(programs.finish_back, t, sums, *about, rows, found, ids, pull)
+        pull = programs.finish.jitted.eval_shape(True, t, *about, Summed(rows, found), edges.ids)
+        yield "finish", _take(programs.finish_back, t, sums, *about, Summed(rows, found), edges.ids, pull)
     for s, most in run.most.items():
         block = _shape(parts * most, layer.widths[s], like=layer.dtypes[s])
+        if s in layer.constant:  # which is sent once, and has no gradient
+            yield f"send {s}", _take(programs.send, True, s, *about, block)
+            continue
         pulls = programs.send.jitted.eval_shape(True, s, *about, block)
         yield f"send {s}", _take(programs.send_back, s, sums, *about, block, pulls)
 
 
-def _of_rows(engine: ChunkedEngine, state: TrainState) -> int:
-    """Of blocks of rows: what the first layer's entry takes, the loss, and the update of tables."""
-    parts, trainer, rows = engine.mesh.size, engine.trainer, engine.rows
-    found = [2 * (3 * engine.blocks.size(t) * shape.row_bytes) for t, shape in trainer.learnable.items()]
-    entry, drawn = engine.entry(state.params), engine.given(state, 0, True).drawn
+def of_rows(engine: ChunkedEngine) -> int:
+    """What blocks of rows take: of the first layer's entry, of the loss, of the update of tables.
+
+    The next block is there before the last one is gone.
+    """
+    parts, trainer, rows, (state, _) = engine.mesh.size, engine.trainer, engine.by_rows.programs, _state(engine)
+    found = [3 * engine.by_rows.blocks.size(t) * shape.row_bytes for t, shape in trainer.learnable.items()]
+    params, drawn = entry(state.params), engine.given(state, 0, True).drawn
     for t, width in trainer.widths.items() if engine.enters else ():
-        block = _shape(parts * engine.blocks.size(t), width, like=engine.dtype_of(t, state))
+        block = _shape(parts * engine.by_rows.blocks.size(t), width, like=engine.dtype_of(t, state))
         ids = jax.ShapeDtypeStruct(block.shape[:1], np.int32)
-        pull = rows.enter.jitted.eval_shape(True, t, entry, drawn, block, ids)
-        sums = jax.eval_shape(engine.stacked, entry)
-        found.append(2 * _take(rows.enter_back, t, sums, entry, drawn, block, ids, pull))
-    return max(found, default=0)
+        pull = rows.enter.jitted.eval_shape(True, t, params, drawn, block, ids)
+        sums = stacked(parts, params)
+        found.append(_take(rows.enter_back, t, sums, params, drawn, block, ids, pull))
+    last, labels = trainer.model.layers[-1], engine.setup.graph.labels
+    arguments = engine.by_rows.loss_shapes(
+        state, last.makes(engine.setup.graph.schema.target), labels, engine.floats(state)
+    )
+    found.append(_take(rows.loss, stacked(parts, arguments[0]), *arguments))
+    return 2 * max(found)
 
 
 def _take(program: Program, *arguments: Any) -> int:
-    return _bytes(program.compile(*arguments))
+    return _moving(program.compile(*arguments))
 
 
-def _bytes(compiled: jax.stages.Compiled) -> int:
-    """Of each device: arguments, results and temporaries; what results take over from arguments counts once."""
+def _moving(compiled: jax.stages.Compiled) -> int:
+    """Of each device: results, temporaries and arguments, but for weights and sums of their gradients, which are held all the time."""
     found: Any = compiled.memory_analysis()
-    return int(
-        found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes - found.alias_size_in_bytes
-    )
+    took = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
+    held = 2 * found.alias_size_in_bytes  # sums of gradients come and go
+    given = compiled.args_info[0]
+    for params, drawn in itertools.pairwise(given):
+        if isinstance(drawn, Drawn):
+            held += sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(params))
+    return int(took - held)
+
+
+def stacked(parts: int, params: Any) -> Any:
+    """Of the sums of parameters' gradients, of every device its own."""
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((parts, *leaf.shape), leaf.dtype), params)
 
 
 def _shape(rows: int, *more: int, like: Any) -> jax.ShapeDtypeStruct:

@@ -3,18 +3,18 @@
 While a chunk is folded, the next one's sources are sent and the last one's sums come back (NeutronTP, section 4.2.2). Programs run in this order whether they wait for each other or not, so the results are the same to the last bit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
 
 from hetjax.sampling.blocks import NO_NODE, pad
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.tensor.chunks import host
-from hetjax.sharding.tensor.chunks.host import Columns, Rows, alike, divided, each, fetched
-from hetjax.sharding.tensor.chunks.plan import Chunk, Sending, rows_between
+from hetjax.sharding.tensor.chunks.host import Columns, Repeated, Rows, divided, each, fetched, seen
+from hetjax.sharding.tensor.chunks.layers import Read, Summed
+from hetjax.sharding.tensor.chunks.plan import Chunk, Edges, Sending, rows_between
 from hetjax.sharding.tensor.chunks.programs import Drawn, Programs
 
 
@@ -56,8 +56,11 @@ class There:
       most: per type the nodes of a device that are sent at once, padding included.
       slots: per type the shapes of what is sent, or of the columns below.
       nodes: of every type.
-      mesh: with the axis `feature`.
+      edges: the chunks', on the devices of the mesh.
       pipelined: whether programs that need nothing of each other may run side by side.
+
+    Attributes:
+      constants: the columns of what never changes, once they were sent.
     """
 
     def __init__(
@@ -68,13 +71,14 @@ class There:
         most: Mapping[str, int],
         slots: Mapping[str, Any],
         nodes: Mapping[str, int],
-        mesh: Mesh,
+        edges: Repeated,
         pipelined: bool,
     ):
-        self.programs, self.layer, self.mesh, self.pipelined = programs, programs.layer, mesh, pipelined
-        self.chunks, self.sendings, self.nodes, self.parts = chunks, sendings, nodes, mesh.size
-        self.places = meshes.positions_here(mesh)
+        self.programs, self.layer, self.edges, self.pipelined = programs, programs.layer, edges, pipelined
+        self.chunks, self.sendings, self.nodes, self.mesh = chunks, sendings, nodes, edges.mesh
+        self.parts, self.places = self.mesh.size, meshes.positions_here(self.mesh)
         self.most, self.slots = most, slots
+        self.constants: dict[str, Columns] = {}
 
     def forward(self, given: Given, x: Mapping[str, Rows], columns: dict[str, Columns]) -> tuple[dict, dict, Kept]:
         """The embeddings of all targets, as rows or as columns.
@@ -89,6 +93,7 @@ class There:
         out: dict[str, Rows] = {}
         made: dict[str, Columns] = {}
         sums: list[Any] = []
+        columns = columns | self.constants
         for t, shapes in self.slots.items():  # those of a type of which nothing is read stay zeros
             if t not in columns:
                 rows = max(1, self.nodes[t])
@@ -107,6 +112,7 @@ class There:
         if self.chunks:
             self._finish(given, x, sums[-1], len(sums) - 1, out, made)
             sums[-1] = fetched(self.mesh, sums[-1])
+        self.constants = {t: columns[t] for t in self.layer.constant}
         if not self.layer.keeps:
             columns = {t: each(_nothing, of) for t, of in columns.items()}
         return out, made, Kept(x, columns, sums if self.layer.finishes else [])
@@ -116,36 +122,40 @@ class There:
 
     def _send(self, given: Given, x: Mapping[str, Rows], columns: dict[str, Columns], number: int) -> None:
         """Send what chunk `number` reads and no chunk before it did."""
+        for t, rows, ids in self._portions(number, self.constants):
+            most = self.most[t]
+            block = divided(self.mesh, [host.taken(x[t][i], rows[place], most) for i, place in enumerate(self.places)])
+            found = seen(self.mesh, self.programs.send(given.training, t, given.params, given.drawn, block))
+            at = np.concatenate([padded(some, most) for some in ids])
+            for store, arrays in zip(columns[t], found):
+                host.write(store, at, dict(enumerate(arrays)))
+
+    def _portions(self, number: int, but: Container[str]) -> list[Sending]:
+        """What is sent for chunk `number`, but for some types."""
         if not self.layer.sends or number >= len(self.chunks):
-            return
-        for portion in self.sendings[number]:
-            self._send_some(given, x, columns, portion)
+            return []
+        return [portion for portion in self.sendings[number] if portion.node_type not in but]
 
-    def _send_some(self, given: Given, x: Mapping[str, Rows], columns: dict[str, Columns], portion: Sending) -> None:
-        t, rows, ids = portion
-        most = self.most[t]
-        block = divided(self.mesh, [host.taken(x[t][i], rows[place], most) for i, place in enumerate(self.places)])
-        found = fetched(self.mesh, self.programs.send(given.training, t, given.params, given.drawn, block))
-        at = np.concatenate([padded(some, most) for some in ids])
-        for store, arrays in zip(columns[t], found):
-            host.write(store, at, dict(enumerate(arrays)))
-
-    def _read(self, columns: Mapping[str, Columns], number: int) -> tuple[Any, Any]:
-        """What a chunk's fold reads, of its sources and of its targets, on the devices."""
+    def _read(self, columns: Mapping[str, Columns], number: int) -> Read:
+        """What a chunk's fold reads, on the devices."""
         chunk = self.chunks[number]
         of_sources, of_targets = self.layer.wants(chunk.node_type)
         trees = []
         for i in range(len(self.places)):
             sources = {s: host.columns_at(columns[s][i], of, chunk.sources[s]) for s, of in of_sources.items()}
             own = host.columns_at(columns[chunk.node_type][i], of_targets, chunk.ids) if of_targets else {}
-            trees.append((sources, own))
-        return divided(self.mesh, trees)
+            trees.append(Read(sources, own))
+        found: Read = divided(self.mesh, trees)
+        return found
+
+    def _edges(self, number: int) -> Edges:
+        chunk = self.chunks[number]
+        found: Edges = self.edges.on_devices((chunk.node_type, chunk.begin), chunk.edges)
+        return found
 
     def _fold(self, given: Given, columns: Mapping[str, Columns], number: int) -> Any:
-        chunk = self.chunks[number]
-        fixed = alike(self.mesh, (dict(chunk.adjacency), chunk.ids))
-        read = self._read(columns, number)
-        return self.programs.fold(given.training, chunk.node_type, given.params, given.drawn, *read, *fixed)
+        arguments = given.params, given.drawn, self._read(columns, number), self._edges(number)
+        return self.programs.fold(given.training, self.chunks[number].node_type, *arguments)
 
     def _finish(
         self,
@@ -160,13 +170,13 @@ class There:
         chunk = self.chunks[number]
         t = chunk.node_type
         if not self.layer.finishes:
-            arrays = [of[""][0].columns[0] for of in fetched(self.mesh, sums)]
+            arrays = [of[""][0].columns[0] for of in seen(self.mesh, sums)]
             stores = made.setdefault(t, [{0: np.zeros((self.nodes[t], *a.shape[1:]), a.dtype)} for a in arrays])
             for store, array in zip(stores, arrays):
                 host.write(store, chunk.ids, {0: array})
             return
-        arguments = self._rows(x, chunk), sums, self._ids(chunk)
-        found = fetched(self.mesh, self.programs.finish(given.training, t, given.params, given.drawn, *arguments))
+        arguments = Summed(self._rows(x, chunk), sums), self._ids(chunk)
+        found = seen(self.mesh, self.programs.finish(given.training, t, given.params, given.drawn, *arguments))
         count = -(-self.nodes[t] // self.parts)
         whole = out.setdefault(t, [np.zeros((count, *a.shape[1:]), a.dtype) for a in found])
         for rows, array, at in zip(whole, found, self._at(chunk)):

@@ -53,6 +53,7 @@ class Stage(Divided):
         return Folded(columns, [jnp.zeros((self.targets, *x.shape[1:]), x.dtype) for x in found.alike])
 
 
+@dataclass(frozen=True)
 class Asking(Stage):
     """Notes what is asked for."""
 
@@ -62,37 +63,23 @@ class Asking(Stage):
         return self.shapes(asked, fold, widths)
 
 
+@dataclass(frozen=True)
 class Folding(Stage):
     """Folds what is given, in turn, and notes what comes of it; `ids` are those of all targets."""
 
-    given: Sequence[Asked]
-    ids: jax.Array
-
-    def __init__(
-        self,
-        adjacency: Adjacency,
-        parts: int,
-        work: tuple[int, int, float],
-        given: Sequence[Asked],
-        ids: jax.Array,
-    ):
-        super().__init__(adjacency, parts, work=work)
-        object.__setattr__(self, "given", given)
-        object.__setattr__(self, "ids", ids)
+    given: Sequence[Asked] = ()
+    ids: jax.Array | None = None
 
     def folded(self, asked: Asked, fold: ColumnFold, widths: Sequence[int]) -> Folded:
         self.calls.append(fold(self.adjacency, self.given[len(self.calls)]))
         return self.shapes(asked, fold, widths)
 
 
+@dataclass(frozen=True)
 class Answering(Stage):
     """Gives what was folded, in turn."""
 
-    given: Sequence[Folded]
-
-    def __init__(self, adjacency: Adjacency, parts: int, work: tuple[int, int, float], given: Sequence[Folded]):
-        super().__init__(adjacency, parts, work=work)
-        object.__setattr__(self, "given", given)
+    given: Sequence[Folded] = ()
 
     def folded(self, asked: Asked, fold: ColumnFold, widths: Sequence[int]) -> Folded:
         self.calls.append(None)
@@ -111,7 +98,8 @@ def _(adjacency: Stage, sources: jax.Array, features: int, heads: int = 0, produ
     if heads % adjacency.parts == 0 and heads > 1:
         return True
     width = sources.shape[1]
-    return width < adjacency.parts or sooner(adjacency.work, (rows, targets), width, features, max(1, heads))
+    sent = rows * (heads > 1 or not adjacency.still), targets
+    return width < adjacency.parts or sooner(adjacency.work, sent, width, features, max(1, heads))
 
 
 @fold_product.register

@@ -1,0 +1,7 @@
+"""What a graph says of its target along metapaths, computed once: the inputs of SeHGNN. Nothing here needs jax."""
+
+from hetjax.metapaths.means import composed
+from hetjax.metapaths.paths import Metapath, metapaths
+from hetjax.metapaths.star import along_metapaths
+
+__all__ = ["Metapath", "along_metapaths", "composed", "metapaths"]

@@ -1,0 +1,118 @@
+"""Neighbour means along a metapath, `A_1 A_2 ... A_k X`, where `A_i` is the mean over the neighbours of the i-th relation.
+
+SeHGNN's equation 4 (Yang et al., AAAI 2023, "neighbour aggregation"). Products are taken from the right, so many columns at a time, or
+from the left, so many rows at a time: no more than `AT_ONCE` numbers are held besides the result.
+"""
+
+import tempfile
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import scipy.sparse
+
+from hetjax.errors import InputError
+from hetjax.graph.csc import CSC, index_dtype
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.metapaths.paths import Metapath
+
+AT_ONCE = 2**24  # numbers of an intermediate product
+MOST_EDGES = 2**28  # of a metapath whose first type has no features
+IN_MEMORY = 2**28  # bytes of a result; a larger one lies in a file that is mapped into memory
+
+
+def room(shape: tuple[int, int]) -> np.ndarray:
+    """Where a result is written, float32: memory, or a file without a name in the folder for such files (`TMPDIR`)."""
+    if 4 * shape[0] * shape[1] <= IN_MEMORY:
+        return np.empty(shape, np.float32)
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, np.float32, "w+", shape=shape)
+
+
+def means(graph: HetGraph, path: Metapath, x: np.ndarray) -> np.ndarray:
+    """The means of `x` along a metapath, float32 `[nodes of the target, width]`; zeros where nothing is reached.
+
+    Args:
+      x: `[nodes of the metapath's source, width]`, of any number type.
+    """
+    matrices, found = _matrices(graph, path), room((graph.schema.nodes[path.target], x.shape[1]))
+    tallest = max([graph.schema.nodes[path.target], *(matrix.shape[1] for matrix in matrices)])
+    for columns in _ranges(x.shape[1], tallest):
+        part = np.asarray(x[:, columns], np.float32)
+        for matrix in reversed(matrices):
+            part = matrix @ part
+        found[:, columns] = part
+    return found
+
+
+def means_of_others(graph: HetGraph, path: Metapath, y: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """As `means` of a metapath from the target type to itself, but no node of `own` gets anything of its own row of `y`.
+
+    The walks that come back to where they began are left out of the product of matrices, so not even rounding tells of the row
+    ("label propagation", section 4.1: the diagonal of the adjacency is removed).
+
+    Args:
+      y: `[nodes, columns]`, zeros of every node that is not in `own`.
+      own: ids.
+    """
+    found = means(graph, path, y)
+    matrices = _matrices(graph, path)
+    for rows, product in _products(matrices, own):
+        entries = product.tocoo()
+        others = entries.col != rows[entries.row]
+        kept = (entries.data[others], (entries.row[others], entries.col[others]))
+        found[rows] = scipy.sparse.csr_matrix(kept, shape=product.shape) @ y.astype(np.float32)
+    return found
+
+
+def composed(graph: HetGraph, path: Metapath) -> CSC:
+    """One relation in place of a metapath's: an edge from every node that is reached, with its share in the mean as weight.
+
+    Raises:
+      InputError: it has more than `MOST_EDGES` edges.
+    """
+    matrices, nodes = _matrices(graph, path), graph.schema.nodes
+    degrees, indices, weights, edges = [], [], [], 0
+    for _, product in _products(matrices, np.arange(nodes[path.target])):
+        edges += product.nnz
+        if edges > MOST_EDGES:
+            name = path.name(graph.schema)
+            raise InputError(
+                f"metapath {name} has over {MOST_EDGES:,} edges, and {path.source!r} has no features whose means could be taken"
+            )
+        product.sort_indices()
+        degrees.append(np.diff(product.indptr))
+        indices.append(product.indices.astype(index_dtype(nodes[path.source])))
+        weights.append(product.data.astype(np.float32))
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, np.int64), *degrees]))]).astype(np.int64)
+    empty = np.zeros(0, index_dtype(nodes[path.source]))
+    return CSC(indptr, np.concatenate([empty, *indices]), np.concatenate([np.zeros(0, np.float32), *weights]))
+
+
+def _matrices(graph: HetGraph, path: Metapath) -> list[scipy.sparse.csr_matrix]:
+    """Of every relation the mean over neighbours, `[targets, sources]`; edges that have weights are weighed."""
+    return [_mean(graph.relations[r], graph.schema.nodes[r.source]) for r in path.relations]
+
+
+def _mean(csc: CSC, sources: int) -> scipy.sparse.csr_matrix:
+    weights = np.ones(csc.edges, np.float32) if csc.weights is None else csc.weights
+    shape = (len(csc.indptr) - 1, sources)
+    matrix = scipy.sparse.csr_matrix((weights, csc.indices.astype(np.int32), csc.indptr), shape=shape)
+    total = matrix.sum(axis=1).A1
+    scale = np.divide(1, total, out=np.zeros_like(total), where=total != 0)
+    return scipy.sparse.diags_array(scale, format="csr", dtype=np.float32) @ matrix
+
+
+def _products(
+    matrices: Sequence[scipy.sparse.csr_matrix], rows: np.ndarray
+) -> Iterator[tuple[np.ndarray, scipy.sparse.csr_matrix]]:
+    """Some rows of the product of all matrices, so many at a time, with their ids."""
+    for part in _ranges(len(rows), max(matrix.shape[1] for matrix in matrices)):
+        product = matrices[0][rows[part]]
+        for matrix in matrices[1:]:
+            product = product @ matrix
+        yield rows[part], scipy.sparse.csr_matrix(product)
+
+
+def _ranges(count: int, height: int) -> Iterator[slice]:
+    step = max(1, AT_ONCE // max(1, height))
+    return (slice(start, min(count, start + step)) for start in range(0, count, step))

@@ -1,0 +1,19 @@
+"""Slices of the columns of features, and replicas that share out seeds: whether a run has enough of both."""
+
+from hetjax.errors import InputError
+from hetjax.sharding.strategy import Setup
+
+
+def check_slices(setup: Setup) -> None:
+    """Raise an InputError if the run's features and seeds cannot be divided as its mesh says."""
+    axes, widths = setup.config.mesh, setup.trainer.widths
+    widest = max(widths, key=lambda t: widths[t])
+    if axes.feature > widths[widest]:
+        raise InputError(
+            f"mesh.feature is {axes.feature}, more slices than the {widths[widest]} columns of the features of {widest!r}, the widest"
+        )
+    replicas, seeds = axes.data * axes.feature, setup.regime.batch_size
+    if replicas > seeds:
+        raise InputError(
+            f"mesh.data x mesh.feature are {replicas} replicas, and there are {seeds} seeds of a step (sampling.batch_size), to divide"
+        )

@@ -1,0 +1,109 @@
+"""What a step in chunks sends, in closed form; how often, the static plan says."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.models.gatv2 import GATv2Layer
+from hetjax.models.gin import GINLayer
+from hetjax.models.hgt import HGTLayer
+from hetjax.models.layer import Layer
+from hetjax.sharding.tensor.chunks.plan import Sending, Sizes
+from hetjax.sharding.tensor.columns import slice_of
+from hetjax.sharding.tensor.costs import ATTENTION, FLOAT, LINEAR, first, heads_of, still
+from hetjax.sharding.trainer import Trainer
+
+
+class Numbers(NamedTuple):
+    """Of every node of a type, and on each device, so many numbers: sent before folds, and summed by them."""
+
+    sent: Mapping[str, int]
+    summed: Mapping[str, int]
+
+
+def sent(
+    trainer: Trainer,
+    graph: HetGraph,
+    parts: int,
+    sendings: Sequence[Sequence[Sequence[Sending]]],
+    most: Sequence[Mapping[str, int]],
+    sizes: Mapping[str, Sizes],
+    again: bool = True,
+) -> dict[str, float]:
+    """Bytes that all devices send in a step, by kind, but for the sum of the weights' gradients.
+
+    Of attention, whose heads the devices divide evenly. A portion of `m` rows of each device is `4 (N - 1) N m c` bytes, `c` being the
+    numbers of a node; of the rows of a chunk likewise. Gradients go the other way. A chunk that is finished by an activation is
+    sent once more on the way back, which computes it again.
+
+    Args:
+      sendings, most: of every layer, as `plan.sendings` gives them.
+      sizes: of the chunks of every type.
+      again: of a step after the first one: what never changes was sent, and waits on the host.
+    """
+    model, kept = trainer.model, still(trainer, graph)
+    found = {"rows_to_columns": 0.0, "columns_to_rows": 0.0}
+    for depth, layer in enumerate(model.layers):
+        last = depth == len(model.layers) - 1
+        if model.decoupled:
+            width = slice_of(model.decoupled.widths[-1], parts)
+            splits = {t: slice_of(read, parts) for t, read in layer.widths.items()} if not depth else {}
+            numbers, never = Numbers(splits, {model.target: width} if last else {}), frozenset[str]()
+        else:
+            of_layer = attended if isinstance(layer, ATTENTION) else folded
+            constant = frozenset() if depth else kept
+            numbers, never = of_layer(layer, graph, parts, constant), _unchanged(layer, graph, parts, constant)
+        again_there = not model.decoupled and not _finishes_linearly(layer)
+        portions = [portion.node_type for chunk in sendings[depth] for portion in chunk]
+        for t, count in numbers.sent.items():
+            times = (0 if again else 1) if t in never else 2
+            found["rows_to_columns"] += times * portions.count(t) * _bytes(parts, most[depth].get(t, 0), count)
+        for t, count in numbers.summed.items():
+            found["columns_to_rows"] += (2 + again_there) * sizes[t].chunks * _bytes(parts, sizes[t].rows, count)
+    return {kind: count for kind, count in found.items() if count}
+
+
+def _finishes_linearly(layer: Layer) -> bool:
+    """Whether nodes are finished by a bias at most; GIN has its perceptron there."""
+    return isinstance(layer, LINEAR) and not isinstance(layer, GINLayer) and bool(getattr(layer, "logits", False))
+
+
+def _bytes(parts: int, rows: int, numbers: int) -> float:
+    return FLOAT * (parts - 1) * parts * rows * numbers
+
+
+def folded(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str]) -> Numbers:
+    """Of linear folds: products by the matrices of relations, of GIN by that of the type, or embeddings as they are."""
+    there: dict[tuple[str, str], int] = {}
+    back: defaultdict[str, int] = defaultdict(int)
+    for relation in (r for r in layer.relations if r in graph.relations):
+        sooner, width = first(layer, relation, graph, parts, kept), layer.widths[relation.source]
+        columns = slice_of(layer.features if sooner else width, parts)
+        matrix = (relation.source if isinstance(layer, GINLayer) else relation.key) if sooner else ""
+        there[relation.source, matrix] = columns
+        back[relation.target] += columns
+    of_types: defaultdict[str, int] = defaultdict(int)
+    for (t, _), columns in there.items():
+        of_types[t] += columns
+    return Numbers(of_types, back)
+
+
+def attended(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str]) -> Numbers:
+    """Of attention by heads: keys and values of sources, what is asked of targets, and sums with their maxima and denominators."""
+    there: defaultdict[str, int] = defaultdict(int)
+    back: defaultdict[str, int] = defaultdict(int)
+    heads, width = heads_of(layer)
+    own, wide = slice_of(heads, parts), isinstance(layer, HGTLayer)
+    dropping = bool(getattr(layer, "attention_dropout", 0)) and not isinstance(layer, GATv2Layer)
+    for relation in (r for r in layer.relations if r in graph.relations):
+        there[relation.source] += own * width * (2 if wide else 1)
+        there[relation.target] += own * (width + 1 if wide else width if isinstance(layer, GATv2Layer) else 1)
+        back[relation.target] += own * (width + 2 + dropping)
+    return Numbers(there, back)
+
+
+def _unchanged(layer: Layer, graph: HetGraph, parts: int, kept: frozenset[str]) -> frozenset[str]:
+    """The types of whose features all folds read nothing but these as they are."""
+    changed = {r.source for r in layer.relations if r in graph.relations and first(layer, r, graph, parts, kept)}
+    return kept - changed if kept else frozenset()

@@ -1,0 +1,135 @@
+"""SeHGNN: metapaths and their means by hand, the model by its equations, no way for a label to its own node, every strategy as one device."""
+
+import jax
+import numpy as np
+import pytest
+
+from hetjax.config import Config, Data, Model, Sampling
+from hetjax.errors import InputError
+from hetjax.graph import store
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
+from hetjax.load import load, load_abstract, load_some
+from hetjax.metapaths import Metapath, along_metapaths, means, metapaths
+from hetjax.sharding.strategy import setup
+from tests.conftest import random_graph
+from tests.equivalence import compare, few, several_labels
+from tests.test_label_inputs import logits, relabelled
+
+SEHGNN = {"name": "sehgnn", "layers": 1, "heads": 2, "residual": True, "dropout": 0.3, "input_dropout": 0.1}
+
+
+def dense(graph: HetGraph, relation: Relation) -> np.ndarray:
+    """The mean over neighbours as a matrix."""
+    csc = graph.relations[relation]
+    matrix = np.zeros((len(csc.indptr) - 1, graph.schema.nodes[relation.source]))
+    weights = np.ones(csc.edges) if csc.weights is None else csc.weights
+    targets = np.repeat(np.arange(len(matrix)), np.diff(csc.indptr))
+    np.add.at(matrix, (targets, csc.indices), weights)
+    total = matrix.sum(axis=1, keepdims=True)
+    return matrix / np.where(total == 0, 1, total)
+
+
+def product(graph: HetGraph, path: Metapath) -> np.ndarray:
+    found = np.eye(graph.schema.nodes[path.target])
+    for relation in path.relations:
+        found = found @ dense(graph, relation)
+    return found
+
+
+@pytest.fixture(params=[2**24, 50], ids=["at once", "in parts"])
+def at_once(request, monkeypatch):
+    monkeypatch.setattr(means, "AT_ONCE", request.param)
+
+
+def test_metapaths_are_all_that_end_at_the_target():
+    schema = random_graph(3).schema
+    found = metapaths(schema, 2)
+    assert found[0] == Metapath("paper") and len(set(found)) == len(found)
+    into = schema.into("paper")
+    assert set(found[1:]) == {Metapath("paper", (r,)) for r in into} | {
+        Metapath("paper", (one, two)) for one in into for two in schema.into(one.source)
+    }
+    assert len({path.name(schema) for path in found}) == len(found)
+    with pytest.raises(InputError, match="metapaths of up to .* > 512"):
+        metapaths(schema, 16)
+
+
+def test_means_and_labels_are_those_of_the_products_of_matrices(at_once):
+    graph = random_graph(3)
+    made, train = along_metapaths(graph, 2, 2), graph.splits["train"]
+    labels = np.zeros((len(graph.labels), graph.schema.classes))
+    labels[train, graph.labels[train]] = 1
+    for path in metapaths(graph.schema, 2):
+        name, expected = path.name(graph.schema), product(graph, path)
+        if path.source in graph.features:
+            known = made.features[name if path.relations else "paper itself"]
+            np.testing.assert_allclose(known, expected @ graph.features[path.source].astype(float), atol=1e-5)
+        elif path.relations:
+            csc = made.relations[Relation(path.source, name, "paper")]
+            weighed = np.zeros_like(expected)
+            weighed[np.repeat(np.arange(len(expected)), np.diff(csc.indptr)), csc.indices] = csc.weights
+            np.testing.assert_allclose(weighed, expected, atol=1e-6)
+        if path.source == "paper" and path.relations:
+            others = expected.copy()
+            others[train, train] = 0
+            np.testing.assert_allclose(made.features[f"labels {name}"], others @ labels, atol=1e-6)
+    assert {r.target for r in made.relations} == {"paper"}
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_nodes_own_label_does_not_reach_its_logits_and_others_do(several):
+    plain = few("cites", "writes", "written_by")
+    plain = several_labels(plain) if several else plain
+    options = {key: value for key, value in SEHGNN.items() if key not in ("name", "layers")}
+    before, elsewhere = logits(along_metapaths(plain, 1, 3), "sehgnn", layers=1, **options), 0
+    for node in plain.splits["train"][:3]:
+        after = logits(along_metapaths(relabelled(plain, np.array([node])), 1, 3), "sehgnn", layers=1, **options)
+        np.testing.assert_array_equal(before[node], after[node])
+        elsewhere += not np.array_equal(before, after)
+    assert elsewhere
+    others = np.setdiff1d(np.arange(len(plain.labels)), plain.splits["train"])
+    one, two = (along_metapaths(graph, 1, 3).features for graph in (plain, relabelled(plain, others)))
+    assert all(np.array_equal(one[name], two[name]) for name in one)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "mode"),
+    [
+        ((2, 1), "minibatch"),
+        ((2, 2), "full"),
+        ((1, 2, "vanilla"), "minibatch"),
+        ((1, 2, "dependency"), "full"),
+    ],
+)
+def test_every_strategy_equals_one_device(mesh, mode):
+    graph = along_metapaths(few("cites", "writes"), 1, 2)
+    errors = compare(graph, mesh, mode, SEHGNN, steps=4, wide=True, fanout=(-1,))
+    assert errors.loss < 1e-9 and errors.gradient < 1e-9 and errors.state < 1e-7
+
+
+def test_a_partition_computes_its_own_metapaths_alone(tmp_path):
+    store.save(random_graph(3), tmp_path / "graph")
+    data = Data(format="store", path=str(tmp_path / "graph"), metapath_hops=2, metapath_label_hops=2)
+    whole, outline = load(data), load_abstract(data)
+    assert outline.schema == whole.schema
+    assert {t: m.shape for t, m in outline.features.items()} == {t: m.shape for t, m in whole.features.items()}
+    assert not any(matrix.any() for matrix in outline.features.values())
+    some = whole.schema.relations[1:4]
+    part = load_some(data, some, {relation.source for relation in some})
+    assert part.schema.relations == some
+    for name, matrix in part.features.items():
+        np.testing.assert_array_equal(matrix, whole.features[name])
+
+
+def test_what_does_not_go_with_it_is_refused():
+    graph = along_metapaths(few("cites", "writes"), 1)
+    for options, words in [({"layers": 2}, "one layer"), ({"head": False}, "ends with a head")]:
+        config = Config(model=Model(**SEHGNN | options), sampling=Sampling(mode="full"))
+        made = setup(config, graph)
+        with pytest.raises(InputError, match=words):
+            jax.eval_shape(made.trainer.init, 0)
+    with pytest.raises(InputError, match="metapath_hops is 0"):
+        Data(metapath_label_hops=2)
+    with pytest.raises(InputError, match="data.label_inputs is true"):
+        Data(metapath_hops=2, label_inputs=True)
