@@ -2,14 +2,16 @@
 
 `HETJAX_DATA=FOLDER python benchmarks/first_minute.py` trains an epoch of every configuration of `--configs` in `examples/` `--rounds` times:
 first with empty folders for compiled programs (XDG_CACHE_HOME) and kernels (NUMBA_CACHE_DIR), then again with what that left
-there. Prints a table, and writes `benchmarks/results/first_minute.{json,md}` after each. A record is there when it can be read in the
-work directory, so reading the graph, compiling, the epoch and its evaluation all count. `--package DIR` is another checkout to time
-beside this one, in turns.
+there. Prints a table, and writes `benchmarks/results/first_minute.{json,md}` after each; rows of other configurations stay there. A
+record is there when it can be read in the work directory, so reading the graph, compiling, the epoch and its evaluation all count.
+Seconds of work are those of all cores, until the run has ended: what else the machine does changes them little.
+`--package DIR` is another checkout to time beside this one, in turns.
 """
 
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -24,8 +26,14 @@ STATES = "cold", "warm"
 LIMIT = 1200  # seconds, after which a run counts as that long
 
 
-def first_record(package: Path, config: str, caches: Path, folder: Path) -> float:
-    """Seconds until a run's first record is written; the run is ended then."""
+def worked() -> float:
+    """Seconds that processes worked which have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def first_record(package: Path, config: str, caches: Path, folder: Path) -> tuple[float, float]:
+    """Seconds until a run's first record is written, and of work until the run has ended."""
     command = [sys.executable, "-m", "hetjax.train", "--config", str(package / "examples" / f"{config}.yaml")]
     command += ["--workdir", str(folder / "run"), "--train.epochs", "1"]
     given = os.environ | {
@@ -35,7 +43,7 @@ def first_record(package: Path, config: str, caches: Path, folder: Path) -> floa
     }
     errors = folder / "errors"
     with errors.open("w") as into:
-        started = time.perf_counter()
+        started, before = time.perf_counter(), worked()
         process = subprocess.Popen(command, stdout=into, stderr=into, env=given, cwd=package)
         records = folder / "run" / "metrics.jsonl"
         try:
@@ -47,15 +55,18 @@ def first_record(package: Path, config: str, caches: Path, folder: Path) -> floa
             process.wait(LIMIT)  # so that what it compiled is kept
         finally:
             process.kill()
-    return seconds
+    return round(seconds, 2), round(worked() - before, 2)
 
 
 def table(rows: list[dict]) -> str:
-    lines = ["| configuration | package | cold, s | warm, s |", "|---|---|---|---|"]
+    lines = [
+        "| configuration | package | cold, s | warm, s | cold, s of work | warm, s of work |",
+        "|---|---|---|---|---|---|",
+    ]
     for config, package in dict.fromkeys((row["config"], row["package"]) for row in rows):
         found = [row for row in rows if (row["config"], row["package"]) == (config, package)]
         cells = []
-        for state in STATES:
+        for state in (*STATES, *(f"{state}_work" for state in STATES)):
             times = [row[state] for row in found]
             cells.append(f"{statistics.median(times):.1f} ({min(times):.1f} to {max(times):.1f})")
         lines.append(f"| {config} | {package} | {' | '.join(cells)} |")
@@ -69,7 +80,9 @@ def main() -> None:
     parser.add_argument("--package", type=Path, nargs="+", default=[ROOT], help="checkouts; default: this one")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "first_minute", help="without its suffix")
     options = parser.parse_args()
-    rows: list[dict] = []
+    kept = options.out.with_suffix(".json")
+    rows: list[dict] = json.loads(kept.read_text()) if kept.exists() else []
+    rows = [row for row in rows if row["config"] not in options.configs]
     for config in options.configs:
         for _ in range(options.rounds):
             for package in options.package:
@@ -80,10 +93,11 @@ def main() -> None:
                 with tempfile.TemporaryDirectory() as caches:
                     for state in STATES:
                         with tempfile.TemporaryDirectory() as folder:
-                            row[state] = round(first_record(package.resolve(), config, Path(caches), Path(folder)), 2)
+                            found = first_record(package.resolve(), config, Path(caches), Path(folder))
+                            row[state], row[f"{state}_work"] = found
                 rows.append(row)
                 print(json.dumps(row), flush=True)
-                options.out.with_suffix(".json").write_text(json.dumps(rows, indent=1) + "\n")
+                kept.write_text(json.dumps(rows, indent=1) + "\n")
                 words = f"# The first minute: seconds to the first epoch's record\n\n{table(rows)}\n"
                 options.out.with_suffix(".md").write_text(words)
     print(table(rows))

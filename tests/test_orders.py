@@ -1,6 +1,7 @@
 """Orders of products and folds: the cheaper by counted costs, way back included."""
 
 import itertools
+import logging
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +13,8 @@ from hetjax.models.linear import fold_product
 from hetjax.models.orders import Costs, Work
 from hetjax.models.segment import multiply_first, neighbour_mean
 from hetjax.sampling.sampler import group
+from hetjax.sharding.registry import make_engine
+from tests.equivalence import MODELS, setting
 
 
 @pytest.fixture(autouse=True)
@@ -68,6 +71,19 @@ def counted(work: Work, costs: Costs) -> tuple[float, float]:
         first += edges * costs.group
     last = product(targets, grouped or heads > 0) + fold(width, width * max(1, heads), trained and grouped, trained)
     return first, last
+
+
+def test_the_choice_is_said_of_every_relation_and_layer(graph, caplog):
+    engine = make_engine(setting(graph, "minibatch", (1, 1), MODELS["R-GCN"], {}), graph)
+    state = engine.init(0)
+    with caplog.at_level(logging.DEBUG, "hetjax"):
+        jax.eval_shape(engine.trainer.gradients, state, engine.static, next(engine.batches.epoch(0)).batch, 0)
+    said = [record.getMessage().split(": ") for record in caplog.records if "as counted" in record.getMessage()]
+    layers = engine.trainer.model.layers
+    expected = [f"layers_{depth}, {relation}" for depth, layer in enumerate(layers) for relation in layer.relations]
+    assert {name for name, _ in said} <= set(expected)
+    assert {name for name, _ in said} >= {name for name in expected if "ghost" not in name}
+    assert all(words.startswith(("multiplied, then folded in training", "folded, then")) for _, words in said)
 
 
 def test_the_order_is_the_best_of_both_on_a_grid_of_shapes():

@@ -50,6 +50,19 @@ def test_packed_weights_come_back_as_they_were(graph, monkeypatch):
     jax.tree.map(np.testing.assert_array_equal, (after.params, after.optimizer), before)
 
 
+def test_a_run_that_goes_on_from_its_checkpoint_is_the_same_to_the_last_bit(graph, monkeypatch):
+    engine = engine_of(graph, "R-GAT", monkeypatch, 1)
+    batch, found = next(iter(engine.batches.epoch(0))).batch, []
+    for stops in (False, True):
+        state = engine.init(0)
+        for _ in range(3):
+            state, _ = engine.step(state, batch)
+            if stops:
+                state = engine.shard(jax.tree.map(np.array, engine.gather(state)))
+        found.append(jax.tree.map(np.array, engine.gather(state)))
+    jax.tree.map(np.testing.assert_array_equal, *found)
+
+
 def test_rows_are_pairs_that_have_an_edge(graph):
     (block, _) = whole_graph(graph, 2)
     relations = [relation for relation in graph.schema.relations if relation.key in block.adjacency]

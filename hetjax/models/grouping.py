@@ -11,6 +11,7 @@ from hetjax.sampling.blocks import Adjacency, Block
 from hetjax.sampling.sampler import group
 
 FEWEST = 8  # relations that are worth it: their rows are read, and what they fold to is summed, once more
+MOST = 250_000  # rows of all source types, which are laid out one type after the other: a copy
 ALIKE = 2  # times as many pairs as another that a relation may have, which is padded to as many
 
 
@@ -29,7 +30,9 @@ def with_together(layer: Any, block: Block, sources: Mapping[str, int]) -> Block
             shape = layer.alike(relation)
             if shape is not None:
                 alike.setdefault(shape, []).append(relation)
-    groups = [relations for relations in alike.values() if len(relations) >= FEWEST]
+    groups = [
+        relations for relations in alike.values() if len(relations) >= FEWEST and _rows(relations, sources) <= MOST
+    ]
     taken = {relation.key for relations in groups for relation in relations}
     together = tuple(as_one(relations, block.adjacency, sources) for relations in groups)
     apart = {key: edges for key, edges in block.adjacency.items() if key not in taken}
@@ -49,6 +52,10 @@ class Pairs(NamedTuple):
     targets: np.ndarray
     counts: np.ndarray
     indices: np.ndarray
+
+
+def _rows(relations: Sequence[Relation], sources: Mapping[str, int]) -> int:
+    return sum(sources[t] for t in {relation.source for relation in relations})
 
 
 def as_one(relations: Sequence[Relation], adjacency: Mapping[str, Adjacency], sources: Mapping[str, int]) -> Together:

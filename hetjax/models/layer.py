@@ -17,7 +17,7 @@ from jax.typing import DTypeLike
 from hetjax.arrays import Array
 from hetjax.cache.tables import read
 from hetjax.graph.schema import Relation
-from hetjax.models import partials
+from hetjax.models import orders, partials
 from hetjax.models.dropout import Masks, NodeMasks, dropped
 from hetjax.models.partials import Monoid
 from hetjax.sampling.blocks import Adjacency, Block
@@ -313,7 +313,9 @@ class Layer(nn.Module):
           seen: of the targets, as `ask` gives it; None unless the layer `reads_target`.
         """
         drawn = masks and masks.of(block.targets[relation.target])
-        return self._joined([self.relation(relation, adjacency, sources, seen, drawn) for adjacency, sources in edges])
+        with orders.named("" if self.is_initializing() else f"{self.name}, {relation}"):
+            folded = [self.relation(relation, adjacency, sources, seen, drawn) for adjacency, sources in edges]
+        return self._joined(folded)
 
     def _joined(self, folded: Sequence[Any]) -> Any:
         """The partial aggregate of all groups of a relation's edges."""

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import NamedTuple
 
+from hetjax.logs import log
+
 
 class Costs(NamedTuple):
     """Nanoseconds, of all cores together. What counts is how they compare: nothing is measured where this runs.
@@ -51,6 +53,7 @@ class Work(NamedTuple):
 
 
 _trained: ContextVar[bool] = ContextVar("trained", default=True)
+_named: ContextVar[str] = ContextVar("named", default="")
 _costs = Costs()
 
 
@@ -72,6 +75,27 @@ def forward_only() -> Iterator[None]:
         yield
     finally:
         _trained.reset(token)
+
+
+@contextlib.contextmanager
+def named(name: str) -> Iterator[None]:
+    """What is chosen inside is said, of this relation and layer; of no name nothing is."""
+    token = _named.set(name)
+    try:
+        yield
+    finally:
+        _named.reset(token)
+
+
+def multiplies_first(work: Work) -> bool:
+    """Which order costs less; a command says it with `--verbose`, once for every program that is traced."""
+    first, last = multiplied_first(work, _costs), folded_first(work, _costs)
+    if _named.get():
+        words = "multiplied, then folded" if first < last else "folded, then multiplied"
+        pair = (first, last) if first < last else (last, first)
+        way = "in training" if work.trained else "in evaluation"
+        log.debug(f"{_named.get()}: {words} {way} ({pair[0] / 1e6:.3g} ms as counted; {pair[1] / 1e6:.3g} otherwise)")
+    return first < last
 
 
 def multiplied_first(work: Work, costs: Costs) -> float:

@@ -49,7 +49,7 @@ def multiply_first(adjacency: Edges, sources: jax.Array, features: int, heads: i
     (rows, width), edges = sources.shape, adjacency.indices.shape[0]
     grouped = adjacency.reverse is not None
     work = Work(rows, adjacency.targets, edges, width, features, heads, products, orders.trained(), grouped)
-    return orders.multiplied_first(work, orders.costs()) < orders.folded_first(work, orders.costs())
+    return orders.multiplies_first(work)
 
 
 @functools.singledispatch
