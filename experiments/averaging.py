@@ -173,7 +173,7 @@ def draw(written: list[dict], file: Path) -> None:
         yticklabels=[" ".join(key) for key in names],
     )
     right.invert_yaxis()
-    right.legend(loc="lower right", fontsize="small")
+    right.legend(loc="lower center", bbox_to_anchor=(0.4, 1), ncols=2, frameon=False, fontsize="small")
     sheet.savefig(file, dpi=110)
 
 
