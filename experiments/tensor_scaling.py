@@ -33,7 +33,6 @@ from tqdm import tqdm
 from hetjax.partition import edge_cut
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
-from hetjax.sharding.dependency.declared import Options
 from hetjax.sharding.strategy import Setup
 from hetjax.sharding.traffic import GRADIENTS
 
@@ -84,7 +83,7 @@ def counted(given: Setup, way: str, workers: int) -> dict:
     if way not in MODES:
         found = by_columns(given, workers)
     else:
-        found = by_nodes(given, edge_cut(given.graph, workers, "contiguous"), Options(mode=MODES[way]))
+        found = by_nodes(given, edge_cut(given.graph, workers, "contiguous"), MODES[way])
     return {name: found[name] for name in ("folded_most", "folded_least", "bytes")}
 
 
