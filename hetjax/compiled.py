@@ -59,7 +59,9 @@ def modules(name: str) -> set[str]:
             reached.add(name)
             values = vars(sys.modules[name]).values()
             names = (v.__name__ if isinstance(v, ModuleType) else getattr(v, "__module__", None) for v in values)
-            waiting += [other for other in map(str, names) if other.split(".")[0] == __package__]
+            waiting += [
+                other for other in map(str, names) if other.split(".")[0] == __package__ and other in sys.modules
+            ]
     return reached
 
 

@@ -380,7 +380,7 @@ BAD_OPTIONS = {
     "no model": (
         ["--model.name", "kernels"],
         None,
-        "model.name is 'kernels', and must be gat, gatv2, gcn, gin, hgt, rgat, rgcn, sage, or MODULE:NAME",
+        "model.name is 'kernels', and must be gat, gatv2, gcn, gin, hgt, rgat, rgcn, sage, sehgnn, or MODULE:NAME",
     ),
     "heads of the last layer": (
         ["--model.name", "rgat", "--model.head", "false", "--data.classes", "7", "--data.scale", "0.001"],

@@ -178,6 +178,8 @@ def check_command(command: str) -> None:
     elif words[0] == "python" and words[1].endswith(".py"):
         source = next((text for place in ("", "benchmarks/") if (text := read(place + words[1]))), "")
         assert source, f"{words[1]}: there is no such script"
+        for module in re.findall(r"^from (\w+) import", source, re.M):  # which may have its options
+            source += read(f"experiments/{module}.py")
         for word in words[2:]:
             if word.startswith("--"):
                 name = word[2:].split("=")[0]
