@@ -1,4 +1,4 @@
-"""The fuzzer's cases and some hundred of its mutants; `python tests/fuzz.py --mutants 5000` runs more."""
+"""The fuzzer's cases and some of its mutants; `python tests/fuzz.py --mutants 5000` runs more."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def test_no_mutant_ends_in_a_traceback(tmp_path):
-    command = [sys.executable, FUZZER, "--mutants", "60", "--folder", tmp_path / "fuzz"]
+    command = [sys.executable, FUZZER, "--mutants", "40", "--folder", tmp_path / "fuzz"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -29,7 +29,6 @@ CASES = {
             False,
             {"placement": ("author=host", "venue=host", "paper=host")},
         ),
-        ("ogbn-mag", (4, 1), "full", "R-GCN", False, {}),
         ("labels", (1, 2), "full", "HGNN, mean, no target", False, {}),
         (
             "few relations",
@@ -63,7 +62,6 @@ CASES = {
         ("few relations", (2, 1, "raf", 2), "minibatch", "R-GAT", True, {}),
     ],
     4: [
-        ("few relations", (2, 2), "minibatch", "R-GCN, residual", False, {}),
         (
             "random",
             (1, 4, "dependency"),
