@@ -7,16 +7,9 @@ milliseconds of a step, the fastest and the slowest round's median, bytes counte
 Hosts share this computer's cores. Writes `experiments/results/tensor_hosts.csv`.
 """
 
-from dependency_runs import CACHE, COMMUNICATE, check, noise, parser_of
+from dependency_runs import check, noise, parser_of
 from runs import markdown
-from tensor_runs import PARTS, SLICES, compared
-
-WAYS = {
-    "vanilla": [*PARTS, CACHE],
-    "communicate": [*PARTS, COMMUNICATE],
-    "coupled": SLICES,
-    "decoupled": [*SLICES, "--model.decoupled=true"],
-}
+from tensor_runs import WAYS, compared
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ if __name__ == "__main__":
 
 from dependency_counts import config_of, setup_of
 from dependency_host import begun, carried, trained
-from dependency_runs import MODELS, setting, stored
+from dependency_runs import CACHE, COMMUNICATE, MODELS, setting, stored
 from hosts import DEVICE, hosts, run, shape
 from runs import replace_rows
 
@@ -32,6 +32,12 @@ Ways = Mapping[str, list[str]]  # options, by name
 
 PARTS = ["--mesh.strategy=dependency", "--mesh.data={count}", "--dependency.partitioning=contiguous"]
 SLICES = ["--mesh.strategy=tensor", "--mesh.feature={count}"]
+WAYS = {
+    "vanilla": [*PARTS, CACHE],
+    "communicate": [*PARTS, COMMUNICATE],
+    "coupled": SLICES,
+    "decoupled": [*SLICES, "--model.decoupled=true"],
+}
 KEYS = ("graph", "model", "hidden", "hosts", "rate", "way")
 
 

@@ -23,11 +23,11 @@ import matplotlib
 matplotlib.use("Agg")
 import jax
 from dependency_counts import config_of, setup_of
-from dependency_runs import CACHE, COMMUNICATE, GRAPHS, MODELS, setting, stored
+from dependency_runs import GRAPHS, MODELS, setting, stored
 from matplotlib import pyplot
 from runs import markdown, read_rows, replace_rows
 from tensor_load import MODES, by_columns, by_nodes
-from tensor_runs import PARTS, SLICES
+from tensor_runs import WAYS
 from tqdm import tqdm
 
 from hetjax.partition import edge_cut
@@ -38,12 +38,6 @@ from hetjax.sharding.traffic import GRADIENTS
 
 OUT = Path(__file__).parent / "results" / "tensor_scaling.csv"
 KEYS = ("graph", "model", "layers", "hidden", "workers", "way")
-WAYS = {
-    "vanilla": [*PARTS, CACHE],
-    "communicate": [*PARTS, COMMUNICATE],
-    "coupled": SLICES,
-    "decoupled": [*SLICES, "--model.decoupled=true"],
-}
 
 
 def main() -> None:

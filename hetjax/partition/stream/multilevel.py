@@ -17,7 +17,7 @@ from hetjax.partition.stream.level import AHEAD, Level, by_key, contract, cut, r
 FINE = 16  # clusters by partition, at least
 COARSEST = 40  # nodes by partition at which coarsening ends
 SHRINK = 0.9  # of a level's nodes: with more the next level is not worth its while
-FEW = 32
+FEW = 32  # edges of a node up to which its neighbours' labels are compared one by one, which is quicker than a table of all labels
 JOINS, MOVES, TRIES = 3, 6, 12  # sweeps of coarsening and of refining; first divisions
 LARGE, MOVES_OF_LARGE = 2**18, 2  # nodes of a level on which sweeps take long, and are fewer
 
@@ -127,6 +127,7 @@ def _join(indptr, neighbours, weights, sizes, order, labels, totals, most):
 
 @compiled
 def _tally(first, last, neighbours, weights, labels, found_labels, strength):
+    """Fill in the labels of a node's neighbours, each once as it first comes, and what the edges to it weigh; returns how many there are."""
     count = 0
     for edge in range(first, last):
         label = labels[neighbours[edge]]
