@@ -28,7 +28,7 @@ import jax
 quick.compile_quickly()
 jax.config.update("jax_num_cpu_devices", 8)
 
-from tests.equivalence import GRAPHS, MODELS, Errors, alone, on_mesh
+from tests.equivalence import GRAPHS, MODELS, Errors, alone, floats, on_mesh
 from tests.many import Case, compare_in
 
 RESULTS = Path(__file__).parent / "results" / "dependency_equivalence.csv"
@@ -112,7 +112,7 @@ def found(graph: str, model: str, mode: str, wanted: list[tuple[str, ...]], coun
         with tempfile.TemporaryDirectory() as folder:
             several = [Case(graph, mesh, mode, model, True, train) for mesh, train in given]
             return compare_in(Path(folder), count, several, STEPS, 1200)
-    with jax.enable_x64(True):
+    with floats(wide=True):
         data = GRAPHS[graph]()
         reference = alone(data, mode, MODELS[model], STEPS, True)
         return [on_mesh(reference, data, mesh, mode, MODELS[model], True, **train) for mesh, train in given]

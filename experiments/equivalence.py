@@ -8,7 +8,6 @@ float32, and in float64, where rounding does not decide which way Adam steps alo
 many hours on two cores; a case that the file has is not run again.
 """
 
-import contextlib
 import csv
 import itertools
 import sys
@@ -31,7 +30,7 @@ from hetjax.errors import InputError
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
-from tests.equivalence import GRAPHS, MODELS, Errors, alone, on_mesh, setting
+from tests.equivalence import GRAPHS, MODELS, Errors, alone, floats, on_mesh, setting
 from tests.many import Case, compare_in
 
 RESULTS = Path(__file__).parent / "results" / "equivalence.csv"
@@ -99,7 +98,7 @@ def errors(cases: list[Case], count: int) -> list[tuple[Errors, float]]:
         return [(one, (time.perf_counter() - started) / len(cases)) for one in found]
     made, (case, *_) = [], cases
     graph, model = GRAPHS[case.graph](), MODELS[case.model]
-    with jax.enable_x64(True) if case.wide else contextlib.nullcontext():
+    with floats(case.wide):
         reference = alone(graph, case.mode, model, STEPS, case.wide)
         for case in cases:
             found = on_mesh(reference, graph, case.mesh, case.mode, model, case.wide)

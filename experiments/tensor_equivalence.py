@@ -24,7 +24,7 @@ import jax
 quick.compile_quickly()
 jax.config.update("jax_num_cpu_devices", 8)
 
-from tests.equivalence import GRAPHS, MODELS, Errors, alone, on_mesh
+from tests.equivalence import GRAPHS, MODELS, Errors, alone, floats, on_mesh
 from tests.many import Case, compare_in
 
 RESULTS = Path(__file__).parent / "results" / "tensor_equivalence.csv"
@@ -73,7 +73,7 @@ def found(graph: str, model: str, wanted: list[tuple[str, ...]], count: int) -> 
         with tempfile.TemporaryDirectory() as folder:
             several = [Case(graph, mesh, "full", model, True, {}) for mesh in meshes]
             return compare_in(Path(folder), count, several, STEPS, 1200)
-    with jax.enable_x64(True):
+    with floats(wide=True):
         data = GRAPHS[graph]()
         reference = alone(data, "full", MODELS[model], STEPS, True)
         return [on_mesh(reference, data, mesh, "full", MODELS[model], True) for mesh in meshes]

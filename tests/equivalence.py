@@ -199,9 +199,20 @@ def compare(graph, mesh, mode: str, model: dict, steps: int = 10, wide: bool = F
       plan: who has what, if not as the strategy says.
       **train: options.
     """
-    with jax.enable_x64(True) if wide else contextlib.nullcontext():
+    with floats(wide):
         reference = alone(graph, mode, model, steps, wide, **train)
         return on_mesh(reference, graph, mesh, mode, model, wide, plan=plan, **train)
+
+
+@contextlib.contextmanager
+def floats(wide: bool) -> Iterator[None]:
+    """Of 64 bits or of 32, in every thread: samplers send batches from one of their own, which `jax.enable_x64` does not reach."""
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", wide)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_x64", before)
 
 
 def alone(graph, mode: str, model: dict, steps: int = 10, wide: bool = False, **train) -> Reference:

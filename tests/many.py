@@ -4,7 +4,6 @@ For tests/test_many.py and experiments/equivalence.py. The processes run this fi
 device gave, and all compare their gradients, and the copies that they have of the same weights and rows.
 """
 
-import contextlib
 import itertools
 import json
 import os
@@ -23,7 +22,7 @@ from hetjax.processes.launch import process_group
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
-from tests.equivalence import GRAPHS, MODELS, Errors, alone, on_mesh, read_reference, setting, write_reference
+from tests.equivalence import GRAPHS, MODELS, Errors, alone, floats, on_mesh, read_reference, setting, write_reference
 
 ROOT = Path(__file__).parent.parent
 LIMIT = 150  # seconds that processes are given
@@ -89,7 +88,7 @@ def compare_in(folder, count: int, cases: list[Case], steps: int = 4, seconds: f
     """
     given = []
     for number, case in enumerate(cases):
-        with jax.enable_x64(case.wide):
+        with floats(case.wide):
             reference = alone(GRAPHS[case.graph](), case.mode, MODELS[case.model], steps, case.wide, **case.train)
         write_reference(reference, folder / f"{number}.npz")
         given.append(case._asdict() | {"reference": str(folder / f"{number}.npz")})
@@ -121,7 +120,7 @@ def main(coordinator: str, count: str, number: str, file: str, out: str) -> None
 def held(about: dict, group) -> list[float]:
     """Errors of one case: of the loss, of the worst gradient, and of the state."""
     case = Case(**{name: about[name] for name in Case._fields})
-    with jax.enable_x64(True) if case.wide else contextlib.nullcontext():
+    with floats(case.wide):
         reference, graph = read_reference(about["reference"]), GRAPHS[case.graph]()
         given = tuple(case.mesh), case.mode, MODELS[case.model], case.wide, group
         errors = on_mesh(reference, graph, *given, **case.train)
