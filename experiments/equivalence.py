@@ -22,8 +22,6 @@ sys.path.insert(0, str(ROOT))
 
 from tests import quick  # isort: split
 
-import jax
-
 quick.compile_quickly()
 
 from hetjax.errors import InputError

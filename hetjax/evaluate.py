@@ -13,6 +13,7 @@ import numpy as np
 
 from hetjax.arrays import Array
 from hetjax.cache.mapped import gather, mapping, on_host
+from hetjax.cache.sparse import SparseRows
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.kept import Kept, Rows
@@ -73,7 +74,7 @@ class Chunks:
           selves: whether blocks say where the nodes' own rows are among the sources.
           share: which of so many chunks are wanted; all have the shapes that they have where all are wanted.
         """
-        self.sampler.read_by_id = frozenset(t for t, matrix in x.items() if isinstance(matrix, jax.Array))
+        self.sampler.read_by_id = frozenset(t for t, matrix in x.items() if isinstance(matrix, (jax.Array, SparseRows)))
         capacities, ranges = self._divided(node_type, nodes, relations, selves and self.sampler.reads_own)
         read_types = {relation.source for relation in relations} | ({node_type} if selves else set())
         in_place = {source: x[source] for source in read_types & self.sampler.read_by_id}
@@ -167,7 +168,10 @@ class Evaluator:
         schema, first = self.graph.schema, self.model.layers[0]
         changed = not start and bool(self.model.transforms or getattr(first, "one_hot", False))
         changed |= not self.alone  # all rows of what is read, in every chunk
-        x = {t: on_host(matrix) if changed else _in_place(matrix) for t, matrix in features.items()}
+        x = {
+            t: on_host(matrix) if changed and not isinstance(matrix, SparseRows) else _in_place(matrix)
+            for t, matrix in features.items()
+        }
         for depth, types in enumerate(self.needed[1 + start : -1], start):
             everyone = {t: np.arange(schema.nodes[t], dtype=np.int32) for t in sorted(types)}
             x = {t: self._layer(params, x, depth, t, nodes, False) for t, nodes in everyone.items()}
@@ -186,7 +190,8 @@ class Evaluator:
             turn = number % len(self.devices)
             block, rows = (chunk.block, chunk.rows)
             if chunk.count == len(nodes):  # the only one, so that shapes are its own
-                block = with_together(self.model.layers[depth], block, {t: len(own) for t, own in rows.items()})
+                sizes, sparse = {t: len(own) for t, own in rows.items()}, self.model.sparse(depth, rows)
+                block = with_together(self.model.layers[depth], block, sizes, sparse)
             if self.devices[turn] is not None:
                 block, rows = jax.device_put((block, rows), self.devices[turn])
             waiting.append(
@@ -215,7 +220,7 @@ def _in_place(matrix: Array) -> Array:
     """Features on the device if they are there, or can be without a copy, and are read as they are; else on the host."""
     if matrix.dtype != np.float32:
         return on_host(matrix)
-    if isinstance(matrix, jax.Array) or jax.default_backend() != "cpu" or mapping(matrix) is not None:
+    if isinstance(matrix, (jax.Array, SparseRows)) or jax.default_backend() != "cpu" or mapping(matrix) is not None:
         return matrix
     aligned = matrix.flags.c_contiguous and matrix.ctypes.data % ALIGNED == 0
     return jnp.asarray(matrix) if aligned else matrix

@@ -1,7 +1,7 @@
 """Where the features of every input type live: on the device, in host memory, or in files mapped into it."""
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import jax
@@ -11,6 +11,7 @@ from hetjax.cache import tables
 from hetjax.cache.allocate import RowWorth, allocate, next_tenth
 from hetjax.cache.host import HostMatrix, HostTable, views
 from hetjax.cache.mapped import mapped, release
+from hetjax.cache.sparse import SparseRows, compact
 from hetjax.cache.tables import Shape, Table
 from hetjax.config import Place, Policy
 from hetjax.errors import InputError
@@ -120,6 +121,7 @@ class Features(FeatureStore):
       placement: of every input type; of those that are not named, the device. Static features are on disk if the graph was
         opened from a store, and in memory otherwise.
       device: that trains.
+      multiplied: types whose features are nothing but multiplied; there, those that are mostly zeros are kept as `SparseRows`.
     """
 
     def __init__(
@@ -130,15 +132,17 @@ class Features(FeatureStore):
         placement: Mapping[str, Place] | None = None,
         folder: Path | None = None,
         device: jax.Device | None = None,
+        multiplied: Container[str] = (),
     ):
         everywhere: dict[str, Place] = dict.fromkeys(widths, "device")
         super().__init__(learnable, everywhere | dict(placement or {}), folder)
         self.device = device or jax.local_devices()[0]
-        self.static: dict[str, jax.Array] = {}
+        self.static: dict[str, jax.Array | SparseRows] = {}
+        self.multiplied = multiplied
         self.away: dict[str, HostMatrix] = {}
         for name in widths:
             if name not in learnable and self.placement[name] == "device":
-                self.static[name] = jax.device_put(graph.features[name], self.device)
+                self.static[name] = jax.device_put(self.compact(name, graph.features[name]), self.device)
             elif name not in learnable:
                 self.away[name] = HostMatrix(graph.features[name], self.device)
         self.changed: dict[str, HostTable] = {}
@@ -151,6 +155,10 @@ class Features(FeatureStore):
         static = sum(matrix.nbytes for name, matrix in self.static.items() if name not in given)
         shapes = (shape for t, shape in self.learnable.items() if self.placement[t] == "device" and t not in given)
         return static + sum(shape.nodes * shape.row_bytes for shape in shapes)
+
+    def compact(self, name: str, matrix: np.ndarray) -> "np.ndarray | SparseRows":
+        """A type's static features as they are to be on the device."""
+        return compact(matrix) if name in self.multiplied else matrix
 
     def init(self, key: jax.Array) -> dict[str, Table | HostTable]:
         """Tables of before the first step, each where it lives."""

@@ -13,6 +13,7 @@ import numpy as np
 from hetjax import native
 from hetjax.arrays import Array
 from hetjax.cache import kernels
+from hetjax.cache.sparse import SparseRows
 
 PART = 65_536  # rows
 
@@ -105,6 +106,8 @@ def _normal(key: jax.Array, size: tuple[int, int], scale: float) -> Table:
 
 def read(matrix: Array, ids: "Array | None") -> jax.Array:
     """Rows of a feature matrix: all of them for `ids=None`, and zeros for an id out of range."""
+    if isinstance(matrix, SparseRows):
+        return matrix.rows_at(ids)
     matrix = jnp.asarray(matrix)
     if ids is None:
         return matrix

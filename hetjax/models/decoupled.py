@@ -12,6 +12,7 @@ import flax.linen as nn
 import jax
 
 from hetjax.graph.schema import Relation
+from hetjax.models import linear
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import Finish, Layer
 from hetjax.models.linear import fold_product
@@ -57,7 +58,7 @@ class Dense(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, masks: NodeMasks | None) -> jax.Array:
-        product = nn.Dense(self.features, use_bias=False, kernel_init=nn.initializers.glorot_uniform())(x)
+        product = linear.Dense(self.features, use_bias=False, kernel_init=nn.initializers.glorot_uniform())(x)
         return Finish(*self.finish)(product, x, masks)
 
 

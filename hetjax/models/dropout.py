@@ -5,7 +5,7 @@ computed, and however often. So training with dropout on a mesh equals training 
 """
 
 from functools import singledispatch
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,7 @@ from jax.extend.random import threefry_2x32
 from jax.typing import DTypeLike
 
 from hetjax.arrays import Array
+from hetjax.cache.sparse import SparseRows
 from hetjax.cache.tables import read
 from hetjax.models.segment import by_target, row_of
 from hetjax.sampling import draw
@@ -60,10 +61,11 @@ class NodeMasks(NamedTuple):
         return jnp.concatenate(list(threefry_2x32(key, pairs)), axis=1) >= jnp.uint32(rate * 2**32)
 
 
-def dropped(x: jax.Array, rate: float, masks: NodeMasks | None, path: tuple[str, ...]) -> jax.Array:
+def dropped(x: Any, rate: float, masks: NodeMasks | None, path: tuple[str, ...]) -> Any:
     """Rows `[T, width]` of nodes, a share `rate` of whose entries is zero, and the others larger by as much.
 
     Args:
+      x: an array or `SparseRows`; which entries are dropped is the same of both.
       masks: of these nodes; None: nothing is dropped.
       path: of the module that asks, `self.path`; one that asks twice adds a name, or both times drop the same.
     """
@@ -71,8 +73,20 @@ def dropped(x: jax.Array, rate: float, masks: NodeMasks | None, path: tuple[str,
         return x
     ids = jnp.arange(len(x)) if masks.ids is None else masks.ids
     width = x.shape[1]
+    if isinstance(x, SparseRows):
+        return _dropped_entries(x, rate, masks, path, ids)
     keep = masks.keep_mask(rate, path, ids[:, None], jnp.arange(-(-width // 2))[None])[:, :width]
     return jnp.where(keep, x / (1 - rate), 0)
+
+
+def _dropped_entries(x: SparseRows, rate: float, masks: NodeMasks, path: tuple[str, ...], ids: Array) -> SparseRows:
+    """As `dropped`, of the entries that are not zero."""
+    assert x.picked is None, "some rows alone"
+    half, column = -(-x.shape[1] // 2), x.entries.indices
+    node = read(ids, row_of(by_target(x.entries)))
+    kept = masks.keep_mask(rate, path, node[:, None], (column % half)[:, None])
+    values = x.entries.weights
+    return x.with_values(jnp.where(jnp.where(column < half, kept[:, 0], kept[:, 1]), values / (1 - rate), 0))
 
 
 @singledispatch

@@ -40,6 +40,7 @@ class GATLayer(PlainLayer):
     attention_dropout: float = 0.0
     activation = staticmethod(nn.elu)
     self_term = False
+    multiplies_input = True
     reads_weights = False
     changed_edges = staticmethod(looped_edges)
 

@@ -2,13 +2,13 @@
 
 import flax.linen as nn
 import jax
-import jax.numpy as jnp
 
 from hetjax.graph.schema import Relation
 from hetjax.models.additive import attend_additively
 from hetjax.models.decoupled_attention import SLOPE
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
 from hetjax.models.gat import GATLayer
+from hetjax.models.linear import times
 from hetjax.models.partials import Attention
 from hetjax.sampling.blocks import Adjacency
 
@@ -44,7 +44,7 @@ class DynamicAttention(nn.Module):
         """Rows times a side's matrix, `[rows, heads, features / heads]`."""
         shape = (x.shape[1], self.heads, self.features // self.heads)
         kernel = self.param(f"kernel_{side}", nn.initializers.glorot_uniform(in_axis=0, out_axis=(1, 2)), shape)
-        return jnp.einsum("nw,whd->nhd", x.astype(kernel.dtype), kernel)
+        return times(x.astype(kernel.dtype), kernel)
 
 
 class GATv2Layer(GATLayer):

@@ -32,6 +32,7 @@ class GCNLayer(PlainLayer):
 
     self_term = False
     linear_fold = staticmethod(neighbour_sum)
+    multiplies_input = True
     changed_edges = staticmethod(normalised_edges)
 
     def setup(self):

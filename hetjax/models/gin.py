@@ -10,7 +10,7 @@ from hetjax.graph.schema import Relation
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks, dropped
 from hetjax.models.layer import Layer
-from hetjax.models.linear import Kernel, fold_product
+from hetjax.models.linear import Kernel, fold_product, times
 from hetjax.models.segment import neighbour_sum
 from hetjax.sampling.blocks import Adjacency
 
@@ -59,6 +59,7 @@ class GINLayer(Layer):
     dropout: float = 0.0
     logits: bool = False
     linear_fold = staticmethod(neighbour_sum)
+    multiplies_input = True
 
     def setup(self):
         reads = sorted({*(relation.source for relation in self.relations), *self.selves})
@@ -88,7 +89,7 @@ class GINLayer(Layer):
         return fold_product(adjacency, neighbour_sum, sources, self.first[relation.source](sources.shape[1]))
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
-        return (1 + self.eps[node_type]) * (targets @ self.first[node_type](targets.shape[1]))
+        return (1 + self.eps[node_type]) * times(targets, self.first[node_type](targets.shape[1]))
 
     def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
         h = self.rest[node_type](self.total(partial, targets))

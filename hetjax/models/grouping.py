@@ -1,6 +1,6 @@
 """Which relations of a graph are folded together, and the one bipartite graph that is made of their edges, in host memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,18 +15,20 @@ MOST = 250_000  # rows of all source types, which are laid out one type after th
 ALIKE = 2  # times as many pairs as another that a relation may have, which is padded to as many
 
 
-def with_together(layer: Any, block: Block, sources: Mapping[str, int]) -> Block:
+def with_together(layer: Any, block: Block, sources: Mapping[str, int], sparse: Container[str] = ()) -> Block:
     """A block in which relations of like shapes are one graph, if they are many.
 
     Args:
       layer: that reads it.
       block: in host memory, of a whole graph.
       sources: the number of source rows per node type.
+      sparse: types whose rows are `SparseRows`, which do not lie beside others'.
     """
     alike: dict[Any, list[Relation]] = {}
     for relation in layer.relations:
         edges = block.adjacency.get(relation.key)
-        if isinstance(edges, Adjacency) and edges.weights is None and edges.whole is None:
+        plain = isinstance(edges, Adjacency) and edges.weights is None and edges.whole is None
+        if plain and relation.source not in sparse and relation.target not in sparse:
             shape = layer.alike(relation)
             if shape is not None:
                 alike.setdefault(shape, []).append(relation)

@@ -8,12 +8,14 @@ import chex
 import flax.linen as nn
 import jax
 
+from hetjax.cache.sparse import SparseRows
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation, Schema
 from hetjax.models import partials
 from hetjax.models.decoupled import DenseOptions, Propagation
 from hetjax.models.dropout import Masks, NodeMasks, dropped
 from hetjax.models.layer import LOCAL, Exchange, Layer, PlainLayer, glorot
+from hetjax.models.linear import Dense
 from hetjax.models.partials import Attention, Monoid
 from hetjax.sampling.blocks import Adjacency, Block
 
@@ -136,13 +138,26 @@ class Stack(nn.Module):
         return any(layer.selves or layer.reads_target for layer in self.layers)
 
     @property
+    def multiplied(self) -> frozenset[str]:
+        """The types whose features are multiplied by matrices, perhaps dropped out before, and not read otherwise."""
+        if self.transforms:
+            return frozenset(self.widths)
+        first = self.layers[0]
+        return frozenset(t for t in self.widths if first.multiplies_input and not first.finish_reads(t))
+
+    def sparse(self, depth: int, x: Mapping[str, Any]) -> frozenset[str]:
+        """The types of which layer `depth` is given `SparseRows`, if the stack is given `x`."""
+        known = not depth and not self.transforms
+        return frozenset(t for t, rows in x.items() if known and isinstance(rows, SparseRows))
+
+    @property
     def drops(self) -> bool:
         """Whether training drops anything; then batches name the nodes of their rows."""
         dense = self.decoupled.dropout if self.decoupled else 0
         return bool(self.input_dropout or dense) or any(layer.drops for layer in self.layers)
 
     def setup(self):
-        self.project = {t: nn.Dense(self.input_projection) for t in self.widths} if self.input_projection else {}
+        self.project = {t: Dense(self.input_projection) for t in self.widths} if self.input_projection else {}
         self.dense = {t: self.decoupled.layers(t) for t in self.widths} if self.decoupled else {}
         if self.linear_head:
             self.head = nn.Dense(self.classes)

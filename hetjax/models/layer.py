@@ -105,6 +105,8 @@ class Layer(nn.Module):
       changed_edges: what a relation's edges are changed to before anything is drawn of them, `(relation, edges, number of
         sources) -> edges`; for each relation alone, so that it is the same wherever that is folded. None: nothing.
       propagation: what the layer folds once its matrices are taken out, of models that can be decoupled (`models.decoupled`).
+      multiplies_input: whether what `relation` and `aggregate_self` do with the embeddings below is to multiply them by matrices, by
+        `fold_product`, `times` and `Dense` of `models.linear`; the first layer's may be `SparseRows` then.
       linear_input: whether partial aggregates are linear in the embeddings below, of sources and targets, once logits are known:
         what slices of their columns give then adds up (`sharding.push_pull`). A bias beside a matrix of theirs is no obstacle.
     """
@@ -118,6 +120,7 @@ class Layer(nn.Module):
     self_term: ClassVar[bool] = True
     reads_weights: ClassVar[bool] = True
     linear_fold: ClassVar[Callable | None] = None
+    multiplies_input: ClassVar[bool] = False
     changed_edges: ClassVar[Callable | None] = None
     propagation: ClassVar[Any] = None
 

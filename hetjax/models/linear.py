@@ -1,4 +1,4 @@
-"""Matrices that a fold multiplies what it sums by, before or after."""
+"""Products with matrices: of nodes' rows, and of what a fold sums, before or after."""
 
 import functools
 from collections.abc import Callable
@@ -6,8 +6,11 @@ from typing import Any
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 
-from hetjax.models.segment import multiply_first
+from hetjax.cache.sparse import SparseRows
+from hetjax.cache.tables import read
+from hetjax.models.segment import multiply_first, neighbour_sum
 from hetjax.sampling.blocks import Adjacency, Edges
 
 
@@ -26,13 +29,47 @@ class Kernel(nn.Module):
 
 
 @functools.singledispatch
+def times(x: Any, kernel: jax.Array) -> jax.Array:
+    """Rows `[rows, width]`, `SparseRows` too, times a matrix `[width, ...]`: `[rows, ...]`."""
+    return jax.lax.dot_general(x, kernel, (((1,), (0,)), ((), ())))
+
+
+@times.register
+def _(x: SparseRows, kernel: jax.Array) -> jax.Array:
+    columns = kernel.reshape(len(kernel), -1)
+    product = read(neighbour_sum(x.entries, columns), x.picked)
+    return product.reshape(len(x), *kernel.shape[1:])
+
+
+class Dense(nn.Module):
+    """`x W + b`, as `flax.linen.Dense`, of `SparseRows` too.
+
+    Attributes:
+      features, use_bias, kernel_init: as there.
+    """
+
+    features: int
+    use_bias: bool = True
+    kernel_init: Callable = nn.initializers.lecun_normal()
+
+    @nn.compact
+    def __call__(self, x: Any) -> jax.Array:
+        kernel = self.param("kernel", self.kernel_init, (x.shape[1], self.features))
+        dtype = jnp.promote_types(x.dtype, kernel.dtype)
+        product = times(x.astype(dtype), kernel.astype(dtype))
+        if not self.use_bias:
+            return product
+        return product + jnp.expand_dims(self.param("bias", nn.initializers.zeros_init(), (self.features,)), 0)
+
+
+@functools.singledispatch
 def fold_product(
     adjacency: Edges, fold: Callable[[Adjacency, jax.Array], jax.Array], sources: jax.Array, kernel: Any = None
 ) -> Any:
     """A fold that is linear, `neighbour_sum` or `neighbour_mean`, of the sources times a matrix, in the cheaper order.
 
     Args:
-      sources: `[S, width]`.
+      sources: `[S, width]`, of which `SparseRows` are multiplied first.
       kernel: `[width, features]`; None: the sources are folded as they are.
 
     Returns:
@@ -43,5 +80,5 @@ def fold_product(
         return fold(adjacency, sources)
     sources = sources.astype(kernel.dtype)
     if multiply_first(adjacency, sources, kernel.shape[1]):
-        return fold(adjacency, sources @ kernel)
+        return fold(adjacency, times(sources, kernel))
     return fold(adjacency, sources) @ kernel

@@ -16,6 +16,7 @@ from hetjax.models.attention import attend
 from hetjax.models.decoupled_attention import SLOPE, AttentionPropagation
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
 from hetjax.models.layer import PlainLayer
+from hetjax.models.linear import Dense, times
 from hetjax.models.partials import Attention, Monoid
 from hetjax.models.segment import multiply_first
 from hetjax.models.together import Together
@@ -46,10 +47,10 @@ class RelationAttention(nn.Module):
         """The partial aggregate of the edges."""
         kernel, towards, target_kernel, target_vector = self.weights(sources.shape[1], targets.shape[1])
         sources, targets = (x.astype(kernel.dtype) for x in (sources, targets))
-        offsets = targets @ jnp.einsum("whd,hd->wh", target_kernel, target_vector)
+        offsets = times(targets, jnp.einsum("whd,hd->wh", target_kernel, target_vector))
         keep = edge_keep_mask(adjacency, self.heads, self.dropout, masks, self.path, offsets.dtype)
         if multiply_first(adjacency, sources, self.features, self.heads):
-            projected = jnp.einsum("sw,whd->shd", sources, kernel)
+            projected = times(sources, kernel)
             return attend(adjacency, towards[:, None], offsets, projected, slope=SLOPE, keep=keep).partial()
         queries = jnp.einsum("whd,hd->hw", kernel, towards)[:, None]
         return attend(adjacency, queries, offsets, sources[:, None], slope=SLOPE, keep=keep).partial(kernel)
@@ -85,6 +86,7 @@ class RGATLayer(PlainLayer):
     heads: int = 4
     attention_dropout: float = 0.0
     activation = staticmethod(nn.elu)
+    multiplies_input = True
     reads_weights = False
     propagation = AttentionPropagation
 
@@ -95,7 +97,7 @@ class RGATLayer(PlainLayer):
         self.attention = {
             r.key: RelationAttention(self.features, self.heads, self.attention_dropout) for r in self.relations
         }
-        self.self_loop = {t: nn.Dense(self.features, use_bias=False) for t in self.selves}
+        self.self_loop = {t: Dense(self.features, use_bias=False) for t in self.selves}
 
     def relation(
         self,

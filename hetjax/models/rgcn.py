@@ -13,7 +13,7 @@ from hetjax.graph.schema import Relation
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer, glorot
-from hetjax.models.linear import fold_product
+from hetjax.models.linear import Dense, fold_product, times
 from hetjax.models.segment import neighbour_mean
 from hetjax.sampling.blocks import Adjacency
 
@@ -66,7 +66,7 @@ class SelfTerm(nn.Module):
 
     @nn.compact
     def __call__(self, targets: jax.Array) -> jax.Array:
-        return targets @ matrix(self, targets.shape[1], self.features, self.bases)
+        return times(targets, matrix(self, targets.shape[1], self.features, self.bases))
 
 
 def matrix(module: nn.Module, width: int, features: int, bases: Bases | None) -> jax.Array:
@@ -116,6 +116,7 @@ class RGCNLayer(PlainLayer):
     share_self: bool = False
     one_hot: bool = False
     linear_fold = staticmethod(neighbour_mean)
+    multiplies_input = True
     propagation = Propagation
 
     def setup(self):
@@ -141,7 +142,7 @@ class RGCNLayer(PlainLayer):
     def _self_term(self, node_type: str) -> nn.Module:
         if self.share_self:
             return SelfTerm(self.features, self.shared[str(self.widths[node_type])])
-        return nn.Dense(self.features, use_bias=False)
+        return Dense(self.features, use_bias=False)
 
     @property
     def linear_input(self) -> bool:

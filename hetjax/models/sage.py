@@ -7,7 +7,7 @@ from hetjax.graph.schema import Relation
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer
-from hetjax.models.linear import Kernel, fold_product
+from hetjax.models.linear import Dense, Kernel, fold_product
 from hetjax.models.segment import neighbour_mean
 from hetjax.sampling.blocks import Adjacency
 
@@ -23,13 +23,13 @@ class SAGELayer(PlainLayer):
     propagation = Propagation
 
     linear_fold = staticmethod(neighbour_mean)
+    multiplies_input = True
 
     def setup(self):
         super().setup()
         self.kernel = {r.key: Kernel(self.features) for r in self.relations}
         self.self_loop = {
-            t: nn.Dense(self.features, use_bias=False, kernel_init=nn.initializers.glorot_uniform())
-            for t in self.selves
+            t: Dense(self.features, use_bias=False, kernel_init=nn.initializers.glorot_uniform()) for t in self.selves
         }
 
     @property

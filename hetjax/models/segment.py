@@ -18,6 +18,7 @@ from jax.experimental import sparse
 
 from hetjax import native
 from hetjax.arrays import Array
+from hetjax.cache.sparse import SparseRows
 from hetjax.cache.tables import read
 from hetjax.models import kernels, orders
 from hetjax.models.orders import Work
@@ -40,13 +41,15 @@ def degree(adjacency: Adjacency) -> jax.Array:
 def multiply_first(adjacency: Edges, sources: jax.Array, features: int, heads: int = 0, products: int = 1) -> bool:
     """Whether multiplying every source row by matrices costs less than folding first and multiplying every target row.
 
-    The same mathematics either way; the shapes decide, when the program is traced (`orders`).
+    The same mathematics either way; the shapes decide, when the program is traced (`orders`). Of `SparseRows` nothing is made but products.
 
     Args:
       sources: `[S, width]`.
       features, heads, products: as of `orders.Work`.
     """
     (rows, width), edges = sources.shape, adjacency.indices.shape[0]
+    if isinstance(sources, SparseRows):
+        return True
     grouped = adjacency.reverse is not None
     work = Work(rows, adjacency.targets, edges, width, features, heads, products, orders.trained(), grouped)
     return orders.multiplies_first(work)

@@ -1,6 +1,7 @@
 """A partition and what trains it: the plain path, on its subgraph and on one device."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import jax
 
@@ -37,16 +38,17 @@ class Member:
     def enter(self) -> None:
         """Have the static features on the device."""
         features = self.engine.features
-        features.static = self.engine.static = {t: jax.device_put(of, self.device) for t, of in self._static.items()}
+        features.static = self.engine.static = {t: jax.device_put(of, self.device) for t, of in self.static.items()}
 
     def leave(self) -> None:
         """Have them on the host alone."""
         self.engine.features.static = self.engine.static = {}
 
-    @property
-    def _static(self) -> dict:
-        trainer = self.engine.trainer
-        return {t: self.sub.graph.features[t] for t in trainer.widths if t not in trainer.learnable}
+    @cached_property
+    def static(self) -> dict:
+        """Its static features as they are to be on the device, on the host."""
+        trainer, given = self.engine.trainer, self.sub.graph.features
+        return {t: self.engine.features.compact(t, given[t]) for t in trainer.widths if t not in trainer.learnable}
 
 
 def regime_of(config: Config, seeds: int) -> Regime:

@@ -7,6 +7,7 @@ import jax
 
 from hetjax.cache.features import Features
 from hetjax.cache.placement import choose_placement
+from hetjax.cache.sparse import SparseRows
 from hetjax.models.grouping import with_together
 from hetjax.models.known import with_known
 from hetjax.sampling.blocks import Batch, Block
@@ -32,13 +33,16 @@ def engine_on(setup: Setup, device: jax.Device | None = None) -> SingleEngine:
     """
     graph, trainer = setup.graph, setup.trainer
     placement = choose_placement(setup.config.cache, graph, trainer.widths, trainer.learnable, [graph])
-    features = Features(graph, trainer.widths, trainer.learnable, placement, setup.tables, device)
+    multiplied = trainer.model.multiplied if setup.regime.whole else ()
+    features = Features(graph, trainer.widths, trainer.learnable, placement, setup.tables, device, multiplied)
 
     def to_device(batch: Batch) -> Batch:
         if not setup.regime.whole:
             return features.send(batch)
-        layers = trainer.model.layers
-        blocks = tuple(with_together(layer, block, graph.schema.nodes) for layer, block in zip(layers, batch.blocks))
+        blocks = tuple(
+            with_together(layer, block, graph.schema.nodes, trainer.model.sparse(depth, features.static))
+            for depth, (layer, block) in enumerate(zip(trainer.model.layers, batch.blocks))
+        )
         sent = features.send(batch._replace(blocks=blocks))
         return sent._replace(blocks=known(setup, features, sent.blocks))
 
@@ -47,7 +51,8 @@ def engine_on(setup: Setup, device: jax.Device | None = None) -> SingleEngine:
 
 def known(setup: Setup, features: Features, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
     """The blocks of the whole graph; of what never changes the first layer's sums, in place of edges."""
-    static = {t: features.static[t] for t in features.static.keys() & read_in_place(setup, features)}
+    read = {t: features.static[t] for t in features.static.keys() & read_in_place(setup, features)}
+    static = {t: matrix for t, matrix in read.items() if not isinstance(matrix, SparseRows)}
     return with_known(setup.trainer.model.layers[0], blocks[0], static), *blocks[1:]
 
 

@@ -1,0 +1,73 @@
+"""Features that are mostly zeros, as counts of words are: the other entries alone are kept, and multiplied."""
+
+from dataclasses import dataclass, replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import DTypeLike
+
+from hetjax.arrays import Array
+from hetjax.sampling.blocks import MOST_EDGES, Adjacency
+from hetjax.sampling.sampler import group
+
+DENSEST = 0.1  # share of entries that are not zero: at more, a product with all of them is as fast
+SAMPLE = 1024  # rows that are looked at first
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class SparseRows:
+    """A matrix `[rows, width]` that is multiplied by others (`models.linear.times`) and is nothing but that.
+
+    Attributes:
+      entries: those that are not zero, as the weights of a bipartite graph from columns to rows.
+      picked: int32, which rows are meant; None: all, in order.
+    """
+
+    entries: Adjacency
+    picked: "Array | None" = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows = self.entries.targets if self.picked is None else len(self.picked)
+        assert self.entries.reverse_indptr is not None
+        return rows, self.entries.reverse_indptr.shape[0] - 1
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def dtype(self) -> np.dtype:
+        assert self.entries.weights is not None
+        return self.entries.weights.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return sum(leaf.nbytes for leaf in jax.tree.leaves(self))
+
+    def astype(self, dtype: DTypeLike) -> "SparseRows":
+        return self.with_values(jnp.asarray(self.entries.weights, dtype))
+
+    def with_values(self, values: jax.Array) -> "SparseRows":
+        """The same entries with other values, `[entries]`."""
+        return replace(self, entries=self.entries._replace(weights=values))
+
+    def rows_at(self, ids: "Array | None") -> "SparseRows":
+        """Some rows, int32 ids; an id out of range is a row of zeros."""
+        if ids is None:
+            return self
+        assert self.picked is None, "rows of rows"
+        return replace(self, picked=ids)
+
+
+def compact(matrix: np.ndarray) -> "np.ndarray | SparseRows":
+    """A feature matrix `[rows, width]` without its zeros, if it has so many that this is faster to multiply; else as it is."""
+    sample = matrix[:: max(1, len(matrix) // SAMPLE)]
+    if matrix.dtype != np.float32 or min(matrix.shape) < 1 or np.count_nonzero(sample) > DENSEST * sample.size:
+        return matrix
+    rows, columns = np.nonzero(matrix)
+    if len(rows) > min(DENSEST * matrix.size, MOST_EDGES):
+        return matrix
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(matrix)))]).astype(np.int32)
+    return SparseRows(group(indptr, columns.astype(np.int32), matrix.shape[1], matrix[rows, columns]))

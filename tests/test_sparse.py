@@ -1,0 +1,89 @@
+"""Features of which zeros are not kept: training and evaluation equal those of all entries."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from hetjax.cache import sparse
+from hetjax.cache.sparse import SparseRows, compact
+from hetjax.models.linear import times
+from hetjax.sharding.registry import make_engine
+from tests.equivalence import GRAPHS, MODELS, alone, apart, floats, setting
+
+CASES = [
+    ("homogeneous", "GCN"),
+    ("homogeneous", "SAGE"),
+    ("homogeneous", "GIN, no head"),
+    ("homogeneous", "GATv2"),
+    ("homogeneous", "GCN, decoupled"),
+    ("few relations", "R-GAT, dropout"),
+    ("few relations", "R-GCN, bases"),
+    ("few relations", "R-GCN, residual"),
+]
+
+
+def with_zeros(graph):
+    """Half of the entries of its features, a row and a column of each among them."""
+    rng, features = np.random.default_rng(5), {}
+    for t, matrix in graph.features.items():
+        features[t] = np.where(rng.random(matrix.shape) < 0.5, 0, matrix)
+        features[t][1], features[t][:, 0] = 0, 0
+    return dataclasses.replace(graph, features=features)
+
+
+@pytest.mark.parametrize(("name", "model"), CASES)
+def test_training_and_evaluation_are_the_same(monkeypatch, name, model):
+    """In double precision, with what is dropped out; and only sums are taken in another order."""
+    graph, found = with_zeros(GRAPHS[name]()), []
+    for share in (0.0, 1.0):
+        monkeypatch.setattr(sparse, "DENSEST", share)
+        with floats(wide=True):
+            engine = make_engine(setting(graph, "full", (1, 1), MODELS[model], {}), graph)
+            kept = {t for t, matrix in engine.static.items() if isinstance(matrix, SparseRows)}
+            floating = {t for t, matrix in graph.features.items() if matrix.dtype == np.float32}
+            assert kept == (floating if share else set()) and floating
+            logits = engine.logits(engine.init(1), np.arange(0, 30, 3))
+            found.append((alone(graph, "full", MODELS[model], 3, True), logits))
+    (dense, expected), (entries, logits) = found
+    assert max(apart(entries, dense)) < 1e-9
+    np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_that_reads_features_otherwise_is_given_all_entries(monkeypatch):
+    monkeypatch.setattr(sparse, "DENSEST", 1.0)
+    graph = with_zeros(GRAPHS["homogeneous"]())
+    residual = {"name": "gcn", "residual": True, "hidden": 7}  # as wide as the features, which are added
+    for mode, model in (("full", MODELS["HGT, relation"]), ("full", residual), ("minibatch", MODELS["SAGE"])):
+        engine = make_engine(setting(graph, mode, (1, 1), model, {}), graph)
+        assert not any(isinstance(matrix, SparseRows) for matrix in engine.static.values())
+
+
+def test_products_of_rows():
+    """Of all, of some, and of one that there is not."""
+    rng = np.random.default_rng(0)
+    matrix = np.where(rng.random((50, 40)) < 0.05, rng.standard_normal((50, 40)), 0).astype(np.float32)
+    rows, kernel = compact(matrix), rng.standard_normal((40, 2, 3)).astype(np.float32)
+    assert isinstance(rows, SparseRows) and rows.shape == (50, 40) and rows.nbytes < matrix.nbytes
+    np.testing.assert_allclose(times(rows, kernel), np.einsum("sw,whd->shd", matrix, kernel), rtol=1e-5, atol=1e-6)
+    picked = times(rows.rows_at(np.array([7, 50, 7], np.int32)), kernel)
+    np.testing.assert_allclose(picked[0], np.einsum("w,whd->hd", matrix[7], kernel), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(picked[::2], np.stack([picked[0]] * 2))
+    assert not np.any(picked[1])
+
+
+@pytest.mark.parametrize(
+    "matrix", [np.ones((9, 9), np.float32), np.zeros((9, 9), np.int8), np.zeros((0, 9), np.float32)]
+)
+def test_what_would_not_be_faster_stays(matrix):
+    assert compact(matrix) is matrix
+
+
+def test_it_is_less_memory_and_less_work():
+    """Bytes of the features, and operations of a step as XLA counts them."""
+    matrix = np.eye(400, dtype=np.float32)
+    rows, kernel = compact(matrix), np.ones((400, 16), np.float32)
+    assert rows.nbytes * 20 < matrix.nbytes
+    counted = [jax.jit(times).lower(x, kernel).compile().cost_analysis()["flops"] for x in (rows, matrix)]
+    assert counted[0] * 20 < counted[1]
