@@ -38,16 +38,21 @@ class SparseRows:
         return self.shape[0]
 
     @property
-    def dtype(self) -> np.dtype:
+    def values(self) -> Array:
+        """Of the entries that are kept, row by row, `[entries]`."""
         assert self.entries.weights is not None
-        return self.entries.weights.dtype
+        return self.entries.weights
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.values.dtype
 
     @property
     def nbytes(self) -> int:
         return sum(leaf.nbytes for leaf in jax.tree.leaves(self))
 
     def astype(self, dtype: DTypeLike) -> "SparseRows":
-        return self.with_values(jnp.asarray(self.entries.weights, dtype))
+        return self.with_values(jnp.asarray(self.values, dtype))
 
     def with_values(self, values: jax.Array) -> "SparseRows":
         """The same entries with other values, `[entries]`."""

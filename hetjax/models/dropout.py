@@ -85,8 +85,8 @@ def _dropped_entries(x: SparseRows, rate: float, masks: NodeMasks, path: tuple[s
     half, column = -(-x.shape[1] // 2), x.entries.indices
     node = read(ids, row_of(by_target(x.entries)))
     kept = masks.keep_mask(rate, path, node[:, None], (column % half)[:, None])
-    values = x.entries.weights
-    return x.with_values(jnp.where(jnp.where(column < half, kept[:, 0], kept[:, 1]), values / (1 - rate), 0))
+    kept_entries = jnp.where(column < half, kept[:, 0], kept[:, 1])
+    return x.with_values(jnp.where(kept_entries, x.values / (1 - rate), 0))
 
 
 @singledispatch
