@@ -191,6 +191,8 @@ def _sums(first, last, indptr, indices, edges, factors, weights, edge_weights, x
         for e in range(indptr[i], indptr[i + 1]):
             if e + AHEAD < end:
                 prefetch(x, indices[e + AHEAD])
+                if len(edges):
+                    prefetch(edge_weights, edges[e + AHEAD])
             u = indices[e]
             if weighted:
                 weight = weights[u] if len(weights) else 1
