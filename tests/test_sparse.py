@@ -18,9 +18,9 @@ CASES = [
     ("homogeneous", "GIN, no head"),
     ("homogeneous", "GATv2"),
     ("homogeneous", "GCN, decoupled"),
-    ("few relations", "R-GAT, dropout"),
+    ("homogeneous", "R-GAT, dropout"),
     ("few relations", "R-GCN, bases"),
-    ("few relations", "R-GCN, residual"),
+    ("homogeneous", "R-GCN, residual"),
 ]
 
 
