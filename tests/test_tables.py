@@ -24,7 +24,7 @@ class Bar:
 
 
 def read(file, form, columns):
-    found = list(text.batches(file, form, columns, Bar()))
+    found = [batch for batch, _ in text.batches(file, form, columns, lambda batch: None, Bar())]
     return {name: joined([batch.column(name) for batch in found], pa.int64()) for name in columns}
 
 
@@ -73,11 +73,15 @@ def test_pieces_are_what_arrow_reads(seed, tmp_path, monkeypatch):
 
 def test_whole_numbers_leave_the_rest_to_arrow():
     def made(content, kind="whole", header=("a", "b"), columns=("a",)):
-        batch = whole_numbers.read(memoryview(content.encode()), ",", header, dict.fromkeys(columns, kind))
+        spared = content.encode() + whole_numbers.SPARE * b"7"
+        batch = whole_numbers.read(memoryview(spared), len(content), ",", header, dict.fromkeys(columns, kind))
         return None if batch is None else batch.to_pydict()
 
     assert made("1,x\n-20,\r\n", columns="a") == {"a": [1, -20]}
     assert made("1,2\n", columns="ba") == {"b": [2], "a": [1]}
+    digits = ["1234567890123456789"[:size] for size in range(1, 19)]
+    numbers = [f"{sign}{one}" for one in digits for sign in ("", "-")]
+    assert made("".join(f"x-{one},{one}\n" for one in numbers), columns="b") == {"b": [int(one) for one in numbers]}
     assert made("007,x\n") == {"a": [7]} and made("007,x\n", "text") is None and made("-0,x\n", "text") is None
     for content in (
         "1\n",

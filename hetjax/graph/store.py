@@ -9,6 +9,7 @@ import os
 import reprlib
 import zlib
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,10 +50,12 @@ def save(
     """
     with durable.new_folder(path) as folder:
         files, chosen = _files(graph), names(sizes(graph), relations, features)
-        for name in chosen:
-            durable.write_array(folder / f"{name}.npy", files[name])
-        contents = checksums_of(graph)
-        description = {"format": FORMAT, "version": VERSION} | sizes(graph).json() | {"contents": contents}
+        description = {"format": FORMAT, "version": VERSION} | sizes(graph).json()
+        with ThreadPoolExecutor(1) as beside:
+            contents = beside.submit(checksums_of, graph)
+            for name in chosen:
+                durable.write_array(folder / f"{name}.npy", files[name])
+            description["contents"] = contents.result()
         whole = relations is None and features is None
         if not whole:
             description["files"] = sorted(chosen)

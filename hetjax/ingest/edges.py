@@ -12,7 +12,6 @@ from hetjax.graph.schema import Relation
 from hetjax.ingest import tables
 from hetjax.ingest.configuration import EdgeTable, NodeTable
 from hetjax.ingest.finder import Finder
-from hetjax.ingest.in_order import in_order
 
 
 class ForeignKey(NamedTuple):
@@ -85,12 +84,16 @@ class Edges(Mapping):
         return (target, source, *weights)
 
     def _read(self, relation: Relation) -> list[np.ndarray]:
-        whole = [np.empty(0, dtype) for dtype in (np.int32, np.int32, np.float32)]
+        whole, used = [np.empty(0, dtype) for dtype in (np.int32, np.int32, np.float32)], [0, 0, 0]
         for one in self.sources[relation]:
             made = self._key(one) if isinstance(one, ForeignKey) else self._table(one)
-            for array, part in ((whole[k], part) for ends in made for k, part in enumerate(ends)):
-                array.resize(len(array) + len(part), refcheck=False)  # where it lies, as nothing else knows it yet
-                array[len(array) - len(part) :] = part
+            for k, part in ((k, part) for ends in made for k, part in enumerate(ends)):
+                used[k] += len(part)
+                if used[k] > len(whole[k]):  # where it lies, as nothing else knows it yet
+                    whole[k].resize(used[k] + used[k] // 8, refcheck=False)
+                whole[k][used[k] - len(part) : used[k]] = part
+        for array, size in zip(whole, used):
+            array.resize(size, refcheck=False)
         if not any(isinstance(one, EdgeTable) and one.weight for one in self.sources[relation]):
             return whole[:2]
         if len(whole[2]) != len(whole[0]):
@@ -105,10 +108,10 @@ class Edges(Mapping):
             raise InputError(f"{table.place}: source_id_col and dest_id_col are both {names[0]!r}")
         kinds |= {table.weight: "number"} if table.weight else {}
 
-        def found(rows: tables.Rows) -> tuple[tables.Rows, list[np.ndarray]]:
-            return rows, [finder.find(rows.column(name)) for name, finder in zip(names, finders)]
+        def find(batch: pa.RecordBatch) -> list[np.ndarray]:
+            return [finder.find(batch.column(name)) for name, finder in zip(names, finders)]
 
-        for rows, ends in in_order(found, tables.rows(table.files, table.format, kinds, self.bar)):
+        for rows, ends in tables.made(table.files, table.format, kinds, find, self.bar):
             wrong = np.minimum(*ends) < 0
             weights = [_weights(rows, table.weight)] if table.weight else []
             if wrong.any():

@@ -12,11 +12,16 @@ Given = TypeVar("Given")
 Made = TypeVar("Made")
 
 
+def under_way() -> int:
+    """So many things at most are asked for before the results of those before are taken."""
+    return 2 * min(cores(), MOST)
+
+
 def in_order(function: Callable[[Given], Made], given: Iterable[Given]) -> Iterator[Made]:
-    """As `map`, of functions that work without the interpreter's lock; at most two things a thread are under way."""
-    threads, things = min(cores(), MOST), iter(given)
+    """As `map`, of functions that work without the interpreter's lock; `under_way` at most at a time."""
+    most, things = under_way(), iter(given)
     waiting: deque[Future[Made]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(most // 2) as pool:
         try:
             while True:
                 try:
@@ -26,9 +31,14 @@ def in_order(function: Callable[[Given], Made], given: Iterable[Given]) -> Itera
                 except Exception as error:  # has its turn after what came before
                     waiting.append(Future())
                     waiting[-1].set_exception(error)
-                if len(waiting) == 2 * threads:
+                if len(waiting) == most:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def beside(function: Callable[[Given], Made]) -> Callable[[Given], tuple[Given, Made]]:
+    """What gives a thing with what is made of it."""
+    return lambda thing: (thing, function(thing))

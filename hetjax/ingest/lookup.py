@@ -35,7 +35,7 @@ class Close:
     def __init__(self, values: np.ndarray, spread: int):
         self.low = values.min(initial=np.iinfo(np.int64).max)
         self.table = np.full(spread, FREE, np.int32)
-        self.table[values - self.low] = np.arange(len(values), dtype=np.int32)
+        _put_close(values, self.low, self.table)
 
     def find(self, wanted: pa.Array) -> np.ndarray:
         found = np.empty(len(wanted), np.int32)
@@ -91,6 +91,12 @@ def _parts(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     _, ends, content = texts.buffers() if len(texts) else (None, bytes(8), None)
     begin = np.frombuffer(ends, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     return begin, np.frombuffer(content or bytes(1), np.uint8)
+
+
+@compiled
+def _put_close(values, low, table):
+    for number in range(len(values)):
+        table[values[number] - low] = number
 
 
 @compiled

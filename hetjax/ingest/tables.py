@@ -1,9 +1,9 @@
 """Tables in files, some rows at a time, so that memory does not grow with them: csv, csv.gz, parquet and HDF5, through Arrow."""
 
 import glob
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,8 +12,10 @@ from tqdm import tqdm
 from hetjax.errors import InputError, reading
 from hetjax.ingest import hdf5, text
 from hetjax.ingest.configuration import Format
+from hetjax.ingest.in_order import beside, in_order
 
 ROWS = 2**17  # of parquet at a time
+Made = TypeVar("Made")
 
 
 class Rows(NamedTuple):
@@ -48,10 +50,22 @@ def paths(patterns: Sequence[Path]) -> list[Path]:
 
 
 def rows(patterns: Sequence[Path], form: Format, columns: Mapping[str, str], bar: tqdm) -> Iterator[Rows]:
-    """The rows of a table.
+    """The rows of a table; arguments and errors as of `made`."""
+    return (some for some, _ in made(patterns, form, columns, lambda batch: None, bar))
+
+
+def made(
+    patterns: Sequence[Path],
+    form: Format,
+    columns: Mapping[str, str],
+    make: Callable[[pa.RecordBatch], Made],
+    bar: tqdm,
+) -> Iterator[tuple[Rows, Made]]:
+    """The rows of a table, and what is made of them in several threads.
 
     Args:
       columns: that are read, each with its kind, one of `text.KINDS`. Parquet says kinds itself, and texts alone are made of what it has.
+      make: a function of some rows that works without the interpreter's lock.
       bar: of bytes that are read.
 
     Raises:
@@ -59,12 +73,14 @@ def rows(patterns: Sequence[Path], form: Format, columns: Mapping[str, str], bar
     """
     for file in paths(patterns):
         if form.name == "hdf5":
-            made = hdf5.batches(file, columns, bar)
+            batches = in_order(beside(make), hdf5.batches(file, columns, bar))
+        elif form.name == "parquet":
+            batches = in_order(beside(make), _parquet(file, columns, bar))
         else:
-            made = _parquet(file, columns, bar) if form.name == "parquet" else text.batches(file, form, columns, bar)
+            batches = text.batches(file, form, columns, make, bar)
         first = 1
-        for batch in made:
-            yield Rows(file, first, batch)
+        for batch, result in batches:
+            yield Rows(file, first, batch), result
             first += batch.num_rows
 
 

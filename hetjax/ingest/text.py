@@ -7,9 +7,10 @@ are read so from the start: where pieces begin would show in the last digit of t
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, BinaryIO, TypeVar
 
 import pyarrow as pa
 import pyarrow.csv as pc_csv
@@ -18,18 +19,23 @@ from tqdm import tqdm
 from hetjax.errors import InputError, reading, short
 from hetjax.ingest import diagnosis, whole_numbers
 from hetjax.ingest.configuration import Format
-from hetjax.ingest.in_order import in_order
+from hetjax.ingest.in_order import beside, in_order, under_way
 
-PIECE, BLOCK = 2**22, 2**24  # bytes at a time, of lines and of what Arrow divides into rows
+PIECE, BLOCK = 2**20, 2**24  # bytes at a time, of lines and of what Arrow divides into rows
+LINE = ord("\n")
 RATIO, ALWAYS = 2000, 2**30  # packed text may unpack to so many times its size, and so many bytes in any case
 KINDS = {"text": pa.large_string(), "whole": pa.int64(), "number": pa.float64()}
+Made = TypeVar("Made")
 
 
-def batches(file: Path, form: Format, columns: Mapping[str, str], bar: tqdm) -> Iterator[pa.RecordBatch]:
-    """The rows of a file; of a column of texts that are whole numbers some may come as int64.
+def batches(
+    file: Path, form: Format, columns: Mapping[str, str], make: Callable[[pa.RecordBatch], Made], bar: tqdm
+) -> Iterator[tuple[pa.RecordBatch, Made]]:
+    """The rows of a file, and what is made of them; of a column of texts that are whole numbers some may come as int64.
 
     Args:
       columns: that are read, each with its kind, one of `KINDS`.
+      make: what is made of some rows, in the thread that read them, while they are in its cache.
       bar: of bytes that are read.
 
     Raises:
@@ -43,11 +49,11 @@ def batches(file: Path, form: Format, columns: Mapping[str, str], bar: tqdm) -> 
         if file.suffix == ".gz":
             stream = pa.CompressedInputStream(pa.PythonFile(counted, mode="r"), "gzip")
         try:
-            for batch in _batches(stream, form, header, columns):
+            for batch, made in _batches(stream, form, header, columns, make):
                 out += batch.nbytes
                 if out > ALWAYS and out > RATIO * max(1, counted.size):
                     raise InputError(f"{file}: unpacks from {counted.size} bytes to {out} or more")
-                yield batch
+                yield batch, made
         except pa.ArrowInvalid as error:
             diagnosis.diagnose(file, form, columns)
             raise InputError(f"{file}: {short(str(error))}") from None
@@ -64,7 +70,7 @@ def require(file: Path, columns: Mapping[str, str], there: Sequence[str]) -> Non
 class _Counted:
     """A file that moves a progress bar as it is read."""
 
-    def __init__(self, stream: IO[bytes], bar: tqdm):
+    def __init__(self, stream: BinaryIO, bar: tqdm):
         self.stream, self.bar, self.size = stream, bar, 0
 
     def read(self, size: int = -1) -> bytes:
@@ -73,12 +79,20 @@ class _Counted:
         self.bar.update(len(data))
         return data
 
+    def readinto(self, buffer: memoryview) -> int:
+        size = self.stream.readinto(buffer)
+        self.size += size
+        self.bar.update(size)
+        return size
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
 
 
 class _Lines:
-    """Whole lines of a stream, a piece at a time, up to a piece with a quote, or with a line too long for a piece.
+    """Whole lines of a stream, a piece at a time and its size, up to a piece with a quote, or with a line too long for a piece.
+
+    A piece is overwritten when `in_order` has made what there is to make of it: new memory for each costs as much as reading.
 
     Attributes:
       rest: what was read of the stream after those.
@@ -87,21 +101,21 @@ class _Lines:
     def __init__(self, stream: Any, first: bytes):
         self.stream, self.rest = stream, first
 
-    def __iter__(self) -> Iterator[memoryview]:
-        text, ended = self.rest, False
-        while b'"' not in text and len(text) < BLOCK:
-            end = text.rfind(b"\n") + 1
-            if ended and end < len(text):
-                text += b"\n"
-                end = len(text)
-            self.rest = text[end:]
+    def __iter__(self) -> Iterator[tuple[memoryview, int]]:
+        for buffer in cycle(bytearray(2 * PIECE + 1 + whole_numbers.SPARE) for _ in range(under_way() + 1)):
+            size = len(self.rest)
+            buffer[:size] = self.rest
+            read = self.stream.readinto(memoryview(buffer)[size : size + PIECE])
+            size += read
+            quoted = buffer.find(b'"', 0, size) >= 0
+            if not read and size and not quoted and buffer[size - 1] != LINE:
+                buffer[size], size = LINE, size + 1
+            end = 0 if quoted else buffer.rfind(b"\n", 0, size) + 1
+            self.rest = bytes(memoryview(buffer)[end:size])
             if end:
-                yield memoryview(text)[:end]
-            if ended:
+                yield memoryview(buffer), end
+            if not read or not end or len(self.rest) > PIECE:
                 return
-            data = self.stream.read(PIECE)
-            text, ended = self.rest + data, not data
-        self.rest = text
 
     def read(self, size: int) -> bytes:
         """What comes after those lines, as a file gives it."""
@@ -111,28 +125,36 @@ class _Lines:
     closed = False
 
 
-def _batches(stream: Any, form: Format, header: Sequence[str], columns: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+def _batches(
+    stream: Any,
+    form: Format,
+    header: Sequence[str],
+    columns: Mapping[str, str],
+    make: Callable[[pa.RecordBatch], Made],
+) -> Iterator[tuple[pa.RecordBatch, Made]]:
+    both = beside(make)
     if not whole_numbers.usable(form, columns) or form.encoding.lower() not in ("utf8", "utf-8"):
-        yield from _in_turn(stream, form, None, columns)
+        yield from in_order(both, _in_turn(stream, form, None, columns))
         return
     first = stream.read(PIECE)
     end = first.find(b"\n") + 1
     if not end or not _is(first[:end], form, header):
-        yield from _in_turn(_Lines(stream, first), form, None, columns)
+        yield from in_order(both, _in_turn(_Lines(stream, first), form, None, columns))
         return
     lines = _Lines(stream, first[end:])
 
-    def read(piece: memoryview) -> pa.RecordBatch:
-        made = whole_numbers.read(piece, form.separator, header, columns)
+    def read(piece: tuple[memoryview, int]) -> tuple[pa.RecordBatch, Made]:
+        made = whole_numbers.read(*piece, form.separator, header, columns)
         if made is not None:
-            return made
-        options = _options(form, header, columns, len(piece) + 1, use_threads=False)
-        table = pc_csv.read_csv(pa.BufferReader(piece), **options).combine_chunks()
-        return pa.RecordBatch.from_arrays([_one(column) for column in table.columns], names=table.column_names)
+            return both(made)
+        text, size = piece
+        options = _options(form, header, columns, size + 1, use_threads=False)
+        table = pc_csv.read_csv(pa.BufferReader(text[:size]), **options).combine_chunks()
+        return both(pa.RecordBatch.from_arrays([_one(column) for column in table.columns], names=table.column_names))
 
     yield from in_order(read, lines)
     if lines.rest:
-        yield from _in_turn(lines, form, header, columns)
+        yield from in_order(both, _in_turn(lines, form, header, columns))
 
 
 def _is(line: bytes, form: Format, header: Sequence[str]) -> bool:
