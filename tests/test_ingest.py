@@ -362,6 +362,22 @@ def test_what_is_not_supported_can_be_left_out(folder):
     assert "relation person -bought-> item: 1 edges left out whose ends are no nodes" in done.stdout
 
 
+def test_a_graph_without_labels_can_be_predicted(folder):
+    config = configured(nodes__0__labels=[])
+    graph, done = run(folder, "--target", "item", config=config)
+    assert graph.schema.target == "item" and not graph.labelled(np.arange(len(graph.labels))).any()
+    assert "no labels of 'item': a graph to predict, and not to train on" in done.stdout
+    refused(folder, "target 'shop' is no node type; there are: person, item", "--target", "shop", config=config)
+
+
+def test_a_table_of_edges_without_ids_can_be_left_out(folder):
+    config = configured()
+    config["edges"].append({name: config["edges"][0][name] for name in ("relation", "files", "format")})
+    refused(folder, "edges[1]: a table of edges without ids is not supported", config=config)
+    graph, done = run(folder, "--leave_out", config=config)
+    assert graph.edges == 3 and "left out: edges[1]: a table of edges without ids" in done.stdout
+
+
 def test_pieces_of_any_size_give_the_same(folder, monkeypatch):
     rng = np.random.default_rng(0)
     lines = [f"{n},{rng.integers(90)},t{rng.integers(4)},{'xy'[rng.integers(2)]}" for n in rng.permutation(3000)]

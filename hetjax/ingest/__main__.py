@@ -39,7 +39,7 @@ class Options:
     root: str = ""
     """the folder in which relative paths of files begin; unset: that of the configuration"""
     target: str = ""
-    """the node type to predict, where several have labels"""
+    """the node type to predict, where several have labels, or none: such a graph can be predicted, and not trained on"""
     seed: int = 0
     """chooses the nodes of splits that are shares"""
     add_reverse_edges: bool = False
@@ -87,9 +87,13 @@ def ingest(config: Configuration, options: Options, folder: Path, where: str) ->
         total=_size(config, options), unit="B", unit_scale=True, desc="ingest", leave=False, disable=None, delay=1
     ) as bar:
         read = {name: nodes.read(name, of, bar) for name, of in given.items()}
-        label = next(table.label for table in given[target] if table.label)
-        encoded, names, classes = labels.encode(read[target].label, label)
-        splits = labels.split(label, encoded, read[target].split, read[target].finder, options.seed)
+        label = next((table.label for table in given[target] if table.label), None)
+        if label is None:
+            log.info(f"{where}: no labels of {target!r}: a graph to predict, and not to train on")
+            encoded, names, classes, splits = labels.none(read[target].count)
+        else:
+            encoded, names, classes = labels.encode(read[target].label, label)
+            splits = labels.split(label, encoded, read[target].split, read[target].finder, options.seed)
         matrices = {name: nodes.write_features(one, folder, n, bar) for n, (name, one) in enumerate(read.items())}
         keys = _keys(config)
         finders = {name: one.finder for name, one in read.items()}
@@ -110,13 +114,14 @@ def _keys(config: Configuration) -> list[ForeignKey]:
 
 def _target(config: Configuration, options: Options, where: str) -> str:
     labelled = list(dict.fromkeys(table.node_type for table in config.nodes if table.label))
-    if options.target and options.target not in labelled:
-        raise InputError(
-            f"target {options.target!r} has no labels; node types that have some: {', '.join(labelled) or 'none'}"
-        )
+    types = labelled or list(dict.fromkeys(table.node_type for table in config.nodes))
+    if options.target and options.target not in types:
+        what = "has no labels; node types that have some" if labelled else "is no node type; there are"
+        raise InputError(f"target {options.target!r} {what}: {', '.join(types) or 'none'}")
     if not options.target and len(labelled) != 1:
         raise InputError(
-            f"{where}: node types with labels: {', '.join(labelled) or 'none'}, and there should be one; --target names it"
+            f"{where}: node types with labels: {', '.join(labelled) or 'none'}, and there should be one; --target names "
+            + ("it" if labelled else "one of a graph to predict, and not to train on")
         )
     target = options.target or labelled[0]
     several = [table for table in config.nodes if table.node_type == target and table.label]

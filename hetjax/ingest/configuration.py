@@ -153,7 +153,8 @@ class _Reader:
             raise InputError(f"{self.file}: version {short(repr(version))} != {VERSION!r}")
         nodes = [self._node(about, place) for about, place in self._list(content, "nodes", "")]
         types = {table.node_type for table in nodes}
-        edges = [self._edge(about, place, types) for about, place in self._list(content, "edges", "")]
+        given = [self._edge(about, place, types) for about, place in self._list(content, "edges", "")]
+        edges = [table for table in given if table is not None]
         for table in nodes:
             for column, (other, _) in table.foreign_keys.items():
                 if other not in types:
@@ -194,11 +195,16 @@ class _Reader:
             raise InputError(f"{self.file}: {place}.edges: {short(repr(way))}, and may be {', '.join(WAYS)}")
         return self._text(about, "node_type", place), way
 
-    def _edge(self, about: Any, place: str, types: set[str]) -> EdgeTable:
+    def _edge(self, about: Any, place: str, types: set[str]) -> EdgeTable | None:
         for key, what in (("features", "features of edges"), ("labels", "labels of edges")):
             if isinstance(about, dict) and about.get(key):
                 self._unsupported(f"{place}.{key}", what)
-        required = ("relation", "files", "format", "source_id_col", "dest_id_col")
+        ends = ("source_id_col", "dest_id_col")
+        if isinstance(about, dict) and not any(end in about for end in ends):
+            hint = "; edges need source_id_col and dest_id_col"
+            self._unsupported(place, "a table of edges without ids", hint)
+            return None
+        required = ("relation", "files", "format", *ends)
         self._keys(about, EDGE | {"features", "labels"}, required, place)
         parts = about["relation"]
         if not isinstance(parts, list) or len(parts) != 3 or not all(isinstance(part, str) for part in parts):

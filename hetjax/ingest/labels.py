@@ -56,6 +56,11 @@ def encode(chunks: list[pa.Array], label: Label) -> tuple[np.ndarray, Ids | None
     return encoded, None if plain else Ids(classes), classes
 
 
+def none(nodes: int) -> tuple[np.ndarray, None, list[str], dict[str, np.ndarray]]:
+    """Of so many nodes without labels: what `encode` and `split` give. The class is one, as a graph has at least one."""
+    return np.full(nodes, UNLABELLED, np.int32), None, ["0"], {}
+
+
 def _whole(values: pa.Array, label: Label) -> pa.Array:
     numbers = values.to_numpy(zero_copy_only=False)
     known = np.isfinite(numbers)
