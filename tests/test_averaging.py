@@ -296,7 +296,7 @@ def test_a_checkpoint_between_averages_moves_to_one_device(stored, tmp_path):
         (("--averaging.every", "0"), "averaging.every is 0, and must be at least 1"),
         (("--averaging.hops", "0"), "averaging.hops is 0, and must be at least 1"),
         (("--averaging.partitions", "60"), "of the 13 training nodes: give fewer averaging.partitions"),
-        (("--averaging.partitions", "65"), "outside 1..64"),
+        (("--averaging.partitions", "65"), "averaging.partitions is 65, and must be at most 64"),
         (("--averaging.folder", "x", "--averaging.partitions", "3"), "must be left alone"),
         (("--averaging.folder", "nowhere"), "nowhere/manifest.json"),
         (("--cache.bytes_per_device", "100"), "keeps all features on the devices"),

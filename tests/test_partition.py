@@ -107,6 +107,8 @@ def test_command_line(stored, tmp_path):
         (["--method", "metis", "--parts", 100], "100 partitions of"),
         (["--method", "fennel", "--parts", 65], "65 partitions of"),
         (["--method", "contiguous", "--copy"], "copy is for method meta, and the method is contiguous"),
+        (["--method", "contiguous", "--seed", 1], "seed is for method random, metis, metis-vol, fennel, and the"),
+        (["--seed", 1], "and the method is meta"),
         (["--method", "best"], "best"),
         (["--batch_size", 0], "batch_size is 0"),
         (["--fanout", "[0]"], "fanout is [0]"),

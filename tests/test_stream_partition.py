@@ -134,6 +134,7 @@ def test_what_else_is_refused(tmp_path, capfd):
     assert "schema.json: No such file" in refuse(capfd, tmp_path, tmp_path, "--parts", 2)
     assert "method is 'best', and must be" in refuse(capfd, tmp_path, file, "--parts", 2, "--method", "best")
     assert "needs them counted" in refuse(capfd, tmp_path, file, "--parts", 2, "--degrees", "estimated")
+    assert "weight is 2.0, and method spring does not" in refuse(capfd, tmp_path, file, "--parts", 2, "--weight", 2)
     assert "unknown option --graph" in refuse(capfd, tmp_path, file, "--parts", 2, "--graph", "x")
     wide = write_text(tmp_path, b"0 1\n1 4000000\n")
     assert "node 4000000 among 2 edges" in refuse(capfd, tmp_path, wide, "--parts", 2)

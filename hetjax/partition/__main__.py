@@ -27,6 +27,9 @@ a picture (plan.png). Meta-partitioning divides the relations, and reads nothing
 divide the nodes, and their report counts what each layer of a full batch then reads from others. A stream of edges that does
 not fit in memory is divided by --stream FILE in place of --graph, with options of its own: --stream FILE --help."""
 
+METHODS = dict.fromkeys(("metapaths", "targets", "data", "copy", "assign", "exchange"), ("meta",))
+METHODS["seed"] = "random", "metis", "metis-vol", "fennel"  # which take an option, if not all do
+
 
 @dataclass(frozen=True)
 class Options:
@@ -53,7 +56,7 @@ class Options:
     copy: bool = False
     """meta: write a store for each partition, with the files that it needs; false: all read the one store"""
     seed: int = 0
-    """random, metis, fennel: the seed of the partitioning"""
+    """random, metis, metis-vol, fennel: the seed of the partitioning"""
     batch_size: int = Workload.batch_size
     """seed nodes per step"""
     fanout: tuple[int, ...] = Workload.fanout
@@ -70,9 +73,10 @@ class Options:
             if getattr(self, name) < 0:
                 raise InputError(f"{name} is {getattr(self, name)}, and must be at least 0")
         changed = [key.name for key in fields(self) if getattr(self, key.name) != key.default]
-        for name in ("metapaths", "targets", "data", "copy", "assign", "exchange"):
-            if self.method != "meta" and name in changed:
-                raise InputError(f"{name} is for method meta, and the method is {self.method}")
+        for name in changed:
+            methods = METHODS.get(name, (self.method,))
+            if self.method not in methods:
+                raise InputError(f"{name} is for method {', '.join(methods)}, and the method is {self.method}")
 
     @property
     def workload(self) -> Workload:

@@ -15,6 +15,10 @@ def require(holds: bool, key: str, value: Any, what: str) -> None:
 
 
 def require_whole(key: str, value: Any, most: int) -> None:
-    """Raise an InputError unless `value` is a whole number in 1..`most`; true is none, and neither is 2.0."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    require(whole and 1 <= value <= most, key, value, f"a whole number in 1..{most}")
+    """Raise an InputError unless `value` is a whole number in 1..`most`."""
+    require(is_whole(value) and 1 <= value <= most, key, value, f"a whole number in 1..{most}")
+
+
+def is_whole(value: Any) -> bool:
+    """Whether it is of a type of whole numbers; true is none, and neither is 2.0."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -30,7 +30,7 @@ from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import Sizes, check_digest, sizes
 from hetjax.partition import cut_report
-from hetjax.partition.checks import require, require_whole
+from hetjax.partition.checks import is_whole, require, require_whole
 from hetjax.partition.contiguous import contiguous
 from hetjax.partition.cost import Workload
 from hetjax.partition.dependencies import dependencies
@@ -155,6 +155,7 @@ def edge_cut(
         or pymetis is not installed.
     """
     require_whole("hops", hops, MOST_HOPS)
+    require(is_whole(parts), "parts", parts, "a whole number")
     count = sum(graph.schema.nodes.values())
     if method not in EdgeCut.methods:
         raise InputError(f"method {method!r}, and an edge-cut is one of {', '.join(EdgeCut.methods)}")

@@ -10,6 +10,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes, sizes
 from hetjax.partition.assign import assign, mesh, searchable
+from hetjax.partition.checks import is_whole, require
 from hetjax.partition.cost import Workload
 from hetjax.partition.cuts import Cuts, cut_sizes
 from hetjax.partition.meta_partitioning import MetaPartitioning
@@ -65,6 +66,7 @@ def partition(
     Raises:
       InputError: a metapath that is no chain into a target, more partitions than can be used, or a number out of range.
     """
+    require(is_whole(parts), "parts", parts, "a whole number")
     path = os.path.abspath(graph) if isinstance(graph, str | os.PathLike) else None
     if isinstance(graph, str | os.PathLike):
         description = store.describe(graph)

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import sizes
+from hetjax.partition.checks import is_whole, require
 from hetjax.partition.edge_cut import MOST_PARTS, PART, EdgeCut
 from hetjax.partition.homogeneous import split
 from hetjax.partition.stream.partitioner import Options
@@ -30,6 +31,7 @@ def stream_cut(graph: HetGraph, parts: int, method: str, seed: int = 0, **expect
     Raises:
       InputError: another method, more partitions than nodes or than `MOST_PARTS`, or no edges.
     """
+    require(is_whole(parts), "parts", parts, "a whole number")
     count = sum(graph.schema.nodes.values())
     if not 1 <= parts <= min(MOST_PARTS, count):
         raise InputError(f"{parts} partitions of {count} nodes, outside 1..{min(MOST_PARTS, count)}")

@@ -94,7 +94,7 @@ class Options:
 def run(options: Options, paths: Mapping[str, str]) -> None:
     """Divide a stream, write the folder, and print the report."""
     out, method = Path(paths["out"]), find(options.method)
-    method.estimated(options.told())
+    method.check(options.told())
     check_new(out)
     require(out.parent.is_dir(), "out", str(out), "a new folder in one that is there")
     with closing(open_stream(paths["stream"], options.relations, out.parent)) as stream, new_folder(out) as partial:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -66,6 +66,7 @@ class Partitioner(ABC):
     Attributes:
       name: by which it is chosen.
       learns: what the passes before the last gather, a word each.
+      takes: the options that it reads besides `parts` and `degrees`; of others than the default it says that it does not.
       estimates: whether degrees may be estimated as the stream goes: None: they must be counted; else whether they are
         by default.
       graph, options: what it is told; `graph` has degrees and edges unless the method estimates degrees.
@@ -76,6 +77,7 @@ class Partitioner(ABC):
 
     name: ClassVar[str]
     learns: ClassVar[tuple[str, ...]] = ()
+    takes: ClassVar[frozenset[str]] = frozenset({"seed", "balance", "volume", "weight", "core"})
     estimates: ClassVar[bool | None] = None
 
     def __init__(self, graph: Graph, options: Options):
@@ -84,6 +86,14 @@ class Partitioner(ABC):
         self.about: dict[str, int] = {}
         self.loads = np.zeros(options.parts, np.int64)
         self.replicas = no_replicas(graph.nodes, options.parts)
+
+    @classmethod
+    def check(cls, options: Options) -> None:
+        """Raise an InputError for an option that the method would not read."""
+        cls.estimated(options)
+        for key in fields(options):
+            if key.name not in cls.takes | {"parts", "degrees"} and getattr(options, key.name) != key.default:
+                raise InputError(f"{key.name} is {getattr(options, key.name)}, and method {cls.name} does not read it")
 
     @classmethod
     def estimated(cls, options: Options) -> bool:

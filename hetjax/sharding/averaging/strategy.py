@@ -11,6 +11,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import sizes
 from hetjax.partition import EdgeCut, edge_cut
 from hetjax.partition.divided import Divided
+from hetjax.partition.edge_cut import MOST_PARTS
 from hetjax.partition.manifest import read_cut
 from hetjax.partition.neighbourhood import Subgraph, subgraphs
 from hetjax.partition.stream_cut import StreamCut, stream_cut
@@ -48,6 +49,8 @@ class Averaging(declared.Averaging, Strategy):
         parts, method = self._parts(config), self._method(graph, self.options(config).partitioning)
         if divided:
             parts, method = divided.parts, divided.method
+        if parts > MOST_PARTS:
+            raise InputError(f"averaging.partitions is {parts}, and must be at most {MOST_PARTS}")
         hops, reads_own, cut = config.model.layers, setup.trainer.model.reads_own, None
         divide = stream_cut if method in StreamCut.methods else edge_cut
         if processes.first and saved and os.path.exists(saved):

@@ -65,6 +65,7 @@ class Hollocou(Clustering):
     """Clusters, the largest first, each to the partition of the fewest nodes."""
 
     name = "hollocou"
+    takes = frozenset({"volume"})
 
     def learn(self) -> Iterator[Pass]:
         clusters = Clusters(self.graph.nodes)

@@ -15,6 +15,7 @@ class Dbh(Partitioner):
     """Degree-based hashing."""
 
     name = "dbh"
+    takes = frozenset({"seed"})
     estimates = False
 
     def __init__(self, graph: Graph, options: Options):

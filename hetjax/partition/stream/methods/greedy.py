@@ -21,6 +21,7 @@ class Greedy(Partitioner):
     """PowerGraph's greedy placement."""
 
     name = "greedy"
+    takes = frozenset({"seed"})
 
     def __init__(self, graph: Graph, options: Options):
         super().__init__(graph, options)

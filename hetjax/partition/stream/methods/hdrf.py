@@ -22,6 +22,7 @@ class Hdrf(Partitioner):
     """High-degree replicated first."""
 
     name = "hdrf"
+    takes = frozenset({"seed", "weight"})
     estimates = True
 
     def __init__(self, graph: Graph, options: Options):

@@ -37,6 +37,7 @@ class Slim(Partitioner):
     """Streamed into a limited in-memory graph."""
 
     name = "slim"
+    takes = frozenset({"seed", "balance", "core"})
     learns = ("core",)
 
     def __init__(self, graph: Graph, options: Options):

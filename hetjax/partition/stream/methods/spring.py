@@ -27,6 +27,7 @@ class Spring(Clustering):
     """Streaming partitioning based on richest neighbours; `about` counts clusters before and after they are merged."""
 
     name = "spring"
+    takes = frozenset({"balance", "volume"})
 
     def learn(self) -> Iterator[Pass]:
         clusters, degrees, nodes = Clusters(self.graph.nodes), self.graph.degrees, self.graph.nodes

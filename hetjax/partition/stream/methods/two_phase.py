@@ -32,6 +32,7 @@ class TwoPhase(Partitioner):
     """Two-phase streaming."""
 
     name = "2ps-l"
+    takes = frozenset({"seed", "balance", "volume"})
     learns = ("clusters", "edges within")
 
     def __init__(self, graph: Graph, options: Options):
