@@ -1,5 +1,7 @@
 """What becomes of GraphStorm configurations that others wrote: read as they are, read with parts left out, or refused, with the first reason.
 
+What is left out may be all labels of nodes, or there were none: such a graph can be predicted, and not trained on.
+
     python experiments/graphstorm_configurations.py --folder FOLDER
 
 `FOLDER` holds configurations as `.json`, GraphStorm's own say (https://github.com/awslabs/graphstorm: examples/, tests/, and
@@ -8,6 +10,7 @@ graphstorm-processing/tests/); they are not part of hetjax. Those behind the res
 
 import argparse
 import csv
+from collections import Counter
 from pathlib import Path
 
 from hetjax.errors import InputError
@@ -25,10 +28,8 @@ def outcome(file: Path) -> tuple[str, str]:
         except InputError as error:
             reasons.append(str(error).removeprefix(f"{file}: "))
             continue
-        labelled = [table.node_type for table in config.nodes if table.label]
-        if not labelled:
-            return "refused", "no labels of nodes to classify" + (f"; {reasons[0]}" if reasons else "")
-        return words, "; ".join(config.left_out)
+        labelled = any(table.label for table in config.nodes)
+        return words + (", to predict alone" if not labelled else ""), "; ".join(config.left_out)
     return "refused", reasons[-1]
 
 
@@ -42,8 +43,8 @@ def main() -> None:
         writer.writerows([("configuration", "read", "left out, or why not"), *rows])
     for _, *row in rows:
         print(*row, sep=": ")
-    for kind in ("as it is", "with parts left out", "refused"):
-        print(f"{kind}: {sum(row[1] == kind for row in rows)} of {len(rows)}")
+    for kind, count in Counter(row[1] for row in rows).items():
+        print(f"{kind}: {count} of {len(rows)}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from hetjax.graph.hetgraph import HetGraph
 
 AT_ONCE = 2**22  # numbers
 LARGEST = 2**32  # bytes of features that are normalised, as float32
+WIDE = 16  # columns from which on zeros tell of what kind the numbers are
 
 
 def needed(graph: HetGraph) -> tuple[str, str]:
@@ -24,7 +25,10 @@ def needed(graph: HetGraph) -> tuple[str, str]:
 
 
 def kind_of(matrix: np.ndarray) -> str:
-    """`binary`: 0 and 1; `counts`: none below 0, and most of them 0 or all whole; `sparse`: most of them 0; `numbers`: any others."""
+    """`binary`: 0 and 1; `counts`: none below 0, and most of them 0 or all whole; `sparse`: most of them 0; `numbers`: any others.
+
+    Most of few columns may be 0 where a category was made of some: those tell nothing of the others.
+    """
     least, one, whole, zeros = 0.0, True, True, 0
     for start in range(0, len(matrix), rows := max(1, AT_ONCE // matrix.shape[1])):
         part = matrix[start : start + rows]
@@ -34,7 +38,7 @@ def kind_of(matrix: np.ndarray) -> str:
         zeros += part.size - int(np.count_nonzero(part))
     if one:
         return "binary"
-    few = zeros > matrix.size / 2
+    few = zeros > matrix.size / 2 and matrix.shape[1] >= WIDE
     return "counts" if least >= 0 and (whole or few) else "sparse" if few else "numbers"
 
 
