@@ -78,7 +78,7 @@ def kinds(scale: float = 1.0):
     features = {
         "counts": counts.astype(np.float32),
         "numbers": (rng.standard_normal((20, 3)) * scale + 5 * scale).astype(np.float32),
-        "sparse": (rng.standard_normal((20, 9)) * (rng.uniform(size=(20, 9)) < 0.3) * scale).astype(np.float32),
+        "sparse": (rng.standard_normal((20, 18)) * (rng.uniform(size=(20, 18)) < 0.3) * scale).astype(np.float32),
         "flags": rng.integers(0, 2, (10, 4)).astype(np.uint8),
     }
     relations = {
