@@ -18,7 +18,7 @@ from hetjax.checkpoint import Checkpoint, Checkpoints, Damaged
 from hetjax.command_line import given_value, parse
 from hetjax.config import SECTIONS, Config, Data
 from hetjax.errors import InputError
-from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.hetgraph import UNLABELLED, HetGraph
 from hetjax.load import as_read, load, made, makes
 from hetjax.models.hgnn import Stack
 from hetjax.progress import check_progress
@@ -94,7 +94,7 @@ def restore(
     trainer, graph = given.trainer, given.graph
     name = "graph" if isinstance(other, HetGraph) else other
     if name:
-        others = setup(config, _another(config, other))
+        others = setup(config, _with_classes(_another(config, other), trained))
         graph = others.graph
         same_shape(name, graph, trained, others.trainer, trainer)
     state, chosen = best_state(Path(workdir), trainer, config.train.seed, digests.of_graph(config.data, trained))
@@ -128,6 +128,15 @@ def _another(config: Config, given: HetGraph | str) -> HetGraph:
         given = load(as_read(replace(data, format="store", path=os.path.abspath(given))))
     like = load(as_read(data)) if makes(data) else None
     return models.folded(config.model.name, made(given, data, like))
+
+
+def _with_classes(graph: HetGraph, trained: HetGraph) -> HetGraph:
+    """A graph without any label has no classes of its own, and so those of the graph that was trained on."""
+    nodes = len(graph.labels)
+    if graph.labelled(np.arange(nodes)).any():
+        return graph
+    labels = np.full((nodes, *trained.labels.shape[1:]), UNLABELLED, trained.labels.dtype)
+    return replace(graph, schema=replace(graph.schema, classes=trained.schema.classes), labels=labels)
 
 
 def same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, trainer: Trainer) -> None:

@@ -367,7 +367,9 @@ def test_a_graph_without_labels_can_be_predicted(folder):
     graph, done = run(folder, "--target", "item", config=config)
     assert graph.schema.target == "item" and not graph.labelled(np.arange(len(graph.labels))).any()
     assert "no labels of 'item': a graph to predict, and not to train on" in done.stdout
-    refused(folder, "target 'shop' is no node type; there are: person, item", "--target", "shop", config=config, out="other")
+    refused(
+        folder, "target 'shop' is no node type; there are: person, item", "--target", "shop", config=config, out="other"
+    )
 
 
 def test_a_table_of_edges_without_ids_can_be_left_out(folder):

@@ -2,6 +2,7 @@
 
 import base64
 import re
+from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -113,6 +114,15 @@ def test_learned_features_are_found_by_ids(tmp_path):
     for name, logits in zip(turned.ids.to_pylist(), turned.logits):
         np.testing.assert_allclose(logits, first[name], rtol=1e-5, atol=1e-6)
     assert not np.allclose(first["a"], first["d"])
+    graph = wrote(list("dbca"), list("zxyw"))
+    bare = replace(
+        graph,
+        schema=replace(graph.schema, classes=1),
+        labels=np.full(4, -1, np.int32),
+        splits=dict.fromkeys(graph.splits, np.empty(0, np.int32)),
+        names=replace(graph.names, classes=None),
+    )
+    assert run.predict(bare).table() == turned.table()
     more = wrote(list("daebc"), list("zwxxy"))
     with pytest.raises(
         InputError, match=r"graph: type 'author': node 2 \('e'\) is not of the graph that was trained on"
