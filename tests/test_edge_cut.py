@@ -1,5 +1,7 @@
 """Edge-cuts: random and METIS, what they cut, and what a step then fetches."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from hetjax.graph import store
 from hetjax.graph.csc import edges_of
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
-from hetjax.partition import EdgeCut, Workload, edge_cut, open_part, read, save
+from hetjax.partition import EdgeCut, Workload, edge_cut, open_part, partition, read, save
 from hetjax.partition.homogeneous import homogeneous
 from hetjax.partition.measure import measure, remote_rows
 from tests.conftest import random_graph
@@ -164,3 +166,9 @@ def test_edge_cut_manifest(stored, tmp_path, method):
 def test_edge_cut_refuses(method, parts, words):
     with pytest.raises(InputError, match=words):
         edge_cut(random_graph(), parts, method)
+
+
+@pytest.mark.parametrize("divide", [partition, partial(edge_cut, method="random")])
+def test_parts_are_a_whole_number(divide):
+    with pytest.raises(InputError, match="^parts is 2.0, and should be a whole number$"):
+        divide(random_graph(), 2.0)

@@ -10,7 +10,7 @@ import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.csv as pc_csv
@@ -70,7 +70,7 @@ def require(file: Path, columns: Mapping[str, str], there: Sequence[str]) -> Non
 class _Counted:
     """A file that moves a progress bar as it is read."""
 
-    def __init__(self, stream: BinaryIO, bar: tqdm):
+    def __init__(self, stream: io.BufferedReader, bar: tqdm):
         self.stream, self.bar, self.size = stream, bar, 0
 
     def read(self, size: int = -1) -> bytes:

@@ -27,8 +27,10 @@ a picture (plan.png). Meta-partitioning divides the relations, and reads nothing
 divide the nodes, and their report counts what each layer of a full batch then reads from others. A stream of edges that does
 not fit in memory is divided by --stream FILE in place of --graph, with options of its own: --stream FILE --help."""
 
-METHODS = dict.fromkeys(("metapaths", "targets", "data", "copy", "assign", "exchange"), ("meta",))
-METHODS["seed"] = "random", "metis", "metis-vol", "fennel"  # which take an option, if not all do
+METHODS: dict[str, tuple[str, ...]] = {  # which take an option, if not all do
+    **dict.fromkeys(("metapaths", "targets", "data", "copy", "assign", "exchange"), ("meta",)),
+    "seed": ("random", "metis", "metis-vol", "fennel"),
+}
 
 
 @dataclass(frozen=True)
