@@ -10,11 +10,11 @@ import torch
 from dgl.nn.functional import edge_softmax
 from dgl.nn.pytorch import GATConv, GraphConv, HeteroGraphConv
 from torch import nn
-from whole_graph import Graph, arguments, read, report
+from whole_graph import Graph, parser, read, report
 
 
 class HGT(nn.Module):
-    """One layer of some relations of a graph."""
+    """One layer of some relations of a graph, or of a sampled block; like `HeteroGraphConv` it is given sources and targets."""
 
     def __init__(self, widths: dict, hidden: int, heads: int, relations: list):
         super().__init__()
@@ -30,19 +30,30 @@ class HGT(nn.Module):
             }
         )
 
-    def forward(self, graph: dgl.DGLGraph, x: dict) -> dict:
+    def forward(self, graph: dgl.DGLGraph, ends: tuple[dict, dict]) -> dict:
+        x, own = ends
         folds = {}
         with graph.local_scope():
             for source, name, target in graph.canonical_etypes:
                 edges = graph[source, name, target]
+                if target not in own or not edges.num_edges():
+                    continue
                 edges.srcdata[f"k_{name}"] = self._heads(f"k_{source}", x[source], f"k_{name}")
                 edges.srcdata[f"v_{name}"] = self._heads(f"v_{source}", x[source], f"v_{name}")
-                edges.dstdata["q"] = self._heads(f"q_{target}", x[target])
+                edges.dstdata["q"] = self._heads(f"q_{target}", own[target])
                 edges.apply_edges(fn.v_dot_u("q", f"k_{name}", "logit"))
                 edges.edata["weight"] = edge_softmax(edges, edges.edata["logit"] / self.size**0.5)
                 folds[source, name, target] = fn.u_mul_e(f"v_{name}", "weight", "m"), fn.sum("m", "h")
             graph.multi_update_all(folds, "sum")
-            return {t: self.output[t](graph.nodes[t].data["h"].flatten(1)) for t in self.output}
+            return {t: self.output[t](self._sums(graph, t)) for t in own}
+
+    def _sums(self, graph: dgl.DGLGraph, node_type: str) -> torch.Tensor:
+        found = graph.dstnodes[node_type].data
+        return (
+            found["h"].flatten(1)
+            if "h" in found
+            else torch.zeros(graph.num_dst_nodes(node_type), self.heads * self.size)
+        )
 
     def _heads(self, name: str, x: torch.Tensor, matrix: str | None = None) -> torch.Tensor:
         rows = self.maps[name](x).view(len(x), self.heads, self.size)
@@ -72,8 +83,9 @@ def of_types(graph: Graph, options) -> tuple:
     model.append(nn.Linear(options.hidden, graph.classes))
 
     def logits() -> torch.Tensor:
-        x = {t: torch.relu(h.flatten(1)) for t, h in model[0](whole, graph.features | dict(tables.items())).items()}
-        return model[2](torch.relu(model[1](last, {t: x[t] for t in last.ntypes})[graph.target].flatten(1)))
+        x = graph.features | dict(tables.items())
+        x = {t: torch.relu(h.flatten(1)) for t, h in model[0](whole, (x, x)).items()}
+        return model[2](torch.relu(model[1](last, (x, {graph.target: x[graph.target]}))[graph.target].flatten(1)))
 
     return [*model.parameters(), *tables.parameters()], logits
 
@@ -94,7 +106,7 @@ def of_nodes(graph: Graph, options) -> tuple:
 
 
 def main() -> None:
-    options = arguments(__doc__)
+    options = parser(__doc__).parse_args()
     graph = read(options.graph)
     made = (of_nodes if options.model in ("gcn", "gat") else of_types)(graph, options)
     report(f"dgl {dgl.__version__}", graph, options.steps, *made)
