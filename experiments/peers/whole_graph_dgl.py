@@ -32,15 +32,18 @@ class HGT(nn.Module):
 
     def forward(self, graph: dgl.DGLGraph, ends: tuple[dict, dict]) -> dict:
         x, own = ends
+        queries = {t: self._heads(f"q_{t}", rows) for t, rows in own.items()}
+        keys, values = ({t: self._heads(f"{k}_{t}", rows) for t, rows in x.items()} for k in "kv")
         folds = {}
         with graph.local_scope():
             for source, name, target in graph.canonical_etypes:
                 edges = graph[source, name, target]
                 if target not in own or not edges.num_edges():
                     continue
-                edges.srcdata[f"k_{name}"] = self._heads(f"k_{source}", x[source], f"k_{name}")
-                edges.srcdata[f"v_{name}"] = self._heads(f"v_{source}", x[source], f"v_{name}")
-                edges.dstdata["q"] = self._heads(f"q_{target}", own[target])
+                for kind, rows in (("k", keys), ("v", values)):
+                    matrix = self.matrices[f"{kind}_{name}"]
+                    edges.srcdata[f"{kind}_{name}"] = torch.einsum("nhi,hij->nhj", rows[source], matrix)
+                edges.dstdata["q"] = queries[target]
                 edges.apply_edges(fn.v_dot_u("q", f"k_{name}", "logit"))
                 edges.edata["weight"] = edge_softmax(edges, edges.edata["logit"] / self.size**0.5)
                 folds[source, name, target] = fn.u_mul_e(f"v_{name}", "weight", "m"), fn.sum("m", "h")
@@ -49,15 +52,11 @@ class HGT(nn.Module):
 
     def _sums(self, graph: dgl.DGLGraph, node_type: str) -> torch.Tensor:
         found = graph.dstnodes[node_type].data
-        return (
-            found["h"].flatten(1)
-            if "h" in found
-            else torch.zeros(graph.num_dst_nodes(node_type), self.heads * self.size)
-        )
+        nothing = torch.zeros(graph.num_dst_nodes(node_type), self.heads * self.size)
+        return found["h"].flatten(1) if "h" in found else nothing
 
-    def _heads(self, name: str, x: torch.Tensor, matrix: str | None = None) -> torch.Tensor:
-        rows = self.maps[name](x).view(len(x), self.heads, self.size)
-        return rows if matrix is None else torch.einsum("nhi,hij->nhj", rows, self.matrices[matrix])
+    def _heads(self, name: str, x: torch.Tensor) -> torch.Tensor:
+        return self.maps[name](x).view(len(x), self.heads, self.size)
 
 
 def layer(model: str, widths: dict, hidden: int, heads: int, relations: list) -> nn.Module:
