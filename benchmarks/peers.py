@@ -7,7 +7,7 @@ out. `--graphs` names some of the grid, or `SCHEMA x SCALE`, or files as `graph_
 `HETJAX_DATA`. `--whole` times an epoch of the whole graph (`whole_graph.py`) in place of mini-batches. Where training nodes are
 few, a batch is a quarter of them. A process that takes over `--most` seconds, or fails, is said so in the table.
 
-Writes `benchmarks/results/peers_grid.{json,md,png}`, after each graph; rows of graphs that are not asked for stay there: milliseconds of a step, sampling
+Writes `benchmarks/results/peers_grid.{json,md,png}`, after each process; rows of graphs that are not asked for stay there: milliseconds of a step, sampling
 and update included, the median of every round's median; how many times as long peers take, the median of the rounds and their spread; the parts of a step; peak
 memory; and of every model the median of the graphs, with the least and the most. Compilation is timed apart. HGT's softmax is over all relations
 in hetjax and PyG, and per relation in DGL, which has no other. hetjax keeps its buffers, as `hetjax.train` does (hetjax/runtime.py);
@@ -241,8 +241,9 @@ def main() -> None:
         for name in options.graphs:
             graph, models = written(name, options.folder or Path(temporary)), options.models
             rows = [row for row in rows if row["graph"] != name or row["model"] not in models]
-            rows += [{"graph": name} | row for row in rounds(options, graph)]
-            keep(rows, out)
+            for row in rounds(options, graph):
+                rows.append({"graph": name} | row)
+                keep(rows, out)
             if graph.parent == Path(temporary):
                 graph.unlink()
     print(over_graphs(summed(rows)), table(summed(rows)), sep="\n\n")
