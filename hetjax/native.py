@@ -144,7 +144,8 @@ class Operation:
         if not fits(*arguments, *results):
             dtypes = [*(str(x.dtype) for x in arguments), *(str(x.dtype) for x in results)]
             raise TypeError(f"{self.run.__name__} of {dtypes}")
-        floats = "float64" if any(x.dtype == np.float64 for x in (*arguments, *results)) else "float32"
+        given = {*(np.dtype(x.dtype) for x in arguments), *(np.dtype(x.dtype) for x in results)}
+        floats = "float64" if np.dtype("float64") in given else "float32"
         _register(self, floats)
         after = {argument + 1: result for argument, result in (aliases or {}).items()}
         call = jax.ffi.ffi_call(NAME, tuple(results), input_output_aliases=after)
