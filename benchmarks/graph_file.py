@@ -4,7 +4,7 @@
 options of `data` (`--help`) any graph that hetjax can read.
 
 `nodes|TYPE` holds a count; `edges|SOURCE|NAME|TARGET` int32 `[2, edges]`; `features|TYPE` float32 `[nodes, width]`;
-`labels|TYPE` int32 `[nodes]` and `train|TYPE` int32 ids, of the target type alone.
+`labels|TYPE` int32 `[nodes]` and `train|TYPE` int32 ids, of the target type alone; where nodes have several labels, the first of each.
 """
 
 import os
@@ -54,9 +54,9 @@ def write(graph: HetGraph, file: str | os.PathLike) -> None:
         targets = np.repeat(np.arange(len(csc.indptr) - 1, dtype=np.int32), np.diff(csc.indptr))
         arrays[f"edges|{relation.source}|{relation.name}|{relation.target}"] = np.stack([csc.indices, targets])
     arrays |= {f"features|{name}": np.asarray(matrix, np.float32) for name, matrix in graph.features.items()}
-    target = graph.schema.target
+    target, labels = graph.schema.target, graph.labels
     arrays |= {
-        f"labels|{target}": graph.labels.astype(np.int32),
+        f"labels|{target}": (labels if labels.ndim == 1 else labels.argmax(axis=1)).astype(np.int32),
         f"train|{target}": graph.splits["train"].astype(np.int32),
     }
     np.savez(file, **arrays)

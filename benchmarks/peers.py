@@ -1,17 +1,18 @@
 """hetjax's training step beside DGL's and PyG's: the same graph files, batch, fanout and widths, in turns, in one run.
 
-`python benchmarks/peers.py --graph GRAPH.npz --scripts DIR --dgl PYTHON --pyg PYTHON` times the three models in `--rounds`
-rounds, one process after the other: hetjax, DGL, PyG, and again. `DIR` holds `dgl_step.py` and `pyg_step.py`, which run
-in environments of their own, take the arguments of `step.py` and print a line as it does. Whoever is not given is left out. A graph is
-a file as `graph_file.py` says, and several may be given; without one synthetic ogbn-mags are written, of each size in `--scale`.
-ConnectedGroup stop after one pass over the training nodes, so on a small graph fewer steps than `--steps` are timed.
+`python benchmarks/peers.py --dgl PYTHON` times R-GCN, R-GAT and HGT on every graph of `GRID` in `--rounds` rounds, one process after
+the other: hetjax, DGL, and again. `PYTHON` is that of an environment that has DGL 1.1.3; `experiments/peers/dgl_step.py` runs there, or the scripts of
+`--scripts DIR`: `dgl_step.py`, and `pyg_step.py` for `--pyg PYTHON`, which take the arguments of `step.py` and print a line as it does. Whoever is not given is left
+out. `--graphs` names some of the grid, or `SCHEMA x SCALE`, or files as `graph_file.py` writes. Real graphs are read from
+`HETJAX_DATA`. `--whole` times an epoch of the whole graph (`whole_graph.py`) in place of mini-batches. Where training nodes are
+few, a batch is a quarter of them. A process that takes over `--most` seconds, or fails, is said so in the table.
 
-Prints a table, and writes `benchmarks/results/peers.{json,md,png}`: milliseconds of a step, sampling and update included, the median of every
-round's median; how many times as long peers take, the median of the rounds and their spread; the parts of a step; peak
-memory. Compilation is timed apart. HGT's softmax is over all relations in hetjax and PyG, and per relation in DGL, which has
-no other. hetjax keeps its buffers, as `hetjax.train` does (hetjax/runtime.py); `GLIBC_TUNABLES`, where it is set, is everybody's.
-`peak_mib` is of the whole process, the reading of the graph file included; of hetjax's up to its last step, because it measures the
-memory's bandwidth after that.
+Writes `benchmarks/results/peers_grid.{json,md,png}`, after each process; rows of graphs that are not asked for stay there: milliseconds of a step, sampling
+and update included, the median of every round's median; how many times as long peers take, the median of the rounds and their spread; the parts of a step; peak
+memory; and of every model the median of the graphs, with the least and the most. Compilation is timed apart. HGT's softmax is over all relations
+in hetjax and PyG, and per relation in DGL, which has no other. hetjax keeps its buffers, as `hetjax.train` does (hetjax/runtime.py);
+`GLIBC_TUNABLES`, where it is set, is everybody's. `peak_mib` is of the whole process, the reading of the graph file included;
+of hetjax's up to its last step, because it measures the memory's bandwidth after that.
 """
 
 import argparse
@@ -29,70 +30,87 @@ import matplotlib
 
 matplotlib.use("Agg")
 import numpy as np
-from graph_file import write
 from matplotlib import pyplot
 from tqdm import tqdm
 
-from hetjax.datasets.synthetic import generate
-
 HERE = Path(__file__).parent
+PEERS = HERE.parent / "experiments" / "peers"
 MODELS = ("rgcn", "rgat", "hgt")
-ABOUT = ("models", "rounds", "steps", "batch", "fanout", "hidden")
 NAMES = {"rgcn": "R-GCN", "rgat": "R-GAT", "hgt": "HGT"}
 # A process counts what it was forked from, so scripts are started from one that is small, which says what they held, in KiB.
 MEASURED = """import resource, subprocess, sys
 status = subprocess.call(sys.argv[1:])
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 sys.exit(status)"""
-FIRST = 3  # steps at most that a peer takes before those that it times
+REAL = {"aifb": ("rdf", "aifb"), "mutag": ("rdf", "mutag"), "dblp": ("hgb", "hgb_dblp"), "imdb": ("hgb", "hgb_imdb")}
+SYNTHETIC = ("ogbn-mag x 1", "ogbn-mag x 0.1", "ogbn-mag x 0.01")
+SYNTHETIC += ("freebase x 0.1", "donor x 0.1", "igb-het x 0.01", "mag240m x 0.003")
+GRID = (*SYNTHETIC, *REAL)
 
 
-def timed(command: list, steps: int, threads: int) -> dict:
-    """What a script prints, with the most memory that its process held, unless it prints that."""
+def timed(command: list, steps: int, most: int) -> dict:
+    """What a script prints, with the most memory that its process held, unless it prints that; or why there is nothing."""
     about = [*map(str, command), "--steps", str(steps)]
-    given = os.environ | {"OMP_NUM_THREADS": str(threads), "JAX_ENABLE_COMPILATION_CACHE": "false"}
-    done = subprocess.run([sys.executable, "-c", MEASURED, *about], capture_output=True, text=True, env=given)
+    given = (
+        {"JAX_ENABLE_COMPILATION_CACHE": "false"}
+        | os.environ
+        | {"OMP_NUM_THREADS": str(os.cpu_count()), "DGLBACKEND": "pytorch"}
+    )
+    run = [sys.executable, "-c", MEASURED, *about]
+    try:
+        done = subprocess.run(run, capture_output=True, text=True, env=given, timeout=most)
+    except subprocess.TimeoutExpired:
+        return {"failed": f"over {most} s"}
     if done.returncode:
-        sys.exit(f"{' '.join(about)}\n{done.stderr[-2000:]}")
+        print(f"{' '.join(about)}\n{done.stderr[-2000:]}", file=sys.stderr)
+        return {"failed": f"exit status {done.returncode}"}
     *_, found, peak = done.stdout.strip().splitlines()
-    return {"peak_mib": round(int(peak) / 1024)} | json.loads(found)
+    return {"peak_mib": round(int(peak) / 1024), "parts": {}} | json.loads(found)
 
 
-def steps_of(graph: Path, steps: int, batch: int) -> int:
-    """How many steps to time: so many, or as many full batches as one pass over the training nodes leaves to peers."""
+def batch_of(graph: Path, batch: int) -> int:
+    """Seeds of a batch: so many, or a quarter of the training nodes where these are less than four such batches."""
     with np.load(graph, allow_pickle=False) as arrays:
         (key,) = (key for key in arrays.files if key.startswith("train|"))
-        full = len(arrays[key]) // batch
-    if full <= FIRST:
-        sys.exit(
-            f"{graph}: {full} batches of {batch} training nodes, and {FIRST + 1} are needed; try a smaller --batch"
-        )
-    return min(steps, full - FIRST)
+        return max(1, min(batch, len(arrays[key]) // 4))
 
 
-def graphs(options: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Path]]:
-    """The name and the file of every graph; a synthetic one lies in `folder` until the next is asked for."""
-    for file in options.graph or ():
-        yield file.stem, file
-    for scale in () if options.graph else options.scale:
-        file = folder / "graph.npz"
-        write(generate("ogbn-mag", scale), file)
-        yield f"ogbn-mag x {scale:g}", file
+def written(name: str, folder: Path) -> Path:
+    """The file of a graph of the grid, of a synthetic one, or of that name."""
+    if Path(name).exists():
+        return Path(name)
+    if name in REAL:
+        how, path = REAL[name]
+        options = ["--data.format", how, "--data.path", path]
+    else:
+        schema, _, scale = name.partition(" x ")
+        options = ["--data.schema", schema, "--data.scale", scale, "--data.classes", "0"]
+    file = folder / f"{name.replace(' ', '_')}.npz"
+    if file.exists():
+        return file
+    command = [sys.executable, str(HERE / "graph_file.py"), *options, "--out", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr.strip())
+    return file
 
 
 def rounds(options: argparse.Namespace, graph: Path) -> Iterator[dict]:
     """Time everybody on a graph, in turns."""
-    scripts = {"hetjax": [sys.executable, HERE / "step.py"]}
-    peers = {name: getattr(options, name) for name in ("dgl", "pyg")}
-    scripts |= {name: [python, options.scripts / f"{name}_step.py"] for name, python in peers.items() if python}
-    about = ["--batch", options.batch, "--fanout", options.fanout, "--hidden", options.hidden]
-    most, threads = steps_of(graph, options.steps, options.batch), os.cpu_count() or 1
+    own = "whole_graph" if options.whole else "step"
+    name = "whole_graph_{}.py" if options.whole else "{}_step.py"
+    scripts = {"hetjax": [sys.executable, HERE / f"{own}.py"]}
+    peers = {who: getattr(options, who) for who in ("dgl", "pyg")}
+    scripts |= {who: [python, options.scripts / name.format(who)] for who, python in peers.items() if python}
+    about = {"hidden": options.hidden}
+    about |= {} if options.whole else {"batch": batch_of(graph, options.batch), "fanout": options.fanout}
+    given = [word for key, value in about.items() for word in (f"--{key}", value)]
     tries = list(itertools.product(range(options.rounds), options.models, scripts))
     for number, model, who in (bar := tqdm(tries)):
         bar.set_postfix_str(f"round {number + 1}, {NAMES[model]}, {who}")
-        steps = min(most, max(2, options.steps // 10)) if who == "pyg" else most
-        found = timed([*scripts[who], graph, "--model", model, *about], steps, threads)
-        yield found | {"round": number, "who": who, "model": model}
+        steps = max(2, options.steps // 10) if who == "pyg" and not options.whole else options.steps
+        found = timed([*scripts[who], graph, "--model", model, *given], steps, options.most)
+        yield found | {"round": number, "who": who, "model": model, "about": about}
 
 
 def summed(rows: list[dict]) -> list[dict]:
@@ -100,24 +118,28 @@ def summed(rows: list[dict]) -> list[dict]:
     made = []
     for graph, model, who in dict.fromkeys((row["graph"], row["model"], row["who"]) for row in rows):
         same = [row for row in rows if (row["graph"], row["model"]) == (graph, model)]
-        own = {row["round"]: row["ms_per_step"] for row in same if row["who"] == "hetjax"}
+        own = {row["round"]: row.get("ms_per_step") for row in same if row["who"] == "hetjax"}
         found = [row for row in same if row["who"] == who]
-        ratios = [row["ms_per_step"] / own[row["round"]] for row in found]
+        cells = {"graph": graph, "model": model, "who": who}
+        failed = [row["failed"] for row in found if "failed" in row]
+        if failed:
+            made.append(cells | {"failed": failed[0]})
+            continue
         times = [row["ms_per_step"] for row in found]
-        made.append(
-            {
-                "graph": graph,
-                "model": model,
-                "who": who,
-                "system": found[0]["system"],
-                "ms_per_step": round(statistics.median(times), 1),
-                "ms_of_rounds": times,
+        ratios = [row["ms_per_step"] / own[row["round"]] for row in found if own[row["round"]]]
+        cells |= {
+            "system": found[0]["system"],
+            "ms_per_step": round(statistics.median(times), 1),
+            "ms_of_rounds": times,
+            "peak_mib": max(row["peak_mib"] for row in found),
+            "parts": found[-1]["parts"],
+        }
+        if ratios and who != "hetjax":
+            cells |= {
                 "times_hetjax": round(statistics.median(ratios), 2),
                 "spread": [round(min(ratios), 2), round(max(ratios), 2)],
-                "peak_mib": max(row["peak_mib"] for row in found),
-                "parts": found[-1]["parts"],
             }
-        )
+        made.append(cells)
     return made
 
 
@@ -127,40 +149,74 @@ def table(rows: list[dict]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for row in rows:
+        about = [row["graph"], NAMES[row["model"]]]
+        if "failed" in row:
+            lines.append(f"| {' | '.join([*about, row['who'], row['failed'], '', '', ''])} |")
+            continue
         parts = ", ".join(f"{name} {value:g}" for name, value in row["parts"].items())
-        low, high = row["spread"]
-        times = "" if row["who"] == "hetjax" else f"{row['times_hetjax']:.1f} ({low:.1f} to {high:.1f})"
-        cells = [row["graph"], NAMES[row["model"]], row["system"], f"{row['ms_per_step']:.0f}", times]
-        cells += [f"{row['peak_mib']:,}", parts]
+        times = ""
+        if "spread" in row:
+            low, high = row["spread"]
+            times = f"{row['times_hetjax']:.1f} ({low:.1f} to {high:.1f})"
+        cells = [*about, row["system"], f"{row['ms_per_step']:.1f}", times, f"{row['peak_mib']:,}", parts]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
+def over_graphs(rows: list[dict]) -> str:
+    """A line for every model and peer: the median of the graphs, with the least and the most."""
+    lines = []
+    for model, who in dict.fromkeys((row["model"], row["who"]) for row in rows if "times_hetjax" in row):
+        found = {
+            r["graph"]: r["times_hetjax"] for r in rows if (r["model"], r["who"]) == (model, who) and "spread" in r
+        }
+        least, most = min(found, key=found.__getitem__), max(found, key=found.__getitem__)
+        lines.append(
+            f"- {NAMES[model]}, {who}: {statistics.median(found.values()):.1f} times as long in the median of {len(found)} graphs, "
+            f"{found[least]:.1f} ({least}) to {found[most]:.1f} ({most})"
+        )
+    return "\n".join(lines)
+
+
 def draw(rows: list[dict], file: Path) -> None:
-    """Milliseconds of a step by graph, model and system, on a logarithmic scale."""
-    graphs, models, systems = (list(dict.fromkeys(row[key] for row in rows)) for key in ("graph", "model", "who"))
+    """How many times as long as hetjax peers take, by graph and model, with the spread of the rounds."""
+    found = [row for row in rows if "spread" in row]
+    graphs, models, peers = (list(dict.fromkeys(row[key] for row in found)) for key in ("graph", "model", "who"))
     figure, axes = pyplot.subplots(
-        1, len(graphs), figsize=(1 + 5 * len(graphs), 3.6), layout="constrained", sharey=True, squeeze=False
+        len(peers), 1, figsize=(3 + 1.1 * len(graphs), 3.6 * len(peers)), layout="constrained", squeeze=False
     )
-    for axis, graph in zip(axes[0], graphs):
-        for number, who in enumerate(systems):
-            found = [row for row in rows if (row["graph"], row["who"]) == (graph, who)]
-            places = [models.index(row["model"]) + (number - (len(systems) - 1) / 2) * 0.27 for row in found]
-            bars = axis.bar(places, [row["ms_per_step"] for row in found], 0.25, label=who)
-            axis.bar_label(bars, [f"{row['ms_per_step']:,.0f}" for row in found], fontsize=8)
-        axis.set(title=graph, yscale="log", xticks=range(len(models)))
-        axis.set_xticklabels([NAMES[model] for model in models])
+    for axis, who in zip(axes[:, 0], peers):
+        for number, model in enumerate(models):
+            own = [row for row in found if (row["who"], row["model"]) == (who, model)]
+            times = np.array([row["times_hetjax"] for row in own])
+            spread = np.abs(np.array([row["spread"] for row in own]).T - times)
+            places = [graphs.index(row["graph"]) + (number - (len(models) - 1) / 2) * 0.27 for row in own]
+            bars = axis.bar(places, times, 0.25, yerr=spread, capsize=2, label=NAMES[model])
+            axis.bar_label(bars, [f"{value:.1f}" for value in times], fontsize=7, padding=2)
+        axis.axhline(1, color="black", linewidth=0.8)
+        axis.set(yscale="log", xticks=range(len(graphs)), ylabel=f"times as long: {who}")
+        axis.set_xticklabels(graphs, rotation=20, ha="right")
         axis.margins(y=0.12)
-    axes[0, 0].set_ylabel("milliseconds of a step")
-    axes[0, 0].legend([next(row["system"] for row in rows if row["who"] == who) for who in systems], frameon=False)
+        axis.legend(frameon=False)
     figure.savefig(file, dpi=110)
+
+
+def keep(rows: list[dict], out: Path) -> None:
+    """Write the rows, and what they amount to."""
+    cells = summed(rows)
+    words = f"# A training step beside its peers\n\n{over_graphs(cells)}\n\n{table(cells)}\n"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.with_suffix(".json").write_text(json.dumps({"summary": cells, "rounds": rows}, indent=1) + "\n")
+    out.with_suffix(".md").write_text(words)
+    if any("spread" in row for row in cells):
+        draw(cells, out.with_suffix(".png"))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--graph", type=Path, nargs="+", help=".npz files; default: a synthetic ogbn-mag")
-    parser.add_argument("--scale", type=float, nargs="+", default=[1.0], help="of the synthetic graph, one or more")
-    parser.add_argument("--scripts", type=Path, help="the folder of the peers' scripts")
+    parser.add_argument("--graphs", nargs="+", default=list(GRID), help="names, or .npz files; default: the grid")
+    parser.add_argument("--whole", action="store_true", help="epochs of the whole graph, and no mini-batches")
+    parser.add_argument("--scripts", type=Path, default=PEERS, help="the folder of the peers' scripts")
     parser.add_argument("--dgl", type=Path, help="the Python of an environment that has DGL")
     parser.add_argument("--pyg", type=Path, help="the Python of an environment that has PyG")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
@@ -171,28 +227,26 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--fanout", default="25,20")
     parser.add_argument("--hidden", type=int, default=64)
-    parser.add_argument("--out", type=Path, default=HERE / "results" / "peers", help="without its suffix")
+    parser.add_argument("--most", type=int, default=1200, help="seconds that a process may take")
+    parser.add_argument("--folder", type=Path, help="where graphs are kept; default: they are not")
+    parser.add_argument("--out", type=Path, help="without its suffix")
     options = parser.parse_args()
-    if (options.dgl or options.pyg) and not options.scripts:
-        parser.error("--dgl and --pyg need --scripts, the folder of the peers' scripts")
-    needed = [*(options.graph or ()), options.dgl, options.pyg]
-    needed += [options.scripts / f"{name}_step.py" for name in ("dgl", "pyg") if getattr(options, name)]
-    for file in filter(None, needed):
+    for file in filter(None, (options.dgl, options.pyg, options.scripts)):
         if not file.exists():
             parser.error(f"{file} is not there")
-    rows: list[dict] = []
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        for name, graph in graphs(options, Path(folder)):
+    out = options.out or HERE / "results" / ("peers_whole" if options.whole else "peers_grid")
+    kept = out.with_suffix(".json")
+    rows: list[dict] = json.loads(kept.read_text())["rounds"] if kept.exists() else []
+    with tempfile.TemporaryDirectory() as temporary:
+        for name in options.graphs:
+            graph, models = written(name, options.folder or Path(temporary)), options.models
+            rows = [row for row in rows if row["graph"] != name or row["model"] not in models]
             for row in rounds(options, graph):
                 rows.append({"graph": name} | row)
-                about = {key: getattr(options, key) for key in ABOUT}
-                made = {"about": about, "summary": summed(rows), "rounds": rows}
-                options.out.with_suffix(".json").write_text(json.dumps(made, indent=1) + "\n")
-    words = table(summed(rows))
-    print(words)
-    options.out.with_suffix(".md").write_text(f"# A training step beside its peers\n\n{words}\n")
-    draw(summed(rows), options.out.with_suffix(".png"))
+                keep(rows, out)
+            if graph.parent == Path(temporary):
+                graph.unlink()
+    print(over_graphs(summed(rows)), table(summed(rows)), sep="\n\n")
 
 
 if __name__ == "__main__":

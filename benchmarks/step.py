@@ -1,6 +1,6 @@
 """Time hetjax's mini-batch training step, as `hetjax.train` runs it, on a graph that peers can read too.
 
-`python benchmarks/step.py GRAPH.npz --model rgcn|rgat|hgt` prints one JSON line: the median milliseconds of a step, from one
+`python benchmarks/step.py GRAPH.npz --model rgcn|rgat|hgt` prints one JSON line: the median milliseconds of a step of a full batch, from one
 batch to the next, sampling and update included; and of its parts, of which sampling runs ahead in a thread, and takes that
 thread's core from the step: so the step is also timed with nothing sampled beside it. Steps that compile are timed apart.
 `graph_file.py` says what the file holds. Of R-GCN the line also has the bytes that a step moves (`bytes_moved.py` says which),
@@ -102,7 +102,8 @@ def parse() -> argparse.Namespace:
 
 
 def train(graph: HetGraph, options: argparse.Namespace) -> Steps:
-    config = configuration(options.model, options.batch, options.fanout, options.hidden)
+    size = min(options.batch, len(graph.splits["train"]))  # so that an epoch has a full batch, which alone is timed
+    config = configuration(options.model, size, options.fanout, options.hidden)
     programs, engine = ProgramCounter(), make_engine(config, graph)
     state, timed, compiling, losses = engine.init(0), [], [], []
     if options.double:
@@ -110,7 +111,9 @@ def train(graph: HetGraph, options: argparse.Namespace) -> Steps:
     if options.nudge:
         state = state._replace(params=jax.tree.map(lambda leaf: jax.numpy.nextafter(leaf, np.inf), state.params))
     last = time.perf_counter()
-    epochs = (drawn for number in itertools.count() for drawn in engine.batches.epoch(number))
+    epochs = (
+        drawn for number in itertools.count() for drawn in engine.batches.epoch(number) if drawn.batch.weights.all()
+    )
     recent = collections.deque(maxlen=3)
     for drawn, following in with_upcoming(epochs):
         recent.append(drawn.batch)

@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.optimize
-import scipy.sparse
-import scipy.special
+import scipy  # which imports its parts when they are first used
 
 from hetjax import label_propagation
 from hetjax.graph.hetgraph import HetGraph

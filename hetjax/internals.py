@@ -28,10 +28,10 @@ COMPILED, READ_FROM_CACHE = "/jax/core/compile/backend_compile_duration", "/jax/
 FFI_VERSIONS = ((0, 3), (0, 4), (0, 5))
 EXTENSION, API, CONTEXT, ARGUMENTS, RESULTS = 1, 2, 3, 9, 14  # in a frame; the last two of lists of buffers
 SCHEDULE = 17  # in the API: the function that gives a task to XLA's threads
-DTYPE, DATA, SIZES = 2, 3, 5  # in a buffer
+DATA, SIZES = 3, 5  # in a buffer
 KIND, METADATA = 1, 3  # in an extension of a frame, by which XLA asks a function which version it was made for
 VERSION = 3  # in the metadata: the major and the minor one, int32 each
-ASKS_METADATA, DOUBLE = 1, 12  # an extension's kind, and a dtype
+ASKS_METADATA = 1  # an extension's kind
 
 
 @functools.cache

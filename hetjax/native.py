@@ -30,8 +30,6 @@ from hetjax.internals import (
     ASKS_METADATA,
     CONTEXT,
     DATA,
-    DOUBLE,
-    DTYPE,
     EXTENSION,
     KIND,
     METADATA,
@@ -50,6 +48,8 @@ MAJOR, MINOR, THREADS, HELP, OPERATIONS = 0, 1, 2, 3, 4  # in `_shared`, at the 
 NAME, MOST = "hetjax", 64  # of the one function that XLA knows, and how many operations it can know
 SHARED = "hetjax_shared"  # what machine code calls `_shared`
 BLOCK, PARTS_EACH = 64, 8  # rows that one thread fills, and the most parts of several blocks per thread
+# An operation is compiled for the floats that it is called with; by its frame's type, of one size, `arrays` knows which.
+FRAMES = {"float32": types.int64, "float64": types.uint64}
 cgutils, populate_array = numba_parts()
 _WORD, _INT32 = ir.IntType(64), ir.IntType(32)
 
@@ -121,7 +121,11 @@ class Operation:
     """
 
     def __init__(self, run: Callable):
-        self.run, self.key = named(run), zlib.crc32(f"{run.__module__}.{run.__name__}".encode()) >> 1
+        self.name, self.run = f"{run.__module__}.{run.__name__}", named(run)
+
+    def key(self, floats: str) -> int:
+        """What stands for it in programs, by the floats that it is compiled for."""
+        return zlib.crc32(f"{self.name}.{floats}".encode()) >> 1
 
     def __call__(
         self,
@@ -140,21 +144,24 @@ class Operation:
         if not fits(*arguments, *results):
             dtypes = [*(str(x.dtype) for x in arguments), *(str(x.dtype) for x in results)]
             raise TypeError(f"{self.run.__name__} of {dtypes}")
-        _register(self)
+        given = {*(np.dtype(x.dtype) for x in arguments), *(np.dtype(x.dtype) for x in results)}
+        floats = "float64" if np.dtype("float64") in given else "float32"
+        _register(self, floats)
         after = {argument + 1: result for argument, result in (aliases or {}).items()}
         call = jax.ffi.ffi_call(NAME, tuple(results), input_output_aliases=after)
-        return call(np.array([self.key, rows], np.int32), *arguments)
+        return call(np.array([self.key(floats), rows], np.int32), *arguments)
 
 
-def _register(operation: Operation) -> None:
+def _register(operation: Operation, floats: str) -> None:
     """Compile an operation, and put its address where the handler finds it; the key is in programs that are kept."""
+    key = operation.key(floats)
     with _lock:
-        if operation.key not in _registered:
+        if key not in _registered:
             _handler()
-            run = _callback(operation.run, types.void(types.intp, types.intp, types.intp))
+            run = _callback(operation.run, types.void(types.intp, types.intp, FRAMES[floats]))
             place = OPERATIONS + 2 * len(_registered)
-            _shared[place : place + 2] = operation.key, run.address
-            _registered[operation.key] = run
+            _shared[place : place + 2] = key, run.address
+            _registered[key] = run
 
 
 def _callback(function: Callable, signature) -> Any:
@@ -326,31 +333,14 @@ def _call_run(context, function, first, last, frame):
 
 
 @intrinsic(prefer_literal=True)
-def is_double(context: Any, frame: types.Integer, layout: types.StringLiteral) -> tuple[Any, Callable]:
-    """In numba's language: whether the floats of a call are float64; `layout` is as of `arrays`, with one among the arguments."""
-    arguments = layout.literal_value.split(">")[0].split()
-    place = [kind[0] for kind in arguments].index("f") + 1
-
-    def build(context, builder, signature, args):
-        buffer = _load(builder, _load(builder, args[0], _WORD(ARGUMENTS)), _WORD(place))
-        kind = builder.trunc(_load(builder, buffer, _WORD(DTYPE)), _INT32)
-        return builder.icmp_signed("==", kind, _INT32(DOUBLE))
-
-    return types.boolean(types.intp, layout), build
-
-
-@intrinsic(prefer_literal=True)
-def arrays(
-    context: Any, frame: types.Integer, layout: types.StringLiteral, floats: types.StringLiteral
-) -> tuple[Any, Callable]:
+def arrays(context: Any, frame: types.Integer, layout: types.StringLiteral) -> tuple[Any, Callable]:
     """In numba's language: the arguments and results of a call, from its frame, as a tuple of arrays.
 
     Args:
-      layout: a literal such as `"i1 f2 > f0"`: of every array the dtype, `i` for int32 and `f` for `floats`, and the rank.
-      floats: a literal, `"float32"` or `"float64"`.
+      layout: a literal such as `"i1 f2 > f0"`: of every array the dtype, `i` for int32 and `f` for the call's floats, and the rank.
     """
     argument_kinds, result_kinds = (part.split() for part in layout.literal_value.split(">"))
-    dtypes = {"i": types.int32, "f": getattr(types, floats.literal_value)}
+    dtypes = {"i": types.int32, "f": next(getattr(types, name) for name, kind in FRAMES.items() if kind == frame)}
     places = [(ARGUMENTS, place, kind) for place, kind in enumerate(argument_kinds, 1)]
     places += [(RESULTS, place, kind) for place, kind in enumerate(result_kinds)]
     array_types = [types.Array(dtypes[kind[0]], int(kind[1:]), "C") for _, _, kind in places]
@@ -370,7 +360,7 @@ def arrays(
             values.append(array._getvalue())
         return context.make_tuple(builder, together, values)
 
-    return together(types.intp, layout, floats), build
+    return together(frame, layout), build
 
 
 def _load(builder, address, position):

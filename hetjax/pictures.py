@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
 from hetjax import durable
 from hetjax.drawing import picture, shown
 from hetjax.results import name_of
@@ -45,7 +43,7 @@ def draw_cache(types: list[dict], file: Path, title: str) -> None:
     for axis in axes[:2]:
         axis.set_xticks(range(0, 101, 25))
     for axis in axes[2:]:
-        axis.xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(4))
+        axis.xaxis.set_major_locator(pyplot.MaxNLocator(4))
     axes[0].invert_yaxis()
     figure.suptitle(f"Feature cache: {shown(title)}" if title else "")
     save(figure, file)
@@ -80,7 +78,7 @@ def draw_curves(records: list[dict], file: Path, title: str, width: float = 7) -
         if axis.get_legend_handles_labels()[0]:
             axis.legend()
     axes[-1].set_xlabel("epoch")
-    axes[-1].xaxis.set_major_locator(matplotlib.ticker.MaxNLocator(integer=True, min_n_ticks=1))
+    axes[-1].xaxis.set_major_locator(pyplot.MaxNLocator(integer=True, min_n_ticks=1))
     figure.suptitle(shown(title))
     save(figure, file)
     pyplot.close(figure)
@@ -127,6 +125,8 @@ def _said(value: float) -> str:
 
 def headless_pyplot() -> Any:
     """Matplotlib's pyplot, without a screen; importing it takes its time."""
+    import matplotlib
+
     matplotlib.use("Agg")
     from matplotlib import pyplot
 

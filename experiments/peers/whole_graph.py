@@ -1,6 +1,7 @@
 """What the peers' epochs on the whole graph share: arguments, the graph file, and the clock. It needs torch and numpy alone.
 
-A graph is an `.npz` as `benchmarks/graph_file.py` says. Types without features have learnable ones, 64 wide. An epoch is one step:
+A graph is an `.npz` as `benchmarks/graph_file.py` says; its types and relations are numbered, as torch takes no name with a dot, and relations
+may share one. Types without features have learnable ones, 64 wide. An epoch is one step:
 forward, loss of the training nodes, backward, Adam.
 """
 
@@ -47,26 +48,29 @@ class Graph(NamedTuple):
         return torch.nn.ParameterDict({t: torch.randn(n, LEARNABLE) / LEARNABLE**0.5 for t, n in lacks.items()})
 
 
-def arguments(description: str) -> argparse.Namespace:
+def parser(description: str) -> argparse.ArgumentParser:
+    """The arguments of every script; what is drawn is drawn by one seed."""
+    torch.manual_seed(0)
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("graph")
     parser.add_argument("--model", choices=["gcn", "gat", "rgcn", "rgat", "hgt"], required=True)
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--steps", type=int, default=10, help="epochs that are timed, after two that are not")
-    torch.manual_seed(0)
-    return parser.parse_args()
+    parser.add_argument("--steps", type=int, default=10, help="that are timed, after some that are not")
+    return parser
 
 
 def read(file: str) -> Graph:
     with np.load(file, allow_pickle=False) as arrays:
         found = {tuple(key.split("|")): torch.from_numpy(arrays[key]) for key in arrays.files}
+    types = {key[1]: f"t{number}" for number, key in enumerate(key for key in found if key[0] == "nodes")}
+    relations = [(key[1:], ends.long()) for key, ends in found.items() if key[0] == "edges"]
     (target,) = (key[1] for key in found if key[0] == "labels")
     return Graph(
-        {key[1]: int(count) for key, count in found.items() if key[0] == "nodes"},
-        {key[1:]: ends.long() for key, ends in found.items() if key[0] == "edges"},
-        {key[1]: rows for key, rows in found.items() if key[0] == "features"},
-        target,
+        {own: int(found["nodes", name]) for name, own in types.items()},
+        {(types[s], f"r{number}", types[t]): ends for number, ((s, _, t), ends) in enumerate(relations)},
+        {types[key[1]]: rows for key, rows in found.items() if key[0] == "features"},
+        types[target],
         found["labels", target].long(),
         found["train", target].long(),
     )

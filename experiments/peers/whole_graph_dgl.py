@@ -10,11 +10,11 @@ import torch
 from dgl.nn.functional import edge_softmax
 from dgl.nn.pytorch import GATConv, GraphConv, HeteroGraphConv
 from torch import nn
-from whole_graph import Graph, arguments, read, report
+from whole_graph import Graph, parser, read, report
 
 
 class HGT(nn.Module):
-    """One layer of some relations of a graph."""
+    """One layer of some relations of a graph, or of a sampled block; like `HeteroGraphConv` it is given sources and targets."""
 
     def __init__(self, widths: dict, hidden: int, heads: int, relations: list):
         super().__init__()
@@ -30,23 +30,33 @@ class HGT(nn.Module):
             }
         )
 
-    def forward(self, graph: dgl.DGLGraph, x: dict) -> dict:
+    def forward(self, graph: dgl.DGLGraph, ends: tuple[dict, dict]) -> dict:
+        x, own = ends
+        queries = {t: self._heads(f"q_{t}", rows) for t, rows in own.items()}
+        keys, values = ({t: self._heads(f"{k}_{t}", rows) for t, rows in x.items()} for k in "kv")
         folds = {}
         with graph.local_scope():
             for source, name, target in graph.canonical_etypes:
                 edges = graph[source, name, target]
-                edges.srcdata[f"k_{name}"] = self._heads(f"k_{source}", x[source], f"k_{name}")
-                edges.srcdata[f"v_{name}"] = self._heads(f"v_{source}", x[source], f"v_{name}")
-                edges.dstdata["q"] = self._heads(f"q_{target}", x[target])
+                if target not in own or not edges.num_edges():
+                    continue
+                for kind, rows in (("k", keys), ("v", values)):
+                    matrix = self.matrices[f"{kind}_{name}"]
+                    edges.srcdata[f"{kind}_{name}"] = torch.einsum("nhi,hij->nhj", rows[source], matrix)
+                edges.dstdata["q"] = queries[target]
                 edges.apply_edges(fn.v_dot_u("q", f"k_{name}", "logit"))
                 edges.edata["weight"] = edge_softmax(edges, edges.edata["logit"] / self.size**0.5)
                 folds[source, name, target] = fn.u_mul_e(f"v_{name}", "weight", "m"), fn.sum("m", "h")
             graph.multi_update_all(folds, "sum")
-            return {t: self.output[t](graph.nodes[t].data["h"].flatten(1)) for t in self.output}
+            return {t: self.output[t](self._sums(graph, t)) for t in own}
 
-    def _heads(self, name: str, x: torch.Tensor, matrix: str | None = None) -> torch.Tensor:
-        rows = self.maps[name](x).view(len(x), self.heads, self.size)
-        return rows if matrix is None else torch.einsum("nhi,hij->nhj", rows, self.matrices[matrix])
+    def _sums(self, graph: dgl.DGLGraph, node_type: str) -> torch.Tensor:
+        found = graph.dstnodes[node_type].data
+        nothing = torch.zeros(graph.num_dst_nodes(node_type), self.heads * self.size)
+        return found["h"].flatten(1) if "h" in found else nothing
+
+    def _heads(self, name: str, x: torch.Tensor) -> torch.Tensor:
+        return self.maps[name](x).view(len(x), self.heads, self.size)
 
 
 def layer(model: str, widths: dict, hidden: int, heads: int, relations: list) -> nn.Module:
@@ -72,8 +82,9 @@ def of_types(graph: Graph, options) -> tuple:
     model.append(nn.Linear(options.hidden, graph.classes))
 
     def logits() -> torch.Tensor:
-        x = {t: torch.relu(h.flatten(1)) for t, h in model[0](whole, graph.features | dict(tables.items())).items()}
-        return model[2](torch.relu(model[1](last, {t: x[t] for t in last.ntypes})[graph.target].flatten(1)))
+        x = graph.features | dict(tables.items())
+        x = {t: torch.relu(h.flatten(1)) for t, h in model[0](whole, (x, x)).items()}
+        return model[2](torch.relu(model[1](last, (x, {graph.target: x[graph.target]}))[graph.target].flatten(1)))
 
     return [*model.parameters(), *tables.parameters()], logits
 
@@ -94,7 +105,7 @@ def of_nodes(graph: Graph, options) -> tuple:
 
 
 def main() -> None:
-    options = arguments(__doc__)
+    options = parser(__doc__).parse_args()
     graph = read(options.graph)
     made = (of_nodes if options.model in ("gcn", "gat") else of_types)(graph, options)
     report(f"dgl {dgl.__version__}", graph, options.steps, *made)

@@ -10,7 +10,7 @@ from torch import nn
 from torch_geometric.nn import GATConv, GCNConv, HeteroConv, HGTConv, SAGEConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_remaining_self_loops, to_torch_csr_tensor
-from whole_graph import Graph, arguments, read, report
+from whole_graph import Graph, parser, read, report
 
 
 def layer(model: str, widths: dict, hidden: int, heads: int, relations: list) -> nn.Module:
@@ -70,7 +70,7 @@ def of_nodes(graph: Graph, options) -> tuple:
 
 
 def main() -> None:
-    options = arguments(__doc__)
+    options = parser(__doc__).parse_args()
     graph = read(options.graph)
     made = (of_nodes if options.model in ("gcn", "gat") else of_types)(graph, options)
     report(f"pyg {torch_geometric.__version__}", graph, options.steps, *made)

@@ -7,7 +7,7 @@ import math
 
 import numba
 
-from hetjax.native import Operation, arrays, is_double
+from hetjax.native import Operation, arrays
 from hetjax.prefetch import prefetch
 
 AHEAD = 16  # rows between that which is asked for and that which is read
@@ -79,24 +79,15 @@ UPDATE = "f2 f2 f2 i1 i1 f2 f1 f1 f1 > f2 f2 f2 i1"
 
 
 def _read(first, last, frame):
-    if is_double(frame, READ):
-        _read_rows(first, last, *arrays(frame, READ, "float64"))
-    else:
-        _read_rows(first, last, *arrays(frame, READ, "float32"))
+    _read_rows(first, last, *arrays(frame, READ))
 
 
 def _write(first, last, frame):
-    if is_double(frame, WRITE):
-        _write_rows(first, last, *arrays(frame, WRITE, "float64"))
-    else:
-        _write_rows(first, last, *arrays(frame, WRITE, "float32"))
+    _write_rows(first, last, *arrays(frame, WRITE))
 
 
 def _update(first, last, frame):
-    if is_double(frame, UPDATE):
-        _update_rows(first, last, *arrays(frame, UPDATE, "float64")[4:])
-    else:
-        _update_rows(first, last, *arrays(frame, UPDATE, "float32")[4:])
+    _update_rows(first, last, *arrays(frame, UPDATE)[4:])
 
 
 read, write, update = Operation(_read), Operation(_write), Operation(_update)

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 
 from hetjax.models.kernels import AHEAD
-from hetjax.native import BLOCK, Operation, arrays, is_double
+from hetjax.native import BLOCK, Operation, arrays
 from hetjax.prefetch import prefetch
 
 # Sums in any order, as in `kernels`.
@@ -115,24 +115,15 @@ TURNED = "i1 i1 i1 f3 f3 f2 f2 f0 f2 f2 f3 > f3"
 
 
 def _additive(first, last, frame):
-    if is_double(frame, FORWARD):
-        _forward(first, last, *arrays(frame, FORWARD, "float64"))
-    else:
-        _forward(first, last, *arrays(frame, FORWARD, "float32"))
+    _forward(first, last, *arrays(frame, FORWARD))
 
 
 def _additive_back(first, last, frame):
-    if is_double(frame, BACKWARD):
-        _backward(first, last, *arrays(frame, BACKWARD, "float64"))
-    else:
-        _backward(first, last, *arrays(frame, BACKWARD, "float32"))
+    _backward(first, last, *arrays(frame, BACKWARD))
 
 
 def _additive_to_sources(first, last, frame):
-    if is_double(frame, TURNED):
-        _turned(first, last, *arrays(frame, TURNED, "float64"))
-    else:
-        _turned(first, last, *arrays(frame, TURNED, "float32"))
+    _turned(first, last, *arrays(frame, TURNED))
 
 
 attend = Operation(_additive)

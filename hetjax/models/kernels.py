@@ -8,7 +8,7 @@ reads stand side by side in a row, `[rows, heads, width]`: so one edge asks for 
 import numba
 import numpy as np
 
-from hetjax.native import BLOCK, Operation, arrays, is_double
+from hetjax.native import BLOCK, Operation, arrays
 from hetjax.prefetch import prefetch
 from hetjax.vectors import add_rows, add_scaled, dots, exponentials
 
@@ -215,31 +215,19 @@ TO_SOURCES = "i1 i1 i1 f2 f3 f2 f3 > f3"
 
 
 def _sum(first, last, frame):
-    if is_double(frame, SUM):
-        _sums(first, last, *arrays(frame, SUM, "float64"))
-    else:
-        _sums(first, last, *arrays(frame, SUM, "float32"))
+    _sums(first, last, *arrays(frame, SUM))
 
 
 def _attend(first, last, frame):
-    if is_double(frame, ATTEND):
-        _forward(first, last, *arrays(frame, ATTEND, "float64"))
-    else:
-        _forward(first, last, *arrays(frame, ATTEND, "float32"))
+    _forward(first, last, *arrays(frame, ATTEND))
 
 
 def _attend_back(first, last, frame):
-    if is_double(frame, ATTEND_BACK):
-        _backward(first, last, *arrays(frame, ATTEND_BACK, "float64"))
-    else:
-        _backward(first, last, *arrays(frame, ATTEND_BACK, "float32"))
+    _backward(first, last, *arrays(frame, ATTEND_BACK))
 
 
 def _to_sources(first, last, frame):
-    if is_double(frame, TO_SOURCES):
-        _turned(first, last, *arrays(frame, TO_SOURCES, "float64"))
-    else:
-        _turned(first, last, *arrays(frame, TO_SOURCES, "float32"))
+    _turned(first, last, *arrays(frame, TO_SOURCES))
 
 
 sums, attend = Operation(_sum), Operation(_attend)
