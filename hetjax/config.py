@@ -246,6 +246,8 @@ class Train:
     """what happens when the loss explodes; stop: the run ends with an error at a loss that is no finite number; back: it goes back to its best epoch on the validation nodes, or to its start, at such a loss or a steep rise, and on with a tenth of both learning rates, up to four times"""
     metric: Literal["accuracy", "micro_f1", "macro_f1", "roc_auc", "average_precision", "loss"] = "micro_f1"
     """what the best epoch on the validation nodes is chosen by; micro_f1: micro-F1, which for one label a node is the accuracy; roc_auc, average_precision: the areas under the ROC curve and the precision-recall curve, of more than two classes their mean over the classes; of equal epochs the one of the lowest validation loss counts, and of equal losses the earliest"""
+    threshold: Literal["half", "validation"] = "half"
+    """where a node may have several labels, the probability above which one is predicted; half: 0.5; validation: the one, in steps of 0.01, that gives the highest micro-F1 on the validation nodes"""
     class_weights: Literal["none", "balanced"] | tuple[float, ...] = "none"
     """weights of the classes in the training loss; balanced: one over how many training nodes have the class; or a number per class, of which the ratios count; evaluation does not weigh"""
     accuracy_nodes: int = 10_000

@@ -151,7 +151,8 @@ def computed(restored: Restored, embeddings: bool, room: Room | None = None) -> 
                 _scatter(found[-1], ids, part)
     if not room.processes.first:
         return None
-    return Predictions(graph.schema.target, found[0], graph.names, graph.multilabel, found[1] if embeddings else None)
+    made = found[0], graph.names, graph.multilabel, found[1] if embeddings else None, restored.threshold
+    return Predictions(graph.schema.target, *made)
 
 
 def groups_of(graph: HetGraph, accuracy_nodes: int) -> list[np.ndarray]:

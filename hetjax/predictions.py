@@ -14,6 +14,7 @@ from hetjax import durable
 from hetjax.cache.mapped import release
 from hetjax.errors import InputError
 from hetjax.graph.names import Ids, Names
+from hetjax.metrics import HALF, predicted_labels
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +34,7 @@ class Predictions:
       multilabel: whether a node may have several labels.
       embeddings: of the last layer, float32 `[nodes, width]`; None: nobody asked for them. Without `model.head` they are
         the logits.
+      threshold: the probability above which each of several labels is predicted.
     """
 
     target: str
@@ -40,6 +42,7 @@ class Predictions:
     names: Names = field(default_factory=Names)
     multilabel: bool = False
     embeddings: np.ndarray | None = None
+    threshold: float = HALF
 
     @property
     def ids(self) -> "pa.Array":
@@ -54,7 +57,7 @@ class Predictions:
     @cached_property
     def classes(self) -> np.ndarray:
         """Class numbers int32 `[nodes]`; of nodes with several labels 0 and 1, int8 `[nodes, classes]`."""
-        return classes(self.logits, self.multilabel)
+        return classes(self.logits, self.multilabel, self.threshold)
 
     @cached_property
     def probabilities(self) -> np.ndarray:
@@ -186,6 +189,10 @@ def check_one(out: Path, asked: list[str]) -> None:
         raise InputError(f"{out}: {' and '.join(asked)}, and a .npy holds one array: write a .parquet or .csv")
 
 
-def classes(logits: np.ndarray, multilabel: bool) -> np.ndarray:
+def classes(logits: np.ndarray, multilabel: bool, threshold: float = HALF) -> np.ndarray:
     """Class ids int32 `[nodes]`; of nodes with several labels 0 and 1, int8 `[nodes, classes]`."""
-    return (logits > 0).astype(np.int8) if multilabel else np.argmax(logits, axis=1).astype(np.int32)
+    return (
+        predicted_labels(logits, threshold).astype(np.int8)
+        if multilabel
+        else np.argmax(logits, axis=1).astype(np.int32)
+    )

@@ -11,6 +11,7 @@ from typing import Any
 from hetjax.checkpoint import Checkpoint, Checkpoints
 from hetjax.config import Train
 from hetjax.errors import InputError
+from hetjax.metrics import HALF
 from hetjax.processes.group import ProcessGroup
 from hetjax.ranking import AREAS
 
@@ -83,6 +84,11 @@ class Progress:
         return self.epoch - self.best["epoch"] >= options.patience
 
 
+def threshold_of(best: dict | None) -> float:
+    """The probability above which each of several labels is predicted, of the best epoch."""
+    return (best or {}).get("threshold", HALF)
+
+
 def _rank(quality: dict, metric: str) -> tuple[float, float]:
     return -quality["loss"] if metric == "loss" else quality[metric], -quality["loss"]
 
@@ -125,6 +131,9 @@ def check_progress(given: dict[str, Any]) -> None:
             _count(f"best.{name}", given["best"][name])
         for name in QUALITY:
             _number(f"best.{name}", given["best"][name])
+        _number("best.threshold", threshold_of(given["best"]))
+        if not 0 < threshold_of(given["best"]) < 1:
+            raise ValueError(f"best.threshold is {threshold_of(given['best'])!r:.40}, and should be between 0 and 1")
         for name in AREAS:  # of two classes, or where one was chosen by
             if given["best"].get(name) is not None:
                 _number(f"best.{name}", given["best"][name])

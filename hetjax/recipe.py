@@ -33,6 +33,7 @@ SKEWED = 0.3  # share of the smaller of two classes
 
 CHOSEN = {
     *("data.normalize_features", "data.validation_fraction", "sampling.mode", "train.metric", "train.on_divergence"),
+    "train.threshold",
     *("model.name", "model.one_hot", "model.hidden", "model.head", "model.bases", "model.share_self", "model.bias"),
     *("model.layers", "model.dropout", "model.input_dropout", "model.residual", "model.norm", "model.input_projection"),
     *("train.l2", "train.learning_rate", "train.feature_learning_rate", "train.warmup_steps"),
@@ -191,6 +192,8 @@ def _all(about: Statistics, name: str, config: Config, graph: HetGraph) -> Itera
             "roc_auc",
             f"two classes, the smaller with {100 * about.smallest:.0f} % of the training nodes",
         )
+    if graph.multilabel and about.validated:
+        yield Choice("train.threshold", "validation", "several labels a node: F1 is seldom highest at 0.5")
     if config.data.metapath_hops:
         yield Choice("model.layers", 1, "metapaths have the hops")
     if about.bare and whole and about.nodes <= ONE_HOT_NODES and name == "rgcn":

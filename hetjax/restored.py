@@ -20,8 +20,9 @@ from hetjax.config import SECTIONS, Config, Data
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import UNLABELLED, HetGraph
 from hetjax.load import as_read, load, made, makes
+from hetjax.metrics import HALF
 from hetjax.models.hgnn import Stack
-from hetjax.progress import check_progress
+from hetjax.progress import check_progress, threshold_of
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer
@@ -39,6 +40,7 @@ class Restored(NamedTuple):
       learned: the types whose features were learned.
       chosen: which checkpoint it was, in words.
       new: by type, how many nodes are new, and had nothing learned of them.
+      threshold: as of `Predictions`.
     """
 
     config: Config
@@ -49,6 +51,7 @@ class Restored(NamedTuple):
     learned: Sequence[str]
     chosen: str
     new: Mapping[str, int]
+    threshold: float = HALF
 
 
 def run_of(workdir: str | os.PathLike) -> tuple[Config, HetGraph]:
@@ -97,7 +100,9 @@ def restore(
         others = setup(config, _with_classes(_another(config, other), trained))
         graph = others.graph
         same_shape(name, graph, trained, others.trainer, trainer)
-    state, chosen = best_state(Path(workdir), trainer, config.train.seed, digests.of_graph(config.data, trained))
+    state, chosen, threshold = best_state(
+        Path(workdir), trainer, config.train.seed, digests.of_graph(config.data, trained)
+    )
     learned = {t: on_host(table.rows) for t, table in state.tables.items()}
     new: dict[str, int] = {}
     if name:
@@ -106,7 +111,7 @@ def restore(
         check_one_hot(trainer.widths.keys() - learned.keys() - graph.features.keys(), trained, graph, name)
     features = {t: learned[t] if t in learned else graph.features[t] for t in trainer.widths}
     graph = replace(graph, names=replace(graph.names, classes=trained.names.classes))
-    return Restored(config, trainer.model, state.params, graph, features, sorted(learned), chosen, new)
+    return Restored(config, trainer.model, state.params, graph, features, sorted(learned), chosen, new, threshold)
 
 
 def _in_memory(node_type: str, shape: tuple[int, int]) -> np.ndarray:
@@ -164,14 +169,14 @@ def same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, trai
             raise InputError(f"{file}: features of type {name!r} are {its.widths[name]} wide != {width} {of_training}")
 
 
-def best_state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[Any, str]:
-    """What the run's best checkpoint holds, as host arrays, tables mapped; and which that is, in words."""
+def best_state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[Any, str, float]:
+    """What the run's best checkpoint holds, as host arrays, tables mapped; which that is, in words; and its threshold."""
     chosen, progress = best_checkpoint(workdir)
     if progress["graph"] != graph:
         raise InputError(f"{workdir}: was trained on another graph: {progress['graph']} != {graph}")
     best = progress["best"]
     words = f"as after epoch {best['epoch']}, the best in validation" if best else "as of the last checkpoint"
-    return chosen.state(jax.eval_shape(trainer.init, np.int32(seed))), words
+    return chosen.state(jax.eval_shape(trainer.init, np.int32(seed))), words, threshold_of(best)
 
 
 def best_checkpoint(workdir: Path) -> tuple[Checkpoint, dict]:

@@ -14,6 +14,7 @@ from hetjax.checkpoint import parameters
 from hetjax.config import Config, as_dict
 from hetjax.pictures import draw_run
 from hetjax.predictions import Predictions
+from hetjax.progress import threshold_of
 from hetjax.ranking import AREAS
 from hetjax.run import Run
 from hetjax.sharding.traffic import Sent
@@ -52,6 +53,7 @@ def summarise(
         **_areas(test, best),
         **({"validation_loss": best["loss"]} if best and config.train.metric == "loss" else {}),
         "chosen_by": config.train.metric,
+        **({"threshold": best["threshold"]} if best and "threshold" in best else {}),
         "learning_rate_lowered": run.progress.lowered,
         "baselines": run.baselines,
         "epoch": best["epoch"] if best else config.train.epochs,
@@ -84,7 +86,8 @@ def told(run: Run, summary: dict, records: list[dict]) -> report.Told:
     """What the report is made of."""
     graph = run.graph
     ids, target = graph.splits["test"], graph.schema.target
-    found = None if run.logits is None else Predictions(target, run.logits, graph.names, graph.multilabel)
+    made = graph.names, graph.multilabel, None, threshold_of(run.progress.best)
+    found = None if run.logits is None else Predictions(target, run.logits, *made)
     return report.Told(run.config, summary, records, found, graph.labels[ids], run.workdir.path, title(run.config))
 
 

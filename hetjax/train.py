@@ -41,7 +41,7 @@ from hetjax.logs import counted, hides_bar, log
 from hetjax.partition import Partitioning, read, save
 from hetjax.processes.group import ProcessGroup
 from hetjax.processes.launch import process_group
-from hetjax.progress import Progress
+from hetjax.progress import Progress, threshold_of
 from hetjax.ranking import AREAS, ordered_classes
 from hetjax.records import Records, check_records
 from hetjax.results import compared_by
@@ -350,20 +350,29 @@ def end_epoch(run: Run, epoch: int) -> None:
 def validate(run: Run) -> tuple[metrics.Quality, float | None]:
     """Quality on the validation nodes, and accuracy on those training nodes that `train.accuracy_nodes` takes; both at once."""
     validation, training = evaluated_together(run.graph, run.config.train.accuracy_nodes)
-    return evaluate(run, "validation", np.concatenate([validation, training]), len(validation))
+    chosen = run.config.train.threshold == "validation" and run.graph.multilabel
+    threshold = None if chosen else metrics.HALF
+    return evaluate(run, "validation", np.concatenate([validation, training]), len(validation), threshold)
 
 
-def evaluate(run: Run, split: str, ids: np.ndarray, count: int) -> tuple[metrics.Quality, float | None]:
+def evaluate(
+    run: Run, split: str, ids: np.ndarray, count: int, threshold: float | None = metrics.HALF
+) -> tuple[metrics.Quality, float | None]:
     """From full neighbourhoods quality on the first `count` of the nodes `ids`, and accuracy on the rest; None of none.
 
     Process 0 measures, and tells the others.
+
+    Args:
+      threshold: as of `metrics.quality`; None: the best for these nodes, which is given beside their quality.
     """
     logits, labels, ordered = run.engine.logits(run.state, ids), run.graph.labels[ids], run.config.train.metric in AREAS
     run.logits = logits if split == "test" else None
     found = None
     if logits is not None:
-        rest = metrics.quality(logits[count:], labels[count:])["accuracy"]
-        found = [metrics.quality(logits[:count], labels[:count], ordered), rest]
+        at = metrics.best_threshold(logits[:count], labels[:count]) if threshold is None else threshold
+        rest = metrics.quality(logits[count:], labels[count:], threshold=at)["accuracy"]
+        of_split = metrics.quality(logits[:count], labels[:count], ordered, at)
+        found = [of_split | ({"threshold": at} if threshold is None else {}), rest]
     quality, rest = run.processes.broadcast_object("quality", found)
     if quality["loss"] is not None and not math.isfinite(quality["loss"]):
         raise FloatingPointError(f"the {split} loss is {quality['loss']}; a lower train.learning_rate may help")
@@ -393,7 +402,7 @@ def finish(run: Run) -> dict:
         run.state = None  # its tables make room for those of the checkpoint
         run.state = run.engine.restored(chosen)
     ids = run.graph.splits["test"][: None if run.config.train.test else 0]
-    test, _ = evaluate(run, "test", ids, len(ids))
+    test, _ = evaluate(run, "test", ids, len(ids), threshold_of(best))
     sent = summary.total_traffic(run.processes.all_gather("sent", [list(row) for row in traffic(run.engine)]))
     details = run.engine.details()
     run.engine.close()

@@ -70,7 +70,7 @@ def warm_start(config: Config, trainer: Trainer) -> Warm:
     same_shape(f"{config.data.path or config.data.format}", graph, trained, trainer, given.trainer)
     _check_classes(where, graph, trained)
     _check_ways(where, graph, trained)
-    state, chosen = best_state(source, given.trainer, before.train.seed, digests.of_graph(before.data, trained))
+    state, chosen, _ = best_state(source, given.trainer, before.train.seed, digests.of_graph(before.data, trained))
     learned = {t: on_host(table.rows) for t, table in state.tables.items()}
     check_one_hot(trainer.widths.keys() - learned.keys() - graph.features.keys(), trained, graph, where)
     first = eagerly(trainer.init, np.int32(config.train.seed))

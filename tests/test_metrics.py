@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, log_loss, roc_auc_score
 
-from hetjax.metrics import quality
+from hetjax.metrics import STEPS, best_threshold, quality
 from hetjax.ranking import average_precision, roc_auc
 
 
@@ -48,6 +48,28 @@ def test_several_labels_equal_scikit_learn(seed, dtype):
     probability = 1 / (1 + np.exp(-logits.astype(np.float64)))
     losses = [log_loss(labels[:, number], probability[:, number], labels=[0, 1]) for number in range(7)]
     np.testing.assert_allclose(found["loss"], np.mean(losses), rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_threshold_is_that_of_the_highest_micro_f1(seed):
+    rng = np.random.default_rng(seed)
+    labels = (rng.random((60, 4)) < 0.3).astype(np.int8)
+    logits = (rng.standard_normal((60, 4)) + 2 * labels - 2).astype(np.float32)
+    found = best_threshold(logits, labels)
+    probability, steps = 1 / (1 + np.exp(-logits.astype(float))), np.arange(1, STEPS) / STEPS
+    scores = [f1_score(labels, probability > step, average="micro") for step in steps]
+    assert found in steps and max(scores) > f1_score(labels, logits > 0, average="micro")
+    np.testing.assert_allclose(quality(logits, labels, threshold=found)["micro_f1"], max(scores))
+
+
+def test_of_equal_thresholds_the_nearest_to_a_half():
+    sure, none = np.array([[1e4, -1e4]], np.float32), np.zeros((0, 2))
+    with np.errstate(all="raise", under="ignore"):
+        assert best_threshold(sure, np.array([[1, 0]])) == best_threshold(sure, np.array([[0, 0]])) == 0.5
+    assert best_threshold(none, none) == 0.5
+    assert (
+        best_threshold(np.log(np.array([[3.0, 1.0]])), np.array([[1, 0]])) == 0.5
+    )  # 0.75, and 0.5 which is not above it
 
 
 def test_large_logits_of_several_labels():

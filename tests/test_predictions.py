@@ -1,6 +1,7 @@
 """Predictions by the users' ids: as a table and in each kind of file."""
 
 import csv
+import dataclasses
 import shutil
 
 import numpy as np
@@ -44,6 +45,8 @@ def test_predictions_of_several_labels():
     several = Predictions("person", LOGITS, NAMES, multilabel=True)
     assert several.classes.tolist() == [[1, 1], [1, 0], [0, 0]] and classes(LOGITS, True).dtype == np.int8
     np.testing.assert_allclose(several.probabilities, expit(LOGITS), rtol=1e-6, atol=1e-30)
+    lower = dataclasses.replace(several, threshold=0.2)
+    assert lower.classes.tolist() == [[1, 1], [1, 0], [1, 1]] and lower.probabilities[2, 0] == 0.5
     assert several.table(probabilities=True).column_names == [
         *("node", "class_no", "class_yes", "probability_no", "probability_yes")
     ]

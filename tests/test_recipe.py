@@ -19,7 +19,7 @@ from hetjax.processes.group import ProcessGroup
 from hetjax.sharding.trainer import schedule
 from hetjax.train import main
 from tests.conftest import random_graph
-from tests.equivalence import homogeneous
+from tests.equivalence import homogeneous, several_labels
 
 
 def chosen(graph, *given: str, **sections) -> dict:
@@ -29,7 +29,7 @@ def chosen(graph, *given: str, **sections) -> dict:
 
 def test_every_choice_is_an_option_that_a_resumed_run_keeps():
     """And each is said with a reason, but for those that go with the one before."""
-    for graph in (random_graph(), homogeneous(), replace(random_graph(), features={})):
+    for graph in (random_graph(), several_labels(random_graph()), homogeneous(), replace(random_graph(), features={})):
         for key, value in chosen(graph).items():
             section, name = key.split(".")
             assert key in recipe.CHOSEN
@@ -46,6 +46,7 @@ def test_choices_are_of_the_kind_of_graph():
     assert chosen(bare)["model.one_hot"] and chosen(bare)["model.name"] == "rgcn"
     assert chosen(homogeneous())["model.name"] == "gcn" and not chosen(homogeneous())["model.head"]
     typed = chosen(random_graph())
+    assert "train.threshold" not in typed and chosen(several_labels(random_graph()))["train.threshold"] == "validation"
     assert typed["model.norm"] == "layer" and typed["model.input_projection"] and typed["sampling.mode"] == "full"
 
 

@@ -188,6 +188,7 @@ def test_digests_of_another_shape_are_damage(tmp_path, text):
         {"capacities": {"a": 2**40}},
         {"best": {"step": "1", "epoch": 1} | NUMBERS},
         {"best": {"step": 1, "epoch": 1} | NUMBERS | {"loss": None}},
+        {"best": {"step": 1, "epoch": 1} | NUMBERS | {"threshold": 1}},
         {"more": 1},
     ],
     ids=str,

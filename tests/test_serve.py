@@ -1,5 +1,7 @@
 """A model served from Python: a few nodes from their full neighbourhoods, against the whole graph and against `predict`."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,9 @@ import pytest
 import hetjax
 from hetjax.config import Config
 from hetjax.errors import InputError
+from hetjax.graph.names import Names
 from hetjax.ladder import STEP, Ladder
+from hetjax.metrics import quality
 from hetjax.restored import Restored
 from hetjax.serve import Served
 from tests.conftest import random_graph
@@ -54,6 +58,18 @@ def test_a_run_is_loaded_and_asked_by_the_users_ids(run, ahead):
     assert model.embeddings("person", "p3").shape == (1, 8) and model.predict("p3").shape == (1,)
     assert model.embeddings("city", [2, 0]).shape == (2, 8) and model.class_names == every.class_names
     assert model.predict([]).shape == (0,) and model.target == "person"
+
+
+def test_a_threshold_that_validation_chose_is_that_of_test_predictions_and_answers(tmp_path):
+    graph = people()
+    labels = np.stack([np.arange(12) % 2, np.arange(12) % 5 == 0, np.zeros(12)], axis=1).astype(np.int8)
+    graph = replace(graph, labels=labels, schema=replace(graph.schema, classes=3), names=Names(graph.names.nodes))
+    run = hetjax.train(graph, tmp_path / "run", **OPTIONS, threshold="validation")
+    found, test, summary = run.predict(), graph.splits["test"], run.summary
+    assert found.threshold == summary["threshold"] == run.records[summary["epoch"] - 1]["validation_threshold"] != 0.5
+    np.testing.assert_array_equal(found.classes, found.probabilities > found.threshold)
+    assert summary["test_micro_f1"] == quality(found.logits[test], labels[test], threshold=found.threshold)["micro_f1"]
+    np.testing.assert_array_equal(hetjax.load(run.path).predict(["p7", "p0"]), found.classes[[7, 0]])
 
 
 def test_what_cannot_be_asked_is_said(run):
