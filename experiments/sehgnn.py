@@ -67,11 +67,17 @@ def run(name: str, seed: int, folder: Path, more: dict[str, str]) -> dict:
     """Precompute and train once."""
     data, plain, along = hops(name), folder / f"{name}_{seed}", folder / f"{name}_{seed}_metapaths"
     if not plain.exists():
-        convert(plain, format="hgb", path=data["path"], split_seed=seed)
+        read = {"normalize_features": data.get("normalize_features", "none"), "split_seed": seed}
+        convert(plain, format="hgb", path=data["path"], **read)
     if not along.exists():
         keys = {key: data[key] for key in ("metapath_hops", "metapath_label_hops")}
         convert(along, format="store", path=plain.absolute(), **keys)
-    given = {"data.format": "store", "data.path": str(along.absolute()), "train.seed": str(seed)}
+    given = {
+        "data.format": "store",
+        "data.path": str(along.absolute()),
+        "data.normalize_features": "none",
+        "train.seed": str(seed),
+    }
     given |= {"data.metapath_hops": "0", "data.metapath_label_hops": "0", "train.baselines": "false"}
     summary = train(folder / f"{name}_{seed}_run", f"{name}_sehgnn", given | more)
     return {

@@ -85,9 +85,9 @@ def summarise(
 def told(run: Run, summary: dict, records: list[dict]) -> report.Told:
     """What the report is made of."""
     graph = run.graph
-    ids, target = graph.splits["test"], graph.schema.target
+    ids = graph.splits["test"][: None if run.config.train.test else 0]
     made = graph.names, graph.multilabel, None, threshold_of(run.progress.best)
-    found = None if run.logits is None else Predictions(target, run.logits, *made)
+    found = None if run.logits is None else Predictions(graph.schema.target, run.logits, *made)
     return report.Told(run.config, summary, records, found, graph.labels[ids], run.workdir.path, title(run.config))
 
 

@@ -141,6 +141,7 @@ def test_a_run_that_does_not_test_has_no_baselines(tmp_path):
     options = ["--data.scale=0.002", "--model.hidden=4", "--train.epochs=1", "--sampling.fanout=[2,2]"]
     main([*options, "--train.test=false", "--workdir", str(tmp_path / "run")])
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["baselines"] == {}
+    assert (tmp_path / "run" / "report.html").exists()
 
 
 def test_what_would_take_long_is_left_out_and_said(monkeypatch):
