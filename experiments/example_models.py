@@ -39,7 +39,7 @@ def options(model: str, graph: str, seed: int, folder: Path) -> dict[str, str]:
         if done.returncode:
             sys.exit(done.stderr)
     made = {"data.format": "store", "data.path": str(out.absolute()), "model.name": "examples.han:HAN"}
-    return made | {"train.recipe": "graph", "model.layers": "1", "model.heads": "8"}
+    return made | {"train.recipe": "graph", "model.layers": "1", "model.heads": "8", "sampling.mode": "full"}
 
 
 def run(model: str, graph: str, seed: int, folder: Path, more: dict[str, str]) -> dict:
