@@ -57,7 +57,6 @@ CASES = {
             {"l2": 0.01, "gradient_clip": 0.05},
         ),
         ("few relations", (2, 1, "raf"), "minibatch", "R-GAT", True, {"options": {"cut": ("writes=2",)}}),
-        ("homogeneous", (1, 1, "tensor", 4), "full", "GAT", True, {}),
         ("few relations", (1, 1, "tensor", 2), "minibatch", "R-GCN, no self term", True, {}),
         ("few relations", (2, 1, "raf", 2), "minibatch", "R-GAT", True, {}),
     ],
