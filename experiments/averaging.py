@@ -28,7 +28,7 @@ matplotlib.use("agg")
 from matplotlib import pyplot as plt
 
 from hetjax import metrics
-from hetjax.cache.sparse import compact
+from hetjax.cache.features import Features
 from hetjax.command_line import parse
 from hetjax.config import SECTIONS, Config
 from hetjax.graph.hetgraph import HetGraph
@@ -80,8 +80,7 @@ def run(config: Config, graph: HetGraph) -> dict[str, Any]:
     engine, done, test, started = make_engine(config, graph), Progress(), {}, time.perf_counter()
     trainer, changed = engine.trainer, engine.setup.graph
     blocks = jax.device_put(whole_graph(changed, len(trainer.model.layers), trainer.model.reads_own))
-    given = {t: graph.features[t] for t in trainer.widths if t in graph.features}
-    static = {t: jax.device_put(compact(x) if t in trainer.model.multiplied else x) for t, x in given.items()}
+    static = Features(graph, trainer.widths, trainer.learnable, multiplied=trainer.model.multiplied).static
     apply, state = jax.jit(trainer.model.apply), engine.init(config.train.seed)
     for epoch in range(config.train.epochs):
         for drawn in engine.batches.epoch(epoch):

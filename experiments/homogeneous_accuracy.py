@@ -30,7 +30,7 @@ from runs import ROOT, read_rows, replace_rows
 from tqdm import tqdm
 
 from hetjax import metrics
-from hetjax.cache.sparse import compact
+from hetjax.cache.features import Features
 from hetjax.checkpoint import parameters
 from hetjax.command_line import parse
 from hetjax.config import SECTIONS, Config
@@ -126,9 +126,9 @@ class Trained:
         self.trainer = setup(config, graph).trainer
         self.init, self.step = jax.jit(self.trainer.init), jax.jit(self.trainer.step, donate_argnums=0)
         self.apply = jax.jit(self.trainer.model.apply)
-        given = {t: graph.features[t] for t in self.trainer.widths if t in graph.features}
-        multiplied = self.trainer.model.multiplied
-        self.static = {t: jax.device_put(compact(x) if t in multiplied else x) for t, x in given.items()}
+        trainer = self.trainer
+        features = Features(graph, trainer.widths, trainer.learnable, multiplied=trainer.model.multiplied)
+        self.static = features.static
 
     def run(self, config: Config, graph: HetGraph) -> dict[str, Any]:
         """Train, and score the epoch that validation picks; returns the row of the table."""

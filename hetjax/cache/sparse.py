@@ -11,7 +11,7 @@ from hetjax.arrays import Array
 from hetjax.sampling.blocks import MOST_EDGES, Adjacency
 from hetjax.sampling.sampler import group
 
-DENSEST = 0.1  # share of entries that are not zero: at more, a product with all of them is as fast
+DENSEST = 0.1  # share of entries that are not zero, up to which the others are left out: a judgement
 SAMPLE = 1024  # rows that are looked at first
 
 
@@ -67,7 +67,7 @@ class SparseRows:
 
 
 def compact(matrix: np.ndarray) -> "np.ndarray | SparseRows":
-    """A feature matrix `[rows, width]` without its zeros, if it has so many that this is faster to multiply; else as it is."""
+    """A feature matrix `[rows, width]` without its zeros, if at most `DENSEST` of it are others; else as it is."""
     sample = matrix[:: max(1, len(matrix) // SAMPLE)]
     if matrix.dtype != np.float32 or min(matrix.shape) < 1 or np.count_nonzero(sample) > DENSEST * sample.size:
         return matrix

@@ -12,10 +12,9 @@ import flax.linen as nn
 import jax
 
 from hetjax.graph.schema import Relation
-from hetjax.models import linear
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import Finish, Layer
-from hetjax.models.linear import fold_product
+from hetjax.models.linear import Dense, fold_product
 from hetjax.models.segment import neighbour_mean
 from hetjax.sampling.blocks import Adjacency
 
@@ -38,14 +37,14 @@ class DenseOptions:
     bias: bool = True
     logits: bool = False
 
-    def layers(self, node_type: str) -> list["Dense"]:
+    def layers(self, node_type: str) -> list["DenseLayer"]:
         """Of one node type."""
         last = len(self.widths) - 1
         about = self.activation, self.norm, self.dropout, self.residual, self.bias
-        return [Dense(width, (*about, self.logits and i == last)) for i, width in enumerate(self.widths)]
+        return [DenseLayer(width, (*about, self.logits and i == last)) for i, width in enumerate(self.widths)]
 
 
-class Dense(nn.Module):
+class DenseLayer(nn.Module):
     """A matrix, and what `Finish` does with the product.
 
     Attributes:
@@ -58,7 +57,7 @@ class Dense(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, masks: NodeMasks | None) -> jax.Array:
-        product = linear.Dense(self.features, use_bias=False, kernel_init=nn.initializers.glorot_uniform())(x)
+        product = Dense(self.features, use_bias=False, kernel_init=nn.initializers.glorot_uniform())(x)
         return Finish(*self.finish)(product, x, masks)
 
 
