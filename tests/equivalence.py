@@ -19,6 +19,7 @@ from jax.flatten_util import ravel_pytree
 import hetjax
 from hetjax.config import Cache, Config, Mesh, Model, Sampling, Train
 from hetjax.datasets import synthetic
+from hetjax.eager import eagerly
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.models.dropout import dropped
@@ -296,7 +297,7 @@ def equal_replicas(states, group) -> None:
 
 
 def initial(trainer, wide: bool):
-    state = jax.jit(trainer.init)(0)
+    state = eagerly(trainer.init, np.int32(0))
     return jax.tree.map(lambda leaf: leaf.astype(float) if wide and leaf.dtype == jnp.float32 else leaf, state)
 
 

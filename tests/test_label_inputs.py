@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-import jax
 import numpy as np
 import pytest
 
 from hetjax.config import Config, Model, Sampling
+from hetjax.eager import eagerly
 from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
 from hetjax.graph.csc import CSC
@@ -38,7 +38,7 @@ def logits(graph: HetGraph, name: str, layers: int = 3, **options) -> np.ndarray
         model=Model(**{"name": name, "hidden": 8, "layers": layers} | options), sampling=Sampling(mode="full")
     )
     made = setup(config, graph)
-    state = jax.jit(made.trainer.init)(0)
+    state = eagerly(made.trainer.init, np.int32(0))
     features = dict(made.graph.features) | {name: np.asarray(table.rows) for name, table in state.tables.items()}
     evaluator = Evaluator(made.trainer.model, made.graph, 10**6)
     return evaluator.logits(state.params, features, np.arange(len(graph.labels)))

@@ -11,6 +11,7 @@ import pytest
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape, Table
 from hetjax.config import Train
+from hetjax.eager import eagerly
 from hetjax.errors import InputError
 from hetjax.sharding.trainer import class_weights, cross_entropy, schedule
 from tests.conftest import random_graph
@@ -77,7 +78,7 @@ def test_weights_of_classes_have_the_mean_one_over_the_training_nodes():
 def test_smoothing_reaches_the_loss():
     graph = random_graph(3)
     _, trainer, static = setting(graph)
-    state, drawn = jax.jit(trainer.init)(0), whole_graph(graph, 2)
+    state, drawn = eagerly(trainer.init, np.int32(0)), whole_graph(graph, 2)
     learned = {name: table.rows for name, table in state.tables.items()}
     logits = jax.jit(trainer.model.apply)(state.params, drawn.batch.blocks, static | learned)[drawn.batch.seeds]
     found = jax.jit(trainer._replace(label_smoothing=0.2).loss)(state.params, learned, static, drawn.batch)
@@ -90,7 +91,7 @@ def test_gradients_are_clipped_together_before_the_update(clip):
     graph = random_graph(3)
     _, trainer, static = setting(graph)
     trainer = trainer._replace(optimizer=optax.sgd(1.0), clip=clip)
-    state, drawn = jax.jit(trainer.init)(0), whole_graph(graph, 2)
+    state, drawn = eagerly(trainer.init, np.int32(0)), whole_graph(graph, 2)
     _, gradients = jax.jit(trainer.gradients)(state, static, drawn.batch, 0)
     norm = np.sqrt(sum((np.asarray(leaf, np.float64) ** 2).sum() for leaf in jax.tree.leaves(gradients)))
     assert 1e-3 < norm < 1e3
@@ -139,7 +140,7 @@ def test_both_learning_rates_follow_the_schedule():
     trainer = trainer._replace(optimizer=optax.adamw(rate, weight_decay=0), adam=RowAdam(rate))
     drawn = whole_graph(graph, 2)
     step = jax.jit(trainer.step)
-    before = step(jax.jit(trainer.init)(0), static, drawn.batch, 0)[0]
+    before = step(eagerly(trainer.init, np.int32(0)), static, drawn.batch, 0)[0]
     after = step(before, static, drawn.batch, 0)[0]
     for old, new in zip(*(jax.tree.leaves((state.params, state.tables["author"].rows)) for state in (before, after))):
         np.testing.assert_allclose(old, new, atol=1e-7)
@@ -148,7 +149,7 @@ def test_both_learning_rates_follow_the_schedule():
 def test_projected_features_feed_the_first_layer():
     graph = random_graph(3)
     _, trainer, _ = setting(graph, name="hgt", heads=2, input_projection=True)
-    state = jax.jit(trainer.init)(0)
+    state = eagerly(trainer.init, np.int32(0))
     params = state.params["params"]
     assert params["project_paper"]["kernel"].shape == (7, 8) and params["project_author"]["kernel"].shape == (6, 8)
     assert {name for name in params["layers_0"] if name.startswith("skip")} == {

@@ -12,6 +12,7 @@ import pytest
 import hetjax
 from hetjax.config import Config, Model, Sampling
 from hetjax.datasets import rdf
+from hetjax.eager import eagerly
 from hetjax.graph import store
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
@@ -41,7 +42,7 @@ def fresh(graph, edges: int, **model) -> Restored:
     shape = Model(**{"hidden": 8, "feature_width": 6} | model)
     config = Config(model=shape, sampling=Sampling(fanout=(2,) * shape.layers, evaluation_edges=edges))
     given = setup(config, graph)
-    state = jax.jit(given.trainer.init)(0)
+    state = eagerly(given.trainer.init, np.int32(0))
     features = dict(graph.features) | {t: np.asarray(table.rows) for t, table in state.tables.items()}
     return Restored(config, given.trainer.model, state.params, given.graph, features, [], "", {})
 

@@ -14,6 +14,7 @@ from jax.sharding import PartitionSpec as P
 
 from hetjax.command_line import run_command
 from hetjax.config import Sampling
+from hetjax.eager import eagerly
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.models import hgnn, partials
@@ -80,7 +81,7 @@ def test_evaluation_equals_one_device(model):
     one, many = (dataclasses.replace(c, sampling=Sampling(fanout=(3, 2), evaluation_edges=60)) for c in (one, many))
     alone, spread = make_engine(one, graph), make_engine(many, graph)
     assert all(len(part.relations) < len(graph.relations) for part in spread.site.graphs.values())
-    state, ids = jax.jit(alone.trainer.init)(0), graph.splits["test"]
+    state, ids = eagerly(alone.trainer.init, np.int32(0)), graph.splits["test"]
     expected = alone.logits(state, ids)
     found = spread.logits(spread.shard(state), ids)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
@@ -120,7 +121,7 @@ def test_a_relation_held_for_hop_two_is_not_applied_at_the_root(monkeypatch):
     plan, trainer = strategy.Raf().partition(given), given.trainer
     roots = plan.tree.roots  # cites and extends, from papers to papers, are apart: each owner holds the other for hop 2
     plan = dataclasses.replace(plan, owners=(roots[::2], roots[1::2]))
-    state, into = jax.jit(trainer.init)(0), {relation.key for relation in graph.schema.into("paper")}
+    state, into = eagerly(trainer.init, np.int32(0)), {relation.key for relation in graph.schema.into("paper")}
 
     def step():
         engine = strategy.Raf().engine(given, plan)

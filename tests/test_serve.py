@@ -9,6 +9,7 @@ import pytest
 
 import hetjax
 from hetjax.config import Config
+from hetjax.eager import eagerly
 from hetjax.errors import InputError
 from hetjax.graph.names import Names
 from hetjax.ladder import STEP, Ladder
@@ -26,7 +27,7 @@ def test_any_nodes_equal_the_whole_graph(options):
     graph = random_graph(3)
     with jax.enable_x64(True):
         config, trainer, static = setting(graph, **options)
-        state = jax.jit(trainer.init)(0)
+        state = eagerly(trainer.init, np.int32(0))
         wide = jax.tree.map(lambda leaf: leaf.astype(float) if leaf.dtype == jnp.float32 else leaf, state)
         features = static | {name: table.rows for name, table in wide.tables.items()}
         blocks = whole_graph(graph, 2).batch.blocks
@@ -90,7 +91,7 @@ def test_few_programs_serve_all_nodes():
     """Every node of a graph alone, and some together: as many programs as rungs, of which the highest has all."""
     graph = random_graph(5, papers=200, degree=6)
     _, trainer, _ = setting(graph)
-    state = jax.jit(trainer.init)(0)
+    state = eagerly(trainer.init, np.int32(0))
     features = dict(graph.features) | {name: np.asarray(table.rows) for name, table in state.tables.items()}
     model = Served(Restored(Config(), trainer.model, state.params, graph, features, [], "", {}))
     for node in range(200):

@@ -13,6 +13,7 @@ from hetjax import metrics, native
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape, Table
 from hetjax.config import Config, Model, Sampling, Train
+from hetjax.eager import eagerly
 from hetjax.evaluate import Evaluator
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sampling.regime import mini_batch_regime, whole_graph_regime
@@ -79,7 +80,7 @@ def test_unlimited_fanout_equals_the_whole_graph(layers, options):
     with jax.enable_x64(True):
         config, trainer, static = setting(graph, layers, **options)
         wide = jax.tree.map(
-            lambda leaf: leaf.astype(float) if leaf.dtype == jnp.float32 else leaf, jax.jit(trainer.init)(0)
+            lambda leaf: leaf.astype(float) if leaf.dtype == jnp.float32 else leaf, eagerly(trainer.init, np.int32(0))
         )
         whole = whole_graph(graph, layers)
         (mini,) = make_engine(config, graph).batches.epoch(0)
@@ -112,7 +113,7 @@ def test_a_step_of_each_way_gives_the_same_state():
     (mini,) = make_engine(config, graph).batches.epoch(0)
     states = []
     for drawn in (whole, mini):
-        state, step = jax.jit(trainer.init)(0), jax.jit(trainer.step)
+        state, step = eagerly(trainer.init, np.int32(0)), jax.jit(trainer.step)
         for _ in range(5):
             state, _ = step(state, static, drawn.batch, 0)
         states.append(state)
@@ -131,7 +132,7 @@ def test_a_step_of_each_way_gives_the_same_state():
 def test_evaluation_is_exact_in_chunks_of_any_size(options):
     graph = random_graph(4)
     _, trainer, static = setting(graph, **options)
-    state = jax.jit(trainer.init)(1)
+    state = eagerly(trainer.init, np.int32(1))
     blocks = whole_graph(graph, 2).batch.blocks
     learned = {name: table.rows for name, table in state.tables.items()}
     expected = jax.jit(trainer.model.apply)(state.params, blocks, static | learned)
@@ -145,7 +146,7 @@ def test_evaluation_is_exact_in_chunks_of_any_size(options):
 def test_evaluation_compiles_one_program_per_layer_and_type():
     graph = random_graph(4)
     _, trainer, static = setting(graph)
-    state, evaluator = jax.jit(trainer.init)(1), Evaluator(trainer.model, graph, 25)
+    state, evaluator = eagerly(trainer.init, np.int32(1)), Evaluator(trainer.model, graph, 25)
     rows = {name: np.asarray(table.rows) for name, table in state.tables.items()}
     for split in ("validation", "test"):
         evaluator.logits(state.params, dict(graph.features) | rows, graph.splits[split])
@@ -192,7 +193,7 @@ def test_poisoned_padding_changes_nothing():
     assert drawn[-1].nodes < 48
     spoiled = poison(drawn[-1].batch, graph)
     assert not np.array_equal(spoiled.labels, drawn[-1].batch.labels)
-    state, step = jax.jit(trainer.init)(0), jax.jit(trainer.step)
+    state, step = eagerly(trainer.init, np.int32(0)), jax.jit(trainer.step)
     chex.assert_trees_all_equal(step(state, static, drawn[-1].batch, 0), step(state, static, spoiled, 0))
 
 
@@ -203,7 +204,7 @@ def test_larger_capacities_change_nothing_but_rounding():
     tight, roomy = next(sampled(sampler, 48).epoch(0)), sampled(sampler, 48)
     roomy.prepare({k: v and 3 * v + 5 for k, v in tight.capacities.items()})
     wide = next(roomy.epoch(0))
-    state, gradients = jax.jit(trainer.init)(0), jax.jit(trainer.gradients)
+    state, gradients = eagerly(trainer.init, np.int32(0)), jax.jit(trainer.gradients)
     loss, (weights, _) = gradients(state, static, tight.batch, 0)
     wide_loss, (wide_weights, _) = gradients(state, static, wide.batch, 0)
     np.testing.assert_allclose(loss, wide_loss, rtol=1e-6)
@@ -276,7 +277,7 @@ def test_quality_equals_scikit_learn():
 def test_the_penalty_is_on_the_first_layer_and_what_it_reads():
     graph = random_graph(3)
     _, trainer, static = setting(graph)
-    state, drawn = jax.jit(trainer.init)(0), whole_graph(graph, 2)
+    state, drawn = eagerly(trainer.init, np.int32(0)), whole_graph(graph, 2)
     learned = {name: table.rows for name, table in state.tables.items()}
     plain = jax.jit(trainer.loss)(state.params, learned, static, drawn.batch)
     squares = sum(
@@ -292,7 +293,7 @@ def test_several_labels_a_node_in_both_modes():
     labels = rng.integers(0, 2, (graph.schema.nodes["paper"], 3)).astype(np.int8)
     graph = dataclasses.replace(graph, labels=labels)
     config, trainer, static = setting(graph)
-    state = jax.jit(trainer.init)(0)
+    state = eagerly(trainer.init, np.int32(0))
     whole = whole_graph(graph, 2)
     (mini,) = make_engine(config, graph).batches.epoch(0)
     losses = [float(jax.jit(trainer.gradients)(state, static, drawn.batch, 0)[0]) for drawn in (whole, mini)]
@@ -309,7 +310,7 @@ def test_the_step_is_compiled_once(resumed):
     graph = random_graph(3)
     config = Config(model=Model(hidden=8, feature_width=6), sampling=Sampling(mode="full"))
     engine = make_engine(config, graph)
-    state = engine.shard(jax.jit(engine.trainer.init)(0)) if resumed else engine.init(0)
+    state = engine.shard(eagerly(engine.trainer.init, np.int32(0))) if resumed else engine.init(0)
     for epoch in range(3):
         state, _ = engine.step(state, next(engine.batches.epoch(epoch)).batch)
     assert engine.compiled._cache_size() == 1

@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec as P
 
 from examples.replicated import ReplicatedEngine
 from hetjax.config import Cache, Config, Mesh, Sampling
+from hetjax.eager import eagerly
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.sizes import sizes
@@ -112,7 +113,7 @@ def test_an_exchange_combines_what_devices_fold_of_different_relations():
     graph = few("cites", "writes", "of")
     config = setting(graph, "full", (1, 1), {"self_term": False, "residual": True, "input_projection": True}, {})
     engine = make_engine(config, graph)
-    state, (drawn,) = jax.jit(engine.trainer.init)(0), engine.batches.epoch(0)
+    state, (drawn,) = eagerly(engine.trainer.init, np.int32(0)), engine.batches.epoch(0)
     learned = {t: table.rows for t, table in state.tables.items()}
 
     def loss(params, blocks, exchanges=()):

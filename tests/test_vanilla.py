@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from hetjax.command_line import run_command
+from hetjax.eager import eagerly
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.partition import EdgeCut, edge_cut, save
@@ -128,7 +129,7 @@ def test_a_state_moves_between_one_device_vanilla_and_raf():
     """A checkpoint has one form: what is placed and taken back is the same to the last bit."""
     graph = random_graph(3)
     config = setting(graph, "minibatch", (1, 1), {}, {})
-    state = learned = jax.jit(setup(config, graph).trainer.init)(0)
+    state = learned = eagerly(setup(config, graph).trainer.init, np.int32(0))
     for shape in ((1, 4, "vanilla"), (2, 1), (1, 2, "vanilla")):
         config = setting(graph, "minibatch", shape, {}, {})
         engine = make_engine(config, graph)
