@@ -95,6 +95,7 @@ MODELS = {
 GRAPHS = {
     "random": lambda: random_graph(3),
     "few relations": lambda: few("cites", "writes", "written_by", "of"),  # which compile sooner
+    "two relations": lambda: few("cites", "writes"),
     "homogeneous": lambda: homogeneous(),
     "homogeneous, weights": lambda: weighted(homogeneous()),
     "labels": lambda: several_labels(random_graph(3)),

@@ -25,6 +25,15 @@ from tests.many import free_port, run
 from tests.test_command_line import SMALL, train
 from tests.test_raf import losses
 
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """The random graph with some of its relations, as a store."""
+    path = tmp_path_factory.mktemp("stored") / "store"
+    store.save(few("cites", "writes", "written_by", "publishes"), path)
+    return path
+
+
 SAGE = {"name": "sage"}
 
 

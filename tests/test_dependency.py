@@ -36,7 +36,7 @@ from tests.equivalence import MODELS, compare, few, setting
 from tests.test_command_line import SMALL, train_anew
 from tests.test_vanilla import lopsided
 
-FEW = "cites", "writes", "written_by", "of"
+FEW = "cites", "writes", "written_by"
 CACHE, COMMUNICATE, RING = {"mode": "cache"}, {"mode": "communicate"}, {"mode": "communicate", "schedule": "ring"}
 OVERLAP, HALF_OVERLAP = RING | {"schedule": "overlap"}, {"mode": "hybrid", "cached": 0.5, "schedule": "overlap"}
 HALF, ALL_CACHED = {"mode": "hybrid", "cached": 0.5}, {"mode": "hybrid", "cached": 1.0}

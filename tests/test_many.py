@@ -22,12 +22,12 @@ CASES = {
     2: [
         ("few relations", (4, 1), "minibatch", "R-GCN", False, {"l2": 0.01, "gradient_clip": 0.05}),
         (
-            "random",
+            "few relations",
             (4, 1),
             "minibatch",
             "R-GCN, dropout",
             False,
-            {"placement": ("author=host", "venue=host", "paper=host")},
+            {"placement": ("author=host", "topic=host", "paper=host")},
         ),
         ("labels", (1, 2), "full", "HGNN, mean, no target", False, {}),
         (
@@ -38,7 +38,7 @@ CASES = {
             False,
             {"l2": 0.01, "gradient_clip": 0.05, "placement": ("author=host", "paper=host")},
         ),
-        ("few relations", (1, 4, "dependency"), "minibatch", "R-GAT", True, {"options": {"mode": "communicate"}}),
+        ("two relations", (1, 4, "dependency"), "minibatch", "R-GAT", True, {"options": {"mode": "communicate"}}),
         (
             "homogeneous",
             (1, 2, "dependency"),
@@ -47,22 +47,22 @@ CASES = {
             True,
             {"options": {"mode": "hybrid", "cached": 0.5, "schedule": "overlap"}},
         ),
-        ("few relations", (1, 1, "tensor", 4), "full", "R-GCN", True, {}),
+        ("two relations", (1, 1, "tensor", 4), "full", "R-GCN", True, {}),
         (
-            "few relations",
+            "two relations",
             (1, 1, "tests.test_tensor_chunks:Few", 4),
             "full",
             "R-GCN",
             True,
             {"l2": 0.01, "gradient_clip": 0.05},
         ),
-        ("few relations", (2, 1, "raf"), "minibatch", "R-GAT", True, {"options": {"cut": ("writes=2",)}}),
-        ("few relations", (1, 1, "tensor", 2), "minibatch", "R-GCN, no self term", True, {}),
-        ("few relations", (2, 1, "raf", 2), "minibatch", "R-GAT", True, {}),
+        ("two relations", (2, 1, "raf"), "minibatch", "R-GAT", True, {"options": {"cut": ("writes=2",)}}),
+        ("two relations", (1, 1, "tensor", 2), "minibatch", "R-GCN, no self term", True, {}),
+        ("two relations", (2, 1, "raf", 2), "minibatch", "R-GAT", True, {}),
     ],
     4: [
         (
-            "random",
+            "two relations",
             (1, 4, "dependency"),
             "full",
             "R-GCN",
