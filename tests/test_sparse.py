@@ -7,19 +7,25 @@ import pytest
 
 from hetjax.cache import sparse
 from hetjax.cache.sparse import SparseRows, compact
+from hetjax.models import orders
 from hetjax.models.linear import times
+from hetjax.models.orders import Costs
 from hetjax.sharding.registry import make_engine
-from tests.equivalence import GRAPHS, MODELS, alone, apart, floats, setting
+from tests.equivalence import GRAPHS, MODELS, alone, apart, floats, homogeneous, setting
 
 CASES = [
-    ("homogeneous", "GCN"),
-    ("homogeneous", "SAGE"),
-    ("homogeneous", "GIN, no head"),
-    ("homogeneous", "GATv2"),
-    ("homogeneous", "GCN, decoupled"),
-    ("homogeneous", "R-GAT, dropout"),
-    ("few relations", "R-GCN, bases"),
-    ("homogeneous", "R-GCN, residual"),
+    ("homogeneous", "full", "GCN"),
+    ("homogeneous", "full", "SAGE"),
+    ("homogeneous", "full", "GIN, no head"),
+    ("homogeneous", "full", "GATv2"),
+    ("homogeneous", "full", "GCN, decoupled"),
+    ("homogeneous", "full", "R-GAT, dropout"),
+    ("few relations", "full", "R-GCN, bases"),
+    ("homogeneous", "full", "R-GCN, residual"),
+    ("homogeneous", "minibatch", "GCN"),
+    ("two relations", "minibatch", "R-GCN"),
+    ("two relations", "minibatch", "R-GAT"),
+    ("two relations", "minibatch", "R-GCN, residual"),
 ]
 
 
@@ -32,19 +38,20 @@ def with_zeros(graph):
     return dataclasses.replace(graph, features=features)
 
 
-@pytest.mark.parametrize(("name", "model"), CASES)
-def test_training_and_evaluation_are_the_same(monkeypatch, name, model):
+@pytest.mark.parametrize(("name", "mode", "model"), CASES)
+def test_training_and_evaluation_are_the_same(monkeypatch, name, mode, model):
     """In double precision, with what is dropped out; and only sums are taken in another order."""
     graph, found = with_zeros(GRAPHS[name]()), []
+    monkeypatch.setattr(orders, "_costs", Costs(move=0))  # so that any batch reads enough
     for share in (0.0, 1.0):
         monkeypatch.setattr(sparse, "DENSEST", share)
         with floats(wide=True):
-            engine = make_engine(setting(graph, "full", (1, 1), MODELS[model], {}), graph)
+            engine = make_engine(setting(graph, mode, (1, 1), MODELS[model], {}), graph)
             kept = {t for t, matrix in engine.static.items() if isinstance(matrix, SparseRows)}
             floating = {t for t, matrix in graph.features.items() if matrix.dtype == np.float32}
             assert kept == (floating if share else set()) and floating
             logits = engine.logits(engine.init(1), np.arange(0, 30, 3))
-            found.append((alone(graph, "full", MODELS[model], 3, True), logits))
+            found.append((alone(graph, mode, MODELS[model], 3, True), logits))
     (dense, expected), (entries, logits) = found
     assert max(apart(entries, dense)) < 1e-9
     np.testing.assert_allclose(logits, expected, rtol=1e-5, atol=1e-6)
@@ -59,6 +66,18 @@ def test_a_model_that_reads_features_otherwise_is_given_all_entries(monkeypatch)
         assert not any(isinstance(matrix, SparseRows) for matrix in engine.static.values())
 
 
+@pytest.mark.parametrize(("batch", "kept"), [(1, set()), (30, {"node"})])
+def test_a_mini_batch_that_reads_few_rows_is_given_all_entries(batch, kept):
+    """A twentieth of the features is not zero: half of the rows has to be read."""
+    graph = homogeneous(90)
+    matrix = np.zeros((90, 20), np.float32)
+    matrix[np.arange(90), np.arange(90) % 20] = 1
+    graph = dataclasses.replace(graph, features={"node": matrix})
+    about = {"batch_size": batch, "fanout": (3, 3)}
+    engine = make_engine(setting(graph, "minibatch", (1, 1), MODELS["SAGE"], about), graph)
+    assert {t for t, matrix in engine.static.items() if isinstance(matrix, SparseRows)} == kept
+
+
 def test_products_of_rows():
     """Of all, of some, and of one that there is not."""
     rng = np.random.default_rng(0)
@@ -70,6 +89,8 @@ def test_products_of_rows():
     np.testing.assert_allclose(picked[0], np.einsum("w,whd->hd", matrix[7], kernel), rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(picked[::2], np.stack([picked[0]] * 2))
     assert not np.any(picked[1])
+    again = times(rows.rows_at(np.array([7, 50, 3], np.int32)).rows_at(np.array([2, 3, 0, 1], np.int32)), kernel)
+    np.testing.assert_array_equal(again, times(rows.rows_at(np.array([3, 50, 7, 50], np.int32)), kernel))
 
 
 @pytest.mark.parametrize(

@@ -62,14 +62,23 @@ class SparseRows:
         """Some rows, int32 ids; an id out of range is a row of zeros."""
         if ids is None:
             return self
-        assert self.picked is None, "rows of rows"
-        return replace(self, picked=ids)
+        if self.picked is None:
+            return replace(self, picked=ids)
+        nowhere = self.entries.targets
+        return replace(self, picked=jnp.asarray(self.picked).at[ids].get(mode="fill", fill_value=nowhere))
+
+
+def density(matrix: np.ndarray) -> float:
+    """The share of a feature matrix's entries that are not zero, of `SAMPLE` rows or so; infinite of what cannot be `SparseRows`."""
+    sample = matrix[:: max(1, len(matrix) // SAMPLE)]
+    if matrix.dtype != np.float32 or not sample.size:
+        return np.inf
+    return np.count_nonzero(sample) / sample.size
 
 
 def compact(matrix: np.ndarray) -> "np.ndarray | SparseRows":
     """A feature matrix `[rows, width]` without its zeros, if at most `DENSEST` of it are others; else as it is."""
-    sample = matrix[:: max(1, len(matrix) // SAMPLE)]
-    if matrix.dtype != np.float32 or min(matrix.shape) < 1 or np.count_nonzero(sample) > DENSEST * sample.size:
+    if density(matrix) > DENSEST:
         return matrix
     rows, columns = np.nonzero(matrix)
     if len(rows) > min(DENSEST * matrix.size, MOST_EDGES):

@@ -81,9 +81,9 @@ def dropped(x: Any, rate: float, masks: NodeMasks | None, path: tuple[str, ...])
 
 def _dropped_entries(x: SparseRows, rate: float, masks: NodeMasks, path: tuple[str, ...], ids: Array) -> SparseRows:
     """As `dropped`, of the entries that are not zero."""
-    assert x.picked is None, "some rows alone"
     half, column = -(-x.shape[1] // 2), x.entries.indices
-    node = read(ids, row_of(by_target(x.entries)))
+    row = row_of(by_target(x.entries))
+    node = read(ids, row) if x.picked is None else row  # rows are picked by node id
     kept = masks.keep_mask(rate, path, node[:, None], (column % half)[:, None])
     kept_entries = jnp.where(column < half, kept[:, 0], kept[:, 1])
     return x.with_values(jnp.where(kept_entries, x.values / (1 - rate), 0))
