@@ -23,13 +23,13 @@ class Ranges(NamedTuple):
     """Ranges of targets, `2**bits` in each but the last.
 
     Attributes:
-      count: of ranges.
+      number: of ranges.
       place: the dtype of a target's number in its range.
     """
 
     targets: int
     bits: int
-    count: int
+    number: int
     place: np.dtype
 
     def targets_of(self, number: int) -> slice:
@@ -56,7 +56,7 @@ def group(target: np.ndarray, targets: int, values: Sequence[np.ndarray], out: S
     target, ranges = _words(target), ranges_of(targets)
     threads = min(cores(), MOST)
     pieces = [slice(*ends) for ends in pairwise(np.linspace(0, len(target), threads + 1).astype(np.int64))]
-    counts, indptr = np.zeros((threads, ranges.count), np.int64), np.zeros(targets + 1, np.int64)
+    counts, indptr = np.zeros((threads, ranges.number), np.int64), np.zeros(targets + 1, np.int64)
     places = np.empty(len(target), ranges.place)
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(lambda piece, count: _count(target[piece], np.uint32(ranges.bits), count), pieces, counts))
@@ -73,7 +73,7 @@ def group(target: np.ndarray, targets: int, values: Sequence[np.ndarray], out: S
                 _sort(places[edges], edges.start, indptr[1:][ends], made[edges])
 
             list(pool.map(spread, pieces, first))
-            list(pool.map(sort, range(ranges.count)))
+            list(pool.map(sort, range(ranges.number)))
     return indptr
 
 
@@ -93,7 +93,7 @@ class Piece(NamedTuple):
 
 def spread(target: np.ndarray, ranges: Ranges, values: Sequence[np.ndarray], dtypes: Sequence[np.dtype]) -> Piece:
     """Some edges by ranges of targets; arguments as of `group`, and the dtypes in which values are kept."""
-    target, counts = _words(target), np.zeros(ranges.count, np.int64)
+    target, counts = _words(target), np.zeros(ranges.number, np.int64)
     _count(target, np.uint32(ranges.bits), counts)
     ends, places = np.cumsum(counts), np.empty(len(target), ranges.place)
     made = [np.empty(len(target), dtype) for dtype in dtypes]
@@ -128,7 +128,7 @@ def gather(
         _sort(inside, edges.start, indptr[1:][ranges.targets_of(number)], out[edges])
 
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(sort, range(ranges.count)))
+        list(pool.map(sort, range(ranges.number)))
     return indptr
 
 

@@ -39,8 +39,8 @@ class Pieces:
 
     def csc(self) -> CSC:
         """All that were added, by target."""
-        ends = np.array(self.ends, np.uint32).reshape(len(self.ends), self.ranges.count)
+        ends = np.array(self.ends, np.uint32).reshape(len(self.ends), self.ranges.number)
         starts, made = np.array(self.starts[:-1]), [np.empty(self.starts[-1], dtype) for dtype in self.dtypes]
         for given, out in zip(self.values, made):
             indptr = grouping.gather(ends, starts, self.ranges, self.places, given, out)
-        return CSC(indptr, *made)
+        return CSC(indptr, made[0], made[1] if len(made) > 1 else None)
