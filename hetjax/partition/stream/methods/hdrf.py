@@ -37,7 +37,7 @@ class Hdrf(Partitioner):
         _place(pairs, self.degrees, self.estimate, weight, 2**62, self.replicas, self.loads, out)
 
 
-@compiled(error_model="numpy")
+@compiled
 def best_part(u, v, degrees, replicas, balance):
     """The partition of the largest score, -1 if all are full.
 
