@@ -417,10 +417,14 @@ class Config:
             raise InputError(
                 f"cache.{key} is {value}, and is for mini-batches; with sampling.mode full a step reads every row"
             )
-        if self.sampling.mode == "minibatch" and len(self.sampling.fanout) != self.model.layers:
-            raise InputError(
-                f"sampling.fanout {list(self.sampling.fanout)} has {len(self.sampling.fanout)} numbers != {self.model.layers} of model.layers"
-            )
+        if self.train.recipe != "graph" or self.sampling.fanout != Sampling.fanout:  # else it may be chosen yet
+            self.check_fanout()
+
+    def check_fanout(self) -> None:
+        """Raise an InputError unless mini-batches have a fanout for every layer."""
+        fanout, layers = self.sampling.fanout, self.model.layers
+        if self.sampling.mode == "minibatch" and len(fanout) != layers:
+            raise InputError(f"sampling.fanout {list(fanout)} has {len(fanout)} numbers != {layers} of model.layers")
 
 
 SECTIONS: dict[str, type] = {

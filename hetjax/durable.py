@@ -110,7 +110,11 @@ def write(file: Path, text: str) -> None:
 def write_array(file: Path, array: np.ndarray) -> None:
     """Write a `.npy`, under its own name from the start."""
     with open(file, "xb") as stream:  # given the file itself, numpy would not say why it could not write
-        np.save(SimpleNamespace(write=stream.write), array, allow_pickle=False)
+        if not array.flags.c_contiguous:
+            np.save(SimpleNamespace(write=stream.write), array, allow_pickle=False)
+        else:  # without the copies that numpy makes for anything but a file
+            np.lib.format.write_array_header_1_0(stream, np.lib.format.header_data_from_array_1_0(array))
+            stream.write(array.data)
 
 
 def rename(partial: Path, path: Path) -> None:

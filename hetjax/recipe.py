@@ -32,7 +32,14 @@ SKEWED = 0.3  # share of the smaller of two classes
 
 
 CHOSEN = {
-    *("data.normalize_features", "data.validation_fraction", "sampling.mode", "train.metric", "train.on_divergence"),
+    *(
+        "data.normalize_features",
+        "data.validation_fraction",
+        "sampling.mode",
+        "sampling.fanout",
+        "train.metric",
+        "train.on_divergence",
+    ),
     "train.threshold",
     *("model.name", "model.one_hot", "model.hidden", "model.head", "model.bases", "model.share_self", "model.bias"),
     *("model.layers", "model.dropout", "model.input_dropout", "model.residual", "model.norm", "model.input_projection"),
@@ -81,6 +88,7 @@ def resolve(
                 log.info(f"{choice.key} {_words(choice.value)}: {choice.why}")
     chosen = [Choice(*choice) for choice in processes.broadcast_object("recipe", choices)]
     resolved = applied(config, chosen)
+    resolved.check_fanout()
     registry.check(resolved)
     return resolved, ahead
 
@@ -172,11 +180,17 @@ def choose(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]
         name = "sehgnn"
     elif about.plain and about.featured and "model.name" not in given:
         name = "gcn"
-    known = models.takes(name)
+    known, found = models.takes(name), {}
     for choice in _all(about, name, config, graph):
         section, key = choice.key.split(".")
         if choice.key not in given and (section != "model" or key == "name" or key in known):
+            found[choice.key] = choice.value
             yield choice
+    layers, fanout = found.get("model.layers", config.model.layers), config.sampling.fanout
+    if found.get("sampling.mode", config.sampling.mode) == "minibatch" and "sampling.fanout" not in given:
+        wanted = (fanout + fanout[-1:] * layers)[:layers]
+        if wanted != fanout:
+            yield Choice("sampling.fanout", wanted, f"{layers} layers")
 
 
 def _all(about: Statistics, name: str, config: Config, graph: HetGraph) -> Iterator[Choice]:
@@ -292,4 +306,10 @@ def _epochs(about: Statistics, none_held: bool, most: int, patience: int, every:
 
 
 def _words(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else ",".join(map(str, value))
+        if isinstance(value, tuple)
+        else str(value)
+    )

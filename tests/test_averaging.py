@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 
+from hetjax.cache import sparse
 from hetjax.config import Config
 from hetjax.errors import InputError
 from hetjax.graph import store
@@ -160,6 +161,20 @@ def test_partitions_that_take_turns_train_as_on_devices_of_their_own(devices):
     assert sum(held.values()) == devices and sum(bool(m.engine.static) for m in many.members.values()) == 3
     some.shard(some.gather(one))  # as a run does before it reads the test nodes
     assert not any(member.engine.static for member in some.members.values())
+
+
+def test_features_without_zeros_are_made_once_and_take_turns(monkeypatch):
+    """Those of every partition when it is made; what comes back to the device is the same."""
+    given, calls = homogeneous(60), []
+    graph = replace(given, features={"node": np.where(given.features["node"] > 1.5, given.features["node"], 0)})
+    monkeypatch.setattr(
+        "hetjax.cache.features.compact", lambda matrix: calls.append(len(matrix)) or sparse.compact(matrix)
+    )
+    some, many = (engine_of(graph, devices, "full", MODELS["GCN"], partitions=3) for devices in (1, 3))
+    assert len(calls) == 6
+    (one, found), (other, expected) = (trained(engine, 2 * engine.batches.steps()) for engine in (some, many))
+    assert len(calls) == 6 and all(isinstance(m.static["node"], sparse.SparseRows) for m in some.members.values())
+    jax.tree.map(np.testing.assert_array_equal, tuple(some.gather(one))[1:4], tuple(many.gather(other))[1:4])
 
 
 def test_turns():

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
+from hetjax import durable
 from hetjax.errors import InputError
-from hetjax.graph import csc, hetgraph, store
+from hetjax.graph import csc, grouping, hetgraph, store
 from hetjax.graph.hetgraph import build, check
+from hetjax.graph.pieces import Pieces
 from hetjax.graph.schema import Relation, Schema
 from tests.conftest import random_graph
 
@@ -72,6 +74,38 @@ def test_many_edges_are_grouped_alike(sources, seed, monkeypatch):
         for name, array in made.arrays.items():
             assert array.dtype == expected.arrays[name].dtype
             np.testing.assert_array_equal(array, expected.arrays[name])
+
+
+@pytest.mark.parametrize("ranges,weighted", [(11, True), (1, False), (1, True)])
+def test_edges_in_pieces_are_grouped_alike(ranges, weighted, monkeypatch):
+    """With few ranges, each has more targets than 16 bits tell apart."""
+    monkeypatch.setattr(grouping, "RANGES", ranges)
+    rng = np.random.default_rng(ranges)
+    sizes, targets = [0, 700, 1, 0, 40_000, 5_000], 200_001
+    target = rng.integers(0, targets, sum(sizes)) % rng.integers(1, targets, sum(sizes))
+    values = [rng.integers(0, 300, sum(sizes)), rng.standard_normal(sum(sizes)).astype(np.float32)][: 1 + weighted]
+    pieces, cuts = Pieces(300, targets, weighted), np.cumsum(sizes)[:-1]
+    for end, *has in zip(*(np.split(array, cuts) for array in (target, *values))):
+        pieces.add(pieces.spread(has[0], end, *has[1:]))
+    made, expected = pieces.csc(), csc.from_edges(values[0], target, 300, targets, *values[1:])
+    assert made.arrays.keys() == expected.arrays.keys()
+    for name, array in made.arrays.items():
+        assert array.dtype == expected.arrays[name].dtype
+        np.testing.assert_array_equal(array, expected.arrays[name])
+
+
+@pytest.mark.parametrize(
+    "array", [np.arange(6.0).reshape(2, 3).T, np.arange(6, dtype=">i4"), np.empty((0, 3), np.float16), np.array(True)]
+)
+def test_arrays_are_written_as_numpy_does(array, tmp_path):
+    durable.write_array(tmp_path / "ours.npy", array)
+    np.save(tmp_path / "numpys.npy", array)
+    assert (tmp_path / "ours.npy").read_bytes() == (tmp_path / "numpys.npy").read_bytes()
+
+
+def test_no_piece_is_no_edge():
+    made = Pieces(5, 3, False).csc()
+    assert made.indptr.tolist() == [0, 0, 0, 0] and not made.edges
 
 
 @pytest.mark.parametrize("count,dtype", [(0, np.uint8), (256, np.uint8), (257, np.uint16), (65537, np.uint32)])

@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from hetjax import inputs, recipe
-from hetjax.config import SECTIONS, Config, Data, Train
+from hetjax.config import SECTIONS, Config, Data, Model, Sampling, Train
 from hetjax.datasets import synthetic
+from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
@@ -54,6 +55,26 @@ def test_large_graphs_are_sampled(monkeypatch):
     monkeypatch.setattr(recipe, "WHOLE_EDGES", 10)
     found = chosen(random_graph())
     assert found["sampling.mode"] == "minibatch" and "model.layers" not in found
+
+
+@pytest.mark.parametrize(("layers", "fanout"), [(1, (25,)), (2, None), (4, (25, 20, 20, 20))])
+def test_every_layer_has_a_fanout(layers, fanout, monkeypatch):
+    monkeypatch.setattr(recipe, "WHOLE_EDGES", 10)
+    sections = {"model": Model(layers=layers), "train": Train(recipe="graph")}
+    assert chosen(random_graph(), "model.layers", **sections).get("sampling.fanout") == fanout
+    assert "sampling.fanout" not in chosen(
+        random_graph(), "model.layers", "sampling.mode", **sections | {"sampling": Sampling("full")}
+    )
+
+
+def test_a_fanout_that_is_given_fits_the_layers(monkeypatch, tmp_path):
+    """Also where it is the default, which could be chosen."""
+    monkeypatch.setattr(recipe, "WHOLE_EDGES", 10)
+    store.save(random_graph(), tmp_path / "store")
+    given = ["--data.format=store", f"--data.path={tmp_path / 'store'}", "--train.recipe=graph", "--model.layers=1"]
+    for more in ("[25,20]", "[5,5]"):
+        with pytest.raises(InputError, match="has 2 numbers != 1 of model.layers"):
+            main([*given, f"--sampling.fanout={more}", f"--workdir={tmp_path / 'run'}"])
 
 
 @pytest.mark.parametrize(

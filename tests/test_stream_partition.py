@@ -133,8 +133,16 @@ def test_what_else_is_refused(tmp_path, capfd):
     assert "No such file" in refuse(capfd, tmp_path, tmp_path / "none.txt", "--parts", 2)
     assert "schema.json: No such file" in refuse(capfd, tmp_path, tmp_path, "--parts", 2)
     assert "method is 'best', and must be" in refuse(capfd, tmp_path, file, "--parts", 2, "--method", "best")
-    assert "needs them counted" in refuse(capfd, tmp_path, file, "--parts", 2, "--degrees", "estimated")
+    assert "has them counted in any case" in refuse(capfd, tmp_path, file, "--parts", 2, "--degrees", "estimated")
     assert "weight is 2.0, and method spring does not" in refuse(capfd, tmp_path, file, "--parts", 2, "--weight", 2)
+    for method in ("spring", "slim", "greedy", "hollocou", "2ps-l"):
+        asked = "--parts", 2, "--method", method, "--degrees", "counted"
+        assert "degrees is counted, and method" in refuse(capfd, tmp_path, file, *asked)
+    for name, value in (("device_memory", 1000), ("devices", 2), ("reserved", 0.5)):
+        words = f"{name} is {value}, and chooses the number of partitions, and parts is 2"
+        assert words in refuse(capfd, tmp_path, file, "--parts", 2, f"--{name}", value)
+    asked = "--parts", 2, "--hops", 0, "--features", "x.npy"
+    assert "features is 'x.npy', and with hops 0" in refuse(capfd, tmp_path, file, *asked)
     assert "unknown option --graph" in refuse(capfd, tmp_path, file, "--parts", 2, "--graph", "x")
     wide = write_text(tmp_path, b"0 1\n1 4000000\n")
     assert "node 4000000 among 2 edges" in refuse(capfd, tmp_path, wide, "--parts", 2)

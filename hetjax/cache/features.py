@@ -138,11 +138,11 @@ class Features(FeatureStore):
         super().__init__(learnable, everywhere | dict(placement or {}), folder)
         self.device = device or jax.local_devices()[0]
         self.static: dict[str, jax.Array | SparseRows] = {}
-        self.multiplied = multiplied
         self.away: dict[str, HostMatrix] = {}
         for name in widths:
             if name not in learnable and self.placement[name] == "device":
-                self.static[name] = jax.device_put(self.compact(name, graph.features[name]), self.device)
+                matrix = graph.features[name]
+                self.static[name] = jax.device_put(compact(matrix) if name in multiplied else matrix, self.device)
             elif name not in learnable:
                 self.away[name] = HostMatrix(graph.features[name], self.device)
         self.changed: dict[str, HostTable] = {}
@@ -155,10 +155,6 @@ class Features(FeatureStore):
         static = sum(matrix.nbytes for name, matrix in self.static.items() if name not in given)
         shapes = (shape for t, shape in self.learnable.items() if self.placement[t] == "device" and t not in given)
         return static + sum(shape.nodes * shape.row_bytes for shape in shapes)
-
-    def compact(self, name: str, matrix: np.ndarray) -> "np.ndarray | SparseRows":
-        """A type's static features as they are to be on the device."""
-        return compact(matrix) if name in self.multiplied else matrix
 
     def init(self, key: jax.Array) -> dict[str, Table | HostTable]:
         """Tables of before the first step, each where it lives."""

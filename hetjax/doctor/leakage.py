@@ -13,7 +13,7 @@ from hetjax.graph.csc import edges_of
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 
-RIGHT = 0.99  # share of the nodes that a relation tells the label of
+RIGHT = 0.99  # share of the edges that tell the label
 COVERED = 0.5  # share of the labelled nodes that it must say anything of
 AREA = 0.999  # under the ROC curve, of a column against a class
 FEWEST = 10  # nodes of a class, and not of it
@@ -38,11 +38,13 @@ def _relation(graph: HetGraph, relation: Relation, nodes: np.ndarray) -> Iterato
         return
     source, into = edges_of(graph.relations[relation])
     mine, others = (into, source) if relation.target == target else (source, into)
-    told, right = by_neighbours(graph.labels, mine.astype(np.int64), others.astype(np.int64), graph.schema.classes)
+    told, asked, right = by_neighbours(
+        graph.labels, mine.astype(np.int64), others.astype(np.int64), graph.schema.classes
+    )
     counts = np.bincount(graph.labels[nodes], minlength=graph.schema.classes)
-    if told < COVERED * len(nodes) or right < RIGHT * told or right <= counts.max() * told / len(nodes):
+    if told < COVERED * len(nodes) or right < RIGHT * asked or right <= counts.max() * asked / len(nodes):
         return
-    words = f"{relation} tells the label: of {told:,} of {len(nodes):,} labelled nodes that share a neighbour with others, the others' labels tell {right / told:.1%} right, and the largest class has {counts.max() / len(nodes):.1%}"
+    words = f"{relation} mirrors the label: {told:,} of {len(nodes):,} labelled nodes share a neighbour with others, and of {right / asked:.1%} of the edges to these the others' labels tell it right, where the largest class has {counts.max() / len(nodes):.1%}"
     yield Finding(
         "wrong",
         words,
@@ -50,11 +52,11 @@ def _relation(graph: HetGraph, relation: Relation, nodes: np.ndarray) -> Iterato
     )
 
 
-def by_neighbours(labels: np.ndarray, nodes: np.ndarray, others: np.ndarray, classes: int) -> tuple[int, int]:
-    """How many labelled nodes have a neighbour of other labelled nodes, and of how many those tell the label.
+def by_neighbours(labels: np.ndarray, nodes: np.ndarray, others: np.ndarray, classes: int) -> tuple[int, int, int]:
+    """How many labelled nodes have a neighbour of other labelled nodes, by how many edges, and how many of these tell the label.
 
-    A neighbour tells the class that most of its other labelled nodes have; a tie tells nothing. The label is told where more than
-    half of such neighbours tell it.
+    An edge tells the class that most of the neighbour's other labelled nodes have; a tie tells nothing. Many edges of which each
+    tells a little are what models learn from, and no mirror.
 
     Args:
       labels: int32 `[nodes]`, -1 where there is none.
@@ -64,7 +66,7 @@ def by_neighbours(labels: np.ndarray, nodes: np.ndarray, others: np.ndarray, cla
     known = labels[nodes] >= 0
     nodes, others = nodes[known], others[known]
     if not len(nodes):
-        return 0, 0
+        return 0, 0, 0
     of, places = np.unique(others, return_inverse=True)
     cells, counts = np.unique(places * np.int64(classes) + labels[nodes], return_counts=True)
     starts = np.searchsorted(cells, np.arange(len(of) + 1) * np.int64(classes))
@@ -80,11 +82,7 @@ def by_neighbours(labels: np.ndarray, nodes: np.ndarray, others: np.ndarray, cla
     # of every edge: without the node itself, whether its own class leads among the neighbour's others
     leads = np.where(winner[places] == labels[nodes], best[places] - 1 > second[places], mine - 1 > best[places])
     asked = total[places] > 1
-    votes, for_own = (
-        np.bincount(nodes[asked], minlength=len(labels)),
-        np.bincount(nodes[asked], leads[asked], len(labels)),
-    )
-    return int((votes > 0).sum()), int(((votes > 0) & (2 * for_own > votes)).sum())
+    return len(np.unique(nodes[asked])), int(asked.sum()), int(leads[asked].sum())
 
 
 def _columns(graph: HetGraph, nodes: np.ndarray) -> Iterator[Finding]:

@@ -1,11 +1,13 @@
 """Many edges by target, stably: first by ranges of targets, then each range, whose counters and edges fit a processor's cache.
 
 Placed in one go, most edges would wait for memory. Both passes run in threads, without the interpreter's lock, and need 2 bytes an edge.
+Edges that come in pieces are spread by ranges a piece at a time, while it is in the cache.
 """
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +16,31 @@ from hetjax.runtime import cores
 
 MOST = 8  # threads
 BITS = 15  # of a target's number tell it from the others of its range
-MASK = (1 << BITS) - 1
+RANGES = 11  # and at most so many tell its range from the others: each is written to, side by side
+
+
+class Ranges(NamedTuple):
+    """Ranges of targets, `2**bits` in each but the last.
+
+    Attributes:
+      number: of ranges.
+      place: the dtype of a target's number in its range.
+    """
+
+    targets: int
+    bits: int
+    number: int
+    place: np.dtype
+
+    def targets_of(self, number: int) -> slice:
+        """The targets in a range."""
+        return slice(number << self.bits, min(self.targets, (number + 1) << self.bits))
+
+
+def ranges_of(targets: int) -> Ranges:
+    """The ranges of so many targets."""
+    bits = max(BITS, (targets - 1).bit_length() - RANGES)
+    return Ranges(targets, bits, -(-targets >> bits), np.dtype(np.uint16 if bits <= 16 else np.uint32))
 
 
 def group(target: np.ndarray, targets: int, values: Sequence[np.ndarray], out: Sequence[np.ndarray]) -> np.ndarray:
@@ -27,26 +53,82 @@ def group(target: np.ndarray, targets: int, values: Sequence[np.ndarray], out: S
     Returns:
       int64 `[targets + 1]`: the edges of target `v` are `indptr[v]..indptr[v + 1] - 1`.
     """
-    target, ranges = _words(target), -(-targets >> BITS)
+    target, ranges = _words(target), ranges_of(targets)
     threads = min(cores(), MOST)
     pieces = [slice(*ends) for ends in pairwise(np.linspace(0, len(target), threads + 1).astype(np.int64))]
-    counts, indptr = np.zeros((threads, ranges), np.int64), np.zeros(targets + 1, np.int64)
-    places = np.empty(len(target), np.uint16)  # of targets in their ranges
+    counts, indptr = np.zeros((threads, ranges.number), np.int64), np.zeros(targets + 1, np.int64)
+    places = np.empty(len(target), ranges.place)
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(lambda piece, count: _count(target[piece], count), pieces, counts))
+        list(pool.map(lambda piece, count: _count(target[piece], np.uint32(ranges.bits), count), pieces, counts))
         size = counts.sum(axis=0)
         start = np.cumsum(size) - size  # of every range
-        for given, made in zip(map(_words, values), out):
+        for given, made in zip(map(_words, values), map(_bits, out)):
             first = start + np.cumsum(counts, axis=0) - counts  # of every piece in every range
-            made = made.view(np.int32) if made.itemsize == 4 else made
-            list(pool.map(lambda piece, at: _spread(target[piece], given[piece], at, places, made), pieces, first))
+
+            def spread(piece: slice, at: np.ndarray) -> None:
+                _spread(target[piece], np.uint32(ranges.bits), given[piece], at, places, made)
 
             def sort(number: int) -> None:
-                low, edges = number << BITS, slice(int(start[number]), int(start[number] + size[number]))
-                ends = indptr[low + 1 : min(targets, low + (1 << BITS)) + 1]
-                _sort(places[edges], edges.start, ends, made[edges])
+                edges, ends = slice(int(start[number]), int(start[number] + size[number])), ranges.targets_of(number)
+                _sort(places[edges], edges.start, indptr[1:][ends], made[edges])
 
-            list(pool.map(sort, range(ranges)))
+            list(pool.map(spread, pieces, first))
+            list(pool.map(sort, range(ranges.number)))
+    return indptr
+
+
+class Piece(NamedTuple):
+    """Some edges by ranges of targets.
+
+    Attributes:
+      ends: where those of each range end, uint32 `[ranges]`.
+      places: of targets in their ranges, `[edges]`.
+      values: what the edges have, `[edges]` each.
+    """
+
+    ends: np.ndarray
+    places: np.ndarray
+    values: list[np.ndarray]
+
+
+def spread(target: np.ndarray, ranges: Ranges, values: Sequence[np.ndarray], dtypes: Sequence[np.dtype]) -> Piece:
+    """Some edges by ranges of targets; arguments as of `group`, and the dtypes in which values are kept."""
+    target, counts = _words(target), np.zeros(ranges.number, np.int64)
+    _count(target, np.uint32(ranges.bits), counts)
+    ends, places = np.cumsum(counts), np.empty(len(target), ranges.place)
+    made = [np.empty(len(target), dtype) for dtype in dtypes]
+    for given, out in zip(map(_words, values), map(_bits, made)):
+        _spread(target, np.uint32(ranges.bits), given, ends - counts, places, out)
+    return Piece(ends.astype(np.uint32), places, made)
+
+
+def gather(
+    ends: np.ndarray, starts: np.ndarray, ranges: Ranges, places: np.ndarray, given: np.ndarray, out: np.ndarray
+) -> np.ndarray:
+    """Group the edges of pieces that lie one after another.
+
+    Args:
+      ends: of every piece, uint32 `[pieces, ranges]`.
+      starts: where the pieces begin, int64 `[pieces]`.
+      places, given: of all edges, as in `Piece`.
+      out: what is filled, `[edges]`, of the dtype of `given`.
+
+    Returns:
+      As `group`.
+    """
+    threads, indptr = min(cores(), MOST), np.zeros(ranges.targets + 1, np.int64)
+    last = ends.sum(axis=0, dtype=np.int64)  # where every range ends, of all pieces together
+    given, out = _bits(given), _bits(out)
+
+    def sort(number: int) -> None:
+        edges = slice(int(last[number - 1]) if number else 0, int(last[number]))
+        inside = np.empty(edges.stop - edges.start, ranges.place)
+        _gather(ends, starts, number, places, inside)
+        _gather(ends, starts, number, given, out[edges])
+        _sort(inside, edges.start, indptr[1:][ranges.targets_of(number)], out[edges])
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(sort, range(ranges.number)))
     return indptr
 
 
@@ -57,21 +139,38 @@ def _words(values: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(values, np.int32)
 
 
+def _bits(values: np.ndarray) -> np.ndarray:
+    """The bits of what has four bytes, as int32."""
+    return values.view(np.int32) if values.itemsize == 4 else values
+
+
 @compiled
-def _count(target, counts):
+def _count(target, bits, counts):
     for edge in range(len(target)):
-        counts[target[edge] >> BITS] += 1
+        counts[np.uint32(target[edge]) >> bits] += 1
 
 
 @compiled
-def _spread(target, values, first, places, out):
+def _spread(target, bits, values, first, places, out):
     """Put places of targets, and values, where their ranges lie; `first` is where the next of each range comes."""
     for edge in range(len(target)):
-        node = target[edge]
-        at = first[node >> BITS]
-        first[node >> BITS] = at + 1
-        places[at] = node & MASK
+        node = np.uint32(target[edge])
+        number = node >> bits
+        at = np.uintp(first[number])
+        first[number] = at + np.uintp(1)
+        places[at] = node - (number << bits)
         out[at] = values[edge]
+
+
+@compiled
+def _gather(ends, starts, number, given, out):
+    """Put what the pieces' edges of one range have one after another."""
+    at = 0
+    for piece in range(len(starts)):
+        first = ends[piece, number - 1] if number else 0
+        for edge in range(starts[piece] + first, starts[piece] + ends[piece, number]):
+            out[at] = given[edge]
+            at += 1
 
 
 @compiled

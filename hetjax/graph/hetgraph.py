@@ -90,7 +90,7 @@ class HetGraph:
 
 def build(
     schema: Schema,
-    edges: Mapping[Relation, tuple[np.ndarray, ...]],
+    edges: Mapping[Relation, tuple[np.ndarray, ...] | CSC],
     features: Mapping[str, np.ndarray],
     labels: np.ndarray,
     splits: Mapping[str, np.ndarray],
@@ -103,7 +103,7 @@ def build(
       schema: what the graph is to contain.
       edges: `(source ids, target ids)` or `(source ids, target ids, weights)` per relation of the schema, all of them. They are
         asked for one relation at a time, and not kept: a mapping that reads them when asked needs no memory for all of them
-        at once. Weights are finite numbers, kept as float32.
+        at once. Weights are finite numbers, kept as float32. What is a `CSC` already is taken as it is.
       features, labels, splits: as in `HetGraph`; labels `[nodes, classes]` may be of any integer type or bool, splits need
         not be sorted, and one that is absent is empty.
       where: the file or folder to name in an error.
@@ -143,8 +143,11 @@ def build(
     return graph
 
 
-def _grouped(ends: tuple[np.ndarray, ...], relation: Relation, schema: Schema, where: str) -> CSC:
+def _grouped(ends: tuple[np.ndarray, ...] | CSC, relation: Relation, schema: Schema, where: str) -> CSC:
     """A relation's edges by target, once they are checked."""
+    if isinstance(ends, CSC):
+        check_csc(ends, relation, schema, where)
+        return ends
     place = f"{where}: relation {relation}"
     if len(ends) not in (2, 3):
         raise InputError(f"{place}: {len(ends)} arrays, and there should be source and target ids, and weights if any")

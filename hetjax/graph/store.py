@@ -51,17 +51,18 @@ def save(
     with durable.new_folder(path) as folder:
         files, chosen = _files(graph), names(sizes(graph), relations, features)
         description = {"format": FORMAT, "version": VERSION} | sizes(graph).json()
+        whole = relations is None and features is None
+        types = None if whole else [graph.schema.target]
         with ThreadPoolExecutor(1) as beside:
             contents = beside.submit(checksums_of, graph)
+            named = beside.submit(naming.write, graph.names, graph.schema, folder, types)
             for name in chosen:
                 durable.write_array(folder / f"{name}.npy", files[name])
-            description["contents"] = contents.result()
-        whole = relations is None and features is None
+            description["contents"], written = contents.result(), named.result()
         if not whole:
             description["files"] = sorted(chosen)
         if graph.names:
-            types = None if whole else [graph.schema.target]
-            description["names"] = naming.write(graph.names, graph.schema, folder, types)
+            description["names"] = written
         for name, text in (extra or {}).items():
             (folder / name).write_text(text, encoding="utf-8")
         (folder / SCHEMA).write_text(json.dumps(description, indent=1))

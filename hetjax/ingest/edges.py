@@ -8,10 +8,14 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from hetjax.errors import InputError
+from hetjax.graph.csc import CSC
+from hetjax.graph.grouping import Piece
+from hetjax.graph.pieces import Pieces
 from hetjax.graph.schema import Relation
 from hetjax.ingest import tables
 from hetjax.ingest.configuration import EdgeTable, NodeTable
 from hetjax.ingest.finder import Finder
+from hetjax.ingest.in_order import in_order
 
 
 class ForeignKey(NamedTuple):
@@ -29,7 +33,7 @@ class ForeignKey(NamedTuple):
 
 
 class Edges(Mapping):
-    """Source and target numbers, and weights if any, per relation.
+    """The edges per relation, by target.
 
     Args:
       edges, keys: where they are read.
@@ -60,7 +64,7 @@ class Edges(Mapping):
             if reverse and relation.reverse not in self.sources:
                 self.relations[relation.reverse] = relation
         self.skipped: dict[Relation, int] = {}
-        self.last: tuple[Relation, list[np.ndarray]] | None = None
+        self.read: dict[Relation, Pieces] = {}
 
     def __iter__(self) -> Iterator[Relation]:
         return iter(self.relations)
@@ -71,34 +75,31 @@ class Edges(Mapping):
     def __contains__(self, relation: object) -> bool:
         return relation in self.relations  # a mapping's own would read it
 
-    def __getitem__(self, relation: Relation) -> tuple[np.ndarray, ...]:
-        origin = self.relations[relation]
-        if self.last is None or self.last[0] != origin:
-            self.last = None  # before the next one is read
-            self.last = origin, self._read(origin)
-        source, target, *weights = self.last[1]
-        if relation == origin:
-            self.last = self.last if origin.reverse in self.relations else None
-            return (source, target, *weights)
-        self.last = None
-        return (target, source, *weights)
+    def __getitem__(self, relation: Relation) -> CSC:
+        if relation not in self.read:
+            self.read = {}  # before the next are read
+            self._read(self.relations[relation])
+        return self.read.pop(relation).csc()
 
-    def _read(self, relation: Relation) -> list[np.ndarray]:
-        whole, used = [np.empty(0, dtype) for dtype in (np.int32, np.int32, np.float32)], [0, 0, 0]
-        for one in self.sources[relation]:
-            made = self._key(one) if isinstance(one, ForeignKey) else self._table(one)
-            for k, part in ((k, part) for ends in made for k, part in enumerate(ends)):
-                used[k] += len(part)
-                if used[k] > len(whole[k]):  # where it lies, as nothing else knows it yet
-                    whole[k].resize(used[k] + used[k] // 8, refcheck=False)
-                whole[k][used[k] - len(part) : used[k]] = part
-        for array, size in zip(whole, used):
-            array.resize(size, refcheck=False)
-        if not any(isinstance(one, EdgeTable) and one.weight for one in self.sources[relation]):
-            return whole[:2]
-        if len(whole[2]) != len(whole[0]):
-            raise InputError(f"relation {relation}: some of its tables have weight_col, and others have none")
-        return whole
+    def _read(self, origin: Relation) -> None:
+        """Read a relation, and its reverse if that is given too."""
+        weighted = {isinstance(one, EdgeTable) and bool(one.weight) for one in self.sources[origin]}
+        if len(weighted) == 2:
+            raise InputError(f"relation {origin}: some of its tables have weight_col, and others have none")
+        for relation in (origin, origin.reverse):
+            if self.relations.get(relation) == origin:
+                ends = self.finders[relation.source].count, self.finders[relation.target].count
+                self.read[relation] = Pieces(*ends, *weighted)
+
+        def spread(edges: tuple[np.ndarray, ...]) -> list[Piece]:
+            source, target, *weights = edges
+            ways = [(source, target) if relation == origin else (target, source) for relation in self.read]
+            return [pieces.spread(*way, *weights) for way, pieces in zip(ways, self.read.values())]
+
+        for one in self.sources[origin]:
+            for made in in_order(spread, self._key(one) if isinstance(one, ForeignKey) else self._table(one)):
+                for pieces, piece in zip(self.read.values(), made):
+                    pieces.add(piece)
 
     def _table(self, table: EdgeTable) -> Iterator[tuple[np.ndarray, ...]]:
         finders = self.finders[table.relation.source], self.finders[table.relation.target]

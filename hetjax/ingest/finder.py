@@ -17,11 +17,12 @@ class Finder:
       node_type: they are of.
 
     Attributes:
+      count: how many there are.
       kind: in which edges are to be read: `whole` or `text`.
     """
 
     def __init__(self, ids: pa.Array, node_type: str):
-        self.node_type, self.lookup = node_type, lookup(ids)
+        self.node_type, self.count, self.lookup = node_type, len(ids), lookup(ids)
         self.kind = "whole" if pa.types.is_int64(ids.type) else "text"
 
     def find(self, column: pa.Array) -> np.ndarray:

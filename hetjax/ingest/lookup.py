@@ -96,14 +96,15 @@ def _parts(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 @compiled
 def _put_close(values, low, table):
     for number in range(len(values)):
-        table[values[number] - low] = number
+        table[np.uint64(values[number] - low)] = number
 
 
 @compiled
 def _close(wanted, low, table, found):
+    size = np.uint64(len(table))
     for row in range(len(wanted)):
-        place = wanted[row] - low
-        found[row] = table[place] if 0 <= place < len(table) else FREE
+        place = np.uint64(wanted[row] - low)  # what is below `low` is far above `size`
+        found[row] = table[place] if place < size else FREE
 
 
 @compiled

@@ -21,7 +21,7 @@ from hetjax.ingest import diagnosis, whole_numbers
 from hetjax.ingest.configuration import Format
 from hetjax.ingest.in_order import beside, in_order, under_way
 
-PIECE, BLOCK = 2**20, 2**24  # bytes at a time, of lines and of what Arrow divides into rows
+PIECE, BLOCK = 2**21, 2**24  # bytes at a time, of lines and of what Arrow divides into rows
 LINE = ord("\n")
 RATIO, ALWAYS = 2000, 2**30  # packed text may unpack to so many times its size, and so many bytes in any case
 KINDS = {"text": pa.large_string(), "whole": pa.int64(), "number": pa.float64()}

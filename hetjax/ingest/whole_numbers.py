@@ -21,6 +21,7 @@ START, STEP, WORD, BLOCK = map(np.uintp, (0, 1, 8, 64))
 SPARE = 80  # bytes after a text that are looked at, whatever they are
 DIGITS = 18  # of an int64, whatever they are
 TENS = np.array([10**k for k in range(9)], np.int64)
+UNREAD = np.uintp(2**31)  # the place of a column that is not wanted
 _BYTE, _WORD = ir.IntType(8), ir.IntType(64)
 
 
@@ -45,7 +46,7 @@ def read(
     Returns:
       int64 columns.
     """
-    places = np.array([list(columns).index(name) if name in columns else -1 for name in header])
+    places = np.array([list(columns).index(name) if name in columns else UNREAD for name in header], np.uintp)
     strict = np.array([kind == "text" for kind in columns.values()])
     content = np.frombuffer(text, np.uint8)
     assert len(content) >= size + SPARE
@@ -65,46 +66,50 @@ def _lines(text):
 
 @compiled
 def _read(text, size, separator, places, strict, numbers):
-    """Fill `numbers` `[columns, lines]`; false if there is anything else. Places without a sign are half as much work for numba."""
-    at, rows, last = START, START, len(places) - 1
-    block, marks = START, _no_digits(text, START)  # of the block, those that are ahead
-    while at < size:
-        for cell in range(last + 1):
-            place, minus = places[cell], False
-            while True:  # to the end of the cell
-                while marks == 0:
-                    block += BLOCK
-                    marks = _no_digits(text, block)
-                end = block + _trailing_zeros(marks)
-                marks &= marks - STEP
-                if place < 0:
-                    if text[end] == separator or text[end] == LINE or text[end] == RETURN:
-                        break
-                elif end > at or text[at] != MINUS or minus:
-                    break
-                else:
+    """Fill `numbers` `[columns, lines]`; false if there is anything else. What ends a cell is looked at once, and what stands between never."""
+    last = np.uintp(len(places) - 1)
+    cell, row, at, minus = START, START, START, False  # `at`: where the cell's digits begin
+    for block in range(START, size, BLOCK):
+        marks = _no_digits(text, block)
+        if size - block < BLOCK:
+            marks &= (STEP << (size - block)) - STEP
+        while marks != 0:
+            end = block + _trailing_zeros(marks)
+            marks &= marks - STEP
+            place, byte = places[cell], text[end]
+            if byte != (LINE if cell == last else separator):
+                if place != UNREAD and byte == MINUS and end == at and not minus:
                     minus, at = True, at + STEP
-            if place >= 0:
+                elif byte == RETURN:
+                    if cell != last or text[end + STEP] != LINE:
+                        return False
+                elif place != UNREAD or byte in (separator, LINE):
+                    return False
+                continue
+            if place != UNREAD:
                 length = end - at
-                if length == 0 or length > DIGITS:
+                if cell == last and length > START and text[end - STEP] == RETURN:
+                    length -= STEP
+                if length == START or length > DIGITS:
                     return False
-                if text[at] == ZERO and strict[place] and (length > STEP or minus):
+                if strict[place] and text[at] == ZERO and (length > STEP or minus):
                     return False
-                value = _number(text, at, length)
-                numbers[place, rows] = -value if minus else value
-            if cell == last and text[end] == RETURN:
-                end += STEP
-                marks &= marks - STEP
-            if text[end] != (LINE if cell == last else separator):
-                return False
-            at = end + STEP
-        rows += STEP
+                if length <= WORD:  # as most are, without the call
+                    value = np.int64(_eight(_word(text, at) << (BLOCK - WORD * length)))
+                else:
+                    value = _long(text, at, length)
+                numbers[place, row] = -value if minus else value
+            at, minus = end + STEP, False
+            if cell == last:
+                cell, row = START, row + STEP
+            else:
+                cell += STEP
     return True
 
 
 @compiled
-def _number(text, at, length):
-    """Of so many digits, at least one."""
+def _long(text, at, length):
+    """The number of more than eight digits."""
     value = np.int64(0)
     while length > WORD:
         value = 10**8 * value + np.int64(_eight(_word(text, at)))

@@ -10,7 +10,7 @@ from typing import Literal
 
 from hetjax.config import Bytes
 from hetjax.durable import check_new, new_folder, write_array
-from hetjax.errors import InputError
+from hetjax.errors import InputError, short
 from hetjax.logs import log
 from hetjax.partition.checks import require, require_whole
 from hetjax.partition.partitioning import Report
@@ -83,6 +83,13 @@ class Options:
         require(0 <= self.nodes < 2**31, "nodes", self.nodes, "a whole number below 2**31")
         require_whole("devices", self.devices, 2**16)
         require(0 <= self.reserved < 1, "reserved", self.reserved, "at least 0 and less than 1")
+        for name, unset in (("device_memory", NONE), ("devices", 1), ("reserved", RESERVED)):
+            if self.parts and getattr(self, name) != unset:
+                raise InputError(
+                    f"{name} is {getattr(self, name)}, and chooses the number of partitions, and parts is {self.parts}"
+                )
+        if self.features and self.parts and not self.hops:
+            raise InputError(f"features is {short(self.features)!r}, and with hops 0 no partition is written")
         self.told()  # which looks at the rest
 
     def told(self) -> Told:

@@ -100,12 +100,12 @@ class Partitioner(ABC):
         """Whether degrees are estimated.
 
         Raises:
-          InputError: they are to be, and the method needs them counted.
+          InputError: the method leaves no choice.
         """
         if options.degrees == "default":
             return bool(cls.estimates)
-        if options.degrees == "estimated" and cls.estimates is None:
-            raise InputError(f"degrees is estimated, and method {cls.name} needs them counted")
+        if cls.estimates is None:
+            raise InputError(f"degrees is {options.degrees}, and method {cls.name} has them counted in any case")
         return options.degrees == "estimated"
 
     def learn(self) -> Iterator[Pass]:

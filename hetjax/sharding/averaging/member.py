@@ -1,10 +1,10 @@
 """A partition and what trains it: the plain path, on its subgraph and on one device."""
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import jax
 
+from hetjax.cache.sparse import SparseRows
 from hetjax.config import Config
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.partition.neighbourhood import Subgraph
@@ -24,11 +24,13 @@ class Member:
       sub: what it has.
       engine: trains it.
       device: where it does.
+      static: its static features on the host, once they have left the device.
     """
 
     sub: Subgraph
     engine: SingleEngine
     device: jax.Device
+    static: dict = field(default_factory=dict)
 
     @property
     def batches(self) -> SingleBatches:
@@ -41,14 +43,12 @@ class Member:
         features.static = self.engine.static = {t: jax.device_put(of, self.device) for t, of in self.static.items()}
 
     def leave(self) -> None:
-        """Have them on the host alone."""
+        """Have them on the host alone; what the graph has as it is on the device is not copied."""
+        given, there = self.sub.graph.features, self.engine.features.static
+        self.static = self.static or {
+            t: jax.device_get(of) if isinstance(of, SparseRows) else given[t] for t, of in there.items()
+        }
         self.engine.features.static = self.engine.static = {}
-
-    @cached_property
-    def static(self) -> dict:
-        """Its static features as they are to be on the device, on the host."""
-        trainer, given = self.engine.trainer, self.sub.graph.features
-        return {t: self.engine.features.compact(t, given[t]) for t in trainer.widths if t not in trainer.learnable}
 
 
 def regime_of(config: Config, seeds: int) -> Regime:

@@ -15,7 +15,9 @@ from hetjax.compiled import compiled
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner
 from hetjax.partition.stream.state import AHEAD, ONE, WORD, put, touch
 
-EPSILON = 1.0
+EPSILON = (
+    1.0  # no score divides by zero, so kernels need not look (`error_model`), and may divide several numbers at once
+)
 
 
 class Hdrf(Partitioner):
@@ -59,20 +61,36 @@ def best_part(u, v, degrees, replicas, balance):
 def weigh(loads, weight, bound, balance):
     """Set `balance`, float64 `[parts]`, minus infinity where a partition has `bound` edges; returns the most and the fewest of any."""
     most, fewest = loads.max(), loads.min()
-    for part in range(len(loads)):
-        full = loads[part] >= bound
-        balance[part] = -np.inf if full else weight * (most - loads[part]) / (EPSILON + most - fewest)
+    _weigh(loads, weight, bound, balance, most, fewest)
     return most, fewest
 
 
 @compiled
 def weigh_again(part, loads, weight, bound, balance, most, fewest):
     """As `weigh`, when a partition has one edge more than it had."""
-    if loads[part] > most or loads[part] == fewest + 1:
-        return weigh(loads, weight, bound, balance)
-    full = loads[part] >= bound
-    balance[part] = -np.inf if full else weight * (most - loads[part]) / (EPSILON + most - fewest)
-    return most, fewest
+    now_most, now_fewest = max(most, loads[part]), fewest
+    if loads[part] == fewest + 1:
+        now_fewest = _fewest(loads)
+    if now_most != most or now_fewest != fewest:
+        _weigh(loads, weight, bound, balance, now_most, now_fewest)
+    else:
+        _weigh(loads[part : part + 1], weight, bound, balance[part : part + 1], most, fewest)
+    return now_most, now_fewest
+
+
+@compiled
+def _fewest(loads):
+    fewest = loads[0]
+    for load in loads:
+        fewest = min(fewest, load)
+    return fewest
+
+
+@compiled(error_model="numpy")
+def _weigh(loads, weight, bound, balance, most, fewest):
+    span = EPSILON + most - fewest
+    for part in range(len(loads)):
+        balance[part] = -np.inf if loads[part] >= bound else weight * (most - loads[part]) / span
 
 
 @compiled

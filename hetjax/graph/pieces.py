@@ -1,0 +1,46 @@
+"""The edges of one relation that come in pieces: each is put into order as it comes, so that the edge list is never there as a whole."""
+
+import numpy as np
+
+from hetjax.graph import grouping
+from hetjax.graph.csc import CSC, index_dtype
+from hetjax.graph.grouping import Piece
+
+
+class Pieces:
+    """What becomes the `CSC` that `from_edges` makes of all edges together, to the last bit.
+
+    Args:
+      sources, targets: number of nodes on either side.
+      weighted: whether edges have weights.
+    """
+
+    def __init__(self, sources: int, targets: int, weighted: bool):
+        self.ranges = grouping.ranges_of(targets)
+        self.dtypes = [index_dtype(sources), np.dtype(np.float32)][: 1 + weighted]
+        self.ends: list[np.ndarray] = []
+        self.starts = [0]
+        self.places = np.empty(0, self.ranges.place)
+        self.values = [np.empty(0, dtype) for dtype in self.dtypes]
+
+    def spread(self, source: np.ndarray, target: np.ndarray, *weights: np.ndarray) -> Piece:
+        """A piece, in order; in any thread. Arguments as of `from_edges`."""
+        return grouping.spread(target, self.ranges, [source, *weights], self.dtypes)
+
+    def add(self, piece: Piece) -> None:
+        """The next piece."""
+        start, end = self.starts[-1], self.starts[-1] + len(piece.places)
+        for whole, part in zip((self.places, *self.values), (piece.places, *piece.values)):
+            if end > len(whole):  # where it lies, as nothing else knows it
+                whole.resize(end + end // 8, refcheck=False)
+            whole[start:end] = part
+        self.ends.append(piece.ends)
+        self.starts.append(end)
+
+    def csc(self) -> CSC:
+        """All that were added, by target."""
+        ends = np.array(self.ends, np.uint32).reshape(len(self.ends), self.ranges.number)
+        starts, made = np.array(self.starts[:-1]), [np.empty(self.starts[-1], dtype) for dtype in self.dtypes]
+        for given, out in zip(self.values, made):
+            indptr = grouping.gather(ends, starts, self.ranges, self.places, given, out)
+        return CSC(indptr, made[0], made[1] if len(made) > 1 else None)
