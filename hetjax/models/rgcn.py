@@ -97,6 +97,38 @@ class Coefficients(nn.Module):
         return coefficients(self, self.bases, self.users)
 
 
+class RGCNPropagation(Propagation):
+    """`h_v' = c_t h_v + sum over r of c_r times the mean over N_r(v) of h_u`: equation 2, of whose matrices a learned number each is left.
+
+    Attributes:
+      scale: where every `c` starts.
+    """
+
+    scale: float = 1.0
+
+    def setup(self):
+        super().setup()
+        start = nn.initializers.constant(self.scale)
+        self.weight = {r.key: self.param(f"scale_{r.key}", start, ()) for r in self.relations}
+        self.self_weight = {t: self.param(f"scale_{t}", start, ()) for t in self.selves}
+
+    def relation(
+        self,
+        relation: Relation,
+        adjacency: Adjacency,
+        sources: jax.Array,
+        targets: jax.Array | None,
+        masks: NodeMasks | None,
+    ) -> jax.Array:
+        return self.weight[relation.key] * super().relation(relation, adjacency, sources, targets, masks)
+
+    def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
+        return self.self_weight[node_type] * targets
+
+    def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
+        return self.finished(node_type, self.total(partial, targets), targets, masks)
+
+
 class RGCNLayer(PlainLayer):
     """Equation 2, `h_v' = relu(W_0 h_v + sum over r of the mean over N_r(v) of W_r h_u)`.
 
@@ -117,7 +149,7 @@ class RGCNLayer(PlainLayer):
     one_hot: bool = False
     linear_fold = staticmethod(neighbour_mean)
     multiplies_input = True
-    propagation = Propagation
+    propagation = RGCNPropagation
 
     def setup(self):
         super().setup()
