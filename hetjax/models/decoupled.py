@@ -89,6 +89,11 @@ class Propagation(Layer):
         self.finishing = {t: Finish(*self.last) for t in self.targets} if self.last else {}
 
     @property
+    def learns(self) -> bool:
+        """Whether a round's fold has weights of its own: their gradient needs what was folded."""
+        return False
+
+    @property
     def dropout(self) -> float:
         """Share of the target's entries that are dropped after the last round, in training."""
         return float(self.last[2]) if self.last else 0.0

@@ -114,6 +114,10 @@ class GINPropagation(Propagation):
             t: self.param(f"epsilon_{t}", start, ()) if self.learn_epsilon else self.epsilon for t in self.selves
         }
 
+    @property
+    def learns(self) -> bool:
+        return self.learn_epsilon
+
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
         return (1 + self.eps[node_type]) * targets
 

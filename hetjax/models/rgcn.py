@@ -98,19 +98,17 @@ class Coefficients(nn.Module):
 
 
 class RGCNPropagation(Propagation):
-    """`h_v' = c_t h_v + sum over r of c_r times the mean over N_r(v) of h_u`: equation 2, of whose matrices a learned number each is left.
-
-    Attributes:
-      scale: where every `c` starts.
-    """
-
-    scale: float = 1.0
+    """`h_v' = c_t h_v + sum over r of c_r times the mean over N_r(v) of h_u`: equation 2, of whose matrices a learned number each is left, which starts at 1."""
 
     def setup(self):
         super().setup()
-        start = nn.initializers.constant(self.scale)
-        self.weight = {r.key: self.param(f"scale_{r.key}", start, ()) for r in self.relations}
-        self.self_weight = {t: self.param(f"scale_{t}", start, ()) for t in self.selves}
+        ones = nn.initializers.ones_init()
+        self.scale = {r.key: self.param(f"scale_{r.key}", ones, ()) for r in self.relations}
+        self.self_scale = {t: self.param(f"scale_{t}", ones, ()) for t in self.selves}
+
+    @property
+    def learns(self) -> bool:
+        return True
 
     def relation(
         self,
@@ -120,10 +118,10 @@ class RGCNPropagation(Propagation):
         targets: jax.Array | None,
         masks: NodeMasks | None,
     ) -> jax.Array:
-        return self.weight[relation.key] * super().relation(relation, adjacency, sources, targets, masks)
+        return self.scale[relation.key] * super().relation(relation, adjacency, sources, targets, masks)
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
-        return self.self_weight[node_type] * targets
+        return self.self_scale[node_type] * targets
 
     def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
         return self.finished(node_type, self.total(partial, targets), targets, masks)
