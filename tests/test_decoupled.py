@@ -19,11 +19,16 @@ def dense(csc, sources: int) -> np.ndarray:
     return matrix
 
 
-@pytest.mark.parametrize("model", ["GCN, decoupled", "SAGE, decoupled", "GIN, decoupled"])
+def elu(x: np.ndarray) -> np.ndarray:
+    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+
+
+@pytest.mark.parametrize("model", ["GCN, decoupled", "SAGE, decoupled", "GIN, decoupled", "R-GCN, decoupled"])
 def test_logits_are_those_of_plain_matrices(model):
     """Equations 8 and 9 of NeutronTP's paper: dense layers, then powers of a matrix."""
     graph = GRAPHS["homogeneous, weights"]()
-    engine = make_engine(setting(graph, "full", (1, 1), MODELS[model] | {"residual": False}, {}), graph)
+    plain = {"residual": False, "layers": 2, "norm": "none"}
+    engine = make_engine(setting(graph, "full", (1, 1), MODELS[model] | plain, {}), graph)
     state = engine.init(0)
     params = jax.tree.map(lambda leaf: np.asarray(leaf) + 0.1, state.params)["params"]
     found = engine.logits(state._replace(params={"params": params}), np.arange(len(graph.labels)))
@@ -32,17 +37,23 @@ def test_logits_are_those_of_plain_matrices(model):
     fold, h = dense(folded.relations[relation], len(graph.labels)), graph.features["node"].astype(float)
     for depth in range(2):
         layer = params[f"dense_node_{depth}"]
-        h = h @ layer["Dense_0"]["kernel"] + layer["Finish_0"]["bias"]
-        h = h if "head" not in params and depth else np.maximum(h, 0)
+        h = h @ layer["Dense_0"]["kernel"]
+        h = h if depth else np.maximum(h + layer["Finish_0"]["bias"], 0)
+    (relation,) = (relation.key for relation in folded.relations)
     for depth in range(2):
+        mean = fold / np.maximum(fold.sum(1, keepdims=True), 1e-30) @ h
         if model.startswith("GCN"):
             h = fold @ h
         elif model.startswith("SAGE"):
-            h = (h + fold / np.maximum(fold.sum(1, keepdims=True), 1e-30) @ h) / 2
+            h = (h + mean) / 2
+        elif model.startswith("R-GCN"):
+            round_ = params[f"layers_{depth}"]
+            h = round_["scale_node"] * h + round_[f"scale_{relation}"] * mean
         else:
             h = (1 + params[f"layers_{depth}"]["epsilon_node"]) * h + fold @ h
+    h = h + params["layers_1"]["finishing_node"]["bias"]
     if "head" in params:
-        h = h @ params["head"]["kernel"] + params["head"]["bias"]
+        h = np.maximum(h, 0) @ params["head"]["kernel"] + params["head"]["bias"]
     np.testing.assert_allclose(found, h, rtol=2e-4, atol=1e-5)
 
 
@@ -57,8 +68,8 @@ def test_attention_is_that_of_the_dense_layers_embeddings():
     (csc,), h = engine.setup.graph.relations.values(), graph.features["node"].astype(float)
     for depth in range(2):
         layer = params[f"dense_node_{depth}"]
-        h = h @ layer["Dense_0"]["kernel"] + layer["Finish_0"]["bias"]
-        h = np.where(h > 0, h, np.expm1(np.minimum(h, 0)))
+        h = h @ layer["Dense_0"]["kernel"]
+        h = h if depth else elu(h + layer["Finish_0"]["bias"])
     vectors, h = params["layers_0"]["scores_node"]["vectors"], h.reshape(len(h), 2, 4)
     scores = np.einsum("nhd,hdc->nhc", h, vectors)
     fold = np.zeros((2, len(h), len(h)))
@@ -70,7 +81,8 @@ def test_attention_is_that_of_the_dense_layers_embeddings():
             fold[:, target, source] += weight
     for _ in range(2):
         h = np.einsum("htu,uhd->thd", fold, h)
-    h = h.reshape(len(h), 8) @ params["head"]["kernel"] + params["head"]["bias"]
+    h = elu(h.reshape(len(h), 8) + params["layers_1"]["finishing_node"]["bias"])
+    h = h @ params["head"]["kernel"] + params["head"]["bias"]
     np.testing.assert_allclose(found, h, rtol=2e-4, atol=1e-5)
 
 

@@ -51,6 +51,8 @@ class All(Few):
         ("R-GCN, bases", few("cites", "writes"), 2, "All", {}),
         ("HGT, dropout", few("cites"), 2, "Few", {}),
         ("GCN, decoupled", GRAPHS["homogeneous"](), 3, "Few", {}),
+        ("GIN, decoupled", GRAPHS["homogeneous, weights"](), 2, "Few", {}),  # learned numbers in every round
+        ("R-GCN, decoupled", few("cites", "writes"), 2, "Few", {}),
     ],
 )
 def test_equals_one_device_in_double_precision(model, graph, parts, chunks, more):

@@ -1,7 +1,8 @@
 """Decoupled models: all matrices first, node by node, and then as many rounds of folding (NeutronTP, section 4.1.2).
 
 `H = L dense layers of X` (equation 8), then L times `H' = fold(H)` (equation 9): what remains of a model's layer when its matrices
-are taken out. A fold then treats every column alone.
+are taken out. A fold then treats every column alone. What else the last dense layer does, its bias, normalisation, activation and
+dropout, comes after the rounds: the target's rows are whole again there, and what was folded is not yet cut off at zero.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,8 @@ class DenseOptions:
 
     Attributes:
       widths: of what each makes; the last one's is folded.
-      activation, norm, dropout, residual, bias: as in `Finish`.
+      activation, norm, dropout, bias: as in `Finish`.
+      residual: as in `Finish`, of all but the last.
       logits: whether the last makes logits, to which nothing but a bias is added.
     """
 
@@ -39,9 +41,14 @@ class DenseOptions:
 
     def layers(self, node_type: str) -> list["DenseLayer"]:
         """Of one node type."""
-        last = len(self.widths) - 1
-        about = self.activation, self.norm, self.dropout, self.residual, self.bias
-        return [DenseLayer(width, (*about, self.logits and i == last)) for i, width in enumerate(self.widths)]
+        *widths, folded = self.widths
+        about = self.activation, self.norm, self.dropout, self.residual, self.bias, False
+        return [*(DenseLayer(width, about) for width in widths), DenseLayer(folded)]
+
+    @property
+    def finish(self) -> tuple[Any, ...]:
+        """The options of the `Finish` after the last round."""
+        return self.activation, self.norm, self.dropout, False, self.bias, self.logits
 
 
 class DenseLayer(nn.Module):
@@ -49,16 +56,16 @@ class DenseLayer(nn.Module):
 
     Attributes:
       features: width of the product.
-      finish: the options of `Finish`.
+      finish: the options of `Finish`; none: the product is left as it is.
     """
 
     features: int
-    finish: tuple[Any, ...]
+    finish: tuple[Any, ...] = ()
 
     @nn.compact
     def __call__(self, x: jax.Array, masks: NodeMasks | None) -> jax.Array:
         product = Dense(self.features, use_bias=False, kernel_init=nn.initializers.glorot_uniform())(x)
-        return Finish(*self.finish)(product, x, masks)
+        return Finish(*self.finish)(product, x, masks) if self.finish else product
 
 
 class Propagation(Layer):
@@ -69,14 +76,27 @@ class Propagation(Layer):
 
     Attributes:
       scored: the relations of the first round.
-      last: whether this is the last round.
+      last: of the last round the options of the `Finish` after it; of the others nothing.
       logits: whether that makes logits.
     """
 
     scored: tuple[Relation, ...] = ()
-    last: bool = False
+    last: tuple[Any, ...] = ()
     logits: bool = False
     linear_fold: ClassVar[Any] = staticmethod(neighbour_mean)
+
+    def setup(self):
+        self.finishing = {t: Finish(*self.last) for t in self.targets} if self.last else {}
+
+    @property
+    def learns(self) -> bool:
+        """Whether a round's fold has weights of its own: their gradient needs what was folded."""
+        return False
+
+    @property
+    def dropout(self) -> float:
+        """Share of the target's entries that are dropped after the last round, in training."""
+        return float(self.last[2]) if self.last else 0.0
 
     @property
     def reads_target(self) -> bool:
@@ -96,7 +116,11 @@ class Propagation(Layer):
         return targets
 
     def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
-        return self.total(partial, targets) / self.terms(node_type)
+        return self.finished(node_type, self.total(partial, targets) / self.terms(node_type), targets, masks)
+
+    def finished(self, node_type: str, h: jax.Array, targets: Any, masks: NodeMasks | None) -> jax.Array:
+        """What a round makes of the folded rows `h`, `[T, features]`: these themselves, unless it is the last."""
+        return self.finishing[node_type](h, targets, masks) if self.last else h
 
     def terms(self, node_type: str) -> int:
         """How many are averaged."""

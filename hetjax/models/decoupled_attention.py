@@ -57,6 +57,7 @@ class AttentionPropagation(Propagation):
     reads_weights = False
 
     def setup(self):
+        super().setup()
         types = {end for relation in self.scored for end in (relation.source, relation.target)}
         self.scores = {t: Scores(len(self.places(t))) for t in sorted(types)}
         if self.features % self.attending:
@@ -119,9 +120,10 @@ class AttentionPropagation(Propagation):
 
     def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
         if self.last:
-            h = super().finish(node_type, partial, targets, masks)
+            h = self.total(partial, targets) / self.terms(node_type)
             shape = len(h), self.attending, self.features // self.attending
-            return jnp.mean(h.reshape(shape), axis=1) if self.logits else h
+            h = jnp.mean(h.reshape(shape), axis=1) if self.logits else h
+            return self.finished(node_type, h, targets, masks)
         own = self._heads(node_type, targets)
         size = self.features // self.attending
         h = jnp.zeros_like(own[:, :, :size]) if partial is None else partial / self.terms(node_type)

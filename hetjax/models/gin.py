@@ -108,16 +108,21 @@ class GINPropagation(Propagation):
     linear_fold = staticmethod(neighbour_sum)
 
     def setup(self):
+        super().setup()
         start = nn.initializers.constant(self.epsilon)
         self.eps = {
             t: self.param(f"epsilon_{t}", start, ()) if self.learn_epsilon else self.epsilon for t in self.selves
         }
 
+    @property
+    def learns(self) -> bool:
+        return self.learn_epsilon
+
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
         return (1 + self.eps[node_type]) * targets
 
     def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
-        return self.total(partial, targets)
+        return self.finished(node_type, self.total(partial, targets), targets, masks)
 
 
 GINLayer.propagation = GINPropagation

@@ -297,7 +297,10 @@ def build(
     rounds: dict[str, Any] = {}
     if dense:
         rounds = {"features": dense.widths[-1], "scored": places[0]["relations"], "logits": not stack.head}
-        places = [place | rounds | {"last": number == layers - 1} for number, place in enumerate(places)]
+        places = [
+            place | rounds | {"last": dense.finish if number == layers - 1 else ()}
+            for number, place in enumerate(places)
+        ]
     elif not stack.head:
         places[-1] |= {"features": schema.classes, "logits": True}
     reads = layer(**nowhere | own | rounds)

@@ -97,6 +97,36 @@ class Coefficients(nn.Module):
         return coefficients(self, self.bases, self.users)
 
 
+class RGCNPropagation(Propagation):
+    """`h_v' = c_t h_v + sum over r of c_r times the mean over N_r(v) of h_u`: equation 2, of whose matrices a learned number each is left, which starts at 1."""
+
+    def setup(self):
+        super().setup()
+        ones = nn.initializers.ones_init()
+        self.scale = {r.key: self.param(f"scale_{r.key}", ones, ()) for r in self.relations}
+        self.self_scale = {t: self.param(f"scale_{t}", ones, ()) for t in self.selves}
+
+    @property
+    def learns(self) -> bool:
+        return True
+
+    def relation(
+        self,
+        relation: Relation,
+        adjacency: Adjacency,
+        sources: jax.Array,
+        targets: jax.Array | None,
+        masks: NodeMasks | None,
+    ) -> jax.Array:
+        return self.scale[relation.key] * super().relation(relation, adjacency, sources, targets, masks)
+
+    def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
+        return self.self_scale[node_type] * targets
+
+    def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
+        return self.finished(node_type, self.total(partial, targets), targets, masks)
+
+
 class RGCNLayer(PlainLayer):
     """Equation 2, `h_v' = relu(W_0 h_v + sum over r of the mean over N_r(v) of W_r h_u)`.
 
@@ -117,7 +147,7 @@ class RGCNLayer(PlainLayer):
     one_hot: bool = False
     linear_fold = staticmethod(neighbour_mean)
     multiplies_input = True
-    propagation = Propagation
+    propagation = RGCNPropagation
 
     def setup(self):
         super().setup()

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from hetjax.models.layer import Exchange
-from hetjax.sharding.tensor.columns import slice_of, to_columns, to_rows
+from hetjax.sharding.tensor.columns import own_slice, slice_of, to_columns, to_rows
 
 
 class Slices(Exchange):
@@ -43,4 +43,5 @@ class Slices(Exchange):
         folded = {t: totals[t] for t in self.gathered if t in totals}
         rows = to_rows(self.parts, list(folded.values()), [self.gathered[t] for t in folded])
         mine = {t: jnp.zeros((len(own[t]) // self.parts, 0), own[t].dtype) for t in self.gathered}
-        return dict(zip(folded, rows)), mine, targets
+        ids = {t: own_slice(self.parts, jnp.arange(len(own[t]), dtype=jnp.int32), 0) for t in self.gathered}
+        return dict(zip(folded, rows)), mine, ids

@@ -54,7 +54,7 @@ def sent(
             of_layer = attended if isinstance(layer, ATTENTION) else folded
             constant = frozenset() if depth else kept
             numbers, never = of_layer(layer, graph, parts, constant), _unchanged(layer, graph, parts, constant)
-        again_there = not model.decoupled and not _finishes_linearly(layer)
+        again_there = not (layer.logits if model.decoupled else _finishes_linearly(layer))
         portions = [portion.node_type for chunk in sendings[depth] for portion in chunk]
         for t, count in numbers.sent.items():
             times = (0 if again else 1) if t in never else 2

@@ -218,6 +218,7 @@ class Round(Coupled):
 
     def __init__(self, stack: Stack, depth: int, graph: HetGraph, parts: int, still: Container[str] = ()):
         super().__init__(stack, depth, graph, parts)
+        self.keeps |= self.layer.learns
         self.sends, self.finishes = not depth, depth == len(stack.layers) - 1
         self.sums_logits, self.last_width = False, stack.decoupled.widths[-1] if stack.decoupled else 0
         self.places = {t: {} for t in self.targets}
