@@ -35,9 +35,7 @@ def engine_on(setup: Setup, device: jax.Device | None = None) -> SingleEngine:
     """
     graph, trainer = setup.graph, setup.trainer
     placement = choose_placement(setup.config.cache, graph, trainer.widths, trainer.learnable, [graph])
-    features = Features(
-        graph, trainer.widths, trainer.learnable, placement, setup.tables, device, without_zeros(setup)
-    )
+    features = Features(graph, trainer.widths, trainer.learnable, placement, setup.tables, device, without_zeros(setup))
 
     def to_device(batch: Batch) -> Batch:
         if not setup.regime.whole:
