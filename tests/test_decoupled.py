@@ -48,7 +48,7 @@ def test_logits_are_those_of_plain_matrices(model):
             h = (h + mean) / 2
         elif model.startswith("R-GCN"):
             round_ = params[f"layers_{depth}"]
-            h = round_["scale_node"] * h + round_[f"scale_{relation}"] * mean
+            h = (1 + round_["scale_node"]) * h + (1 + round_[f"scale_{relation}"]) * mean
         else:
             h = (1 + params[f"layers_{depth}"]["epsilon_node"]) * h + fold @ h
     h = h + params["layers_1"]["finishing_node"]["bias"]

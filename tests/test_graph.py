@@ -103,6 +103,23 @@ def test_arrays_are_written_as_numpy_does(array, tmp_path):
     assert (tmp_path / "ours.npy").read_bytes() == (tmp_path / "numpys.npy").read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("grouped", "words"),
+    [
+        (csc.CSC(np.array([0, 1, 2]), np.array([0, 5])), "source of edge 1"),
+        (csc.CSC(np.array([0, 1]), np.array([0])), "pointers 0..1 of 2 != 0..1 of 3"),
+        (csc.CSC(np.array([0, 1, 2]), np.array([0.0, 1.0])), "indices: float64"),
+        (csc.CSC(np.array([0, 1, 2]), np.array([0, 1]), None, True), "loops of a graph"),
+        (csc.CSC(np.array([0, 2, 3]), np.array([0, 1]), None, False, csc.Piece(0, 2, "cites")), "a piece of a graph"),
+    ],
+)
+def test_edges_that_are_grouped_already_are_checked(grouped, words):
+    schema = Schema({"paper": 2}, (CITES,), "paper", 2)
+    build(schema, {CITES: csc.CSC(np.array([0, 1, 2]), np.array([0, 1]))}, {}, [0, 1], {"train": [0]})
+    with pytest.raises(InputError, match=f"relation {CITES}.*{words}"):
+        build(schema, {CITES: grouped}, {}, [0, 1], {"train": [0]})
+
+
 def test_no_piece_is_no_edge():
     made = Pieces(5, 3, False).csc()
     assert made.indptr.tolist() == [0, 0, 0, 0] and not made.edges

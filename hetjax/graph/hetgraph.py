@@ -145,10 +145,16 @@ def build(
 
 def _grouped(ends: tuple[np.ndarray, ...] | CSC, relation: Relation, schema: Schema, where: str) -> CSC:
     """A relation's edges by target, once they are checked."""
+    place = f"{where}: relation {relation}"
     if isinstance(ends, CSC):
+        if ends.piece or ends.loops:
+            raise InputError(
+                f"{place}: {'a piece' if ends.piece else 'loops'} of a graph, and there should be its own edges, all of them"
+            )
+        for name in ("indptr", "indices"):
+            _whole(getattr(ends, name), f"{place}: {name}")
         check_csc(ends, relation, schema, where)
         return ends
-    place = f"{where}: relation {relation}"
     if len(ends) not in (2, 3):
         raise InputError(f"{place}: {len(ends)} arrays, and there should be source and target ids, and weights if any")
     source, target = (_whole(ids, f"{place}: {side} ids") for side, ids in zip(("source", "target"), ends))

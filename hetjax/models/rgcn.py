@@ -98,13 +98,16 @@ class Coefficients(nn.Module):
 
 
 class RGCNPropagation(Propagation):
-    """`h_v' = c_t h_v + sum over r of c_r times the mean over N_r(v) of h_u`: equation 2, of whose matrices a learned number each is left, which starts at 1."""
+    """`h_v' = (1 + s_t) h_v + sum over r of (1 + s_r) times the mean over N_r(v) of h_u`: equation 2, of whose matrices a learned number each is left.
+
+    Numbers are kept as their distance from 1, so that decay of the weights pulls to plain propagation, and not to none.
+    """
 
     def setup(self):
         super().setup()
-        ones = nn.initializers.ones_init()
-        self.scale = {r.key: self.param(f"scale_{r.key}", ones, ()) for r in self.relations}
-        self.self_scale = {t: self.param(f"scale_{t}", ones, ()) for t in self.selves}
+        zeros = nn.initializers.zeros_init()
+        self.scale = {r.key: self.param(f"scale_{r.key}", zeros, ()) for r in self.relations}
+        self.self_scale = {t: self.param(f"scale_{t}", zeros, ()) for t in self.selves}
 
     @property
     def learns(self) -> bool:
@@ -118,10 +121,10 @@ class RGCNPropagation(Propagation):
         targets: jax.Array | None,
         masks: NodeMasks | None,
     ) -> jax.Array:
-        return self.scale[relation.key] * super().relation(relation, adjacency, sources, targets, masks)
+        return (1 + self.scale[relation.key]) * super().relation(relation, adjacency, sources, targets, masks)
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
-        return self.self_scale[node_type] * targets
+        return (1 + self.self_scale[node_type]) * targets
 
     def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
         return self.finished(node_type, self.total(partial, targets), targets, masks)
