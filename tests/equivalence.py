@@ -98,7 +98,7 @@ GRAPHS = {
     "two relations": lambda: few("cites", "writes"),
     "homogeneous": lambda: homogeneous(),
     "homogeneous, weights": lambda: weighted(homogeneous()),
-    "labels": lambda: several_labels(random_graph(3)),
+    "labels": lambda: several_labels(few("cites", "writes", "written_by")),
     "ogbn-mag": lambda: synthetic.generate("ogbn-mag", 0.0003, 4),
     "freebase": lambda: synthetic.generate("freebase", 0.0003, 4),
     "donor": lambda: synthetic.generate("donor", 0.00005, 2),

@@ -29,7 +29,7 @@ from hetjax.graph.csc import edges_of
 from hetjax.graph.hetgraph import UNLABELLED, build
 from hetjax.sharding import registry
 from hetjax.workdir import Workdir
-from tests.conftest import random_graph
+from tests.graphs import random_graph, smaller_graph
 from tests.test_readers import FILES, TEST, TRAINING, TRIPLES
 
 ROOT = Path(__file__).parent.parent
@@ -111,7 +111,7 @@ def train_anew(workdir, *arguments, **environment):
 @pytest.fixture(scope="module")
 def graph_store(tmp_path_factory):
     path = tmp_path_factory.mktemp("stores") / "graph"
-    store.save(random_graph(), path)
+    store.save(smaller_graph(), path)
     return path
 
 
@@ -474,7 +474,7 @@ def test_features_that_are_left_out_are_learned(graph_store, tmp_path):
     done = train(tmp_path / "run", *on(graph_store, "--data.without_features", "[topic]"))
     assert done.returncode == 0, done.stderr
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert summary["learnable_features"] == 8 * (25 + 6 + 11)  # authors, venues, and now topics
+    assert summary["learnable_features"] == 8 * (25 + 11)  # authors, and now topics
 
 
 def test_options_override_the_file(graph_store, tmp_path):
@@ -565,7 +565,7 @@ def test_predictions_are_those_that_the_summary_counts(full_run, graph_store, tm
     fails(workdir, "File name too long", f"{'x' * 300}.npy")
     fails(tmp_path / ("x" * 300), "File name too long")
     hurt = shutil.copytree(workdir, tmp_path / "hurt")
-    store.save(random_graph(1), tmp_path / "other")
+    store.save(smaller_graph(1), tmp_path / "other")
     config = yaml.safe_load((hurt / "config.yaml").read_text())
     changed = config | {"data": config["data"] | {"path": str(tmp_path / "other")}}
     (hurt / "config.yaml").write_text(yaml.safe_dump(changed))
@@ -580,7 +580,7 @@ def test_predictions_are_those_that_the_summary_counts(full_run, graph_store, tm
 
 def test_another_graph_is_predicted(full_run, graph_store, tmp_path, capfd):
     workdir, _ = full_run
-    expected, graph = predicting.predict(workdir).logits, random_graph()
+    expected, graph = predicting.predict(workdir).logits, smaller_graph()
     np.testing.assert_array_equal(predicting.predict(workdir, graph_store).logits, expected)
 
     def saved(name, edges, nodes=graph.schema.nodes, features=graph.features, **schema):

@@ -63,7 +63,8 @@ LITTLE = {"mode": "hybrid", "cached": 1.0, "memory": 3000}
     ],
 )
 def test_equals_one_device_in_double_precision(options, parts, mode, model):
-    errors = compare(few(*FEW), (1, parts, "dependency"), mode, MODELS[model], wide=True, options=options)
+    graph = few(*FEW) if "GCN" in model else few("cites", "writes")  # attention's programs are the largest
+    errors = compare(graph, (1, parts, "dependency"), mode, MODELS[model], wide=True, options=options)
     assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-9
 
 

@@ -14,24 +14,23 @@ from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.partition import partition, save
 from hetjax.sharding import mesh as meshes
-from tests.conftest import random_graph
+from tests.graphs import random_graph
 from tests.many import Case, compare_in, finish, free_port, run, start
 from tests.test_command_line import SMALL, train
 
 CASES = {
     2: [
-        ("few relations", (4, 1), "minibatch", "R-GCN", False, {"l2": 0.01, "gradient_clip": 0.05}),
         (
             "few relations",
             (4, 1),
             "minibatch",
             "R-GCN, dropout",
             False,
-            {"placement": ("author=host", "topic=host", "paper=host")},
+            {"l2": 0.01, "gradient_clip": 0.05, "placement": ("author=host", "topic=host", "paper=host")},
         ),
         ("labels", (1, 2), "full", "HGNN, mean, no target", False, {}),
         (
-            "few relations",
+            "two relations",
             (1, 4, "vanilla"),
             "minibatch",
             "R-GCN",

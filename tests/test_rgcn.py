@@ -140,8 +140,7 @@ def weighed(adjacency: Adjacency) -> Adjacency:
 
 
 @pytest.mark.parametrize("weights", [False, True])
-@pytest.mark.parametrize("value", [2**31 - 1, -1, -(2**31), 3])
-def test_sums_do_not_read_padding(way, value, weights):
+def test_sums_do_not_read_padding(way, weights):
     graph = random_graph()
     exact = (
         Sampler(graph, learnable=frozenset(graph.schema.nodes))
@@ -152,16 +151,18 @@ def test_sums_do_not_read_padding(way, value, weights):
     exact = weighed(exact) if weights else exact
     sources = len(exact.reverse_indptr) - 1
     x = jnp.asarray(np.random.default_rng(0).standard_normal((sources + 5, 3)))
-    padded = poisoned(exact, 27, sources + 5, len(exact.indices) + 9, value)
 
+    @jax.jit
     def run(adjacency, x):
         folds = segment.neighbour_sum, segment.neighbour_mean
         return jax.value_and_grad(lambda x: sum(jnp.sum(jnp.sin(fold(adjacency, x))) for fold in folds))(x)
 
-    plain, padded = jax.jit(run)(exact, x[:sources]), jax.jit(run)(padded, x)
-    np.testing.assert_allclose(plain[0], padded[0], rtol=1e-14)
-    np.testing.assert_array_equal(plain[1], padded[1][:sources])
-    assert not padded[1][sources:].any()
+    plain = run(exact, x[:sources])
+    for value in (2**31 - 1, -1, -(2**31), 3):
+        padded = run(poisoned(exact, 27, sources + 5, len(exact.indices) + 9, value), x)
+        np.testing.assert_allclose(plain[0], padded[0], rtol=1e-14)
+        np.testing.assert_array_equal(plain[1], padded[1][:sources])
+        assert not padded[1][sources:].any()
 
 
 @pytest.mark.parametrize("weights", [False, True])

@@ -21,7 +21,7 @@ from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.strategy import setup
-from tests.conftest import random_graph
+from tests.graphs import random_graph, smaller_graph
 
 
 def setting(graph, layers=2, **options):
@@ -72,11 +72,11 @@ MODELS = [
 
 @pytest.mark.parametrize(
     ("layers", "options"),
-    [*((depth, model) for depth in (1, 3) for model in MODELS[:3]), *((2, model) for model in MODELS)],
+    [(1, MODELS[0]), (3, MODELS[1]), *((2, model) for model in MODELS)],
 )
 def test_unlimited_fanout_equals_the_whole_graph(layers, options):
     """In float64: in float32 a gradient that nearly cancels holds mostly rounding, on either side."""
-    graph = random_graph(3)
+    graph = smaller_graph(3) if options else random_graph(3)
     with jax.enable_x64(True):
         config, trainer, static = setting(graph, layers, **options)
         wide = jax.tree.map(
@@ -130,7 +130,7 @@ def test_a_step_of_each_way_gives_the_same_state():
     [{}, {"self_term": False}, {"input_projection": True}, {"name": "rgat", "heads": 2}, {"name": "hgt", "heads": 2}],
 )
 def test_evaluation_is_exact_in_chunks_of_any_size(options):
-    graph = random_graph(4)
+    graph = smaller_graph(4) if options else random_graph(4)
     _, trainer, static = setting(graph, **options)
     state = eagerly(trainer.init, np.int32(1))
     blocks = whole_graph(graph, 2).batch.blocks
@@ -288,7 +288,7 @@ def test_the_penalty_is_on_the_first_layer_and_what_it_reads():
 
 
 def test_several_labels_a_node_in_both_modes():
-    graph = random_graph(3)
+    graph = smaller_graph(3)
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, (graph.schema.nodes["paper"], 3)).astype(np.int8)
     graph = dataclasses.replace(graph, labels=labels)

@@ -20,8 +20,8 @@ from hetjax.sharding.mesh import FEATURE
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.tensor import costs
 from hetjax.sharding.tensor.columns import all_rows, to_columns, to_rows
-from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, compare, few, setting
+from tests.graphs import smaller_graph
 from tests.test_command_line import SMALL, train, train_anew
 
 
@@ -152,7 +152,7 @@ SLICED, RAF = ["--mesh.strategy", "tensor", "--mesh.feature"], ["--mesh.relation
 )
 def test_a_run_resumes_and_moves_to_another_mesh(tmp_path, mode, sent, others):
     """Evaluation is by the same slices, and says what the other mesh says."""
-    store.save(random_graph(), tmp_path / "graph")
+    store.save(smaller_graph(), tmp_path / "graph")
     options = [
         "--data.format",
         "store",
