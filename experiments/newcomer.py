@@ -2,7 +2,7 @@
 
 `python experiments/newcomer.py` writes tables of 20,000 customers, 2,000 products and 100,000 sales, ids being texts. Then, `--rounds` times:
 a new environment and `pip install` of this checkout, `hetjax ingest`, `hetjax train` without any option but where things are, and
-`hetjax predict`. Nothing that was compiled before is found (XDG_CACHE_HOME and NUMBA_CACHE_DIR are new folders); what pip downloaded is, but
+`hetjax predict`. `--prices` gives products a column of random numbers, trains in this environment with and without labels as inputs, and prints both. Nothing that was compiled before is found (XDG_CACHE_HOME and NUMBA_CACHE_DIR are new folders); what pip downloaded is, but
 in the first round, if pip's own cache is empty. `experiments/results/newcomer.csv` gets a row a round; seconds of work are those of all cores.
 """
 
@@ -19,15 +19,15 @@ import time
 import venv
 from pathlib import Path
 
-from runs import ROOT, markdown, read_rows, replace_rows
+from runs import ROOT, markdown, read_rows, replace_rows, train
 
 OUT = Path(__file__).parent / "results" / "newcomer.csv"
 CUSTOMERS, PRODUCTS, SALES = 20_000, 2_000, 100_000
 KINDS = ("cook", "gardener", "reader")
 
 
-def make_tables(folder: Path) -> None:
-    """What customers bought says what they like: four of five sales are of their own kind."""
+def make_tables(folder: Path, prices: bool = False) -> None:
+    """What customers bought says what they like: four of five sales are of their own kind. A product's price says nothing."""
     random.seed(0)
     products = {f"p{n}": random.choice(KINDS) for n in range(PRODUCTS)}
     customers = {f"c{n}": random.choice(KINDS) for n in range(CUSTOMERS)}
@@ -38,7 +38,8 @@ def make_tables(folder: Path) -> None:
         for who in buyers
     ]
     write(folder, "customers", ("id", "age", "likes"), [(c, random.randint(18, 80), of) for c, of in customers.items()])
-    write(folder, "products", ("id",), [(p,) for p in products])
+    priced = [(p, random.randint(1, 500)) if prices else (p,) for p in products]
+    write(folder, "products", ("id", "price")[: 1 + prices], priced)
     write(folder, "sales", ("customer", "product", "paid"), sales)
     form = {"format": {"name": "csv"}}
     age = {"feature_col": "age", "transform": {"name": "standard"}}
@@ -47,6 +48,8 @@ def make_tables(folder: Path) -> None:
         {"node_type": "customer", "files": "customers.csv", "node_id_col": "id", "features": [age], "labels": [likes]},
         {"node_type": "product", "files": "products.csv", "node_id_col": "id"},
     ]
+    if prices:
+        nodes[1]["features"] = [{"feature_col": "price", "transform": {"name": "standard"}}]
     ends = {"source_id_col": "customer", "dest_id_col": "product"}
     edge = {"relation": ["customer", "bought", "product"], "files": "sales.csv"} | ends | form
     config = {"version": "gconstruct-v0.1", "nodes": [node | form for node in nodes], "edges": [edge]}
@@ -100,16 +103,45 @@ def one_round(tables: Path, folder: Path) -> dict:
     with open(tables / "customers.csv", newline="") as stream:
         truth = {line["id"]: line["likes"] for line in csv.DictReader(stream)}
     assert said.keys() == truth.keys()
-    return row | {"test": round(summary["test_accuracy"], 4)}
+    spread = summary["baselines"]["label propagation"]["accuracy"]
+    return row | {"test": round(summary["test_accuracy"], 4), "label_propagation": round(spread, 4)}
+
+
+def with_prices(folder: Path) -> list[dict]:
+    """What training reaches where a type has features that say nothing, without and with what is chosen."""
+    make_tables(folder, True)
+    config, store = folder / "graph.json", folder / "store"
+    timed(
+        [sys.executable, "-m", "hetjax.ingest", "--config", config, "--out", store, "--add_reverse_edges"],
+        dict(os.environ),
+    )
+    return [
+        {
+            "label inputs": name,
+            "test": round(
+                train(folder / f"run_{number}", "", {"data.format": "store", "data.path": str(store)} | more)[
+                    "test_micro_f1"
+                ],
+                4,
+            ),
+        }
+        for number, (name, more) in enumerate((("false", {"data.label_inputs": "false"}), ("as chosen", {})))
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, nargs="+", default=[0, 1, 2], help="their numbers; rows of others stay")
-    rounds = parser.parse_args().rounds
+    parser.add_argument(
+        "--prices", action="store_true", help="train on products with a price of no use, and nothing else"
+    )
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
+        if given.prices:
+            print(markdown(with_prices(Path(name))))
+            return
         make_tables(Path(name))
-        for number in rounds:
+        for number in given.rounds:
             with tempfile.TemporaryDirectory() as folder:
                 row = {"round": number} | one_round(Path(name), Path(folder))
             replace_rows(OUT, ("round",), [row])

@@ -35,6 +35,10 @@ class Baseline(NamedTuple):
     logits: np.ndarray
     how: str
 
+    def score(self, graph: HetGraph, split: str, metric: str) -> float | None:
+        """Its quality by one metric; None where a split says nothing of it."""
+        return _quality(graph, self.logits, split, metric).get(metric)
+
 
 def baselines(graph: HetGraph, metric: str) -> dict[str, dict[str, Any]]:
     """Quality on the test nodes by name of the baseline, with `how`, the validation's (`validation_NAME`) and `seconds`.
@@ -91,8 +95,9 @@ def walk(graph: HetGraph, metric: str) -> Baseline | str:
     for name, relations in label_propagation.ways(graph).items():
         spread = label_propagation.Propagation(graph, relations)(start)
         logits = _logits(label_propagation.shares(spread, share, graph.multilabel), graph.multilabel)
-        score = _quality(graph, logits, "validation", metric).get(metric)
-        tried.append((-1.0 if score is None else score, Baseline(logits, f"along {name}")))
+        made = Baseline(logits, f"along {name}")
+        score = made.score(graph, "validation", metric)
+        tried.append((-1.0 if score is None else score, made))
     return max(tried, key=lambda pair: pair[0])[1]
 
 

@@ -1,7 +1,8 @@
 """Which options a graph needs, from its statistics: chosen before training, for whoever gives none.
 
-Each choice is a rule of a few lines, which reads counts of nodes, edges and labels, and what kinds of numbers the features are; never an
-accuracy. A choice depends on the graph and on what is given, and on nothing else, so it is the same on every mesh.
+Each choice is a rule of a few lines, which reads counts of nodes, edges and labels, and what kinds of numbers the features are. One reads
+accuracies, of two baselines on the validation nodes. A choice depends on the graph and on what is given, and on nothing else, so it is the
+same on every mesh.
 """
 
 from collections.abc import Iterator, Sequence, Set
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hetjax import inputs, models, yaml_file
+from hetjax import baselines, inputs, label_inputs, models, yaml_file
 from hetjax.command_line import given_options
 from hetjax.config import Config, flat
 from hetjax.errors import InputError
@@ -29,12 +30,15 @@ ONE_HOT_WEIGHTS = 14_000_000
 FEW_SEEDS = 300  # labelled nodes, of which none are held out
 FEW_LABELS = 100  # a class
 SKEWED = 0.3  # share of the smaller of two classes
+JUDGES = 100  # validation nodes that tell label propagation from logistic regression
+BETTER = 0.1  # by which share of them it is
 
 
 CHOSEN = {
     *(
         "data.normalize_features",
         "data.validation_fraction",
+        "data.label_inputs",
         "sampling.mode",
         "sampling.fanout",
         "train.metric",
@@ -200,6 +204,8 @@ def _all(about: Statistics, name: str, config: Config, graph: HetGraph) -> Itera
     whole = mode.value == "full"
     yield mode
     yield Choice("data.normalize_features", *inputs.needed(graph))
+    if whole and about.featured and not about.plain and not config.data.metapath_hops:
+        yield from _labels(graph)
     if graph.schema.classes == 2 and not graph.multilabel and about.smallest < SKEWED:
         yield Choice(
             "train.metric",
@@ -217,6 +223,25 @@ def _all(about: Statistics, name: str, config: Config, graph: HetGraph) -> Itera
     else:
         yield from _features(about, whole)
     yield Choice("train.on_divergence", "back", "a loss that explodes takes the run back, and lowers the rate")
+
+
+def _labels(graph: HetGraph) -> Iterator[Choice]:
+    """Labels as inputs, where features say little and labels of neighbours much.
+
+    A model that folds such features learns less than label propagation has without them.
+    """
+    ids, train = graph.splits["validation"], graph.splits["train"]
+    if len(ids) < JUDGES or len(train) < label_inputs.FOLDS:
+        return
+    found: list[float] = []
+    for make in (baselines.larger_class, baselines.logistic, baselines.walk):
+        made = make(graph, "micro_f1")
+        score = None if isinstance(made, str) else made.score(graph, "validation", "micro_f1")
+        found.append(0.0 if score is None else score)
+    *others, spread = found
+    if spread >= max(others) + BETTER:
+        why = f"label propagation has {100 * spread:.1f} % of the validation nodes, logistic regression on their features {100 * others[1]:.1f} %"
+        yield Choice("data.label_inputs", True, why)
 
 
 def _mode(about: Statistics, config: Config) -> Choice:

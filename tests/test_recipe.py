@@ -196,3 +196,23 @@ def test_a_graph_that_was_read_is_handed_on_once(monkeypatch):
     _, ahead = read_ahead(data)
     load(replace(data, seed=1), ahead)  # another graph
     assert len(times) == 4
+
+
+@pytest.mark.parametrize(("told", "by_labels"), [("nothing", True), ("all", False)])
+def test_labels_become_inputs_where_features_say_little_and_neighbours_much(told, by_labels):
+    """Every customer buys products that others of one kind buy; what a column of features says decides."""
+    rng = np.random.default_rng(0)
+    kinds, products = rng.integers(0, 3, 600), rng.integers(0, 3, 90)
+    of = [np.flatnonzero(products == kind) for kind in range(3)]
+    customers = np.repeat(np.arange(600), 5)
+    bought = np.array([rng.choice(of[kinds[customer]]) for customer in customers])
+    column = kinds if told == "all" else rng.integers(0, 3, 600)
+    features = {"customer": np.eye(3, dtype=np.float32)[column], "product": rng.random((90, 1), np.float32)}
+    relations = Relation("product", "bought_by", "customer"), Relation("customer", "bought", "product")
+    schema, order = Schema({"customer": 600, "product": 90}, relations, "customer", 3), rng.permutation(600)
+    splits = dict(zip(("train", "validation", "test"), np.split(order, [200, 400])))
+    graph = build(schema, dict(zip(relations, ((bought, customers), (customers, bought)))), features, kinds, splits)
+    assert ("data.label_inputs" in chosen(graph)) == by_labels
+    assert "data.label_inputs" not in chosen(graph, "data.label_inputs")
+    few = replace(graph, splits=graph.splits | {"validation": order[200:250]})
+    assert "data.label_inputs" not in chosen(few)
