@@ -20,11 +20,13 @@ CASES = [
     ("homogeneous", "full", "GATv2"),
     ("homogeneous", "full", "GCN, decoupled"),
     ("homogeneous", "full", "R-GAT, dropout"),
+    ("homogeneous", "full", "HGT, relation"),
     ("few relations", "full", "R-GCN, bases"),
     ("homogeneous", "full", "R-GCN, residual"),
     ("homogeneous", "minibatch", "GCN"),
     ("two relations", "minibatch", "R-GCN"),
     ("two relations", "minibatch", "R-GAT"),
+    ("two relations", "minibatch", "HGT, dropout"),
     ("two relations", "minibatch", "R-GCN, residual"),
 ]
 
@@ -61,7 +63,8 @@ def test_a_model_that_reads_features_otherwise_is_given_all_entries(monkeypatch)
     monkeypatch.setattr(sparse, "DENSEST", 1.0)
     graph = with_zeros(GRAPHS["homogeneous"]())
     residual = {"name": "gcn", "residual": True, "hidden": 7}  # as wide as the features, which are added
-    for mode, model in (("full", MODELS["HGT, relation"]), ("full", residual), ("minibatch", MODELS["SAGE"])):
+    gated = {"name": "hgt", "heads": 1, "hidden": 7}  # likewise
+    for mode, model in (("full", gated), ("full", residual), ("minibatch", MODELS["SAGE"])):
         engine = make_engine(setting(graph, mode, (1, 1), model, {}), graph)
         assert not any(isinstance(matrix, SparseRows) for matrix in engine.static.values())
 

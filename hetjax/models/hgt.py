@@ -14,6 +14,7 @@ from hetjax.models import partials
 from hetjax.models.attention import attend, by_head
 from hetjax.models.dropout import NodeMasks, dropped, edge_keep_mask
 from hetjax.models.layer import LOCAL, Exchange, Layer
+from hetjax.models.linear import times
 from hetjax.models.partials import Attention, Monoid
 from hetjax.models.segment import multiply_first
 from hetjax.models.together import Together
@@ -74,7 +75,7 @@ class MutualAttention(nn.Module):
         offsets = jnp.einsum("htd,hd->th", queries, key_bias)
         keep = edge_keep_mask(adjacency, heads, self.dropout, masks, self.path, offsets.dtype)
         if multiply_first(adjacency, sources, heads * size, heads, 2):
-            keys, values = (jnp.einsum("sw,whd->shd", sources, kernel) for kernel in (key, value))
+            keys, values = (times(sources, kernel) for kernel in (key, value))
             return attend(adjacency, queries, offsets, keys, values, keep=keep).partial(bias=value_bias)
         queries = by_head(queries, jnp.transpose(key, (1, 2, 0)))
         return attend(adjacency, queries, offsets, sources[:, None], keep=keep).partial(value, value_bias)
@@ -117,6 +118,7 @@ class HGTLayer(Layer):
     dropout: float = 0.0
     attention_dropout: float = 0.0
     self_term: ClassVar[bool] = False
+    multiplies_input: ClassVar[bool] = True
     reads_weights: ClassVar[bool] = False
 
     def setup(self):
@@ -180,7 +182,8 @@ class HGTLayer(Layer):
     def ask(self, node_type: str, targets: jax.Array, exchange: Exchange = LOCAL) -> jax.Array:
         """The queries, `[heads, T, d]`."""
         kernel, bias = self.query[node_type](targets.shape[1])
-        return exchange.total(jnp.einsum("tw,whd->htd", targets.astype(kernel.dtype), kernel) + bias[:, None])
+        queries = jnp.swapaxes(times(targets.astype(kernel.dtype), kernel), 0, 1)
+        return exchange.total(queries + bias[:, None])
 
     @property
     def linear_input(self) -> bool:
