@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from hetjax import runtime
 if __name__ == "__main__":
     runtime.prepare()
 
+import dependency_runs
 from dependency_counts import config_of, setup_of
 from dependency_host import begun, carried, trained
 from dependency_runs import CACHE, COMMUNICATE, MODELS, setting, stored
@@ -38,14 +39,22 @@ WAYS = {
     "coupled": SLICES,
     "decoupled": [*SLICES, "--model.decoupled=true"],
 }
-KEYS = ("graph", "model", "hidden", "hosts", "rate", "way")
+KEYS = ("graph", "model", "hidden", "head", "hosts", "rate", "way")
+
+
+def parser_of(words: str | None) -> ArgumentParser:
+    """The options that these scripts have."""
+    parser = dependency_runs.parser_of(words)
+    says = "false: the last layer makes the logits, and a decoupled model folds a column per class, as in NeutronTP"
+    parser.add_argument("--head", choices=["true", "false"], default="true", help=says)
+    return parser
 
 
 def compared(options: Namespace, ways: Ways, file: Path, more: Callable[[str], dict] = lambda way: {}) -> list[dict]:
     """A row per graph and way, which replace those of a table.
 
     Args:
-      options: as of `dependency_runs.parser_of`; of the rates the first.
+      options: as of `parser_of`; of the rates the first.
       more: of a way what else its rows say.
     """
     rows: list[dict] = []
@@ -54,8 +63,10 @@ def compared(options: Namespace, ways: Ways, file: Path, more: Callable[[str], d
         folder.mkdir(parents=True, exist_ok=True)
         for name in options.graphs:
             model, rate = options.model or MODELS[name], options.rates[0]
-            about = {"graph": name, "model": model, "hidden": options.hidden, "hosts": options.count, "rate": rate}
+            about = {"graph": name, "model": model, "hidden": options.hidden, "head": options.head}
+            about |= {"hosts": options.count, "rate": rate}
             given = [one for one in setting(stored(name, folder), model, options.hidden) if "strategy" not in one]
+            given.append(f"--model.head={options.head}")
             new = [about | more(row["way"]) | row for row in measured(given, ways, options, rate, folder)]
             replace_rows(file, KEYS, new)
             rows += new

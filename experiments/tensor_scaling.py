@@ -43,14 +43,14 @@ KEYS = ("graph", "model", "layers", "hidden", "workers", "way")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", nargs="+", choices=list(GRAPHS), default=["tolokers"])
-    parser.add_argument("--workers", type=int, nargs="+", default=[2, 4, 8, 16], help="with 2 layers, 128 wide")
-    parser.add_argument("--layers", type=int, nargs="+", default=[3, 4, 5], help="with 2 workers, 128 wide")
-    parser.add_argument("--hidden", type=int, nargs="+", default=[256, 512, 1024], help="with 2 workers and 2 layers")
+    parser.add_argument("--workers", type=int, nargs="*", default=[2, 4, 8, 16], help="with 2 layers, 128 wide")
+    parser.add_argument("--layers", type=int, nargs="*", default=[3, 4, 5], help="with 2 workers, 128 wide")
+    parser.add_argument("--hidden", type=int, nargs="*", default=[256, 512, 1024], help="with 2 workers and 2 layers")
     parser.add_argument("--head", nargs="*", default=["tolokers", "web"], help="graphs whose models have a head")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="where graphs are kept for another time; unset: nowhere")
     options = parser.parse_args()
-    meshes.provide_cpu_devices(max(options.workers))
+    meshes.provide_cpu_devices(max([2, *options.workers]))
     cells = [(2, 128, workers) for workers in options.workers]
     cells += [(layers, 128, 2) for layers in options.layers] + [(2, hidden, 2) for hidden in options.hidden]
     known = {tuple(row[name] for name in KEYS) for row in read_rows(OUT)}

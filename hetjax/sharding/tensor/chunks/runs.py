@@ -38,7 +38,7 @@ class Kept(NamedTuple):
     Attributes:
       rows: the embeddings below, per type.
       columns: what was sent, per type; without numbers if folds are linear.
-      sums: of every chunk what its folds gave.
+      sums: of every chunk what its folds gave, gathered.
     """
 
     rows: Mapping[str, Rows]
@@ -93,6 +93,7 @@ class There:
         out: dict[str, Rows] = {}
         made: dict[str, Columns] = {}
         sums: list[Any] = []
+        before: Any = None
         columns = columns | self.constants
         for t, shapes in self.slots.items():  # those of a type of which nothing is read stay zeros
             if t not in columns:
@@ -105,17 +106,14 @@ class There:
             folded = self._wait(self._fold(given, columns, number))
             self._send(given, x, columns, number + 1)
             if number:
-                self._finish(given, x, sums[-1], number - 1, out, made)
-            sums.append(folded)
-            if number:
-                sums[-2] = fetched(self.mesh, sums[-2])
+                sums.append(self._finish(given, x, before, number - 1, out, made))
+            before = folded
         if self.chunks:
-            self._finish(given, x, sums[-1], len(sums) - 1, out, made)
-            sums[-1] = fetched(self.mesh, sums[-1])
+            sums.append(self._finish(given, x, before, len(sums), out, made))
         self.constants = {t: columns[t] for t in self.layer.constant}
         if not self.layer.keeps:
             columns = {t: each(_nothing, of) for t, of in columns.items()}
-        return out, made, Kept(x, columns, sums if self.layer.finishes else [])
+        return out, made, Kept(x, columns, sums)
 
     def _wait(self, tree: Any) -> Any:
         return tree if self.pipelined else jax.block_until_ready(tree)
@@ -165,8 +163,12 @@ class There:
         number: int,
         out: dict[str, Rows],
         made: dict[str, Columns],
-    ) -> None:
-        """Finish a chunk's targets, as rows, or if nothing becomes rows after this layer, as columns."""
+    ) -> Any:
+        """Finish a chunk's targets, as rows, or if nothing becomes rows after this layer, as columns.
+
+        Returns:
+          What `Kept.sums` has of it.
+        """
         chunk = self.chunks[number]
         t = chunk.node_type
         if not self.layer.finishes:
@@ -174,13 +176,15 @@ class There:
             stores = made.setdefault(t, [{0: np.zeros((self.nodes[t], *a.shape[1:]), a.dtype)} for a in arrays])
             for store, array in zip(stores, arrays):
                 host.write(store, chunk.ids, {0: array})
-            return
+            return None
         arguments = Summed(self._rows(x, chunk), sums), self._ids(chunk)
-        found = seen(self.mesh, self.programs.finish(given.training, t, given.params, given.drawn, *arguments))
+        finished, gathered = self.programs.finish(given.training, t, given.params, given.drawn, *arguments)
+        found = seen(self.mesh, finished)
         count = -(-self.nodes[t] // self.parts)
         whole = out.setdefault(t, [np.zeros((count, *a.shape[1:]), a.dtype) for a in found])
         for rows, array, at in zip(whole, found, self._at(chunk)):
             rows[at] = array[: at.stop - at.start]
+        return fetched(self.mesh, gathered)
 
     def _at(self, chunk: Chunk) -> list[slice]:
         """Where a chunk's targets stand among the rows of each device."""
