@@ -3,7 +3,9 @@
 While a chunk is folded, the next one's sources are sent and the last one's sums come back (NeutronTP, section 4.2.2). Programs run in this order whether they wait for each other or not, so the results are the same to the last bit.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +18,8 @@ from hetjax.sharding.tensor.chunks.host import Columns, Repeated, Rows, divided,
 from hetjax.sharding.tensor.chunks.layers import Read, Summed
 from hetjax.sharding.tensor.chunks.plan import Chunk, Edges, Sending, rows_between
 from hetjax.sharding.tensor.chunks.programs import Drawn, Programs
+
+FOLDING = ThreadPoolExecutor(1, "folding")
 
 
 class Given(NamedTuple):
@@ -103,11 +107,11 @@ class There:
                 ]
         self._send(given, x, columns, 0)
         for number in range(len(self.chunks)):
-            folded = self._wait(self._fold(given, columns, number))
+            folded = self._begun(self._fold(given, columns, number))
             self._send(given, x, columns, number + 1)
             if number:
                 sums.append(self._finish(given, x, before, number - 1, out, made))
-            before = folded
+            before = folded.result()
         if self.chunks:
             sums.append(self._finish(given, x, before, len(sums), out, made))
         self.constants = {t: columns[t] for t in self.layer.constant}
@@ -115,8 +119,17 @@ class There:
             columns = {t: each(_nothing, of) for t, of in columns.items()}
         return out, made, Kept(x, columns, sums)
 
-    def _wait(self, tree: Any) -> Any:
-        return tree if self.pipelined else jax.block_until_ready(tree)
+    def _begun(self, fold: Callable[[], Any]) -> Future:
+        """A fold, while which others run if they may.
+
+        The CPU backend computes in the thread that calls it what it takes to be cheap, as it does all kernels that are not its own. So
+        another thread calls it, but for folds that all devices sum logits in: these wait for each other, in one order everywhere.
+        """
+        if self.pipelined and not self.layer.sums_logits:
+            return FOLDING.submit(fold)
+        done: Future = Future()
+        done.set_result(fold() if self.pipelined else jax.block_until_ready(fold()))
+        return done
 
     def _send(self, given: Given, x: Mapping[str, Rows], columns: dict[str, Columns], number: int) -> None:
         """Send what chunk `number` reads and no chunk before it did."""
@@ -151,9 +164,10 @@ class There:
         found: Edges = self.edges.on_devices((chunk.node_type, chunk.begin), chunk.edges)
         return found
 
-    def _fold(self, given: Given, columns: Mapping[str, Columns], number: int) -> Any:
+    def _fold(self, given: Given, columns: Mapping[str, Columns], number: int) -> Callable[[], Any]:
+        """What computes a chunk's folds."""
         arguments = given.params, given.drawn, self._read(columns, number), self._edges(number)
-        return self.programs.fold(given.training, self.chunks[number].node_type, *arguments)
+        return partial(self.programs.fold, given.training, self.chunks[number].node_type, *arguments)
 
     def _finish(
         self,
