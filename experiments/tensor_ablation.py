@@ -13,10 +13,10 @@ from pathlib import Path
 import matplotlib
 
 matplotlib.use("Agg")
-from dependency_runs import COMMUNICATE, noise, parser_of
+from dependency_runs import COMMUNICATE, noise
 from matplotlib import pyplot
 from runs import markdown, read_rows
-from tensor_runs import PARTS, SLICES, compared
+from tensor_runs import PARTS, SLICES, compared, parser_of
 
 APART = [*SLICES, "--model.decoupled=true"]
 
@@ -51,6 +51,7 @@ def main() -> None:
 
 def draw(rows: list[dict], file: Path) -> None:
     """How much faster than data parallel every way is, a group of bars per graph."""
+    rows = [row for row in rows if row["head"] == "true"]
     cases = list(dict.fromkeys((row["graph"], row["hosts"]) for row in rows))
     names = list(dict.fromkeys(row["way"] for row in rows))
     figure, axis = pyplot.subplots(figsize=(1.5 + 2.6 * len(cases), 3.4), layout="constrained")

@@ -1,17 +1,21 @@
 """Tensor parallelism against one device: every model, 1 to 8 slices of the columns, in float64.
 
-    python experiments/tensor_equivalence.py [--processes 1 2 4]
+    python experiments/tensor_equivalence.py [--processes 1 2 4] [--ways slices chunks ...]
 
 Prints a line per case and writes experiments/results/tensor_equivalence.csv: relative errors of the loss, of the worst gradient,
-and of the worst weight or table after ten steps of Adam. Graphs are directed; one has one relation, the others several, with a type of
-fewer nodes than there are slices and a type without any. A case that the file has is not run again.
+and of the worst weight or table after ten steps of Adam. Ways: `slices` of the whole graph; the same in `chunks of a node`, in `chunks`
+of a third of the nodes and edges, and in `one chunk` of each type; `push-pull` in mini-batches, and `push-pull, raf` in two partitions
+of relations. Graphs are directed; one has one relation, the others several, with a type of fewer nodes than there are slices and a
+type without any. A case that the file has is not run again.
 """
 
 import itertools
 import sys
 import tempfile
 from argparse import ArgumentParser
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from runs import ROOT, read_rows, write_rows
 
@@ -42,10 +46,50 @@ ON["random"] += (
     "R-GCN, decoupled",
     "R-GAT, decoupled",
 )
+CHUNKED = {
+    "homogeneous": ("GCN", "SAGE", "GIN", "GAT", "GATv2", "GCN, decoupled", "SAGE, decoupled", "GAT, decoupled"),
+    "homogeneous, weights": ("GCN", "GIN, decoupled"),
+    "few relations": ("R-GCN, dropout", "R-GAT", "HGT, joint", "HGT, relation", "R-GCN, decoupled", "R-GAT, decoupled"),
+}
+BATCHED = {
+    "homogeneous": ("GCN", "SAGE", "GIN", "GAT", "GATv2"),
+    "few relations": ("R-GCN", "R-GCN, dropout", "R-GAT", "HGT, joint", "HGT, relation", "HGNN, mean"),
+}
 PARTS = 1, 2, 3, 4, 8
-MOST = {"GAT, decoupled": 2, "R-GAT, decoupled": 2, "GCN, decoupled": 3}  # slices: as many as heads, or classes
-SOME = "GCN", "GAT", "R-GCN", "R-GAT", "HGT, joint"  # in several processes
-CASE = ("graph", "model", "parts", "processes")
+MOST = {"GAT, decoupled": 3, "R-GAT, decoupled": 4, "GCN, decoupled": 3}  # slices: as many as heads, or classes
+SOME = "GCN", "GAT", "R-GCN", "R-GAT", "HGT, joint", "SAGE, decoupled", "R-GCN, decoupled", "R-GAT, decoupled"
+
+
+class Way(NamedTuple):
+    """A way of dividing the columns.
+
+    Attributes:
+      on: graphs, and of each the models.
+      parts: numbers of slices.
+      strategy: by its name.
+      relation: partitions of relations.
+    """
+
+    on: Mapping[str, Sequence[str]]
+    parts: Sequence[int] = PARTS
+    strategy: str = "tensor"
+    mode: str = "full"
+    relation: int = 1
+
+    @property
+    def train(self) -> dict:
+        return {} if self.mode == "full" else {"batch_size": 4, "fanout": (2, 2)}
+
+
+WAYS = {
+    "slices": Way(ON),
+    "chunks of a node": Way(CHUNKED, (2,), "tests.test_tensor_chunks:One"),
+    "chunks": Way(CHUNKED, (1, 2, 3, 4), "tests.test_tensor_chunks:Few"),
+    "one chunk": Way(CHUNKED, (2,), "tests.test_tensor_chunks:All"),
+    "push-pull": Way(BATCHED, (2, 3, 4), mode="minibatch"),
+    "push-pull, raf": Way({"few relations": BATCHED["few relations"]}, (2,), "raf", "minibatch", 2),
+}
+CASE = ("way", "graph", "model", "parts", "processes")
 FIELDS = (*CASE, "loss", "gradient", "state")
 STEPS, BOUND = 10, 1e-9
 
@@ -53,30 +97,41 @@ STEPS, BOUND = 10, 1e-9
 def main() -> None:
     parser = ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--processes", nargs="+", type=int, choices=[1, 2, 4], default=[1])
+    parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS))
+    parser.add_argument("--models", nargs="+", choices=list(MODELS), default=list(MODELS))
     options = parser.parse_args()
     rows = {tuple(row[name] for name in CASE): row for row in read_rows(RESULTS)}
-    for count, (graph, models) in itertools.product(options.processes, ON.items()):
-        for model in models:
-            most = MOST.get(model, max(PARTS))
-            cases = [(graph, model, str(parts), str(count)) for parts in PARTS if parts % count == 0 and parts <= most]
-            wanted = [case for case in cases if case not in rows and (count == 1 or (model in SOME and case[2] == "4"))]
-            for case, errors in zip(wanted, found(graph, model, wanted, count) if wanted else (), strict=True):
+    for count, name in itertools.product(options.processes, options.ways):
+        way = WAYS[name]
+        for graph, model in ((graph, model) for graph, models in way.on.items() for model in models):
+            if model not in options.models:
+                continue
+            numbers = [parts for parts in way.parts if parts <= MOST.get(model, max(PARTS)) and parts % count == 0]
+            if count > 1:  # of some models, as many slices as there may be, but for eight
+                numbers = [parts for parts in numbers if parts <= 4][-1:] if model in SOME else []
+            cases = [(name, graph, model, str(parts), str(count)) for parts in numbers]
+            wanted = [case for case in cases if case not in rows]
+            for case, errors in zip(wanted, found(way, wanted, count) if wanted else (), strict=True):
                 rows[case] = dict(zip(FIELDS, (*case, *(f"{error:.1e}" for error in errors))))
                 print(*rows[case].values(), "OVER ITS BOUND" if max(errors) > BOUND else "", flush=True)
             write_rows(RESULTS, [rows[case] for case in sorted(rows)])
+    print(
+        {name: max(float(row[name]) for row in rows.values()) for name in FIELDS[len(CASE) :]}, "at most, of", len(rows)
+    )
 
 
-def found(graph: str, model: str, wanted: list[tuple[str, ...]], count: int) -> list[Errors]:
+def found(way: Way, wanted: Sequence[tuple[str, ...]], count: int) -> list[Errors]:
     """The errors of some cases of one graph and model."""
-    meshes = [(1, 1, "tensor", int(case[2])) for case in wanted]
+    _, graph, model, *_ = wanted[0]
+    meshes = [(way.relation, 1, way.strategy, int(case[3])) for case in wanted]
     if count > 1:
         with tempfile.TemporaryDirectory() as folder:
-            several = [Case(graph, mesh, "full", model, True, {}) for mesh in meshes]
+            several = [Case(graph, mesh, way.mode, model, True, way.train) for mesh in meshes]
             return compare_in(Path(folder), count, several, STEPS, 1200)
     with floats(wide=True):
         data = GRAPHS[graph]()
-        reference = alone(data, "full", MODELS[model], STEPS, True)
-        return [on_mesh(reference, data, mesh, "full", MODELS[model], True) for mesh in meshes]
+        reference = alone(data, way.mode, MODELS[model], STEPS, True, **way.train)
+        return [on_mesh(reference, data, mesh, way.mode, MODELS[model], True, **way.train) for mesh in meshes]
 
 
 if __name__ == "__main__":

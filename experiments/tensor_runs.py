@@ -5,11 +5,13 @@ Hosts have one device each. All ways of a graph stay in one process per host, an
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
-from argparse import Namespace
+import time
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from hetjax import runtime
 if __name__ == "__main__":
     runtime.prepare()
 
+import dependency_runs
 from dependency_counts import config_of, setup_of
 from dependency_host import begun, carried, trained
 from dependency_runs import CACHE, COMMUNICATE, MODELS, setting, stored
@@ -38,14 +41,25 @@ WAYS = {
     "coupled": SLICES,
     "decoupled": [*SLICES, "--model.decoupled=true"],
 }
-KEYS = ("graph", "model", "hidden", "hosts", "rate", "way")
+KEYS = ("graph", "model", "hidden", "head", "hosts", "rate", "own_core", "way")
+
+
+def parser_of(words: str | None) -> ArgumentParser:
+    """The options that these scripts have."""
+    parser = dependency_runs.parser_of(words)
+    says = "false: the last layer makes the logits, and a decoupled model folds a column per class, as in NeutronTP"
+    parser.add_argument("--head", choices=["true", "false"], default="true", help=says)
+    parser.add_argument(
+        "--own_core", action="store_true", help="every host has a core for itself, while there are some"
+    )
+    return parser
 
 
 def compared(options: Namespace, ways: Ways, file: Path, more: Callable[[str], dict] = lambda way: {}) -> list[dict]:
     """A row per graph and way, which replace those of a table.
 
     Args:
-      options: as of `dependency_runs.parser_of`; of the rates the first.
+      options: as of `parser_of`; of the rates the first.
       more: of a way what else its rows say.
     """
     rows: list[dict] = []
@@ -54,8 +68,10 @@ def compared(options: Namespace, ways: Ways, file: Path, more: Callable[[str], d
         folder.mkdir(parents=True, exist_ok=True)
         for name in options.graphs:
             model, rate = options.model or MODELS[name], options.rates[0]
-            about = {"graph": name, "model": model, "hidden": options.hidden, "hosts": options.count, "rate": rate}
+            about = {"graph": name, "model": model, "hidden": options.hidden, "head": options.head}
+            about |= {"hosts": options.count, "rate": rate, "own_core": options.own_core}
             given = [one for one in setting(stored(name, folder), model, options.hidden) if "strategy" not in one]
+            given.append(f"--model.head={options.head}")
             new = [about | more(row["way"]) | row for row in measured(given, ways, options, rate, folder)]
             replace_rows(file, KEYS, new)
             rows += new
@@ -71,6 +87,7 @@ def measured(given: list[str], ways: Ways, options, rate: str, folder: Path) -> 
         "count": options.count,
         "rounds": options.rounds,
         "steps": options.steps,
+        "own_core": options.own_core,
     }
     about["ways"] = ways
     job.write_text(json.dumps(about | {"out": str(out)}))
@@ -99,14 +116,15 @@ def on_host(job: dict, coordinator: str, number: int) -> None:
     subprocess.run(["tc", "qdisc", "replace", "dev", DEVICE, "root", *shape(job["rate"])], check=True)
     with process_group(Processes(coordinator, job["count"], number), {}) as group:
         meshes.provide_cpu_devices(1)
-        ways, laps, wire = {}, {}, dict.fromkeys(job["ways"], 0)
+        ways, laps, wire, busy = {}, {}, dict.fromkeys(job["ways"], 0), dict.fromkeys(job["ways"], 0.0)
         for name, options in job["ways"].items():
             more = [option.format(count=group.count) for option in options]
             ways[name], laps[name] = begun(setup_of(config_of([*job["setting"], *more]), group)), []
         for _ in range(job["rounds"]):
             for name in ways:
-                before = carried()
+                before, worked = carried(), time.process_time()
                 ways[name], seconds = trained(ways[name], job["steps"])
+                busy[name] += sum(group.all_gather("worked", time.process_time() - worked))
                 group.barrier("trained")
                 wire[name] += sum(group.all_gather("carried", carried() - before))
                 laps[name].append(1000 * statistics.median(seconds))
@@ -122,6 +140,7 @@ def on_host(job: dict, coordinator: str, number: int) -> None:
                     "milliseconds_per_step": round(statistics.median(laps[name]), 2),
                     "fastest_round": round(min(laps[name]), 2),
                     "slowest_round": round(max(laps[name]), 2),
+                    "cores_busy": round(busy[name] / steps / statistics.median(laps[name]) * 1000, 2),
                     "bytes_counted": round(counted[name]),
                     "bytes_on_wire": round(wire[name] / steps),
                 }
@@ -131,4 +150,8 @@ def on_host(job: dict, coordinator: str, number: int) -> None:
 
 
 if __name__ == "__main__":
-    on_host(json.loads(Path(sys.argv[1]).read_text()), sys.argv[2], int(sys.argv[3]))
+    given, number = json.loads(Path(sys.argv[1]).read_text()), int(sys.argv[3])
+    if given["own_core"]:  # before there is a backend, which has as many threads as there are cores
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[number % len(cores)]})
+    on_host(given, sys.argv[2], number)

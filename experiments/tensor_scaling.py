@@ -43,14 +43,14 @@ KEYS = ("graph", "model", "layers", "hidden", "workers", "way")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graphs", nargs="+", choices=list(GRAPHS), default=["tolokers"])
-    parser.add_argument("--workers", type=int, nargs="+", default=[2, 4, 8, 16], help="with 2 layers, 128 wide")
-    parser.add_argument("--layers", type=int, nargs="+", default=[3, 4, 5], help="with 2 workers, 128 wide")
-    parser.add_argument("--hidden", type=int, nargs="+", default=[256, 512, 1024], help="with 2 workers and 2 layers")
+    parser.add_argument("--workers", type=int, nargs="*", default=[2, 4, 8, 16], help="with 2 layers, 128 wide")
+    parser.add_argument("--layers", type=int, nargs="*", default=[3, 4, 5], help="with 2 workers, 128 wide")
+    parser.add_argument("--hidden", type=int, nargs="*", default=[256, 512, 1024], help="with 2 workers and 2 layers")
     parser.add_argument("--head", nargs="*", default=["tolokers", "web"], help="graphs whose models have a head")
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="where graphs are kept for another time; unset: nowhere")
     options = parser.parse_args()
-    meshes.provide_cpu_devices(max(options.workers))
+    meshes.provide_cpu_devices(max([2, *options.workers]))
     cells = [(2, 128, workers) for workers in options.workers]
     cells += [(layers, 128, 2) for layers in options.layers] + [(2, hidden, 2) for hidden in options.hidden]
     known = {tuple(row[name] for name in KEYS) for row in read_rows(OUT)}
@@ -99,24 +99,27 @@ def trained(given: Setup, workers: int, steps: int) -> dict:
 
 
 def draw(rows: list[dict], file: Path) -> None:
-    """Bytes of a step by workers, layers and width; a line per way, of the first graph."""
-    rows = [row for row in rows if row["graph"] == rows[0]["graph"]]
-    base = {"workers": "2", "layers": "2", "hidden": "128"}
-    figure, axes = pyplot.subplots(2, len(base), figsize=(10, 5.5), layout="constrained", squeeze=False)
+    """Bytes of a step, and what the busiest worker folds, by workers, layers and width; two lines of pictures per graph."""
+    base, graphs = {"workers": "2", "layers": "2", "hidden": "128"}, list(dict.fromkeys(row["graph"] for row in rows))
+    shown = {"bytes_compiled": "bytes a step", "folded_most": "numbers folded by\nthe busiest worker"}
+    lines = [(graph, field) for graph in graphs for field in shown]
+    figure, axes = pyplot.subplots(
+        len(lines), len(base), figsize=(10, 2.75 * len(lines)), layout="constrained", squeeze=False
+    )
     for column, swept in enumerate(base):
         fixed = {name: value for name, value in base.items() if name != swept}
         cells = [row for row in rows if all(row[name] == value for name, value in fixed.items())]
-        for line, (field, words) in enumerate(
-            {"bytes_compiled": "bytes a step", "folded_most": "numbers folded by\nthe busiest worker"}.items()
-        ):
+        for line, (graph, field) in enumerate(lines):
             axis = axes[line][column]
             for way in WAYS:
-                points = sorted((int(row[swept]), float(row[field])) for row in cells if row["way"] == way)
+                points = sorted(
+                    (int(r[swept]), float(r[field])) for r in cells if (r["graph"], r["way"]) == (graph, way)
+                )
                 if points:
                     axis.plot(*zip(*points), "o-", label=way)
-            axis.set(yscale="symlog" if field == "bytes_compiled" else "log", xlabel=swept if line else "")
+            axis.set(yscale="symlog" if field == "bytes_compiled" else "log", xlabel=swept if line % 2 else "")
             if not column:
-                axis.set_ylabel(words)
+                axis.set_ylabel(f"{graph}: {shown[field]}")
     axes[0][0].legend(frameon=False, fontsize=8)
     figure.savefig(file, dpi=110)
 

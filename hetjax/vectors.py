@@ -143,11 +143,11 @@ def add_rows(
     """`out[to + h step + i] += sum of weights[e, h] * x[u row + h other_step + i]` over some edges e that point at u, for all `i < count`.
 
     Args:
-      weights: `[edges, heads]`; of edge e those at `places[e]`, unless `places` is None.
+      weights: `[edges, heads]`; of edge e those at `places[e]`, unless `places` is None. None: 1 each.
       edges: `(indices, first, last)`: where every edge points at, and which are added.
       shape: `(heads, count, step, row, other_step)`, heads and steps as of `dots`.
     """
-    placed = not isinstance(places, types.NoneType)
+    placed, weighted = not isinstance(places, types.NoneType), not isinstance(weights, types.NoneType)
 
     def build(context, builder, signature, args):
         number = context.get_value_type(out.dtype)
@@ -159,20 +159,25 @@ def add_rows(
             context.cast(builder, builder.extract_value(args[6], place), shape[place], types.intp) for place in range(5)
         )
         into, rows = _place(context, builder, signature, args, 0, 1), _data(context, builder, x, args[5])
-        factors, ids = _data(context, builder, weights, args[2]), _data(context, builder, edges[0], ids)
+        factors = _data(context, builder, weights, args[2]) if weighted else None
+        ids = _data(context, builder, edges[0], ids)
         positions = _data(context, builder, places, args[3]) if placed else None
 
         def add(head, group, alike, at, kind):
             sums = [_variable(builder, kind) for _ in range(group)]
             with cgutils.for_range_slice(builder, first, last, _WORD(1)) as (e, _):
-                place = e if positions is None else builder.sext(builder.load(builder.gep(positions, [e])), _WORD)
                 start = builder.add(builder.mul(builder.sext(builder.load(builder.gep(ids, [e])), _WORD), row), at)
-                weight = builder.gep(factors, [builder.add(builder.mul(place, heads), head)])
+                if factors is not None:
+                    place = e if positions is None else builder.sext(builder.load(builder.gep(positions, [e])), _WORD)
+                    weight = builder.gep(factors, [builder.add(builder.mul(place, heads), head)])
                 given = None
                 for one, total in enumerate(sums):
                     if given is None or not alike:
                         which = builder.mul(builder.add(head, _WORD(one)), other_step)
                         given = _load(builder, _at(builder, rows, builder.add(start, which), kind))
+                    if factors is None:
+                        builder.store(builder.fadd(given, builder.load(total), flags=FLAGS), total)
+                        continue
                     scale = builder.load(builder.gep(weight, [_WORD(one)]))
                     _add_product(builder, total, scale if kind is number else _spread(builder, scale, kind), given)
             for one, total in enumerate(sums):

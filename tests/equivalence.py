@@ -87,8 +87,8 @@ MODELS = {
     "R-GCN, decoupled": {"decoupled": True, "layers": 3, "dropout": 0.3, "norm": "layer"},
     "GCN, decoupled": {"name": "gcn", "decoupled": True, "head": False, "input_dropout": 0.2},
     "SAGE, decoupled": {"name": "sage", "decoupled": True, "residual": True},
-    "GAT, decoupled": {"name": "gat", "decoupled": True, "heads": 4, "output_heads": 2, "head": False, "dropout": 0.3},
-    "R-GAT, decoupled": {"name": "rgat", "decoupled": True, "heads": 2},
+    "GAT, decoupled": {"name": "gat", "decoupled": True, "heads": 4, "output_heads": 3, "head": False, "dropout": 0.3},
+    "R-GAT, decoupled": {"name": "rgat", "decoupled": True, "heads": 4},
     "GIN, decoupled": {"name": "gin", "decoupled": True, "learn_epsilon": True, "epsilon": 0.3},
     "GATv2, no head": {"name": "gatv2", "heads": 2, "output_heads": 3, "head": False},
 }

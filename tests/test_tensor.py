@@ -50,7 +50,7 @@ FEW = few("cites", "writes", "of")
         ("HGT, joint", few("cites"), 3, {}),
         ("R-GCN, decoupled", FEW, 3, {"l2": 0.01}),
         ("GIN, decoupled", GRAPHS["homogeneous, weights"](), 4, {}),
-        ("R-GAT, decoupled", few("cites", "writes"), 2, {}),
+        ("R-GAT, decoupled", few("cites", "writes"), 3, {}),  # 4 heads: two, two, and none
         ("HGNN, dropout", few("cites", "writes"), 3, {}),  # a model of a user's own, which knows nothing of this
     ],
 )
@@ -119,9 +119,9 @@ def test_more_slices_than_classes_or_devices_are_refused():
     with pytest.raises(InputError, match="mesh.feature is 4, more slices than the 3 logits that the last layer makes"):
         make_engine(config, FEW)
     with pytest.raises(
-        InputError, match="mesh.feature is 3, and must divide the 2 heads that a decoupled model folds by"
+        InputError, match="mesh.feature is 3, more slices than the 2 heads that a decoupled model folds by"
     ):
-        make_engine(setting(FEW, "full", tensor(3), MODELS["R-GAT, decoupled"], {}), FEW)
+        make_engine(setting(FEW, "full", tensor(3), MODELS["R-GAT, decoupled"] | {"heads": 2}, {}), FEW)
     with pytest.raises(InputError, match="mesh.feature 5 needs 5 devices != 4"):
         make_engine(setting(FEW, "full", tensor(5), {}, {}), FEW)
 

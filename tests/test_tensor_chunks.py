@@ -47,12 +47,14 @@ class All(Few):
     ("model", "graph", "parts", "chunks", "more"),
     [
         ("GCN, residual", GRAPHS["homogeneous, weights"](), 2, "One", {"l2": 0.01, "gradient_clip": 0.05}),
+        ("GCN", GRAPHS["homogeneous"](), 2, "Few", {}),  # features of 32 bits that are dropped, and no more
         ("GAT", GRAPHS["homogeneous"](), 3, "Few", {}),  # 2 heads: by columns
         ("R-GCN, bases", few("cites", "writes"), 2, "All", {}),
         ("HGT, dropout", few("cites"), 2, "Few", {}),
         ("GCN, decoupled", GRAPHS["homogeneous"](), 3, "Few", {}),
         ("GIN, decoupled", GRAPHS["homogeneous, weights"](), 2, "Few", {}),  # learned numbers in every round
         ("R-GCN, decoupled", few("cites", "writes"), 2, "Few", {}),
+        ("GAT, decoupled", GRAPHS["homogeneous"](), 2, "Few", {}),  # 3 heads of logits
     ],
 )
 def test_equals_one_device_in_double_precision(model, graph, parts, chunks, more):
@@ -68,6 +70,7 @@ def test_equals_one_device_in_double_precision(model, graph, parts, chunks, more
         ("R-GCN", few("cites", "writes"), 2, Few),
         ("HGT, dropout", few("cites"), 2, All),
         ("GCN, decoupled", GRAPHS["homogeneous"](), 2, Few),
+        ("GAT, decoupled", GRAPHS["homogeneous"](), 2, Few),
     ],
 )
 def test_bytes_are_those_of_the_formula(model, graph, parts, chunks):

@@ -184,25 +184,31 @@ def _add_turned(result, u, weights, edges, targets, first, last, end, rows):
 
 @_compiled
 def _sums(first, last, indptr, indices, edges, factors, weights, edge_weights, x, result):
-    width, end, weighted = x.shape[1], indptr[-1], len(weights) > 0 or len(edge_weights) > 0
+    width, end = x.shape[1], indptr[-1]
+    of_sources, of_edges = weights.reshape(len(weights), 1), edge_weights.reshape(len(edge_weights), 1)
+    by, places = (of_sources, indices) if len(weights) else (of_edges, edges)
+    shape = 1, width, width, width, width
     for i in range(first, last):
-        for k in range(width):
-            result[i, k] = 0
-        for e in range(indptr[i], indptr[i + 1]):
-            if e + AHEAD < end:
-                prefetch(x, indices[e + AHEAD])
+        _clear(result, i * width, width)
+        for e in range(indptr[i], indptr[i + 1], EDGES):
+            stop = min(e + EDGES, indptr[i + 1])
+            for ahead in range(e + AHEAD, min(stop + AHEAD, end)):
+                prefetch(x, indices[ahead])
                 if len(edges):
-                    prefetch(edge_weights, edges[e + AHEAD])
-            u = indices[e]
-            if weighted:
-                weight = weights[u] if len(weights) else 1
-                if len(edge_weights):
-                    weight *= edge_weights[edges[e] if len(edges) else e]
-                for k in range(width):
-                    result[i, k] += weight * x[u, k]
+                    prefetch(edge_weights, edges[ahead])
+            some = indices, e, stop
+            if len(weights) and len(edge_weights):
+                for one in range(e, stop):
+                    u = indices[one]
+                    weight = weights[u] * edge_weights[edges[one] if len(edges) else one]
+                    for k in range(width):
+                        result[i, k] += weight * x[u, k]
+            elif len(places):
+                add_rows(result, i * width, by, places, some, x, shape)
+            elif len(edge_weights):
+                add_rows(result, i * width, by, None, some, x, shape)
             else:
-                for k in range(width):
-                    result[i, k] += x[u, k]
+                add_rows(result, i * width, None, None, some, x, shape)
         if len(factors):
             for k in range(width):
                 result[i, k] *= factors[i]

@@ -20,6 +20,7 @@ from hetjax.models.rgcn import RGCNLayer
 from hetjax.models.sage import SAGELayer
 from hetjax.sharding.tensor.columns import slice_of
 from hetjax.sharding.tensor.folds import sooner
+from hetjax.sharding.tensor.slices import heads_folded_by, round_slice
 from hetjax.sharding.trainer import Trainer
 
 FLOAT = 4  # bytes
@@ -62,9 +63,13 @@ def decoupled(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, float]
     """As `sent`: one split of every type that is read, one gather of the target type, and as much back."""
     model, nodes = trainer.model, graph.schema.nodes
     assert model.decoupled
-    width = model.decoupled.widths[-1]
-    split = sum(Carried(nodes[t], read).bytes(parts) for t, read in model.layers[0].widths.items())
-    return {"rows_to_columns": 2 * split, "columns_to_rows": 2 * Carried(nodes[model.target], width).bytes(parts)}
+    heads = heads_folded_by(model.layers[0])
+
+    def carried(node_type: str, columns: int) -> float:
+        return Carried(nodes[node_type], parts * round_slice(parts, columns, heads)).bytes(parts)
+
+    split = sum(carried(t, read) for t, read in model.layers[0].widths.items())
+    return {"rows_to_columns": 2 * split, "columns_to_rows": 2 * carried(model.target, model.decoupled.widths[-1])}
 
 
 def coupled(trainer: Trainer, graph: HetGraph, parts: int) -> dict[str, float]:

@@ -21,7 +21,7 @@ from hetjax.sharding.mesh import FEATURE, shard_map
 from hetjax.sharding.spmd import SpmdBatch, SpmdEngine, replicate, to_host
 from hetjax.sharding.strategy import Setup
 from hetjax.sharding.tensor.batches import BLOCK_SPEC, SLICED_SPEC, TensorBatches
-from hetjax.sharding.tensor.slices import Slices
+from hetjax.sharding.tensor.slices import Slices, heads_folded_by
 from hetjax.sharding.tensor.together import Together
 from hetjax.sharding.traffic import Program
 from hetjax.sharding.trainer import Rows, TrainState
@@ -82,7 +82,7 @@ class TensorEngine(SpmdEngine):
         gathered: list[dict[str, int]] = [{} for _ in model.layers]
         gathered[-1] = {target: model.decoupled.widths[-1]}
         return [
-            Slices(self.mesh.size, layer.widths, not depth, wanted)
+            Slices(self.mesh.size, layer.widths, not depth, wanted, heads_folded_by(layer))
             for depth, (layer, wanted) in enumerate(zip(model.layers, gathered))
         ]
 

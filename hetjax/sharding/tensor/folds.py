@@ -81,10 +81,7 @@ class Divided:
         columns = to_columns(self.parts, [*asked.sources, *asked.targets])
         whole = [all_rows(LOGITS, x) for x in asked.whole]
         count = len(asked.sources)
-        return self.rows(fold(self.adjacency, Asked(columns[:count], columns[count:], whole)), widths)
-
-    def rows(self, found: Folded, widths: Sequence[int]) -> Folded:
-        """This device's rows of what a fold of columns gave."""
+        found = fold(self.adjacency, Asked(columns[:count], columns[count:], whole))
         rows = to_rows(self.parts, list(found.columns), widths)
         return Folded(rows, [own_slice(self.parts, x, 0) for x in found.alike])
 

@@ -9,8 +9,23 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from hetjax.models.layer import Exchange
+from hetjax.models.layer import Exchange, Layer
 from hetjax.sharding.tensor.columns import own_slice, slice_of, to_columns, to_rows
+
+
+def heads_folded_by(layer: Layer) -> int:
+    """The heads that a round of a decoupled model folds by; 0 if it has none."""
+    return int(getattr(layer, "attending", 0))
+
+
+def round_slice(parts: int, columns: int, heads: int = 0) -> int:
+    """Columns of each device in the rounds of a decoupled model, padding included: of attention whole heads."""
+    return slice_of(heads, parts) * (columns // heads) if heads else slice_of(columns, parts)
+
+
+def round_columns(parts: int, x: jax.Array, heads: int = 0) -> jax.Array:
+    """Rows `[rows, columns]` with zeros up to as many columns as the devices' slices have."""
+    return jnp.pad(x, [(0, 0), (0, parts * round_slice(parts, x.shape[1], heads) - x.shape[1])])
 
 
 class Slices(Exchange):
@@ -21,17 +36,19 @@ class Slices(Exchange):
       widths: of the columns that are divided, per node type.
       first: whether the embeddings below are this device's rows.
       gathered: of the last round the types whose rows are wanted, and of how many columns; of the others none.
+      heads: of attention, which are divided whole; 0: single columns are.
     """
 
-    def __init__(self, parts: int, widths: Mapping[str, int], first: bool, gathered: Mapping[str, int]):
-        self.parts, self.widths, self.first, self.gathered = parts, widths, first, gathered
+    def __init__(self, parts: int, widths: Mapping[str, int], first: bool, gathered: Mapping[str, int], heads: int = 0):
+        self.parts, self.widths, self.first, self.gathered, self.heads = parts, widths, first, gathered, heads
 
     def before(
         self, x: Mapping[str, jax.Array], prepare: Callable[[Mapping[str, jax.Array]], Mapping[str, Any]]
     ) -> tuple[Mapping[str, jax.Array], Mapping[str, Any]]:
         if self.first:
-            x = dict(zip(x, to_columns(self.parts, list(x.values()))))
-        widths = {t: slice_of(self.widths[t], self.parts) for t in x}
+            padded = [round_columns(self.parts, rows, self.heads) for rows in x.values()]
+            x = dict(zip(x, to_columns(self.parts, padded)))
+        widths = {t: round_slice(self.parts, self.widths[t], self.heads) for t in x}
         x = {t: rows[:, : widths[t]] for t, rows in x.items()}  # what nothing was folded into is zeros of any width
         return x, prepare(x)
 

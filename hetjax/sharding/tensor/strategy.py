@@ -28,9 +28,9 @@ class Tensor(declared.Tensor, Strategy):
                 f"mesh.feature is {parts}, more slices than the {schema.classes} logits that the last layer makes: set model.head true"
             )
         first = setup.trainer.model.layers[0]
-        if isinstance(first, AttentionPropagation) and first.attending % parts:
+        if isinstance(first, AttentionPropagation) and first.attending < parts:
             raise InputError(
-                f"mesh.feature is {parts}, and must divide the {first.attending} heads that a decoupled model folds by"
+                f"mesh.feature is {parts}, more slices than the {first.attending} heads that a decoupled model folds by"
             )
         options, mesh = self.options(setup.config), meshes.features(parts)
         if options.device_bytes >= 0:

@@ -1,6 +1,6 @@
 """A layer chunk by chunk on the way back: every stage's gradient, in the reverse order, pipelined as on the way there."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,11 +50,11 @@ class Run(There):
             return to_rows, to_columns
         came = self._finish_back(way, last)
         for number in range(last, -1, -1):
-            folded = self._wait(self._fold_back(way, came, number))
+            folded = self._begun(self._fold_back(way, came, number))
             if number:
                 came = self._finish_back(way, number - 1)
             self._send_back(way, number + 1)
-            self._add(to_columns, folded, number)
+            self._add(to_columns, folded.result(), number)
         self._send_back(way, 0)
         return to_rows, to_columns
 
@@ -80,10 +80,15 @@ class Run(There):
                 rows[at] += of[t][: at.stop - at.start]
         return found.found
 
-    def _fold_back(self, way: Back, came: Any, number: int) -> Any:
+    def _fold_back(self, way: Back, came: Any, number: int) -> Callable[[], Any]:
         read = self._read(way.kept.columns, number) if self.layer.keeps else None
-        (found,) = self._called(way, "fold", self.chunks[number].node_type, read, self._edges(number), came)
-        return found
+        arguments = self.chunks[number].node_type, read, self._edges(number), came
+
+        def run() -> Any:
+            (found,) = self._called(way, "fold", *arguments)
+            return found
+
+        return run
 
     def _add(self, to_columns: Mapping[str, Columns], folded: Any, number: int) -> None:
         chunk = self.chunks[number]

@@ -11,7 +11,8 @@ from hetjax.models.hgt import HGTLayer
 from hetjax.models.layer import Layer
 from hetjax.sharding.tensor.chunks.plan import Sending, Sizes
 from hetjax.sharding.tensor.columns import slice_of
-from hetjax.sharding.tensor.costs import ATTENTION, FLOAT, LINEAR, first, heads_of, still
+from hetjax.sharding.tensor.costs import ATTENTION, FLOAT, first, heads_of, still
+from hetjax.sharding.tensor.slices import heads_folded_by, round_slice
 from hetjax.sharding.trainer import Trainer
 
 
@@ -34,8 +35,7 @@ def sent(
     """Bytes that all devices send in a step, by kind, but for the sum of the weights' gradients.
 
     Of attention, whose heads the devices divide evenly. A portion of `m` rows of each device is `4 (N - 1) N m c` bytes, `c` being the
-    numbers of a node; of the rows of a chunk likewise. Gradients go the other way. A chunk that is finished by an activation is
-    sent once more on the way back, which computes it again.
+    numbers of a node; of the rows of a chunk likewise. Gradients go the other way.
 
     Args:
       sendings, most: of every layer, as `plan.sendings` gives them.
@@ -47,26 +47,21 @@ def sent(
     for depth, layer in enumerate(model.layers):
         last = depth == len(model.layers) - 1
         if model.decoupled:
-            width = slice_of(model.decoupled.widths[-1], parts)
-            splits = {t: slice_of(read, parts) for t, read in layer.widths.items()} if not depth else {}
+            heads = heads_folded_by(layer)
+            width = round_slice(parts, model.decoupled.widths[-1], heads)
+            splits = {t: round_slice(parts, read, heads) for t, read in layer.widths.items()} if not depth else {}
             numbers, never = Numbers(splits, {model.target: width} if last else {}), frozenset[str]()
         else:
             of_layer = attended if isinstance(layer, ATTENTION) else folded
             constant = frozenset() if depth else kept
             numbers, never = of_layer(layer, graph, parts, constant), _unchanged(layer, graph, parts, constant)
-        again_there = not (layer.logits if model.decoupled else _finishes_linearly(layer))
         portions = [portion.node_type for chunk in sendings[depth] for portion in chunk]
         for t, count in numbers.sent.items():
             times = (0 if again else 1) if t in never else 2
             found["rows_to_columns"] += times * portions.count(t) * _bytes(parts, most[depth].get(t, 0), count)
         for t, count in numbers.summed.items():
-            found["columns_to_rows"] += (2 + again_there) * sizes[t].chunks * _bytes(parts, sizes[t].rows, count)
+            found["columns_to_rows"] += 2 * sizes[t].chunks * _bytes(parts, sizes[t].rows, count)
     return {kind: count for kind, count in found.items() if count}
-
-
-def _finishes_linearly(layer: Layer) -> bool:
-    """Whether nodes are finished by a bias at most; GIN has its perceptron there."""
-    return isinstance(layer, LINEAR) and not isinstance(layer, GINLayer) and bool(getattr(layer, "logits", False))
 
 
 def _bytes(parts: int, rows: int, numbers: int) -> float:

@@ -143,7 +143,8 @@ class ChunkedEngine(Engine):
 
     def prepare(self, state: TrainState) -> None:
         """Find out what layers ask for, and so in which order nodes are sent; of the state shapes suffice."""
-        dtypes = {t: self.floats(state) if self.enters else self.dtype_of(t, state) for t in self.trainer.widths}
+        matrices = self.trainer.model.transforms  # without which what enters are the features, dropped at most
+        dtypes = {t: self.floats(state) if matrices else self.dtype_of(t, state) for t in self.trainer.widths}
         if self.runs and self.layers[0].dtypes == dtypes:
             return
         self.runs = []

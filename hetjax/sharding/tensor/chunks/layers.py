@@ -13,9 +13,10 @@ from hetjax.models.layer import Exchange, Layer
 from hetjax.sampling.blocks import NO_NODE, Block
 from hetjax.sharding.tensor.chunks.plan import Edges
 from hetjax.sharding.tensor.chunks.stages import Answering, Asking, Folding, no_edges, unique
-from hetjax.sharding.tensor.columns import slice_of, to_columns, to_rows
+from hetjax.sharding.tensor.columns import own_slice, slice_of, to_columns, to_rows
 from hetjax.sharding.tensor.costs import LINEAR
 from hetjax.sharding.tensor.folds import Asked, Folded
+from hetjax.sharding.tensor.slices import heads_folded_by, round_columns, round_slice
 
 Columns = Mapping[int, Any]  # arrays by their place among what is sent of a type
 Places = Mapping[tuple[str, bool], Sequence[Any]]  # `Asked` of places, by relation, and whether of its sources
@@ -38,7 +39,7 @@ class Summed(NamedTuple):
 
     Attributes:
       rows: their embeddings of the layer below, `[rows, width]` on each device of its own, by their type; or nothing.
-      found: per relation what its folds gave.
+      found: per relation what its folds gave, as columns; or, once these were gathered, as rows.
     """
 
     rows: Mapping[str, Any]
@@ -63,6 +64,7 @@ class Coupled:
       widths: of the embeddings below, per type.
       dtypes: of the embeddings below, per type, once they are known.
       places: per type what each fold reads of what is sent, once that was traced.
+      made: per type and relation how many columns there are in all of what each fold gives, once that was traced.
       constant: the types of which nothing else is sent than what never changes, once that was traced.
     """
 
@@ -79,6 +81,7 @@ class Coupled:
         known = [count for count in heads if count]
         self.sums_logits = self.keeps and (not known or any(count % parts for count in known))
         self.places: dict[str, Places] = {}
+        self.made: dict[str, dict[str, list[Sequence[int]]]] = {}
         self.dtypes: dict[str, Any] = {}
         rows = {t: max(1, slice_of(count, parts)) for t, count in graph.schema.nodes.items()}
         self.about: dict[str, dict[str, Any]] = {
@@ -136,11 +139,24 @@ class Coupled:
                 count = len(edges.ids) // self.parts
                 drawn = masks and masks.of(edges.ids[:count])
                 layer.relation(r, stage, self._sources(layer, r.source), self._seen(layer, t, count), drawn)
-                found[r.key] = stage.calls
+                found[r.key] = [given for given, _ in stage.calls]
+                self.made.setdefault(t, {})[r.key] = [widths for _, widths in stage.calls]
         return found
 
+    def gather(self, t: str, found: Mapping[str, Sequence[Folded]]) -> dict[str, list[Folded]]:
+        """The rows of what folds gave of a chunk, on each device those of its own targets; all relations' travel together."""
+        widths = [width for key in found for of in self.made[t][key] for width in of]
+        rows = iter(to_rows(self.parts, [x for of in found.values() for one in of for x in one.columns], widths))
+        return {
+            key: [
+                Folded([next(rows) for _ in one.columns], [own_slice(self.parts, x, 0) for x in one.alike])
+                for one in of
+            ]
+            for key, of in found.items()
+        }
+
     def finish(self, stack: Stack, t: str, summed: Summed, ids: jax.Array, masks: Masks | None) -> jax.Array:
-        """The embeddings of a chunk's targets `ids`, `[rows, width]`, on each device of its own."""
+        """The embeddings of a chunk's targets `ids`, `[rows, width]`, on each device of its own, of gathered sums."""
         layer, targets = stack.layers[self.depth], self.parts * len(ids)
         x = {s: jnp.zeros((0, width), self.dtypes[s]) for s, width in self.widths.items()} | dict(summed.rows)
         adjacency: Any = {
@@ -219,6 +235,7 @@ class Round(Coupled):
     def __init__(self, stack: Stack, depth: int, graph: HetGraph, parts: int, still: Container[str] = ()):
         super().__init__(stack, depth, graph, parts)
         self.keeps |= self.layer.learns
+        self.heads = heads_folded_by(self.layer)
         self.sends, self.finishes = not depth, depth == len(stack.layers) - 1
         self.sums_logits, self.last_width = False, stack.decoupled.widths[-1] if stack.decoupled else 0
         self.places = {t: {} for t in self.targets}
@@ -228,22 +245,23 @@ class Round(Coupled):
         return {t: t in self.widths for t in self.targets}
 
     def send(self, stack: Stack, t: str, rows: jax.Array) -> list[jax.Array]:
-        return to_columns(self.parts, [rows])
+        return to_columns(self.parts, [round_columns(self.parts, rows, self.heads)])
 
     def fold(self, stack: Stack, t: str, read: Read, edges: Edges, masks: Masks | None) -> dict[str, list[Folded]]:
         x = {s: self._cut(s, columns[0]) for s, columns in read.sources.items()}
         for s in self.widths.keys() - x.keys():
-            x[s] = jnp.zeros((0, slice_of(self.widths[s], self.parts)), self.dtypes[s])
+            x[s] = jnp.zeros((0, round_slice(self.parts, self.widths[s], self.heads)), self.dtypes[s])
         mine = {t: self._cut(t, read.own[0])} if read.own else {}
         adjacency = {r.key: edges.adjacency[r.key] for r in self.relations if r.target == t}
         block = Block(adjacency, {t: None if mine else jnp.full(len(edges.ids), NO_NODE)}, {t: edges.ids})
         totals: dict[str, Any] | None = {} if self.finishes else None
         made = stack.layers[self.depth](block, x, masks, Apart(mine, totals))
-        return {"": [Folded([of[t] for of in (made if totals is None else totals,) if t in of])]}
+        columns = [of[t] for of in (made if totals is None else totals,) if t in of]
+        self.made[t] = {"": [[self.last_width] * len(columns)]}
+        return {"": [Folded(columns)]}
 
     def finish(self, stack: Stack, t: str, summed: Summed, ids: jax.Array, masks: Masks | None) -> jax.Array:
-        columns = list(summed.found[""][0].columns)
-        totals = to_rows(self.parts, columns, [self.last_width] * len(columns))
+        totals = summed.found[""][0].columns
         own = jnp.zeros((len(ids), 0), self.dtypes.get(t, jnp.float32))
         return stack.layers[self.depth].finish(t, totals[0] if totals else None, own, masks and masks.of(ids))
 
@@ -252,4 +270,4 @@ class Round(Coupled):
 
     def _cut(self, t: str, x: jax.Array) -> jax.Array:
         """What nothing was folded into is zeros of any width."""
-        return x[:, : slice_of(self.widths[t], self.parts)]
+        return x[:, : round_slice(self.parts, self.widths[t], self.heads)]

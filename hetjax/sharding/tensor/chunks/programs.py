@@ -39,6 +39,7 @@ def pair(
     fixed: tuple[P, ...],
     wanted: Callable[[str, tuple], tuple],
     known: Callable[[str, tuple], tuple] = lambda t, flows: flows,
+    again: Stage | None = None,
 ) -> tuple[Program, Program]:
     """A stage's program, and that of its gradient.
 
@@ -50,6 +51,7 @@ def pair(
       moved, fixed: how these are laid out.
       wanted: of a type and the gradients of what moves those that anybody reads; XLA computes no others.
       known: of a type and what the gradient's program is given of what moves all of it.
+      again: what the gradient's program computes again, and has the gradient of; None: the stage.
     """
 
     def there(training: bool, t: str, params: Any, drawn: Drawn, *arguments: Any) -> Any:
@@ -63,10 +65,10 @@ def pair(
             *given, gradient = arguments
             flows, others = known(t, tuple(given[: len(moved)])), tuple(given[len(moved) :])
 
-            def again(params: Any, flows: tuple) -> Any:
-                return stage(True, t, params, drawn, flows, others)
+            def anew(params: Any, flows: tuple) -> Any:
+                return (again or stage)(True, t, params, drawn, flows, others)
 
-            of_params, of_flows = jax.vjp(again, params, flows)[1](gradient)
+            of_params, of_flows = jax.vjp(anew, params, flows)[1](gradient)
             return jax.tree.map(lambda one, more: one + more[None], sums, of_params), wanted(t, of_flows)
 
         specs = (DIVIDED, ALIKE, ALIKE, *moved, *fixed, DIVIDED)
@@ -90,7 +92,8 @@ class Programs:
       mesh: with the axis `feature`.
 
     Attributes:
-      send, fold, finish: of the stages, as `pair` gives them, with arguments as of `layers.Coupled`.
+      send, fold, finish: of the stages, as `pair` gives them, with arguments as of `layers.Coupled`. The last gives the embeddings, and
+        in training the gathered sums, which its gradient's program is given: nothing travels a second time.
       send_back, fold_back, finish_back: of their gradients.
     """
 
@@ -99,7 +102,10 @@ class Programs:
         self.send, self.send_back = pair(self._send, mesh, (DIVIDED,), (), self._rows)
         self.fold, self.fold_back = pair(self._fold, mesh, (DIVIDED,), (ALIKE,), self._columns, self._known)
         self.read: dict[str, Any] = {}  # per type the shapes of what its fold reads
-        self.finish, self.finish_back = pair(self._finish, mesh, (DIVIDED,), (DIVIDED,), self._sums)
+        self.found: dict[str, Any] = {}  # and of what it gives
+        self.finish, self.finish_back = pair(
+            self._finish, mesh, (DIVIDED,), (DIVIDED,), self._sums, again=self._finished
+        )
         if not layer.sums_logits:  # nothing in it that other processes wait for
             self.fold.waits = self.fold_back.waits = False
 
@@ -122,6 +128,13 @@ class Programs:
         return self._apply(params, lambda stack: self.layer.fold(stack, t, read, edges, masks))
 
     def _finish(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: tuple) -> Any:
+        (summed,) = flows
+        self.found[t] = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), summed.found)
+        gathered = summed._replace(found=self.layer.gather(t, summed.found))
+        made = self._finished(training, t, params, drawn, (gathered,), others)
+        return made, gathered.found if training else {}
+
+    def _finished(self, training: bool, t: str, params: Any, drawn: Drawn, flows: tuple, others: tuple) -> Any:
         (summed,), (ids,), masks = flows, others, self._masks(training, drawn)
         return self._apply(params, lambda stack: self.layer.finish(stack, t, summed, ids, masks))
 
@@ -141,7 +154,9 @@ class Programs:
 
     def _sums(self, t: str, gradients: tuple[Summed]) -> tuple:
         (summed,) = gradients
-        return (summed._replace(rows={s: x for s, x in summed.rows.items() if s not in self.layer.still}),)
+        nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), self.found[t])
+        (found,) = jax.vjp(lambda found: self.layer.gather(t, found), nothing)[1](summed.found)
+        return (Summed({s: x for s, x in summed.rows.items() if s not in self.layer.still}, found),)
 
 
 class RowPrograms:

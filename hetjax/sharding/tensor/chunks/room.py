@@ -117,8 +117,10 @@ def _compiled(engine: ChunkedEngine, run: Run, given: Any, t: str) -> Iterator[t
     yield "fold", max(twice, _take(programs.fold_back, t, sums, *about, read if layer.keeps else None, edges, found))
     if layer.finishes:
         rows = {t: _shape(targets, layer.widths[t], like=layer.dtypes[t])} if t in layer.widths and layer.sends else {}
-        pull = programs.finish.jitted.eval_shape(True, t, *about, Summed(rows, found), edges.ids)
-        yield "finish", _take(programs.finish_back, t, sums, *about, Summed(rows, found), edges.ids, pull)
+        pull, gathered = programs.finish.jitted.eval_shape(True, t, *about, Summed(rows, found), edges.ids)
+        took = _take(programs.finish, True, t, *about, Summed(rows, found), edges.ids)
+        back = _take(programs.finish_back, t, sums, *about, Summed(rows, gathered), edges.ids, pull)
+        yield "finish", max(took, back)
     for s, most in run.most.items():
         block = _shape(parts * most, layer.widths[s], like=layer.dtypes[s])
         if s in layer.constant:  # which is sent once, and has no gradient

@@ -3,7 +3,9 @@
 While a chunk is folded, the next one's sources are sent and the last one's sums come back (NeutronTP, section 4.2.2). Programs run in this order whether they wait for each other or not, so the results are the same to the last bit.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +18,8 @@ from hetjax.sharding.tensor.chunks.host import Columns, Repeated, Rows, divided,
 from hetjax.sharding.tensor.chunks.layers import Read, Summed
 from hetjax.sharding.tensor.chunks.plan import Chunk, Edges, Sending, rows_between
 from hetjax.sharding.tensor.chunks.programs import Drawn, Programs
+
+FOLDING = ThreadPoolExecutor(1, "folding")
 
 
 class Given(NamedTuple):
@@ -38,7 +42,7 @@ class Kept(NamedTuple):
     Attributes:
       rows: the embeddings below, per type.
       columns: what was sent, per type; without numbers if folds are linear.
-      sums: of every chunk what its folds gave.
+      sums: of every chunk what its folds gave, gathered.
     """
 
     rows: Mapping[str, Rows]
@@ -93,6 +97,7 @@ class There:
         out: dict[str, Rows] = {}
         made: dict[str, Columns] = {}
         sums: list[Any] = []
+        before: Any = None
         columns = columns | self.constants
         for t, shapes in self.slots.items():  # those of a type of which nothing is read stay zeros
             if t not in columns:
@@ -102,23 +107,29 @@ class There:
                 ]
         self._send(given, x, columns, 0)
         for number in range(len(self.chunks)):
-            folded = self._wait(self._fold(given, columns, number))
+            folded = self._begun(self._fold(given, columns, number))
             self._send(given, x, columns, number + 1)
             if number:
-                self._finish(given, x, sums[-1], number - 1, out, made)
-            sums.append(folded)
-            if number:
-                sums[-2] = fetched(self.mesh, sums[-2])
+                sums.append(self._finish(given, x, before, number - 1, out, made))
+            before = folded.result()
         if self.chunks:
-            self._finish(given, x, sums[-1], len(sums) - 1, out, made)
-            sums[-1] = fetched(self.mesh, sums[-1])
+            sums.append(self._finish(given, x, before, len(sums), out, made))
         self.constants = {t: columns[t] for t in self.layer.constant}
         if not self.layer.keeps:
             columns = {t: each(_nothing, of) for t, of in columns.items()}
-        return out, made, Kept(x, columns, sums if self.layer.finishes else [])
+        return out, made, Kept(x, columns, sums)
 
-    def _wait(self, tree: Any) -> Any:
-        return tree if self.pipelined else jax.block_until_ready(tree)
+    def _begun(self, fold: Callable[[], Any]) -> Future:
+        """A fold, while which others run if they may.
+
+        The CPU backend computes in the thread that calls it what it takes to be cheap, as it does all kernels that are not its own. So
+        another thread calls it, but for folds that all devices sum logits in: these wait for each other, in one order everywhere.
+        """
+        if self.pipelined and not self.layer.sums_logits:
+            return FOLDING.submit(fold)
+        done: Future = Future()
+        done.set_result(fold() if self.pipelined else jax.block_until_ready(fold()))
+        return done
 
     def _send(self, given: Given, x: Mapping[str, Rows], columns: dict[str, Columns], number: int) -> None:
         """Send what chunk `number` reads and no chunk before it did."""
@@ -153,9 +164,10 @@ class There:
         found: Edges = self.edges.on_devices((chunk.node_type, chunk.begin), chunk.edges)
         return found
 
-    def _fold(self, given: Given, columns: Mapping[str, Columns], number: int) -> Any:
+    def _fold(self, given: Given, columns: Mapping[str, Columns], number: int) -> Callable[[], Any]:
+        """What computes a chunk's folds."""
         arguments = given.params, given.drawn, self._read(columns, number), self._edges(number)
-        return self.programs.fold(given.training, self.chunks[number].node_type, *arguments)
+        return partial(self.programs.fold, given.training, self.chunks[number].node_type, *arguments)
 
     def _finish(
         self,
@@ -165,8 +177,12 @@ class There:
         number: int,
         out: dict[str, Rows],
         made: dict[str, Columns],
-    ) -> None:
-        """Finish a chunk's targets, as rows, or if nothing becomes rows after this layer, as columns."""
+    ) -> Any:
+        """Finish a chunk's targets, as rows, or if nothing becomes rows after this layer, as columns.
+
+        Returns:
+          What `Kept.sums` has of it.
+        """
         chunk = self.chunks[number]
         t = chunk.node_type
         if not self.layer.finishes:
@@ -174,13 +190,15 @@ class There:
             stores = made.setdefault(t, [{0: np.zeros((self.nodes[t], *a.shape[1:]), a.dtype)} for a in arrays])
             for store, array in zip(stores, arrays):
                 host.write(store, chunk.ids, {0: array})
-            return
+            return None
         arguments = Summed(self._rows(x, chunk), sums), self._ids(chunk)
-        found = seen(self.mesh, self.programs.finish(given.training, t, given.params, given.drawn, *arguments))
+        finished, gathered = self.programs.finish(given.training, t, given.params, given.drawn, *arguments)
+        found = seen(self.mesh, finished)
         count = -(-self.nodes[t] // self.parts)
         whole = out.setdefault(t, [np.zeros((count, *a.shape[1:]), a.dtype) for a in found])
         for rows, array, at in zip(whole, found, self._at(chunk)):
             rows[at] = array[: at.stop - at.start]
+        return fetched(self.mesh, gathered)
 
     def _at(self, chunk: Chunk) -> list[slice]:
         """Where a chunk's targets stand among the rows of each device."""

@@ -2,7 +2,7 @@
 
 A layer does row by row all but its folds, and these it calls by functions that ask their adjacency (`tensor.folds`). So the layer
 runs three times, with an adjacency that in each takes another part: `Asking` notes what a fold is given, `Folding` folds
-that, `Answering` gives what was folded. The other parts are zeros, of which XLA computes nothing.
+that, `Answering` gives what came of it, as rows. The other parts are zeros, of which XLA computes nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -65,25 +65,25 @@ class Asking(Stage):
 
 @dataclass(frozen=True)
 class Folding(Stage):
-    """Folds what is given, in turn, and notes what comes of it; `ids` are those of all targets."""
+    """Folds what is given, in turn, and notes what comes of it, and how wide that is; `ids` are those of all targets."""
 
     given: Sequence[Asked] = ()
     ids: jax.Array | None = None
 
     def folded(self, asked: Asked, fold: ColumnFold, widths: Sequence[int]) -> Folded:
-        self.calls.append(fold(self.adjacency, self.given[len(self.calls)]))
+        self.calls.append((fold(self.adjacency, self.given[len(self.calls)]), tuple(widths)))
         return self.shapes(asked, fold, widths)
 
 
 @dataclass(frozen=True)
 class Answering(Stage):
-    """Gives what was folded, in turn."""
+    """Gives the rows of what was folded, in turn."""
 
     given: Sequence[Folded] = ()
 
     def folded(self, asked: Asked, fold: ColumnFold, widths: Sequence[int]) -> Folded:
         self.calls.append(None)
-        return self.rows(self.given[len(self.calls) - 1], widths)
+        return self.given[len(self.calls) - 1]
 
 
 def no_edges(targets: int) -> Adjacency:
