@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hetjax.datasets.schemas import OGBN_MAG
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation, Schema
 from hetjax.graph.sizes import Sizes
 from hetjax.partition import Workload, partition
 from hetjax.partition.assign import Costs, longest_first, mesh, ways, weight
 from hetjax.partition.cost import work
+from hetjax.partition.cuts import pieces
 from hetjax.partition.metatree import Metatree
 from tests.partitions import full, schemas
 
@@ -53,6 +55,58 @@ def test_longest_first_keeps_its_promise(weights, parts):
 
 def test_longest_first_step_by_step():
     assert longest_first([7, 5, 4, 3, 3], 2) == [[0, 3], [1, 2, 4]]
+    assert longest_first([9, 5, 5, 1, 1], 2, [0b11000]) == [[0, 3], [1, 2, 4]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(1, 4),
+    st.lists(st.integers(2, 3), min_size=1, max_size=2),
+    st.sampled_from(["exact", "lpt"]),
+    st.randoms(),
+)
+def test_pieces_of_a_relation_are_spread(parts, counts, method, random):
+    """However much cheaper one partition would be, and as cheaply as spreading allows."""
+    relations = tuple(Relation(name, "to", "t") for name in "abc")
+    schema = Schema({name: 9 for name in "tabc"}, relations, "t", 2)
+    about = Sizes(schema, {r: random.randrange(10, 999) for r in relations}, {"a": (3, "float32")})
+    cuts = dict(zip(relations, counts))
+    plan = partition(about, parts, cuts=cuts, data=1, method=method, hops=1, workload=Workload(4, (3,), 8, 16, 10))
+
+    def even(groups):
+        spread = all(
+            sum(root.relation in pieces(r, n) for root in group) <= -(-n // parts)
+            for group in groups
+            for r, n in cuts.items()
+        )
+        return spread and all(groups)
+
+    assert even(plan.owners)
+    if method == "exact" and len(plan.tree.roots) <= 7:
+        costs = Costs(plan.sizes, plan.tree, plan.workload, parts)
+
+        def rank(groups):
+            return costs.cost([sum(1 << plan.tree.roots.index(root) for root in group) for group in groups]).rank
+
+        assert rank(plan.owners) == pytest.approx(
+            min(rank(groups) for groups in divisions(plan.tree.roots, parts) if even(groups))
+        )
+
+
+def test_pieces_that_deeper_hops_open():
+    """Papers below the seeds need all that is cited; nothing below the seeds needs what is written, but by their own term."""
+    schema = OGBN_MAG.schema()
+    about, writes, cites = (
+        Sizes(schema, OGBN_MAG.relations(), dict(OGBN_MAG.features)),
+        Relation("author", "writes", "paper"),
+        Relation("paper", "cites", "paper"),
+    )
+    plan = partition(about, 2, cuts={cites: 2}, hops=1)
+    assert plan.opened == {cites: (1, 1)}
+    assert partition(about, 2, cuts={cites: 2}, hops=2).opened == {cites: (2, 2)}
+    plan = partition(about, 4, cuts={writes: 4}, hops=2, exchange="every")
+    assert plan.opened[writes].count(4) == 1 and sum(plan.opened[writes]) == 7
+    assert plan.report().summary["pieces_opened"] == {str(writes): list(plan.opened[writes])}
 
 
 @settings(max_examples=40, deadline=None)

@@ -39,6 +39,15 @@ def test_a_relation_that_is_cut_trains_as_one(mesh, mode, model, cuts):
     assert errors.loss < 1e-12 and errors.gradient < 1e-10 and errors.state < 1e-9, errors
 
 
+@pytest.mark.parametrize("model", ["R-GCN", "HGT, joint"])
+def test_deeper_hops_read_all_pieces(model):
+    """Every piece is in a partition of its own, and each needs the others for the papers below its seeds."""
+    graph = few("cites", "writes", "written_by")
+    options = {"cut": ("writes=2", "cites=2")}
+    errors = compare(graph, (2, 1, "raf"), "full", MODELS[model] | {"layers": 3}, steps=4, wide=True, options=options)
+    assert errors.loss < 1e-12 and errors.gradient < 1e-10 and errors.state < 1e-9, errors
+
+
 def test_pieces_are_evaluated_as_one():
     graph, model = few("cites", "writes", "written_by"), MODELS["HGT, relation"]
     one = make_engine(setting(graph, "minibatch", (1, 1), model, {}), graph)
@@ -129,6 +138,10 @@ def test_a_run_whose_host_has_no_room_for_a_relation(stored, tmp_path):
     assert [str(Relation(*r)) for r, _ in manifest["cut"]] == [name for name, size in edges.items() if size + 8 >= most]
     report = json.loads((tmp_path / "run" / "partition_raf_2x1" / "report.json").read_text())
     assert report["cut"] == {str(Relation(*r)): count for r, count in manifest["cut"]}
+    for relation, counts in report["pieces_opened"].items():
+        whole = [str(part) for part, count in enumerate(counts) if count == report["cut"][relation]]
+        words = f"relation {relation} is cut into 2 pieces, and partitions {', '.join(whole)} open all: deeper hops need it whole"
+        assert (words in done.stderr) == bool(whole)
 
 
 def test_a_plan_with_other_cuts_is_refused(stored, tmp_path):

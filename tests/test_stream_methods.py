@@ -5,9 +5,9 @@ import pytest
 
 from hetjax.errors import InputError
 from hetjax.partition.stream import Held, Options, level, partition_stream, registry, source
-from hetjax.partition.stream.methods import slim
+from hetjax.partition.stream.methods import hdrf, slim
 from hetjax.partition.stream.partitioner import Partitioner
-from hetjax.partition.stream.state import put
+from hetjax.partition.stream.state import mark, no_replicas, put
 from tests import stream_transcriptions as plain
 
 NODES, EDGES = 40, 150
@@ -205,6 +205,33 @@ def level_of(pairs, nodes):
     between = {(u, v) for u, v in pairs if u != v} | {(v, u) for u, v in pairs if u != v}
     weights = {edge: sum(edge in ((u, v), (v, u)) for u, v in pairs) for edge in between}
     return weights
+
+
+def test_few_looks_find_the_largest_score():
+    """Of weights up to 1 the best partition is the one that a look at all finds, full ones and loads that are alike included."""
+    rng, full = np.random.default_rng(0), 0
+    for parts in (1, 3, 16, 64, 65, 130) * 60:
+        replicas = no_replicas(2, parts)
+        for node, part in zip(rng.integers(0, 2, parts // 2 + 1), rng.integers(0, parts, parts // 2 + 1)):
+            mark(replicas, node, part)
+        degrees, loads = rng.integers(1, 10 ** rng.integers(1, 9), 2), rng.integers(0, rng.choice([2, 5, 10**6]), parts)
+        balance, bound = np.empty(parts), rng.choice([loads.max() / 2, loads.max() + 1])
+        hdrf.weigh(loads, rng.choice([0.0, 0.3, 1.0]), bound, balance)
+        v = rng.integers(0, 2)
+        found = [hdrf.best_part(*degrees, 0, v, replicas, balance, light) for light in (True, False)]
+        assert found[0] == found[1]
+        full += found[0] < 0
+    assert full
+
+
+def test_contraction_of_weights_beyond_16_bits():
+    pairs = np.repeat([[0, 2], [1, 2], [1, 3]], [50_000, 40_000, 7], axis=0).astype(np.int32)
+    core = level.Level(*slim.as_level(pairs, 4), np.ones(1, np.int32), np.ones(4, np.int32))
+    labels = np.array([0, 0, 1, 2], np.int32)
+    coarse = level.contract(core, labels, 3)
+    assert coarse.weights.dtype == np.int32 and sorted(coarse.weights.tolist()) == [7, 7, 90_000, 90_000]
+    again = level.contract(coarse, np.array([0, 1, 1], np.int32), 2)
+    assert again.weights.tolist() == [90_007, 90_007] and coarse.indptr.tolist() == [0, 2, 3, 4]
 
 
 def test_contraction_keeps_weights():

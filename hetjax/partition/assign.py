@@ -1,13 +1,13 @@
 """Which partition owns which sub-metatrees: longest processing time first, as Heta's paper, or an exact search."""
 
-import heapq
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from hetjax.errors import InputError
+from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import Sizes
 from hetjax.partition.cost import Workload, learnable_row, program_weights, work
 from hetjax.partition.metatree import Metatree, Root
@@ -27,20 +27,27 @@ def weight(sizes: Sizes, tree: Metatree, root: Root) -> int:
     return sum(sizes.edges[r] for r in program.relations) + sum(sizes.schema.nodes[name] for name in types)
 
 
-def longest_first(weights: Sequence[float], parts: int) -> list[list[int]]:
-    """Longest processing time first (Graham 1969): the heaviest item left goes to the lightest partition.
+def longest_first(weights: Sequence[float], parts: int, apart: Sequence[int] = ()) -> list[list[int]]:
+    """Longest processing time first (Graham 1969): the heaviest item left goes to the lightest partition that may have it.
+
+    Args:
+      apart: sets of items, as bit masks, that share no item and are spread evenly, as of `fits`.
 
     Returns:
-      The items of each partition, rising. The heaviest partition weighs at most `4/3 - 1/(3 parts)` of the least
-      possible; no partition is empty if there are as many items.
+      The items of each partition, rising. Without sets to spread, the heaviest partition weighs at most `4/3 - 1/(3 parts)` of the
+      least possible; no partition is empty if there are as many items.
     """
-    groups: list[list[int]] = [[] for _ in range(parts)]
-    heap: list[tuple[float, int, int]] = [(0, 0, part) for part in range(parts)]  # weight, items, partition
+    masks, loads = [0] * parts, [(0.0, 0, part) for part in range(parts)]  # weight, items, partition
     for item in sorted(range(len(weights)), key=lambda item: (-weights[item], item)):
-        total, items, part = heapq.heappop(heap)
-        groups[part].append(item)
-        heapq.heappush(heap, (total + weights[item], items + 1, part))
-    return [sorted(group) for group in groups]
+        total, items, part = min(load for load in loads if fits(masks[load[2]] | 1 << item, parts, apart))
+        masks[part] |= 1 << item
+        loads[part] = total + weights[item], items + 1, part
+    return [[item for item in range(len(weights)) if mask >> item & 1] for mask in masks]
+
+
+def fits(mask: int, parts: int, apart: Sequence[int]) -> bool:
+    """Whether one of so many partitions may have a set of items: of each set that is spread no more than an even share, rounded up."""
+    return all((mask & these).bit_count() <= -(-these.bit_count() // parts) for these in apart)
 
 
 def ways(items: int, parts: int) -> int:
@@ -116,15 +123,15 @@ class Costs:
         return Cost(max(loads), replicated, exchanged, total, sum(load * load for load in loads))
 
 
-def exact(costs: Costs) -> list[list[int]]:
-    """The division of least total cost with no partition empty, by branch and bound.
+def exact(costs: Costs, apart: Sequence[int] = ()) -> list[list[int]]:
+    """The division of least total cost with no partition empty, and sets spread as of `fits`, by branch and bound.
 
     The sub-metatrees are placed one after the other, the busiest first, each in a partition in use or in the next new
     one, cheapest first; a branch is left where its cost so far is no less than the best division found.
     """
     count, parts = len(costs.tree.roots), costs.parts
     order = sorted(range(count), key=lambda item: (-costs.of(1 << item)[0], item))
-    first = longest_first([costs.of(1 << item)[0] for item in range(count)], parts)
+    first = longest_first([costs.of(1 << item)[0] for item in range(count)], parts, apart)
     best = [sum(1 << item for item in group) for group in first]
     least = costs.cost(best).rank
 
@@ -136,6 +143,7 @@ def exact(costs: Costs) -> list[list[int]]:
         bit, left = 1 << order[position], count - position
         grown = [[*masks[:k], masks[k] | bit, *masks[k + 1 :]] for k in range(len(masks)) if parts - len(masks) < left]
         grown += [[*masks, bit]] if len(masks) < parts else []
+        grown = [more for more in grown if all(fits(mask, parts, apart) for mask in more)]
         for rank, more in sorted((costs.cost(more).rank, more) for more in grown):
             if rank < least:
                 place(position + 1, more)
@@ -144,12 +152,22 @@ def exact(costs: Costs) -> list[list[int]]:
     return [[item for item in range(count) if mask >> item & 1] for mask in sorted(best, key=lambda mask: mask & -mask)]
 
 
-def assign(sizes: Sizes, tree: Metatree, workload: Workload, parts: int, data: int = 1, method: str = "auto") -> Groups:
+def assign(
+    sizes: Sizes,
+    tree: Metatree,
+    workload: Workload,
+    parts: int,
+    data: int = 1,
+    method: str = "auto",
+    apart: Sequence[Collection[Relation]] = (),
+) -> Groups:
     """Divide the sub-metatrees among partitions, none of which is left empty.
 
     Args:
       data: hosts that run each partition.
       method: `exact`, `lpt`, or `auto`: exact where that is quick (`searchable`), else longest processing time first.
+      apart: the pieces of every relation that is cut; no partition gets more of one relation's than an even share, rounded up, as
+        what is too large for one host should not end on one.
 
     Raises:
       InputError: more partitions than sub-metatrees, or an exact search among too many ways.
@@ -162,10 +180,11 @@ def assign(sizes: Sizes, tree: Metatree, workload: Workload, parts: int, data: i
         raise InputError(
             f"{count} sub-metatrees divide into {parts} in {ways(count, parts)} ways, and exact searches at most {MOST_ROOTS} in {MOST_WAYS}; use lpt"
         )
+    masks = [sum(1 << item for item, root in enumerate(tree.roots) if root.relation in these) for these in apart]
     if method == "lpt" or not quick:
-        groups = longest_first([weight(sizes, tree, root) for root in tree.roots], parts)
+        groups = longest_first([weight(sizes, tree, root) for root in tree.roots], parts, masks)
     else:
-        groups = exact(Costs(sizes, tree, workload, parts, data))
+        groups = exact(Costs(sizes, tree, workload, parts, data), masks)
     return tuple(tuple(tree.roots[item] for item in group) for group in groups)
 
 

@@ -12,7 +12,7 @@ from hetjax.graph.sizes import Sizes, sizes
 from hetjax.partition.assign import assign, mesh, searchable
 from hetjax.partition.checks import is_whole, require
 from hetjax.partition.cost import Workload
-from hetjax.partition.cuts import Cuts, cut_sizes
+from hetjax.partition.cuts import Cuts, cut_sizes, pieces
 from hetjax.partition.meta_partitioning import MetaPartitioning
 from hetjax.partition.metatree import Metatree
 
@@ -93,7 +93,7 @@ def partition(
         raise InputError(
             f"{data} replicas of each partition share a batch of {workload.batch_size}; some would have no seeds"
         )
-    owners = assign(description, tree, workload, relation, data, method)
+    owners = assign(description, tree, workload, relation, data, method, [pieces(r, n) for r, n in cuts.items()])
     if method == "auto":
         method = "exact" if searchable(len(tree.roots), relation) else "lpt"
     return MetaPartitioning(description, tree, owners, data, method, workload, path, copied, cuts)

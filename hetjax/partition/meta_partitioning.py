@@ -119,6 +119,14 @@ class MetaPartitioning(Partitioning):
         }
         return {name: parts for name, parts in readers.items() if len(parts) > 1}
 
+    @cached_property
+    def opened(self) -> dict[Relation, tuple[int, ...]]:
+        """Of every relation that is cut, how many pieces each partition opens: those that it folds into the seeds, or into other nodes."""
+        return {
+            relation: tuple(len({*pieces(relation, count)} & {*part.local_model.relations}) for part in self.parts)
+            for relation, count in self.cuts.items()
+        }
+
     def local_sizes(self, part: Part) -> Sizes:
         """The sizes of what a partition opens: all node types, its relations, the static features it reads."""
         edges = {r: self.sizes.edges[r] for r in self.sizes.schema.relations if r in part.local_model.relations}

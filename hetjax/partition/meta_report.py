@@ -20,8 +20,9 @@ def report(plan: "MetaPartitioning") -> Report:
     nodes = sum(plan.sizes.schema.nodes[name] for name in frozenset().union(*map(_touched, plan.parts)))
     edges = sum(plan.sizes.edges[r] for r in plan.model.relations)
     total = summary(plan, rows, (nodes, edges), traffic.of_meta(plan), traffic.META_FORMULAS)
-    cut = {"cut": {str(relation): count for relation, count in plan.cuts.items()}} if plan.cuts else {}
-    return Report(rows, total | {"mesh": plan.mesh} | cut)
+    cut = {str(relation): count for relation, count in plan.cuts.items()}
+    opened = {str(relation): list(counts) for relation, counts in plan.opened.items()}
+    return Report(rows, total | {"mesh": plan.mesh} | ({"cut": cut, "pieces_opened": opened} if cut else {}))
 
 
 def _touched(part: "Part") -> frozenset[str]:

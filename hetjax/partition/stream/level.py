@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from hetjax.compiled import compiled
+from hetjax.prefetch import prefetch
 
-AHEAD = 32
+AHEAD = 8  # nodes
 
 
 class Level(NamedTuple):
@@ -15,7 +16,7 @@ class Level(NamedTuple):
     Attributes:
       indptr: `[nodes + 1]`, int32 where that holds the last, else int64.
       neighbours: int32 `[2 edges]`, with none of a node itself.
-      weights: int32 `[2 edges]`, or `[1]` of ones, where all are alike.
+      weights: uint16 or int32 `[2 edges]`, or `[1]` of ones, where all are alike.
       sizes: int32 `[nodes]`, what a node weighs.
     """
 
@@ -33,10 +34,15 @@ def contract(level: Level, labels: np.ndarray, count: int) -> Level:
     """The graph of clusters."""
     sizes = np.bincount(labels, level.sizes, count).astype(np.int32)
     members, starts = by_key(labels, count)
-    indptr = np.zeros(count + 1, level.indptr.dtype)
-    neighbours, weights = np.empty_like(level.neighbours), np.empty(max(2, len(level.neighbours)), np.int32)
-    edges, _ = _merge(*level[:3], labels, members, starts, indptr, neighbours, weights)
-    return Level(indptr, neighbours[:edges], weights[: max(2, edges)], sizes)  # what is not written takes no memory
+    indptr, place_of = np.zeros(count + 1, level.indptr.dtype), np.empty(count, level.indptr.dtype)
+    neighbours = np.empty_like(level.neighbours)
+    for dtype in (np.uint16, np.int32):  # what is not written takes no memory
+        weights = np.empty(max(2, len(level.neighbours)), dtype)
+        place_of[:] = -1
+        edges = _merge(*level[:3], labels, members, starts, np.iinfo(dtype).max, place_of, indptr, neighbours, weights)
+        if edges >= 0:
+            break
+    return Level(indptr, neighbours[:edges], weights[: max(2, edges)], sizes)
 
 
 def by_key(keys: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -82,35 +88,42 @@ def cut(indptr, neighbours, weights, sizes, owners):
 
 
 @compiled
-def touch_neighbours(order, place, indptr, neighbours, labels):
-    """As `state.touch`, of what an array says of the neighbours of the next nodes in an order."""
-    seen = np.int64(0)
-    for later in range(place, min(place + AHEAD, len(order))):
-        v = order[later]
-        for edge in range(indptr[v], indptr[v + 1]):
-            seen ^= np.int64(labels[neighbours[edge]])
-    return seen
+def ask(order, place, indptr, neighbours, labels):
+    """Ask for what an array says of the neighbours of the nodes that come soon in an order, as each node is visited.
+
+    Their pointers are asked for first, then, as these have come, what they point to, and last the labels.
+    """
+    last = len(order) - 1
+    prefetch(indptr, order[min(place + 3 * AHEAD, last)])
+    soon = order[min(place + 2 * AHEAD, last)]
+    prefetch(neighbours, min(indptr[soon], len(neighbours) - 1))
+    sooner = order[min(place + AHEAD, last)]
+    for edge in range(indptr[sooner], indptr[sooner + 1]):
+        prefetch(labels, neighbours[edge])
 
 
 @compiled
-def _merge(indptr, neighbours, weights, labels, members, starts, out, targets, sums):
-    """Write each cluster's edges, parallel ones as one; returns how many there are, and what was read ahead (`state.touch`)."""
-    place_of, cursor = np.full(len(out) - 1, -1, indptr.dtype), np.int64(0)
-    seen = np.int64(0)
+def _merge(indptr, neighbours, weights, labels, members, starts, most, place_of, out, targets, sums):
+    """Write each cluster's edges, parallel ones as one; returns how many there are, -1 if one would weigh more than `most`."""
+    cursor = np.int64(0)
     for cluster in range(len(out) - 1):
         first = cursor
         for place in range(starts[cluster], starts[cluster + 1]):
-            if place % AHEAD == 0:
-                seen ^= touch_neighbours(members, place, indptr, neighbours, labels)
+            ask(members, place, indptr, neighbours, labels)
             v = members[place]
             for edge in range(indptr[v], indptr[v + 1]):
                 label = labels[neighbours[edge]]
                 if label == cluster:
                     continue
-                if place_of[label] < first:
-                    place_of[label] = cursor
-                    targets[cursor], sums[cursor] = label, 0
+                here, more = place_of[label], np.int64(weight(weights, edge))
+                if here < first:
+                    place_of[label] = here = cursor
+                    targets[here] = label
                     cursor += 1
-                sums[place_of[label]] += weight(weights, edge)
+                else:
+                    more += np.int64(sums[here])
+                if more > most:
+                    return -1
+                sums[here] = more
         out[cluster + 1] = cursor
-    return cursor, seen
+    return cursor

@@ -12,7 +12,7 @@ A node's edges that are cut weigh alike; the last step of `slim`, `_fewer_replic
 import numpy as np
 
 from hetjax.compiled import compiled
-from hetjax.partition.stream.level import AHEAD, Level, by_key, contract, cut, rename, total, touch_neighbours, weight
+from hetjax.partition.stream.level import Level, ask, by_key, contract, cut, rename, total, weight
 
 FINE = 16  # clusters by partition, at least
 COARSEST = 40  # nodes by partition at which coarsening ends
@@ -23,7 +23,7 @@ LARGE, MOVES_OF_LARGE = 2**18, 2  # nodes of a level on which sweeps take long, 
 
 
 def divide(level: Level, parts: int, bound: float, rng: np.random.Generator) -> np.ndarray:
-    """The partition of every node, int32 `[nodes]`.
+    """The partition of every node, int16 `[nodes]`.
 
     Args:
       bound: what the nodes of a partition may weigh together, at least the mean and what rounding asks for.
@@ -42,14 +42,20 @@ def divide(level: Level, parts: int, bound: float, rng: np.random.Generator) -> 
 def _cluster(level: Level, most: float, rng: np.random.Generator) -> np.ndarray:
     """Labels of clusters that weigh at most `most`, unless a node does alone."""
     nodes = len(level.sizes)
-    labels, totals = np.arange(nodes, dtype=np.int32), level.sizes.astype(np.int64)
+    labels, totals = np.arange(nodes, dtype=np.int32), level.sizes.astype(narrow(int(level.sizes.sum(dtype=np.int64))))
     degrees, order = np.diff(level.indptr), _order(nodes, rng)
     order = order[by_key(degrees[order], int(degrees.max()) + 1)[0]]  # those of few neighbours first
+    strength, seen = np.zeros(nodes, narrow(total(level))), np.empty(nodes, np.int32)
     for _ in range(JOINS if nodes < LARGE else 1):
-        if _join(*level, order, labels, totals, most)[0] < nodes // 50:
+        if _join(*level, order, labels, totals, most, strength, seen) < nodes // 50:
             break
-    _pair(*level, labels, totals, most)
+    _pair(*level, labels, totals, most, strength, seen)
     return labels
+
+
+def narrow(most: int) -> type[np.integer]:
+    """Of whole numbers up to one, the narrowest of two kinds, as memory is what takes long."""
+    return np.int32 if most < 2**31 else np.int64
 
 
 def _order(nodes: int, rng: np.random.Generator) -> np.ndarray:
@@ -59,7 +65,7 @@ def _order(nodes: int, rng: np.random.Generator) -> np.ndarray:
 
 def _first(level: Level, parts: int, bound: float, rng: np.random.Generator) -> np.ndarray:
     nodes = len(level.sizes)
-    owners, totals = np.full(nodes, -1, np.int32), np.zeros(parts, np.int64)
+    owners, totals = np.full(nodes, -1, np.int16), np.zeros(parts, np.int64)
     _grow(*level, rng.permutation(nodes).astype(np.int32), owners, totals, bound)
     return owners
 
@@ -69,7 +75,7 @@ def _refined(level: Level, owners: np.ndarray, parts: int, bound: float, rng: np
     nodes = len(level.sizes)
     totals = np.bincount(owners, level.sizes, parts).astype(np.int64)
     for _ in range(MOVES if nodes < LARGE else MOVES_OF_LARGE):
-        if _move(*level, _order(nodes, rng), owners, totals, bound)[0] <= nodes // 1000:
+        if _move(*level, _order(nodes, rng), owners, totals, bound) <= nodes // 1000:
             break
     return owners
 
@@ -81,14 +87,12 @@ def _badness(level: Level, owners: np.ndarray, parts: int, bound: float) -> floa
 
 
 @compiled
-def _join(indptr, neighbours, weights, sizes, order, labels, totals, most):
-    """A sweep of clustering in place; returns how many nodes changed, and what was read ahead (`state.touch`)."""
-    strength, seen = np.zeros(len(labels), np.int64), np.empty(len(labels), np.int32)
+def _join(indptr, neighbours, weights, sizes, order, labels, totals, most, strength, seen):
+    """A sweep of clustering in place; returns how many nodes changed. `strength` is zeros `[nodes]`, and is again; `seen` is for its own use."""
     few_labels, few = np.empty(FEW, np.int32), np.empty(FEW, np.int64)
-    changed, ahead = 0, np.int64(0)
+    changed = 0
     for place in range(len(order)):
-        if place % AHEAD == 0:
-            ahead ^= touch_neighbours(order, place, indptr, neighbours, labels)
+        ask(order, place, indptr, neighbours, labels)
         v = order[place]
         own = labels[v]
         best, largest = own, np.int64(0)
@@ -122,7 +126,7 @@ def _join(indptr, neighbours, weights, sizes, order, labels, totals, most):
             totals[best] += sizes[v]
             labels[v] = best
             changed += 1
-    return changed, ahead
+    return changed
 
 
 @compiled
@@ -142,16 +146,20 @@ def _tally(first, last, neighbours, weights, labels, found_labels, strength):
 
 
 @compiled
-def _pair(indptr, neighbours, weights, sizes, labels, totals, most):
+def _pair(indptr, neighbours, weights, sizes, labels, totals, most, strength, companion):
     """Join nodes that are alone in their cluster and are drawn to the same one, which is full; and all nodes without neighbours.
 
     Without it the leaves of hubs would stay as they are, level by level.
+
+    Args:
+      strength: zeros `[nodes]`.
+      companion: `[nodes]`, for its own use.
     """
-    nodes = len(labels)
-    strength, companion = np.zeros(nodes, np.int64), np.full(nodes + 1, -1, np.int32)
-    for v in range(nodes):
+    companion[:] = -1
+    undrawn = -1  # the companion of those that nothing draws
+    for v in range(len(labels)):
         if totals[labels[v]] == sizes[v] and labels[v] == v:
-            drawn, largest = nodes, np.int64(0)  # the last is for those that nothing draws
+            drawn, largest = -1, np.int64(0)
             for edge in range(indptr[v], indptr[v + 1]):
                 label = labels[neighbours[edge]]
                 strength[label] += weight(weights, edge)
@@ -159,13 +167,15 @@ def _pair(indptr, neighbours, weights, sizes, labels, totals, most):
                     drawn, largest = label, strength[label]
             for edge in range(indptr[v], indptr[v + 1]):
                 strength[labels[neighbours[edge]]] = 0
-            other = companion[drawn]
+            other = companion[drawn] if drawn >= 0 else undrawn
             if other >= 0 and totals[other] + sizes[v] <= most:
                 totals[other] += sizes[v]
                 totals[v] -= sizes[v]
                 labels[v] = other
-            else:
+            elif drawn >= 0:
                 companion[drawn] = v
+            else:
+                undrawn = v
 
 
 @compiled
@@ -205,16 +215,15 @@ def _grow(indptr, neighbours, weights, sizes, order, owners, totals, bound):
 
 @compiled
 def _move(indptr, neighbours, weights, sizes, order, owners, totals, bound):
-    """A sweep of refinement in place; returns how many nodes moved, and what was read ahead.
+    """A sweep of refinement in place; returns how many nodes moved.
 
     A node moves where its cut edges weigh less, or as much if the partitions get more even; out of a partition that is over
     the bound, in any case.
     """
     parts = len(totals)
-    strength, moved, ahead = np.zeros(parts, np.int64), 0, np.int64(0)
+    strength, moved = np.zeros(parts, np.int64), 0
     for place in range(len(order)):
-        if place % AHEAD == 0:
-            ahead ^= touch_neighbours(order, place, indptr, neighbours, owners)
+        ask(order, place, indptr, neighbours, owners)
         v = order[place]
         own = owners[v]
         strength[:] = 0
@@ -242,4 +251,4 @@ def _move(indptr, neighbours, weights, sizes, order, owners, totals, bound):
             totals[best] += sizes[v]
             owners[v] = best
             moved += 1
-    return moved, ahead
+    return moved

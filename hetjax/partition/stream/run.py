@@ -15,7 +15,8 @@ from hetjax.errors import InputError
 from hetjax.graph.schema import MOST_NODES
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner
 from hetjax.partition.stream.source import EdgeStream
-from hetjax.partition.stream.state import hashed, part_dtype
+from hetjax.partition.stream.state import AHEAD, hashed, part_dtype
+from hetjax.prefetch import prefetch
 
 FIRST_NODES = 2**16  # that degrees are counted of, before more are seen
 SPARSE = 64  # nodes by edges from which on ids are taken for none, as each node costs memory
@@ -199,7 +200,11 @@ def _owners(method: Partitioner) -> np.ndarray:
 
 @compiled
 def _count(pairs, degrees):
+    last = len(pairs) - 1
     for edge in range(len(pairs)):
+        soon = min(edge + AHEAD, last)
+        prefetch(degrees, pairs[soon, 0])
+        prefetch(degrees, pairs[soon, 1])
         degrees[pairs[edge, 0]] += 1
         degrees[pairs[edge, 1]] += 1
 

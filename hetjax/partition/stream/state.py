@@ -5,8 +5,10 @@
 """
 
 import numpy as np
+from llvmlite import ir
+from numba import types
 
-from hetjax.compiled import compiled
+from hetjax.compiled import compiled, intrinsic
 
 MOST_PARTS = 1024
 WORD = 64
@@ -77,6 +79,16 @@ def hashed(node, seed):
     z = (z ^ (z >> np.uint64(30))) * MIX[1]
     z = (z ^ (z >> np.uint64(27))) * MIX[2]
     return np.int64((z ^ (z >> np.uint64(31))) >> ONE)
+
+
+@intrinsic
+def lowest(context, bits):
+    """The place of the lowest bit that is set, of a number that is not 0."""
+
+    def build(context, builder, signature, args):
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))  # which may be anything of 0
+
+    return types.int64(types.uint64), build
 
 
 @compiled

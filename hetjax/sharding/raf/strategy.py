@@ -11,6 +11,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import abstract_graph, check_digest, sizes
 from hetjax.load import Ahead, load_abstract, load_some
+from hetjax.logs import log
 from hetjax.partition import MetaPartitioning, partition, read
 from hetjax.partition.cuts import cut_graph, uncut
 from hetjax.partition.report import topology_bytes
@@ -70,7 +71,15 @@ class Raf(declared.Raf, Strategy):
             cuts=cuts,
         )
         folder = self.options(config).plan
-        return given_plan(folder, planned) if folder else planned
+        plan = given_plan(folder, planned) if folder else planned
+        if setup.processes.first:
+            for relation, counts in plan.opened.items():
+                whole = [str(part) for part, count in enumerate(counts) if count == cuts[relation]]
+                if whole:
+                    log.warning(
+                        f"relation {relation} is cut into {cuts[relation]} pieces, and partitions {', '.join(whole)} open all: deeper hops need it whole"
+                    )
+        return plan
 
     def engine(self, setup: Setup, partitioning: MetaPartitioning) -> RafEngine:
         config, graph, trainer, plan = setup.config, setup.graph, setup.trainer, partitioning

@@ -13,7 +13,7 @@ import numpy as np
 
 from hetjax.compiled import compiled
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner
-from hetjax.partition.stream.state import AHEAD, ONE, WORD, put, touch
+from hetjax.partition.stream.state import AHEAD, ONE, WORD, lowest, put, touch
 
 EPSILON = (
     1.0  # no score divides by zero, so kernels need not look (`error_model`), and may divide several numbers at once
@@ -38,15 +38,41 @@ class Hdrf(Partitioner):
 
 
 @compiled
-def best_part(u, v, degrees, replicas, balance):
+def best_part(d_u, d_v, u, v, replicas, balance, light):
     """The partition of the largest score, -1 if all are full.
 
     Args:
+      d_u, d_v: degrees of the ends.
       balance: the third term of every partition's score, as `weigh` makes it.
+      light: whether the weight is at most 1. Then this term is below 1, and as `g` is at least 1 for an end, and 3 for both, partitions
+        with both ends are ahead of those with one, and these of all others; so few are looked at.
     """
-    d_u, d_v = np.float64(degrees[u]), np.float64(degrees[v])
+    d_u, d_v = np.float64(d_u), np.float64(d_v)
     g_u, g_v = 1 + (1 - d_u / (d_u + d_v)), 1 + (1 - d_v / (d_u + d_v))
     best, largest = -1, -1.0
+    if light:
+        for word in range(replicas.shape[1]):
+            both = replicas[u, word] & replicas[v, word]
+            while both:
+                part = WORD * word + lowest(both)
+                both &= both - ONE
+                score = g_u + g_v + balance[part]
+                if score > largest:
+                    best, largest = part, score
+        if best >= 0:
+            return best
+        for word in range(replicas.shape[1]):
+            has_u = replicas[u, word]
+            either = has_u ^ replicas[v, word]
+            while either:
+                bit = lowest(either)
+                part = WORD * word + bit
+                either &= either - ONE
+                score = (g_u if (has_u >> np.uint64(bit)) & ONE else g_v) + balance[part]
+                if score > largest:
+                    best, largest = part, score
+        if best >= 0:
+            return best
     for word in range(replicas.shape[1]):
         has_u, has_v = replicas[u, word], replicas[v, word]
         for part in range(WORD * word, min(WORD * (word + 1), len(balance))):
@@ -74,7 +100,7 @@ def weigh_again(part, loads, weight, bound, balance, most, fewest):
     if now_most != most or now_fewest != fewest:
         _weigh(loads, weight, bound, balance, now_most, now_fewest)
     else:
-        _weigh(loads[part : part + 1], weight, bound, balance[part : part + 1], most, fewest)
+        balance[part] = _term(loads[part], weight, bound, most, EPSILON + most - fewest)
     return now_most, now_fewest
 
 
@@ -90,7 +116,12 @@ def _fewest(loads):
 def _weigh(loads, weight, bound, balance, most, fewest):
     span = EPSILON + most - fewest
     for part in range(len(loads)):
-        balance[part] = -np.inf if loads[part] >= bound else weight * (most - loads[part]) / span
+        balance[part] = _term(loads[part], weight, bound, most, span)
+
+
+@compiled(error_model="numpy")
+def _term(load, weight, bound, most, span):
+    return -np.inf if load >= bound else weight * (most - load) / span
 
 
 @compiled
@@ -105,7 +136,7 @@ def _place(pairs, degrees, estimate, weight, bound, replicas, loads, out):
         if estimate:
             degrees[u] += 1
             degrees[v] += 1
-        part = best_part(u, v, degrees, replicas, balance)
+        part = best_part(degrees[u], degrees[v], u, v, replicas, balance, weight <= 1)
         out[edge] = part
         put(replicas, loads, u, v, part)
         most, fewest = weigh_again(part, loads, weight, bound, balance, most, fewest)

@@ -24,7 +24,8 @@ from hetjax.partition.stream.level import Level
 from hetjax.partition.stream.methods.hdrf import best_part, weigh, weigh_again
 from hetjax.partition.stream.multilevel import LARGE, divide
 from hetjax.partition.stream.partitioner import Graph, Options, Partitioner, Pass
-from hetjax.partition.stream.state import AHEAD, hashed, least, mark, part_dtype, put, touch
+from hetjax.partition.stream.state import AHEAD, hashed, least, mark, part_dtype, put
+from hetjax.prefetch import prefetch
 
 ALL = np.iinfo(np.int64).max
 SWEEPS, SWEEPS_OF_LARGE = 6, 1
@@ -67,10 +68,12 @@ class Slim(Partitioner):
             _fewer_replicas(core, owners, parts, most)
         _spread(alone, owners, parts)
         self.owners = owners.astype(part_dtype(parts))
-        _start(self.owners, alone, self.replicas)
+        self.records = np.empty((len(owners), 1 + self.replicas.shape[1]), np.uint64)
+        self.replicas = self.records[:, 1:]
+        _start(self.owners, self.graph.degrees, self.records)
 
     def place(self, pairs: np.ndarray, out: np.ndarray) -> None:
-        _place(pairs, self.graph.degrees, self.owners, self.bound, self.replicas, self.loads, out)
+        _place(pairs, self.owners, self.bound, self.records, self.replicas, self.loads, out)
 
 
 def threshold_of(degrees: np.ndarray, room: int) -> int:
@@ -107,10 +110,11 @@ def _fewer_replicas(level: Level, owners: np.ndarray, parts: int, most: float) -
 
 @compiled
 def _keep(pairs, degrees, threshold, seed, kept, count):
-    seen, place = np.int64(0), count[0]
+    place, last = count[0], len(pairs) - 1
     for edge in range(len(pairs)):
-        if edge % AHEAD == 0:
-            seen ^= touch(pairs, edge, degrees)
+        soon = min(edge + AHEAD, last)
+        prefetch(degrees, pairs[soon, 0])
+        prefetch(degrees, pairs[soon, 1])
         u, v = pairs[edge, 0], pairs[edge, 1]
         if u != v and place < len(kept):
             low = min(np.int64(degrees[u]), np.int64(degrees[v]))
@@ -122,7 +126,6 @@ def _keep(pairs, degrees, threshold, seed, kept, count):
                 kept[place, 0], kept[place, 1] = u, v
                 place += 1
     count[0] = place
-    return seen
 
 
 @compiled
@@ -134,7 +137,12 @@ def _count(pairs, indptr):
 
 @compiled
 def _put(pairs, cursor, neighbours):
+    last = len(pairs) - 1
     for edge in range(len(pairs)):
+        later, soon = min(edge + 2 * AHEAD, last), min(edge + AHEAD, last)
+        for side in range(2):
+            prefetch(cursor, pairs[later, side])
+            prefetch(neighbours, cursor[pairs[soon, side]])
         u, v = pairs[edge, 0], pairs[edge, 1]
         neighbours[cursor[u]], neighbours[cursor[v]] = v, u
         cursor[u] += 1
@@ -200,27 +208,34 @@ def _spread(alone, owners, parts):
 
 
 @compiled
-def _start(owners, alone, replicas):
+def _start(owners, degrees, records):
+    records[:, 1:] = 0
     for v in range(len(owners)):
-        if not alone[v]:
-            mark(replicas, v, owners[v])
+        records[v, 0] = degrees[v]
+        if degrees[v]:
+            mark(records[:, 1:], v, owners[v])
 
 
 @compiled
-def _place(pairs, degrees, owners, bound, replicas, loads, out):
+def _place(pairs, owners, bound, records, replicas, loads, out):
     balance = np.empty(len(loads))
     most, fewest = weigh(loads, WEIGHT, bound, balance)
-    seen = np.int64(0)
+    last = len(pairs) - 1
     for edge in range(len(pairs)):
-        if edge % AHEAD == 0:
-            seen ^= touch(pairs, edge, degrees) ^ touch(pairs, edge, owners) ^ touch(pairs, edge, replicas[:, 0])
+        later, soon = min(edge + 2 * AHEAD, last), min(edge + AHEAD, last)
+        prefetch(owners, pairs[later, 0])
+        prefetch(owners, pairs[later, 1])
+        if owners[pairs[soon, 0]] != owners[pairs[soon, 1]]:
+            prefetch(records, pairs[soon, 0])
+            prefetch(records, pairs[soon, 1])
         u, v = pairs[edge, 0], pairs[edge, 1]
         part = np.int64(owners[u])
-        if owners[v] != part:
-            part = best_part(u, v, degrees, replicas, balance)
-        if part < 0:  # all others are full
-            part = least(loads)
+        if owners[v] == part:  # both are marked
+            loads[part] += 1
+        else:
+            part = best_part(records[u, 0], records[v, 0], u, v, replicas, balance, True)
+            if part < 0:  # all are full
+                part = least(loads)
+            put(replicas, loads, u, v, part)
         out[edge] = part
-        put(replicas, loads, u, v, part)
         most, fewest = weigh_again(part, loads, WEIGHT, bound, balance, most, fewest)
-    return seen
