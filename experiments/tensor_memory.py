@@ -117,9 +117,11 @@ class Watch:
     def look(self) -> None:
         first, alive = jax.devices()[0], {}
         for array in jax.live_arrays():  # an array and its shards are the same memory
-            for shard in array.addressable_shards:
-                if shard.device == first and shard.data.nbytes:
-                    alive[shard.data.unsafe_buffer_pointer()] = shard.data.nbytes
+            try:
+                own = [shard.data for shard in array.addressable_shards if shard.device == first and shard.data.nbytes]
+                alive.update((data.unsafe_buffer_pointer(), data.nbytes) for data in own)
+            except RuntimeError:  # used up meanwhile by a fold of another thread
+                continue
         self.most = max(self.most, sum(alive.values()))
 
 

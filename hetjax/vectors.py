@@ -18,6 +18,7 @@ cgutils, _ = numba_parts()
 BYTES = 64, 16  # of vectors: as many of the first as fit into a row, and of the second; the rest number by number
 TOGETHER = 4  # heads whose sums are in registers at a time
 FLAGS = "contract", "reassoc", "nsz"
+ORDERED = "contract", "nsz"  # sums in the order of the edges, whether a column is in a vector or not
 LEAST = -87.0  # whose exponential, and that of what is less, is taken as zero
 CEPHES = 1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1
 _WORD, _INT32 = ir.IntType(64), ir.IntType(32)
@@ -176,10 +177,12 @@ def add_rows(
                         which = builder.mul(builder.add(head, _WORD(one)), other_step)
                         given = _load(builder, _at(builder, rows, builder.add(start, which), kind))
                     if factors is None:
-                        builder.store(builder.fadd(given, builder.load(total), flags=FLAGS), total)
+                        builder.store(builder.fadd(given, builder.load(total), flags=ORDERED), total)
                         continue
                     scale = builder.load(builder.gep(weight, [_WORD(one)]))
-                    _add_product(builder, total, scale if kind is number else _spread(builder, scale, kind), given)
+                    _add_product(
+                        builder, total, scale if kind is number else _spread(builder, scale, kind), given, ORDERED
+                    )
             for one, total in enumerate(sums):
                 where = builder.add(builder.mul(builder.add(head, _WORD(one)), step), at)
                 place = _at(builder, into, where, kind)
@@ -259,9 +262,9 @@ def _variable(builder, kind):
     return variable
 
 
-def _add_product(builder, total, one, other):
-    product = builder.fmul(one, other, flags=FLAGS)
-    builder.store(builder.fadd(product, builder.load(total), flags=FLAGS), total)
+def _add_product(builder, total, one, other, flags=FLAGS):
+    product = builder.fmul(one, other, flags=flags)
+    builder.store(builder.fadd(product, builder.load(total), flags=flags), total)
 
 
 def _totals(builder, vectors):
