@@ -30,6 +30,21 @@ FOLDS = 5
 MOST_NUMBERS = 2**30  # of all nodes' label inputs
 
 
+def obstacle(graph: HetGraph, like: HetGraph | None = None) -> str:
+    """Why a graph's labels cannot be inputs, as `with_labels` takes it; empty if they can."""
+    schema, count = graph.schema, len(graph.splits["train"])
+    if (new := schema.target + ADDED) in schema.nodes:
+        return f"the graph has a type {new!r} already"
+    if count < FOLDS:
+        more = "; a model that was trained with label inputs reads training labels of every graph" if like else ""
+        return f"there are {count} training nodes < {FOLDS}, one a fold{more}"
+    along = ways(like or graph)
+    if odd := {relation for relations in along.values() for relation in relations} - graph.relations.keys():
+        return f"there is no relation {min(odd, key=str)} to propagate along"
+    size = schema.nodes[schema.target] * schema.classes * len(along)
+    return f"would make {size:,} numbers > {MOST_NUMBERS:,}" if size > MOST_NUMBERS else ""
+
+
 def with_labels(graph: HetGraph, like: HetGraph | None = None) -> HetGraph:
     """The graph with a new target type, that has the nodes of the old one, and propagated labels as its features.
 
@@ -43,18 +58,10 @@ def with_labels(graph: HetGraph, like: HetGraph | None = None) -> HetGraph:
     Raises:
       InputError: there are too few training nodes, too many numbers, or such a type already.
     """
-    schema, train = graph.schema, graph.splits["train"]
-    old, new = schema.target, schema.target + ADDED
-    if new in schema.nodes:
-        raise InputError(f"data.label_inputs is true, and the graph has a type {new!r} already")
-    if len(train) < FOLDS:
-        raise InputError(f"data.label_inputs is true, and there are {len(train)} training nodes < {FOLDS}, one a fold")
+    if why := obstacle(graph, like):
+        raise InputError(f"data.label_inputs is true, and {why}")
+    schema, old, new = graph.schema, graph.schema.target, graph.schema.target + ADDED
     count, along = schema.nodes[old], ways(like or graph)
-    if odd := {relation for relations in along.values() for relation in relations} - graph.relations.keys():
-        raise InputError(f"data.label_inputs is true, and there is no relation {min(odd, key=str)} to propagate along")
-    size = count * schema.classes * len(along)
-    if size > MOST_NUMBERS:
-        raise InputError(f"data.label_inputs is true, and would make {size:,} numbers > {MOST_NUMBERS:,}")
     ids = np.arange(count, dtype=index_dtype(count))
     loops = CSC(np.arange(count + 1, dtype=np.int64), ids)
     copies = {Relation(r.source, r.name, new): graph.relations[r] for r in schema.into(old)}

@@ -1,11 +1,11 @@
 """Which options a graph needs, from its statistics: chosen before training, for whoever gives none.
 
 Each choice is a rule of a few lines, which reads counts of nodes, edges and labels, and what kinds of numbers the features are. One reads
-accuracies, of two baselines on the validation nodes. A choice depends on the graph and on what is given, and on nothing else, so it is the
-same on every mesh.
+accuracies, of baselines on the validation nodes. A choice depends on the graph and on what is given, and on nothing else, so it is the
+same on every mesh, but for strategies that run mini-batches alone.
 """
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ FEW_LABELS = 100  # a class
 SKEWED = 0.3  # share of the smaller of two classes
 JUDGES = 100  # validation nodes that tell label propagation from logistic regression
 BETTER = 0.1  # by which share of them it is
+DIVIDED = {"raf.plan", "raf.cut", "averaging.folder"}  # which name what a graph has, as it was read
 
 
 CHOSEN = {
@@ -185,7 +186,7 @@ def choose(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]
     elif about.plain and about.featured and "model.name" not in given:
         name = "gcn"
     known, found = models.takes(name), {}
-    for choice in _all(about, name, config, graph):
+    for choice in _all(about, name, config, graph, given):
         section, key = choice.key.split(".")
         if choice.key not in given and (section != "model" or key == "name" or key in known):
             found[choice.key] = choice.value
@@ -197,14 +198,15 @@ def choose(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]
             yield Choice("sampling.fanout", wanted, f"{layers} layers")
 
 
-def _all(about: Statistics, name: str, config: Config, graph: HetGraph) -> Iterator[Choice]:
+def _all(about: Statistics, name: str, config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:
     reasons = {"gcn": "one relation, and features", "sehgnn": "metapaths are its inputs"}
     yield Choice("model.name", name, reasons.get(name, "several relations, or no features"))
     mode = _mode(about, config)
-    whole = mode.value == "full"
+    whole = (config.sampling.mode if mode.key in given else mode.value) == "full"
     yield mode
     yield Choice("data.normalize_features", *inputs.needed(graph))
-    if whole and about.featured and not about.plain and not config.data.metapath_hops:
+    asked = given & {"data.label_inputs", *DIVIDED}
+    if whole and about.featured and not about.plain and not config.data.metapath_hops and not asked:
         yield from _labels(graph)
     if graph.schema.classes == 2 and not graph.multilabel and about.smallest < SKEWED:
         yield Choice(
@@ -230,18 +232,25 @@ def _labels(graph: HetGraph) -> Iterator[Choice]:
 
     A model that folds such features learns less than label propagation has without them.
     """
-    ids, train = graph.splits["validation"], graph.splits["train"]
-    if len(ids) < JUDGES or len(train) < label_inputs.FOLDS:
+    if len(graph.splits["validation"]) < JUDGES or label_inputs.obstacle(graph):
         return
-    found: list[float] = []
-    for make in (baselines.larger_class, baselines.logistic, baselines.walk):
-        made = make(graph, "micro_f1")
-        score = None if isinstance(made, str) else made.score(graph, "validation", "micro_f1")
-        found.append(0.0 if score is None else score)
-    *others, spread = found
-    if spread >= max(others) + BETTER:
-        why = f"label propagation has {100 * spread:.1f} % of the validation nodes, logistic regression on their features {100 * others[1]:.1f} %"
-        yield Choice("data.label_inputs", True, why)
+    log.info("looking whether features or the labels of neighbours say more")
+    largest, features, neighbours = (
+        _score(graph, make) for make in (baselines.larger_class, baselines.logistic, baselines.walk)
+    )
+    if neighbours >= max(largest, features) + BETTER:
+        yield Choice(
+            "data.label_inputs",
+            True,
+            f"label propagation has {100 * neighbours:.1f} % of the validation nodes, logistic regression on their features {100 * features:.1f} %; graphs to predict later need labels too, unless it is false",
+        )
+
+
+def _score(graph: HetGraph, make: Callable[[HetGraph, str], baselines.Baseline | str]) -> float:
+    """A baseline's micro-F1 on the validation nodes; 0 of one that is left out."""
+    made = make(graph, "micro_f1")
+    score = None if isinstance(made, str) else made.score(graph, "validation", "micro_f1")
+    return 0.0 if score is None else score
 
 
 def _mode(about: Statistics, config: Config) -> Choice:

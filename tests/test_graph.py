@@ -115,7 +115,8 @@ def test_arrays_are_written_as_numpy_does(array, tmp_path):
 )
 def test_edges_that_are_grouped_already_are_checked(grouped, words):
     schema = Schema({"paper": 2}, (CITES,), "paper", 2)
-    build(schema, {CITES: csc.CSC(np.array([0, 1, 2]), np.array([0, 1]))}, {}, [0, 1], {"train": [0]})
+    made = build(schema, {CITES: csc.CSC(np.array([0, 1, 2], ">i4"), np.array([0, 1]))}, {}, [0, 1], {"train": [0]})
+    assert made.relations[CITES].indptr.dtype == np.int64 and made.relations[CITES].indices.dtype == np.uint8
     with pytest.raises(InputError, match=f"relation {CITES}.*{words}"):
         build(schema, {CITES: grouped}, {}, [0, 1], {"train": [0]})
 

@@ -139,8 +139,8 @@ def test_a_run_whose_host_has_no_room_for_a_relation(stored, tmp_path):
     report = json.loads((tmp_path / "run" / "partition_raf_2x1" / "report.json").read_text())
     assert report["cut"] == {str(Relation(*r)): count for r, count in manifest["cut"]}
     for relation, counts in report["pieces_opened"].items():
-        whole = [str(part) for part, count in enumerate(counts) if count == report["cut"][relation]]
-        words = f"relation {relation} is cut into 2 pieces, and partitions {', '.join(whole)} open all: deeper hops need it whole"
+        whole = [f"partition {part}" for part, count in enumerate(counts) if count == report["cut"][relation]]
+        words = f"relation {relation} is cut into 2 pieces, all of which are opened by {' and '.join(whole)}: deeper"
         assert (words in done.stderr) == bool(whole)
 
 

@@ -213,6 +213,8 @@ def test_labels_become_inputs_where_features_say_little_and_neighbours_much(told
     splits = dict(zip(("train", "validation", "test"), np.split(order, [200, 400])))
     graph = build(schema, dict(zip(relations, ((bought, customers), (customers, bought)))), features, kinds, splits)
     assert ("data.label_inputs" in chosen(graph)) == by_labels
-    assert "data.label_inputs" not in chosen(graph, "data.label_inputs")
+    for given in ("data.label_inputs", "raf.plan", "raf.cut", "averaging.folder"):
+        assert "data.label_inputs" not in chosen(graph, given)
+    assert "data.label_inputs" not in chosen(graph, "sampling.mode", sampling=Sampling(mode="minibatch"))
     few = replace(graph, splits=graph.splits | {"validation": order[200:250]})
     assert "data.label_inputs" not in chosen(few)

@@ -128,7 +128,7 @@ def refuse(capfd, tmp_path, stream, *arguments):
 def test_what_else_is_refused(tmp_path, capfd):
     file = write_text(tmp_path, b"0 1\n1 2\n2 0\n")
     assert "3 nodes, and there are to be 4 partitions" in refuse(capfd, tmp_path, file, "--parts", 4)
-    assert "parts is 0, and should be" in refuse(capfd, tmp_path, file)
+    assert "give --parts, the number of partitions, or --device_memory" in refuse(capfd, tmp_path, file)
     assert "parts is 2000, and should be at most 1024" in refuse(capfd, tmp_path, file, "--parts", 2000)
     assert "No such file" in refuse(capfd, tmp_path, tmp_path / "none.txt", "--parts", 2)
     assert "schema.json: No such file" in refuse(capfd, tmp_path, tmp_path, "--parts", 2)

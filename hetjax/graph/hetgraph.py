@@ -151,10 +151,15 @@ def _grouped(ends: tuple[np.ndarray, ...] | CSC, relation: Relation, schema: Sch
             raise InputError(
                 f"{place}: {'a piece' if ends.piece else 'loops'} of a graph, and there should be its own edges, all of them"
             )
-        for name in ("indptr", "indices"):
-            _whole(getattr(ends, name), f"{place}: {name}")
+        indptr, indices = (_whole(getattr(ends, name), f"{place}: {name}") for name in ("indptr", "indices"))
+        if indptr.ndim != 1 or indices.ndim != 1:
+            raise InputError(
+                f"{place}: indptr and indices of shapes {indptr.shape} and {indices.shape}, and there should be one dimension each"
+            )
+        ends = ends._replace(indptr=indptr, indices=indices)
         check_csc(ends, relation, schema, where)
-        return ends
+        dtype = csc_format.index_dtype(schema.nodes[relation.source])
+        return ends._replace(indptr=indptr.astype(np.int64, copy=False), indices=indices.astype(dtype, copy=False))
     if len(ends) not in (2, 3):
         raise InputError(f"{place}: {len(ends)} arrays, and there should be source and target ids, and weights if any")
     source, target = (_whole(ids, f"{place}: {side} ids") for side, ids in zip(("source", "target"), ends))

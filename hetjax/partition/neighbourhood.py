@@ -52,7 +52,9 @@ def subgraphs(
       InputError: a pointer or id that is out of range, or partitions that are not those of `owned` and `hops`.
     """
     if divided and divided.hops != hops:
-        raise InputError(f"{divided.path}: divided with hops {divided.hops} != {hops} of averaging.hops")
+        raise InputError(
+            f"{divided.path}: divided with hops {divided.hops} != {hops} of averaging.hops: divide anew with --hops {hops}"
+        )
     for relation, csc in graph.relations.items():
         check_csc(csc, relation, graph.schema)
     return {part: _subgraph(graph, owned, part, hops, divided.given(part) if divided else None) for part in parts}

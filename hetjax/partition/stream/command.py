@@ -30,7 +30,7 @@ PATHS = {
     "stream": "edges: a file of text, .gz or not, or a .npy; several by a pattern with *; a store; or -, standard input",
     "out": "the folder to write, which must not exist",
 }
-DESCRIPTION = """Divide a graph that does not fit in memory: its edges are read one after the other, some times, in memory that
+DESCRIPTION = """Divide a graph that does not fit in memory: its edges are read one after the other, several times, in memory that
 grows with its nodes alone. Written are owners.npy, edges.npy, a folder per partition, manifest.json, a report (report.json,
 report.csv) and a picture (partition.png)."""
 MOST_HOPS = 16
@@ -77,7 +77,7 @@ class Options:
 
     def __post_init__(self):
         if not self.parts and self.device_memory <= 0:
-            raise InputError("parts is 0, and should be a number of partitions; or give device_memory")
+            raise InputError("give --parts, the number of partitions, or --device_memory, by which it is chosen")
         require(0 <= self.parts <= MOST_PARTS, "parts", self.parts, f"at most {MOST_PARTS}")
         require(0 <= self.hops <= MOST_HOPS, "hops", self.hops, f"a whole number in 0..{MOST_HOPS}")
         require(0 <= self.nodes < 2**31, "nodes", self.nodes, "a whole number below 2**31")
@@ -103,7 +103,10 @@ def run(options: Options, paths: Mapping[str, str]) -> None:
     out, method = Path(paths["out"]), find(options.method)
     method.check(options.told())
     check_new(out)
-    require(out.parent.is_dir(), "out", str(out), "a new folder in one that is there")
+    if not out.parent.is_dir():
+        raise InputError(
+            f"out is {str(out)!r}, and {str(out.parent)!r}, the folder that it is to be in, is not there: make that first"
+        )
     with closing(open_stream(paths["stream"], options.relations, out.parent)) as stream, new_folder(out) as partial:
         _divide(options, method, stream, paths["stream"], partial)
     names = "manifest.json, owners.npy, edges.npy, report.json, report.csv, partition.png"

@@ -16,7 +16,7 @@ class Level(NamedTuple):
     Attributes:
       indptr: `[nodes + 1]`, int32 where that holds the last, else int64.
       neighbours: int32 `[2 edges]`, with none of a node itself.
-      weights: uint16 or int32 `[2 edges]`, or `[1]` of ones, where all are alike.
+      weights: of the smallest of uint16, int32 and int64 that holds all, `[2 edges]`, or `[1]` of ones, where all are alike.
       sizes: int32 `[nodes]`, what a node weighs.
     """
 
@@ -36,7 +36,7 @@ def contract(level: Level, labels: np.ndarray, count: int) -> Level:
     members, starts = by_key(labels, count)
     indptr, place_of = np.zeros(count + 1, level.indptr.dtype), np.empty(count, level.indptr.dtype)
     neighbours = np.empty_like(level.neighbours)
-    for dtype in (np.uint16, np.int32):  # what is not written takes no memory
+    for dtype in (np.uint16, np.int32, np.int64):  # what is not written takes no memory
         weights = np.empty(max(2, len(level.neighbours)), dtype)
         place_of[:] = -1
         edges = _merge(*level[:3], labels, members, starts, np.iinfo(dtype).max, place_of, indptr, neighbours, weights)

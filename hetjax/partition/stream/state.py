@@ -4,6 +4,9 @@
 `loads` is int64 `[parts]`, the edges of every partition.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -82,7 +85,7 @@ def hashed(node, seed):
 
 
 @intrinsic
-def lowest(context, bits):
+def lowest(context: Any, bits: Any) -> tuple[Any, Callable]:
     """The place of the lowest bit that is set, of a number that is not 0."""
 
     def build(context, builder, signature, args):

@@ -74,10 +74,10 @@ class Raf(declared.Raf, Strategy):
         plan = given_plan(folder, planned) if folder else planned
         if setup.processes.first:
             for relation, counts in plan.opened.items():
-                whole = [str(part) for part, count in enumerate(counts) if count == cuts[relation]]
+                whole = [f"partition {part}" for part, count in enumerate(counts) if count == cuts[relation]]
                 if whole:
                     log.warning(
-                        f"relation {relation} is cut into {cuts[relation]} pieces, and partitions {', '.join(whole)} open all: deeper hops need it whole"
+                        f"relation {relation} is cut into {cuts[relation]} pieces, all of which are opened by {' and '.join(whole)}: deeper hops need it whole, so the cut saves no memory there"
                     )
         return plan
 

@@ -34,7 +34,7 @@ def sent(
 ) -> dict[str, float]:
     """Bytes that all devices send in a step, by kind, but for the sum of the weights' gradients.
 
-    Of attention, whose heads the devices divide evenly. A portion of `m` rows of each device is `4 (N - 1) N m c` bytes, `c` being the
+    Of coupled attention, whose heads the devices divide evenly, and decoupled, whose heads are padded. A portion of `m` rows of each device is `4 (N - 1) N m c` bytes, `c` being the
     numbers of a node; of the rows of a chunk likewise. Gradients go the other way.
 
     Args:

@@ -1,6 +1,6 @@
 """A layer chunk by chunk: what travels, what is folded and what waits on the host.
 
-While a chunk is folded, the next one's sources are sent and the last one's sums come back (NeutronTP, section 4.2.2). Programs run in this order whether they wait for each other or not, so the results are the same to the last bit.
+While a chunk is folded, the next one's sources are sent and the last one's sums come back (NeutronTP, section 4.2.2). What runs beside each other shares nothing, so the results are the same to the last bit.
 """
 
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -19,7 +19,19 @@ from hetjax.sharding.tensor.chunks.layers import Read, Summed
 from hetjax.sharding.tensor.chunks.plan import Chunk, Edges, Sending, rows_between
 from hetjax.sharding.tensor.chunks.programs import Drawn, Programs
 
-FOLDING = ThreadPoolExecutor(1, "folding")
+FOLDING = ThreadPoolExecutor(1, "folding")  # one, so that folds keep their order
+
+
+def _as_here(run: Callable[[], Any]) -> Callable[[], Any]:
+    """What another thread is to call with the floats and the precision of this one: jax keeps both by thread."""
+    wide: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+    precision = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
+
+    def called() -> Any:
+        with jax.enable_x64(wide), jax.default_matmul_precision(precision):
+            return run()
+
+    return called
 
 
 class Given(NamedTuple):
@@ -120,13 +132,13 @@ class There:
         return out, made, Kept(x, columns, sums)
 
     def _begun(self, fold: Callable[[], Any]) -> Future:
-        """A fold, while which others run if they may.
+        """Starts a fold; other programs may run beside it.
 
         The CPU backend computes in the thread that calls it what it takes to be cheap, as it does all kernels that are not its own. So
         another thread calls it, but for folds that all devices sum logits in: these wait for each other, in one order everywhere.
         """
         if self.pipelined and not self.layer.sums_logits:
-            return FOLDING.submit(fold)
+            return FOLDING.submit(_as_here(fold))
         done: Future = Future()
         done.set_result(fold() if self.pipelined else jax.block_until_ready(fold()))
         return done
