@@ -2,8 +2,9 @@
 
 `python experiments/newcomer.py` writes tables of 20,000 customers, 2,000 products and 100,000 sales, ids being texts. Then, `--rounds` times:
 a new environment and `pip install` of this checkout, `hetjax ingest`, `hetjax train` without any option but where things are, and
-`hetjax predict`. `--prices` gives products a column of random numbers, trains in this environment with and without labels as inputs, and prints both. Nothing that was compiled before is found (XDG_CACHE_HOME and NUMBA_CACHE_DIR are new folders); what pip downloaded is, but
+`hetjax predict`. Nothing that was compiled before is found (XDG_CACHE_HOME and NUMBA_CACHE_DIR are new folders); what pip downloaded is, but
 in the first round, if pip's own cache is empty. `experiments/results/newcomer.csv` gets a row a round; seconds of work are those of all cores.
+`--prices` times nothing: it gives products a column of random numbers, trains in this environment without labels as inputs and as chosen, and prints both.
 """
 
 import argparse
@@ -111,22 +112,13 @@ def with_prices(folder: Path) -> list[dict]:
     """What training reaches where a type has features that say nothing, without and with what is chosen."""
     make_tables(folder, True)
     config, store = folder / "graph.json", folder / "store"
-    timed(
-        [sys.executable, "-m", "hetjax.ingest", "--config", config, "--out", store, "--add_reverse_edges"],
-        dict(os.environ),
-    )
-    return [
-        {
-            "label inputs": name,
-            "test": round(
-                train(folder / f"run_{number}", "", {"data.format": "store", "data.path": str(store)} | more)[
-                    "test_micro_f1"
-                ],
-                4,
-            ),
-        }
-        for number, (name, more) in enumerate((("false", {"data.label_inputs": "false"}), ("as chosen", {})))
-    ]
+    ingest = [sys.executable, "-m", "hetjax.ingest", "--config", config, "--out", store, "--add_reverse_edges"]
+    timed(ingest, dict(os.environ))
+    rows, where = [], {"data.format": "store", "data.path": str(store)}
+    for name, more in (("false", {"data.label_inputs": "false"}), ("as chosen", {})):
+        summary = train(folder / name.replace(" ", "_"), "", where | more)
+        rows.append({"label inputs": name, "test": round(summary["test_micro_f1"], 4)})
+    return rows
 
 
 def main() -> None:
