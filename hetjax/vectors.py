@@ -25,6 +25,22 @@ _WORD, _INT32 = ir.IntType(64), ir.IntType(32)
 
 
 @intrinsic
+def clear(context: Any, x: Any, start: Any, count: Any) -> tuple[Any, Callable]:
+    """`x[start + i] = 0` for all `i < count`; an array in C order, as if it had one dimension."""
+
+    def build(context, builder, signature, args):
+        number, into = context.get_value_type(x.dtype), _place(context, builder, signature, args, 0, 1)
+
+        def put(at, kind):
+            builder.store(_zero(kind), _at(builder, into, at, kind)).align = 4
+
+        _for_each(context, builder, number, _cast(context, builder, signature, args, 2, types.intp), put)
+        return context.get_dummy_value()
+
+    return types.none(x, start, count), build
+
+
+@intrinsic
 def add_scaled(context: Any, out: Any, to: Any, scale: Any, x: Any, start: Any, count: Any) -> tuple[Any, Callable]:
     """`out[to + i] += scale * x[start + i]` for all `i < count`; arrays in C order, as if they had one dimension."""
 
@@ -92,14 +108,21 @@ def dots(context: Any, out: Any, at: Any, x: Any, start: Any, y: Any, other: Any
 
         def together(head, alike):
             sums = [_variable(builder, wide) for _ in range(TOGETHER)]
-            with cgutils.for_range_slice(builder, _WORD(0), whole, _WORD(wide.count)) as (i, _):
+
+            def products(i):
                 rows = None
                 for number_of, total in enumerate(sums):
                     place = builder.add(head, _WORD(number_of))
                     asked = _load(builder, _at(builder, one, builder.add(builder.mul(place, step), i), wide))
                     if rows is None or not alike:
                         rows = _load(builder, _at(builder, two, builder.add(builder.mul(place, other_step), i), wide))
-                    _add_product(builder, total, asked, rows)
+                    yield total, builder.fmul(asked, rows, flags=FLAGS)
+
+            for total, product in products(_WORD(0)):
+                builder.store(product, total)
+            with cgutils.for_range_slice(builder, _WORD(wide.count), whole, _WORD(wide.count)) as (i, _):
+                for total, product in products(i):
+                    builder.store(builder.fadd(product, builder.load(total), flags=FLAGS), total)
             totals = _totals(builder, [builder.load(total) for total in sums])
             kind = ir.VectorType(number, TOGETHER)
             builder.store(totals, _at(builder, into, head, kind)).align = 4
@@ -202,6 +225,138 @@ def add_rows(
         return context.get_dummy_value()
 
     return types.none(out, to, weights, places, edges, x, shape), build
+
+
+@intrinsic
+def bend(
+    context: Any, logits: Any, x: Any, ids: Any, offsets: Any, slope: Any, largest: Any, shape: Any
+) -> tuple[Any, Callable]:
+    """`logits[e, h] = LeakyReLU(x[u, h] + offsets[t, h])` of the edges e from u into t, and `largest[t, h]` the most of them.
+
+    Args:
+      x: `[rows, heads]`, of which u is `ids[e]`; without `ids` it is e.
+      slope: of the leaky ReLU below zero.
+      shape: `(heads, t, first, last)`, the last two of t's edges.
+    """
+    picked = not isinstance(ids, types.NoneType)
+
+    def build(context, builder, signature, args):
+        number = context.get_value_type(logits.dtype)
+        heads, target, first, last = _words(context, builder, shape, args[6])
+        into, given, of_target, most = (_data(context, builder, signature.args[n], args[n]) for n in (0, 1, 3, 5))
+        rows = _data(context, builder, ids, args[2]) if picked else None
+        slant = _cast(context, builder, signature, args, 4, logits.dtype)
+
+        def each(head, kind):
+            at = builder.add(builder.mul(target, heads), head)
+            offset, top = _load(builder, _at(builder, of_target, at, kind)), cgutils.alloca_once(builder, kind)
+            builder.store(_everywhere(kind, float("-inf")), top)
+            bent = slant if kind is number else _spread(builder, slant, kind)
+            with cgutils.for_range_slice(builder, first, last, _WORD(1)) as (e, _):
+                row = e if rows is None else builder.sext(builder.load(builder.gep(rows, [e])), _WORD)
+                place = builder.add(builder.mul(row, heads), head)
+                logit = builder.fadd(_load(builder, _at(builder, given, place, kind)), offset)
+                below = builder.fcmp_ordered("<", logit, _zero(kind))
+                logit = builder.select(below, builder.fmul(bent, logit), logit)
+                place = _at(builder, into, builder.add(builder.mul(e, heads), head), kind)
+                builder.store(logit, place).align = 4
+                before = builder.load(top)
+                builder.store(builder.select(builder.fcmp_ordered(">", logit, before), logit, before), top)
+            builder.store(builder.load(top), _at(builder, most, at, kind)).align = 4
+
+        _for_heads(builder, number, heads, each)
+        return context.get_dummy_value()
+
+    return types.none(logits, x, ids, offsets, slope, largest, shape), build
+
+
+@intrinsic
+def shift(context: Any, weights: Any, logits: Any, largest: Any, shape: Any) -> tuple[Any, Callable]:
+    """`weights[e, h] = logits[e, h] - largest[t, h]` of the edges e into t, which is taken as 0 if it is minus infinity.
+
+    Args:
+      shape: as of `bend`.
+    """
+
+    def build(context, builder, signature, args):
+        number = context.get_value_type(weights.dtype)
+        heads, target, first, last = _words(context, builder, shape, args[3])
+        into, given, most = (_data(context, builder, signature.args[n], args[n]) for n in range(3))
+
+        def each(head, kind):
+            top = _load(builder, _at(builder, most, builder.add(builder.mul(target, heads), head), kind))
+            some = builder.fcmp_ordered(">", top, _everywhere(kind, float("-inf")))
+            top = builder.select(some, top, _zero(kind))
+            with cgutils.for_range_slice(builder, first, last, _WORD(1)) as (e, _):
+                place = builder.add(builder.mul(e, heads), head)
+                less = builder.fsub(_load(builder, _at(builder, given, place, kind)), top)
+                builder.store(less, _at(builder, into, place, kind)).align = 4
+
+        _for_heads(builder, number, heads, each)
+        return context.get_dummy_value()
+
+    return types.none(weights, logits, largest, shape), build
+
+
+@intrinsic
+def total_weights(context: Any, total: Any, weights: Any, shape: Any) -> tuple[Any, Callable]:
+    """`total[t, h]`, the sum of `weights[e, h]` over the edges e into t, in their order.
+
+    Args:
+      shape: as of `bend`.
+    """
+
+    def build(context, builder, signature, args):
+        number = context.get_value_type(total.dtype)
+        heads, target, first, last = _words(context, builder, shape, args[2])
+        into, given = (_data(context, builder, signature.args[n], args[n]) for n in range(2))
+
+        def each(head, kind):
+            found = _variable(builder, kind)
+            with cgutils.for_range_slice(builder, first, last, _WORD(1)) as (e, _):
+                weight = _load(builder, _at(builder, given, builder.add(builder.mul(e, heads), head), kind))
+                builder.store(builder.fadd(builder.load(found), weight), found)
+            at = builder.add(builder.mul(target, heads), head)
+            builder.store(builder.load(found), _at(builder, into, at, kind)).align = 4
+
+        _for_heads(builder, number, heads, each)
+        return context.get_dummy_value()
+
+    return types.none(total, weights, shape), build
+
+
+@intrinsic
+def unbend(
+    context: Any, change: Any, weights: Any, logits: Any, more: Any, slope: Any, shape: Any
+) -> tuple[Any, Callable]:
+    """`change[e, h]`, the gradient of a weight's numerator, becomes that of the logit, of the edges e into t.
+
+    It is multiplied by the weight once `more[t, h]` is added, and by the slope where the logit is below zero.
+
+    Args:
+      slope, shape: as of `bend`.
+    """
+
+    def build(context, builder, signature, args):
+        number = context.get_value_type(change.dtype)
+        heads, target, first, last = _words(context, builder, shape, args[5])
+        into, of_edges, bent, of_target = (_data(context, builder, signature.args[n], args[n]) for n in range(4))
+        slant = _cast(context, builder, signature, args, 4, change.dtype)
+
+        def each(head, kind):
+            besides = _load(builder, _at(builder, of_target, builder.add(builder.mul(target, heads), head), kind))
+            factor, one = slant if kind is number else _spread(builder, slant, kind), _everywhere(kind, 1.0)
+            with cgutils.for_range_slice(builder, first, last, _WORD(1)) as (e, _):
+                place = builder.add(builder.mul(e, heads), head)
+                there, weight, logit = (_at(builder, array, place, kind) for array in (into, of_edges, bent))
+                found = builder.fmul(_load(builder, weight), builder.fadd(_load(builder, there), besides))
+                below = builder.fcmp_ordered("<", _load(builder, logit), _zero(kind))
+                builder.store(builder.fmul(found, builder.select(below, factor, one)), there).align = 4
+
+        _for_heads(builder, number, heads, each)
+        return context.get_dummy_value()
+
+    return types.none(change, weights, logits, more, slope, shape), build
 
 
 @intrinsic
@@ -320,6 +475,22 @@ def _for_each(context, builder, number, count, body, start=None):
         start = end
 
 
+def _for_heads(builder, number, heads, body):
+    """Call `body(head, kind)` for as many heads together as are a vector, and then for each that is left."""
+    together = builder.and_(heads, _WORD(-TOGETHER))
+    for start, end, kind in ((_WORD(0), together, ir.VectorType(number, TOGETHER)), (together, heads, number)):
+        with cgutils.for_range_slice(builder, start, end, _WORD(TOGETHER if start is not together else 1)) as (head, _):
+            body(head, kind)
+
+
+def _words(context, builder, shape, values):
+    """The numbers of a tuple, as words."""
+    return [
+        context.cast(builder, builder.extract_value(values, place), shape[place], types.intp)
+        for place in range(len(shape))
+    ]
+
+
 def _cast(context, builder, signature, args, position, kind):
     return context.cast(builder, args[position], signature.args[position], kind)
 
@@ -344,7 +515,11 @@ def _load(builder, pointer):
 
 
 def _zero(kind: ir.Type) -> ir.Constant:
-    return ir.Constant(kind, [0.0] * kind.count if isinstance(kind, ir.VectorType) else 0.0)
+    return _everywhere(kind, 0.0)
+
+
+def _everywhere(kind: ir.Type, value: float) -> ir.Constant:
+    return ir.Constant(kind, [value] * kind.count if isinstance(kind, ir.VectorType) else value)
 
 
 def _spread(builder, number, kind):

@@ -12,9 +12,10 @@ import jax.numpy as jnp
 
 from hetjax import native
 from hetjax.cache.tables import read
-from hetjax.models import kernels
+from hetjax.models import kernels, orders
+from hetjax.models.linear import times
 from hetjax.models.partials import Attention, finite
-from hetjax.models.segment import Rows, by_source, by_target, real, row_of, sum_weighted
+from hetjax.models.segment import Rows, by_source, by_target, real, row_of, sum_rows, sum_weighted
 from hetjax.native import BLOCK
 from hetjax.sampling.blocks import Edges
 
@@ -78,6 +79,9 @@ def attend(
     The logit of an edge from u to v is `LeakyReLU(queries[h, v] . keys[u, h] + offsets[v, h])` per head h, its weight the
     exponential of that, and what it weighs `values[u, h]`. One row for all targets, or one head for all heads, will do.
 
+    One row of queries for all targets makes a source's part of the logit the same in all of its edges: it is computed for
+    every source or at every edge, whichever costs less (`orders`).
+
     Args:
       queries: `[heads, T or 1, size]`.
       offsets: `[T, heads]`.
@@ -89,12 +93,40 @@ def attend(
     All are taken as the dtype of the offsets. No gradient flows to `slope` and `keep`.
     """
     keep = jnp.zeros((0, offsets.shape[1])) if keep is None else keep
-    arguments = queries, offsets, keys, values, keep, jnp.asarray(slope)
+    asked, scored = queries, keys
+    if queries.shape[1] == 1 and scores_first(adjacency, keys, len(queries)):
+        asked, scored = None, _scores(keys.astype(offsets.dtype), queries.astype(offsets.dtype))
+        values = keys if values is None else values
+    arguments = asked, offsets, scored, values, keep, jnp.asarray(slope)
     return _attend(adjacency, *(None if x is None else x.astype(offsets.dtype) for x in arguments))
+
+
+def scores_first(adjacency: Edges, keys: jax.Array, heads: int) -> bool:
+    """Whether `heads` scores of every source cost less than as many dot products at every edge.
+
+    Args:
+      keys: `[S, heads or 1, size]`.
+    """
+    (rows, own, size), edges = keys.shape, adjacency.indices.shape[0]
+    grouped = adjacency.reverse is not None
+    work = orders.Work(rows, adjacency.targets, edges, own * size, heads, heads, 1, orders.trained(), grouped)
+    return orders.scores_first(work)
+
+
+def _scores(keys: jax.Array, queries: jax.Array) -> jax.Array:
+    """A source's part of the logits of all of its edges, `[S, heads, 1]`, by one query a head."""
+    if keys.shape[1] == 1:
+        return times(keys[:, 0], queries[:, 0].T)[..., None]
+    heads, _, size = queries.shape
+    apart = (
+        queries[:, 0, :, None] * jnp.eye(heads, dtype=queries.dtype)[:, None]
+    )  # so that it is one product with a matrix
+    return times(jax.lax.collapse(keys, 1), apart.reshape(heads * size, heads))[..., None]
 
 
 @jax.custom_vjp
 def _attend(adjacency, queries, offsets, keys, values, keep, slope) -> Attended:
+    """`attend`; without queries keys are `[S, heads, 1]`, and are the sources' part of the logits."""
     return _forward(adjacency, queries, offsets, keys, values, keep, slope)[0]
 
 
@@ -110,9 +142,13 @@ def _backward(residuals, gradient: Attended):
     edges = keep, slope, logits, weights
     arguments = by_target(adjacency), queries, keys, keys if values is None else values, edges, gradient[1:]
     by_queries, by_offsets, by_logits = native.choose(_back_natively, _back_plainly, *arguments)
-    back = functools.partial(native.choose, _to_sources_natively, _to_sources_plainly, *by_source(adjacency, len(keys)))
+    turned, places = by_source(adjacency, len(keys))
+    back = functools.partial(native.choose, _to_sources_natively, _to_sources_plainly, turned, places)
     asked, weighed = (by_logits, queries), (_applied(weights, keep), gradient.numerator)
-    if values is None:
+    if queries is None:
+        by_keys = sum_rows(turned._replace(indices=places), by_logits)[..., None]
+        by_values = back(values, weighed)
+    elif values is None:
         by_keys, by_values = back(keys, asked, weighed), None
     else:
         by_keys, by_values = back(keys, asked), back(values, weighed)
@@ -127,15 +163,19 @@ def _attend_natively(rows, queries, offsets, keys, values, keep, slope):
     shapes = 3 * [(targets, heads)] + [()] + 2 * [(edges, heads)] + [keep.shape]
     shapes[3] = _laid_out((heads, targets, width), values)
     results = [jax.ShapeDtypeStruct(shape, offsets.dtype) for shape in shapes]
-    arguments = _for_kernel(queries, keys), offsets, keys, values, keep, slope
+    asked = jnp.zeros((0, 0, 0), offsets.dtype) if queries is None else _for_kernel(queries, keys)
+    arguments = asked, offsets, keys, values, keep, slope
     *sums, numerator, logits, weights, _ = kernels.attend(targets, *rows, *arguments, results=results)
     return *sums, _for_kernel(numerator, values), logits, weights
 
 
 def _attend_plainly(rows, queries, offsets, keys, values, keep, slope):
     target = row_of(rows)
-    asked = jnp.broadcast_to(queries, (len(queries), len(offsets), queries.shape[2]))
-    logits = _dots(rows, asked, keys) + read(offsets, target)
+    if queries is None:
+        logits = read(keys[..., 0], rows.indices)
+    else:
+        logits = _dots(rows, jnp.broadcast_to(queries, (len(queries), len(offsets), queries.shape[2])), keys)
+    logits = logits + read(offsets, target)
     logits = jnp.where(logits < 0, slope * logits, logits)
     largest = jax.ops.segment_max(logits, target, len(offsets), indices_are_sorted=True)
     weights = jnp.exp(jnp.where(real(rows)[:, None], logits - read(finite(largest), target), 0))
@@ -147,12 +187,15 @@ def _attend_plainly(rows, queries, offsets, keys, values, keep, slope):
 def _back_natively(rows, queries, keys, values, edges, gradient):
     _, _, logits, _ = edges
     *sums, numerator = gradient
-    (heads, targets, _), one_query, size = numerator.shape, queries.shape[1] == 1, keys.shape[2]
-    blocks = -(-targets // BLOCK), heads, size
-    shapes = blocks if one_query else _laid_out((heads, targets, size), keys), (targets, heads), logits.shape
+    (heads, targets, _), size = numerator.shape, keys.shape[2]
+    one_query = queries is not None and queries.shape[1] == 1
+    asked = (-(-targets // BLOCK), heads, size) if one_query else _laid_out((heads, targets, size), keys)
+    shapes = (0, 0, 0) if queries is None else asked, (targets, heads), logits.shape
     results = [jax.ShapeDtypeStruct(shape, logits.dtype) for shape in shapes]
     arguments = keys, values, *edges, *sums, _for_kernel(numerator, values)
     by_queries, *others = kernels.attend_back(targets, *rows, *arguments, results=results)
+    if queries is None:
+        return None, *others
     if one_query:
         return jnp.sum(by_queries, axis=0)[:, None], *others
     return _for_kernel(by_queries, keys), *others
@@ -165,6 +208,8 @@ def _back_plainly(rows, queries, keys, values, edges, gradient):
     change = _applied(_dots(rows, numerator, values) + read(kept, target), keep)
     change = weights * (change + read(denominator, target))
     change = jnp.where(logits < 0, slope * change, change)
+    if queries is None:
+        return None, _total(rows, change), change
     by_queries = jnp.stack(_sums(rows, change, keys))
     by_queries = jnp.sum(by_queries, axis=1, keepdims=True) if queries.shape[1] == 1 else by_queries
     return by_queries, _total(rows, change), change

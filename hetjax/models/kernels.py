@@ -10,7 +10,8 @@ import numpy as np
 
 from hetjax.native import BLOCK, Operation, arrays
 from hetjax.prefetch import prefetch
-from hetjax.vectors import add_rows, add_scaled, dots, exponentials
+from hetjax.sampling.sampler import group_by_source
+from hetjax.vectors import add_rows, add_scaled, bend, clear, dots, exponentials, shift, total_weights, unbend
 
 AHEAD = 12  # edges between that whose row is asked for and that whose row is read
 TOGETHER = (
@@ -39,10 +40,10 @@ def _forward(first, last, indptr, indices, queries, offsets, keys, values, keep,
     """Of some targets at a time the logits, then their exponentials, then the sums: each reads memory in its own order.
 
     Where all heads have the same keys, queries have heads first, `[heads, T, size]`; and where they have the same values, so has
-    the numerator. Otherwise rows come first.
+    the numerator. Otherwise rows come first. Without queries keys are a number a head, and part of the logits.
     """
     largest, denominator, kept, numerator, logits, weights, applied = results
-    (targets, heads), size, width, zero = offsets.shape, keys.shape[2], values.shape[2], numerator.dtype.type(0)
+    (targets, heads), size, width = offsets.shape, keys.shape[2], values.shape[2]
     own, own_value, end = keys.shape[1], values.shape[1], indptr[-1]
     ask, ask_head = _steps(targets, size, heads, own == 1)
     if queries.size == heads * size:  # one for all targets
@@ -53,37 +54,32 @@ def _forward(first, last, indptr, indices, queries, offsets, keys, values, keep,
     for begin in range(first, last, TOGETHER):
         finish = min(begin + TOGETHER, last)
         for t in range(begin, finish):
-            for h in range(heads):
-                largest[t, h] = -np.inf
-            for e in range(indptr[t], indptr[t + 1]):
-                if e + AHEAD < end:
-                    prefetch(keys, indices[e + AHEAD])
-                dots(logits, e * heads, queries, t * ask, keys, np.int64(indices[e]) * own * size, asked)
-                for h in range(heads):
-                    logit = offsets[t, h] + logits[e, h]
-                    logits[e, h] = logit if logit >= 0 else slope[()] * logit
-                    largest[t, h] = max(largest[t, h], logits[e, h])
-            for e in range(indptr[t], indptr[t + 1]):
-                for h in range(heads):
-                    weights[e, h] = logits[e, h] - (largest[t, h] if largest[t, h] > -np.inf else zero)
+            into = heads, t, indptr[t], indptr[t + 1]
+            if queries.size:
+                for e in range(indptr[t], indptr[t + 1]):
+                    if e + AHEAD < end:
+                        prefetch(keys, indices[e + AHEAD])
+                    dots(logits, e * heads, queries, t * ask, keys, np.int64(indices[e]) * own * size, asked)
+                bend(logits, logits, None, offsets, slope[()], largest, into)
+            else:
+                bend(logits, keys, indices, offsets, slope[()], largest, into)
+            shift(weights, logits, largest, into)
         exponentials(weights, indptr[begin] * heads, (indptr[finish] - indptr[begin]) * heads)
         for t in range(begin, finish):
+            into = heads, t, indptr[t], indptr[t + 1]
+            total_weights(denominator, weights, into)
+            if len(keep):
+                for e in range(indptr[t], indptr[t + 1]):
+                    for h in range(heads):
+                        applied[e, h] = weights[e, h] * keep[e, h]
+            total_weights(kept, applied if len(keep) else weights, into)
             for h in range(heads):
-                denominator[t, h], kept[t, h] = 0, 0
-                _clear(numerator, t * put + h * put_head, width)
-            for e in range(indptr[t], indptr[t + 1]):
-                if e + AHEAD < end:
-                    prefetch(values, indices[e + AHEAD])
-                for h in range(heads):
-                    weight = weights[e, h]
-                    denominator[t, h] += weight
-                    if len(keep):
-                        weight *= keep[e, h]
-                        applied[e, h] = weight
-                    kept[t, h] += weight
+                clear(numerator, t * put + h * put_head, width)
             weigh = applied if len(keep) else weights
             for e in range(indptr[t], indptr[t + 1], EDGES):
                 stop = min(e + EDGES, indptr[t + 1])
+                for ahead in range(e + AHEAD, min(stop + AHEAD, end)):
+                    prefetch(values, indices[ahead])
                 _add(numerator, t * put, weigh, indices, e, stop, values, summed)
     if last == targets:
         logits[end:] = 0
@@ -92,17 +88,10 @@ def _forward(first, last, indptr, indices, queries, offsets, keys, values, keep,
 
 
 @_compiled
-def _clear(x, start, count):
-    """Make some numbers zero, of an array as if it had one dimension."""
-    flat = x.reshape(x.size)
-    for i in range(start, start + count):
-        flat[i] = 0
-
-
-@_compiled
 def _backward(first, last, indptr, indices, keys, values, keep, slope, logits, weights, *rest):
     """`by_queries` has a row per target, or the sums over every `BLOCK` of them; heads come first as of `_forward`."""
     by_denominator, by_kept, by_numerator, by_queries, by_offsets, by_logits = rest
+    by_weights = by_offsets  # until it is what it is called
     (targets, heads), size, width = by_offsets.shape, keys.shape[2], values.shape[2]
     own, own_value, end = keys.shape[1], values.shape[1], indptr[-1]
     span = 1 if by_queries.size == targets * heads * size else BLOCK
@@ -113,33 +102,23 @@ def _backward(first, last, indptr, indices, keys, values, keep, slope, logits, w
     for begin in range(first, last, TOGETHER):
         finish = min(begin + TOGETHER, last)
         for t in range(begin, finish):
-            for h in range(heads):
-                by_offsets[t, h] = 0
             for e in range(indptr[t], indptr[t + 1]):
                 if e + AHEAD < end:
                     prefetch(values, indices[e + AHEAD])
-                dots(
-                    by_logits,
-                    e * heads,
-                    by_numerator,
-                    t * put,
-                    values,
-                    np.int64(indices[e]) * own_value * width,
-                    brought,
-                )
-                for h in range(heads):
-                    change = by_kept[t, h] + by_logits[e, h]
-                    if len(keep):
-                        change *= keep[e, h]
-                    change = weights[e, h] * (change + by_denominator[t, h])
-                    if logits[e, h] < 0:
-                        change *= slope[()]
-                    by_logits[e, h] = change
-                    by_offsets[t, h] += change
-        for t in range(begin, finish):
+                source = np.int64(indices[e]) * own_value * width
+                dots(by_logits, e * heads, by_numerator, t * put, values, source, brought)
+                if len(keep):
+                    for h in range(heads):
+                        by_logits[e, h] = (by_kept[t, h] + by_logits[e, h]) * keep[e, h]
+            into = heads, t, indptr[t], indptr[t + 1]
+            for h in range(heads):
+                by_weights[t, h] = by_denominator[t, h] if len(keep) else by_denominator[t, h] + by_kept[t, h]
+            unbend(by_logits, weights, logits, by_weights, slope[()], into)
+            total_weights(by_offsets, by_logits, into)
+        for t in range(begin, finish if by_queries.size else begin):
             if t % span == 0:
                 for h in range(heads):
-                    _clear(by_queries, t // span * ask + h * ask_head, size)
+                    clear(by_queries, t // span * ask + h * ask_head, size)
             for e in range(indptr[t], indptr[t + 1], EDGES):
                 stop = min(e + EDGES, indptr[t + 1])
                 for ahead in range(e + AHEAD, min(stop + AHEAD, end)):
@@ -153,7 +132,7 @@ def _backward(first, last, indptr, indices, keys, values, keep, slope, logits, w
 def _turned(first, last, indptr, targets, edges, weights, rows, more_weights, more_rows, result):
     """Where all heads have the same result, rows have heads first."""
     for u in range(first, last):
-        _clear(result, u * result.shape[1] * result.shape[2], result.shape[1] * result.shape[2])
+        clear(result, u * result.shape[1] * result.shape[2], result.shape[1] * result.shape[2])
         for i in range(indptr[u], indptr[u + 1], EDGES):
             stop = min(i + EDGES, indptr[u + 1])
             _add_turned(result, u, weights, edges, targets, i, stop, indptr[-1], rows)
@@ -189,7 +168,7 @@ def _sums(first, last, indptr, indices, edges, factors, weights, edge_weights, x
     by, places = (of_sources, indices) if len(weights) else (of_edges, edges)
     shape = 1, width, width, width, width
     for i in range(first, last):
-        _clear(result, i * width, width)
+        clear(result, i * width, width)
         for e in range(indptr[i], indptr[i + 1], EDGES):
             stop = min(e + EDGES, indptr[i + 1])
             for ahead in range(e + AHEAD, min(stop + AHEAD, end)):
@@ -214,10 +193,22 @@ def _sums(first, last, indptr, indices, edges, factors, weights, edge_weights, x
                 result[i, k] *= factors[i]
 
 
+@_compiled
+def _grouped(indptr, indices, starts, targets, edges):
+    targets[indptr[-1] :] = 0
+    edges[indptr[-1] :] = 0
+    group_by_source(indptr, indices, starts, targets, edges)
+
+
+GROUP = "i1 i1 > i1 i1 i1"
 SUM = "i1 i1 i1 f1 f1 f1 f2 > f2"
 ATTEND = "i1 i1 f3 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2 f2"
 ATTEND_BACK = "i1 i1 f3 f3 f2 f0 f2 f2 f2 f2 f3 > f3 f2 f2"
 TO_SOURCES = "i1 i1 i1 f2 f3 f2 f3 > f3"
+
+
+def _group(first, last, frame):
+    _grouped(*arrays(frame, GROUP))
 
 
 def _sum(first, last, frame):
@@ -236,5 +227,5 @@ def _to_sources(first, last, frame):
     _turned(first, last, *arrays(frame, TO_SOURCES))
 
 
-sums, attend = Operation(_sum), Operation(_attend)
+group, sums, attend = Operation(_group), Operation(_sum), Operation(_attend)
 attend_back, to_sources = Operation(_attend_back), Operation(_to_sources)

@@ -26,7 +26,7 @@ class Costs(NamedTuple):
     multiply: float = 0.01
     move: float = 0.1
     weigh: float = 0.03
-    group: float = 300.0
+    group: float = 6.0
 
 
 class Work(NamedTuple):
@@ -115,6 +115,20 @@ def folded_first(work: Work, costs: Costs) -> float:
     back = work.grouped or work.heads > 0  # whether what is folded to gets a gradient too
     ways = 2 + back if work.trained else 1
     return costs.multiply * ways * _products(work, work.targets) + work.edges * edge
+
+
+def scores_first(work: Work) -> bool:
+    """Whether a source's part of the logits, the same in all of its edges, is computed for the source and not at every edge.
+
+    Of `work` the width is that of the sources, and there is a number a head: `features` are `heads`.
+    """
+    ways = 2 + work.grouped if work.trained else 1
+    group = 0 if work.grouped or not work.trained else _costs.group
+    each = _costs.move * work.width + _costs.multiply * work.width * work.heads
+    of_sources = ways * work.rows * each + work.edges * (_costs.move * work.heads * ways + group)
+    passes = 2 + work.grouped if work.trained else 1
+    of_edges = work.edges * passes * _costs.weigh * work.width * work.heads
+    return of_sources < of_edges
 
 
 def _products(work: Work, rows: int) -> int:

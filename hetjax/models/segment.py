@@ -10,6 +10,7 @@ adjacency of another class than `Adjacency` registers its own `neighbour_sum`, `
 """
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -161,11 +162,28 @@ def by_source(adjacency: Adjacency, sources: int) -> tuple[Rows, Array]:
     if adjacency.reverse is not None:
         indptr, indices, edges = adjacency.reverse
         return Rows(indptr, indices), edges
-    # Not drawn, because nobody asks for this gradient; it is right all the same, and XLA drops it unused.
-    columns = jnp.where(real(by_target(adjacency)), adjacency.indices, sources)
+    # Not drawn, as nothing below asks for this gradient; only an order that multiplies first reads it, and XLA drops it unused.
+    indptr, indices, edges = native.choose(*_groupings(sources), by_target(adjacency))
+    return Rows(indptr, indices), edges
+
+
+@functools.cache
+def _groupings(sources: int) -> list[Callable]:
+    """Two ways to group by so many sources, each of which is one function, so that programs know it again."""
+    return [functools.partial(grouping, sources) for grouping in (_group_natively, _group_plainly)]
+
+
+def _group_natively(sources: int, rows: Rows) -> Sequence[jax.Array]:
+    edges = rows.indices.shape
+    results = [jax.ShapeDtypeStruct(shape, jnp.int32) for shape in ((sources + 1,), edges, edges)]
+    return kernels.group(1, *rows, results=results)
+
+
+def _group_plainly(sources: int, rows: Rows) -> Sequence[jax.Array]:
+    columns = jnp.where(real(rows), rows.indices, sources)
     order = jnp.argsort(columns, stable=True).astype(jnp.int32)
     starts = jnp.searchsorted(columns[order], jnp.arange(sources + 1)).astype(jnp.int32)
-    return Rows(starts, row_of(by_target(adjacency))[order]), order
+    return starts, row_of(rows)[order], order
 
 
 def row_of(rows: Rows) -> jax.Array:

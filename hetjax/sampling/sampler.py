@@ -218,9 +218,9 @@ def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None, weights:
     """An adjacency from edges grouped by target; grouped by source too if the number of sources is given."""
     if sources is None:
         return Adjacency(indptr, indices, weights=weights)
-    reverse_indptr, reverse_indices = np.zeros(sources + 1, np.int32), np.empty(len(indices), np.int32)
+    reverse_indptr, reverse_indices = np.empty(sources + 1, np.int32), np.empty(len(indices), np.int32)
     reverse_edges = np.empty(len(indices), np.int32)
-    _group_by_source(indptr, indices, reverse_indptr, reverse_indices, reverse_edges)
+    group_by_source(indptr, indices, reverse_indptr, reverse_indices, reverse_edges)
     return Adjacency(indptr, indices, reverse_indptr, reverse_indices, reverse_edges, weights)
 
 
@@ -246,15 +246,19 @@ def _forget(row, ids):
 
 
 @compiled
-def _group_by_source(indptr, indices, reverse_indptr, reverse_indices, reverse_edges):
-    for edge in range(len(indices)):
+def group_by_source(indptr, indices, reverse_indptr, reverse_indices, reverse_edges):
+    """Fill the last three, as an `Adjacency` has them, of edges grouped by target; what lies behind the last edge stays."""
+    reverse_indptr[:] = 0
+    for edge in range(indptr[-1]):
         reverse_indptr[indices[edge] + 1] += 1
     for node in range(len(reverse_indptr) - 1):
         reverse_indptr[node + 1] += reverse_indptr[node]
-    cursor = reverse_indptr[:-1].copy()
     for target in range(len(indptr) - 1):
         for edge in range(indptr[target], indptr[target + 1]):
             source = indices[edge]
-            reverse_indices[cursor[source]] = target
-            reverse_edges[cursor[source]] = edge
-            cursor[source] += 1
+            reverse_indices[reverse_indptr[source]] = target
+            reverse_edges[reverse_indptr[source]] = edge
+            reverse_indptr[source] += 1
+    for node in range(len(reverse_indptr) - 1, 0, -1):  # each pointer has become the next node's
+        reverse_indptr[node] = reverse_indptr[node - 1]
+    reverse_indptr[0] = 0
