@@ -223,8 +223,8 @@ def attention(rng, sizes, place: str, edges: Edges, x: jax.Array) -> Iterator[Op
     to_sources = edges.adjacency.reverse_indptr is not None
     keys = x.reshape(sources, heads, -1) if to_sources else x[:, None]
     size, width_of_sums = keys.shape[2], heads * keys.shape[2]
-    queries, offsets = normal(rng, heads, 1, size) / size**0.5, normal(rng, targets, heads)
-    gradient = Attended(*(normal(rng, targets, heads) for _ in range(3)), normal(rng, heads, targets, size))
+    queries, offsets = normal(rng, 1, heads, size) / size**0.5, normal(rng, targets, heads)
+    gradient = Attended(*(normal(rng, targets, heads) for _ in range(3)), normal(rng, targets, heads, size))
 
     def there(adjacency, queries, offsets, keys):
         return attend(adjacency, queries, offsets, keys, slope=SLOPE)

@@ -70,7 +70,7 @@ class SimpleHGN(Layer):
         offsets = targets + self.edge[relation.key][None]
         path = (*self.path, relation.key)
         keep = edge_keep_mask(adjacency, self.count, self.attention_dropout, masks, path, offsets.dtype)
-        return attend(adjacency, self.towards[0][:, None], offsets, sources, slope=SLOPE, keep=keep).partial()
+        return attend(adjacency, self.towards[0][None], offsets, sources, slope=SLOPE, keep=keep).partial()
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> Attention:
         value = self.matrix(targets)

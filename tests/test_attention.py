@@ -1,5 +1,6 @@
 """R-GAT and HGT against loops written from their papers, logits of any size, and models defined by a user."""
 
+import itertools
 import json
 import math
 import os
@@ -19,7 +20,7 @@ from hetjax.config import Model
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.schema import Relation
-from hetjax.models import hgnn, hgt, partials, rgat
+from hetjax.models import attention, hgnn, hgt, partials, rgat
 from hetjax.models.attention import attend
 from hetjax.models.hgt import HGTLayer
 from hetjax.models.partials import Attention
@@ -206,7 +207,7 @@ def test_attention_does_not_read_padding(way):
     sources, targets, edges = (len(exact.reverse_indptr) - 1, len(exact.indptr) - 1, len(exact.indices))
     rng = np.random.default_rng(0)
     keys, values = (jnp.asarray(rng.standard_normal((sources, 2, width))) for width in (3, 4))
-    queries, offsets = jnp.asarray(rng.standard_normal((2, targets, 3))), jnp.asarray(rng.standard_normal((targets, 2)))
+    queries, offsets = jnp.asarray(rng.standard_normal((targets, 2, 3))), jnp.asarray(rng.standard_normal((targets, 2)))
     padded = pad_adjacency(exact, targets, sources, edges + 9)
 
     def loss(adjacency, *arrays):
@@ -232,7 +233,10 @@ def test_attention_does_not_read_padding(way):
 @pytest.mark.parametrize("heads", [(1, 3), (3, 1), (1, 1), (3, 3), (1, None), (3, None)])
 @pytest.mark.parametrize(("one_query", "dropout"), [(True, False), (False, True)])
 def test_kernels_equal_plain_operations(monkeypatch, heads, one_query, dropout):
-    """On as many targets as several threads share, some of them without edges and one with many."""
+    """On as many targets as several threads share, some of them without edges and one with many.
+
+    One query for all targets gives the same whether scores are computed of the sources or of the edges.
+    """
     rng, targets, sources, width = np.random.default_rng(0), 700, 900, 5
     degrees = rng.integers(0, 6, targets)
     degrees[300], degrees[-1] = 4000, 0
@@ -240,11 +244,11 @@ def test_kernels_equal_plain_operations(monkeypatch, heads, one_query, dropout):
     adjacency = Adjacency(indptr, rng.integers(0, sources, indptr[-1]).astype(np.int32))
     adjacency = pad_adjacency(adjacency, targets, sources, int(indptr[-1]) + 50)
     width = width if heads[1] else 7
-    shapes = [(3, 1 if one_query else targets, 7), (targets, 3), (sources, heads[0], 7)]
+    shapes = [(1 if one_query else targets, 3, 7), (targets, 3), (sources, heads[0], 7)]
     shapes += [(sources, heads[1], width)] if heads[1] else []
     given = [jnp.asarray(rng.standard_normal(shape)) for shape in shapes]
     keep = jnp.asarray(rng.integers(0, 2, (len(adjacency.indices), 3)) * 2.0) if dropout else None
-    towards = [jnp.asarray(rng.standard_normal(shape)) for shape in ((targets, 3), (targets, 3), (3, targets, width))]
+    towards = [jnp.asarray(rng.standard_normal(shape)) for shape in ((targets, 3), (targets, 3), (targets, 3, width))]
 
     def loss(*arrays):
         found = attend(adjacency, *arrays, slope=0.3, keep=keep)
@@ -253,11 +257,15 @@ def test_kernels_equal_plain_operations(monkeypatch, heads, one_query, dropout):
     def run():
         return jax.jit(jax.value_and_grad(loss, argnums=tuple(range(len(given))), has_aux=True))(*given)
 
-    found = run()
-    monkeypatch.setattr(native, "usable", lambda: False)
-    jax.clear_caches()
-    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(run()), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
+    found: list = []
+    for usable, first in itertools.product((True, False), (True, False) if one_query else (False,)):
+        monkeypatch.setattr(native, "usable", lambda usable=usable: usable)
+        monkeypatch.setattr(attention, "scores_first", lambda *_, first=first: first)
+        jax.clear_caches()
+        found.append(jax.tree.leaves(run()))
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-10, atol=1e-10)
 
 
 class Doubled(nn.Module):

@@ -162,7 +162,7 @@ def test_programs_for_another_platform_hold_no_kernel_of_a_cpu():
 
     def folded(x):
         return jnp.sum(segment.neighbour_sum(edges, x)) + sum(
-            map(jnp.sum, attend(edges, x[None], x[:, :1], x[:, None]))
+            map(jnp.sum, attend(edges, x[:, None], x[:, :1], x[:, None]))
         )
 
     def updated(x, ids):

@@ -27,7 +27,7 @@ class Attended(NamedTuple):
       largest: `[T, heads]`, the largest logit; minus infinity without an edge.
       denominator: `[T, heads]`, the sum of the weights.
       kept: `[T, heads]`, the sum of those in the numerator: all, unless dropout leaves out some.
-      numerator: `[heads, T, width]`, the sum of the weights times the values.
+      numerator: `[T, heads, width]`, the sum of the weights times the values.
     """
 
     largest: jax.Array
@@ -38,7 +38,8 @@ class Attended(NamedTuple):
     def partial(self, kernel: jax.Array | None = None, bias: jax.Array | None = None) -> Attention:
         """As if every value had been multiplied by `kernel` `[width, heads, d]`, and `bias` `[heads, d]` added."""
         sums = self.numerator
-        sums = jnp.swapaxes(sums if kernel is None else by_head(sums, jnp.swapaxes(kernel, 0, 1)), 0, 1)
+        if kernel is not None:
+            sums = jnp.swapaxes(by_head(jnp.swapaxes(sums, 0, 1), jnp.swapaxes(kernel, 0, 1)), 0, 1)
         return Attention(
             self.largest, self.denominator, sums if bias is None else sums + self.kept[..., None] * bias[None]
         )
@@ -76,14 +77,14 @@ def attend(
 ) -> Attended:
     """Attention over the edges from `S` sources to `T` targets.
 
-    The logit of an edge from u to v is `LeakyReLU(queries[h, v] . keys[u, h] + offsets[v, h])` per head h, its weight the
+    The logit of an edge from u to v is `LeakyReLU(queries[v, h] . keys[u, h] + offsets[v, h])` per head h, its weight the
     exponential of that, and what it weighs `values[u, h]`. One row for all targets, or one head for all heads, will do.
 
     One row of queries for all targets makes a source's part of the logit the same in all of its edges: it is computed for
     every source or at every edge, whichever costs less (`orders`).
 
     Args:
-      queries: `[heads, T or 1, size]`.
+      queries: `[T or 1, heads, size]`.
       offsets: `[T, heads]`.
       keys: `[S, heads or 1, size]`.
       values: `[S, heads or 1, width]`; the keys if there are none.
@@ -94,8 +95,8 @@ def attend(
     """
     keep = jnp.zeros((0, offsets.shape[1])) if keep is None else keep
     asked, scored = queries, keys
-    if queries.shape[1] == 1 and scores_first(adjacency, keys, len(queries)):
-        asked, scored = None, _scores(keys.astype(offsets.dtype), queries.astype(offsets.dtype))
+    if len(queries) == 1 and scores_first(adjacency, keys, queries.shape[1]):
+        asked, scored = None, scores(*(x.astype(offsets.dtype) for x in (keys, queries[0])))[..., None]
         values = keys if values is None else values
     arguments = asked, offsets, scored, values, keep, jnp.asarray(slope)
     return _attend(adjacency, *(None if x is None else x.astype(offsets.dtype) for x in arguments))
@@ -113,15 +114,13 @@ def scores_first(adjacency: Edges, keys: jax.Array, heads: int) -> bool:
     return orders.scores_first(work)
 
 
-def _scores(keys: jax.Array, queries: jax.Array) -> jax.Array:
-    """A source's part of the logits of all of its edges, `[S, heads, 1]`, by one query a head."""
-    if keys.shape[1] == 1:
-        return times(keys[:, 0], queries[:, 0].T)[..., None]
-    heads, _, size = queries.shape
-    apart = (
-        queries[:, 0, :, None] * jnp.eye(heads, dtype=queries.dtype)[:, None]
-    )  # so that it is one product with a matrix
-    return times(jax.lax.collapse(keys, 1), apart.reshape(heads * size, heads))[..., None]
+def scores(x: jax.Array, vectors: jax.Array) -> jax.Array:
+    """`x[i, h] . vectors[h]`, `[rows, heads]`, of `[rows, heads or 1, size]` and `[heads, size]`, as one product with a matrix."""
+    if x.shape[1] == 1:
+        return times(x[:, 0], vectors.T)
+    heads, size = vectors.shape
+    apart = vectors[..., None] * jnp.eye(heads, dtype=vectors.dtype)[:, None]
+    return times(jax.lax.collapse(x, 1), apart.reshape(heads * size, heads))
 
 
 @jax.custom_vjp
@@ -180,15 +179,15 @@ def _attend_plainly(rows, queries, offsets, keys, values, keep, slope):
     largest = jax.ops.segment_max(logits, target, len(offsets), indices_are_sorted=True)
     weights = jnp.exp(jnp.where(real(rows)[:, None], logits - read(finite(largest), target), 0))
     applied = _applied(weights, keep)
-    numerator = jnp.stack(_sums(rows, applied, values))
+    numerator = jnp.stack(_sums(rows, applied, values), axis=1)
     return largest, _total(rows, weights), _total(rows, applied), numerator, logits, weights
 
 
 def _back_natively(rows, queries, keys, values, edges, gradient):
     _, _, logits, _ = edges
     *sums, numerator = gradient
-    (heads, targets, _), size = numerator.shape, keys.shape[2]
-    one_query = queries is not None and queries.shape[1] == 1
+    (targets, heads, _), size = numerator.shape, keys.shape[2]
+    one_query = queries is not None and len(queries) == 1
     asked = (-(-targets // BLOCK), heads, size) if one_query else _laid_out((heads, targets, size), keys)
     shapes = (0, 0, 0) if queries is None else asked, (targets, heads), logits.shape
     results = [jax.ShapeDtypeStruct(shape, logits.dtype) for shape in shapes]
@@ -197,7 +196,7 @@ def _back_natively(rows, queries, keys, values, edges, gradient):
     if queries is None:
         return None, *others
     if one_query:
-        return jnp.sum(by_queries, axis=0)[:, None], *others
+        return jnp.sum(by_queries, axis=0)[None], *others
     return _for_kernel(by_queries, keys), *others
 
 
@@ -210,8 +209,8 @@ def _back_plainly(rows, queries, keys, values, edges, gradient):
     change = jnp.where(logits < 0, slope * change, change)
     if queries is None:
         return None, _total(rows, change), change
-    by_queries = jnp.stack(_sums(rows, change, keys))
-    by_queries = jnp.sum(by_queries, axis=1, keepdims=True) if queries.shape[1] == 1 else by_queries
+    by_queries = jnp.stack(_sums(rows, change, keys), axis=1)
+    by_queries = jnp.sum(by_queries, axis=0, keepdims=True) if len(queries) == 1 else by_queries
     return by_queries, _total(rows, change), change
 
 
@@ -225,16 +224,14 @@ def _to_sources_natively(rows, edges, like, *summed):
 def _to_sources_plainly(rows, edges, like, *summed):
     """What comes back to the sources: of each pair the sum over their edges of weights times the rows of the targets."""
     first = rows._replace(indices=jnp.zeros_like(rows.indices))  # where there is one row for all targets
-    sums = [
-        _sums(rows if x.shape[1] > 1 else first, read(weights, edges), jnp.swapaxes(x, 0, 1)) for weights, x in summed
-    ]
+    sums = [_sums(rows if len(x) > 1 else first, read(weights, edges), x) for weights, x in summed]
     heads = [sum(parts) for parts in zip(*sums)]
     return jnp.stack(heads, axis=1) if like.shape[1] > 1 else sum(heads)[:, None]
 
 
 def _for_kernel(x: jax.Array, ends: jax.Array) -> jax.Array:
-    """`[heads, T, width]` as a kernel has it beside `ends` `[S, heads or 1, width]`, or back: rows first, if the ends' heads differ."""
-    return x if ends.shape[1] == 1 else jnp.swapaxes(x, 0, 1)
+    """`[T, heads, width]` as a kernel has it beside `ends` `[S, heads or 1, width]`, or back: heads first, if the ends have one for all."""
+    return jnp.swapaxes(x, 0, 1) if ends.shape[1] == 1 else x
 
 
 def _laid_out(shape: tuple[int, int, int], ends: jax.Array) -> tuple[int, int, int]:
@@ -249,8 +246,8 @@ def _applied(weights, keep):
 
 
 def _dots(rows: Rows, x: jax.Array, y: jax.Array) -> jax.Array:
-    """`x[h, v] . y[u, h]` of every edge from u to v, `[edges, heads]`."""
-    return jnp.sum(read(jnp.swapaxes(x, 0, 1), row_of(rows)) * read(y, rows.indices), axis=-1)
+    """`x[v, h] . y[u, h]` of every edge from u to v, `[edges, heads]`."""
+    return jnp.sum(read(x, row_of(rows)) * read(y, rows.indices), axis=-1)
 
 
 def _total(rows: Rows, values: jax.Array) -> jax.Array:

@@ -105,7 +105,7 @@ class AttentionPropagation(Propagation):
         size = self.features // self.attending
         at = size + self.places(relation.source).index(("source", relation.key))
         offsets = asked[:, :, size + self.places(relation.target).index(("target", relation.key))]
-        chosen = jnp.ones((keys.shape[1], 1, 1), keys.dtype)
+        chosen = jnp.ones((1, keys.shape[1], 1), keys.dtype)
         return attend(adjacency, chosen, offsets, keys[:, :, at : at + 1], keys[:, :, :size], SLOPE).partial()
 
     @property

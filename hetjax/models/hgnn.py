@@ -8,7 +8,9 @@ import chex
 import flax.linen as nn
 import jax
 
+from hetjax.arrays import Array
 from hetjax.cache.sparse import SparseRows
+from hetjax.cache.tables import read
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation, Schema
 from hetjax.models import partials
@@ -168,18 +170,20 @@ class Stack(nn.Module):
         x: Mapping[str, jax.Array],
         masks: Masks | None = None,
         exchanges: Sequence[Exchange] = (),
+        seeds: "Array | None" = None,
     ) -> jax.Array:
-        """Logits `[targets of the last block, classes]`.
+        """Logits `[targets of the last block, classes]`, or of the seeds alone.
 
         Args:
           blocks: one per layer, the first layer's first.
           x: `[rows, width]` per node type, the rows that the first block's edges point at.
           masks: of the step, in training; without them nothing is dropped.
           exchanges: one per layer, where devices share the work; without them every layer is computed here.
+          seeds: int32, which targets are; of padding, which is out of range, something is computed that nothing may read.
         """
         for depth, block in enumerate(blocks):
             x = self.embed(depth, block, x, masks, exchanges[depth] if exchanges else LOCAL)
-        return self.classify(x[self.target])
+        return self.classify(read(x[self.target], seeds))
 
     def embed(
         self,

@@ -11,7 +11,7 @@ from jax.typing import DTypeLike
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models import partials
-from hetjax.models.attention import attend, by_head
+from hetjax.models.attention import attend, by_head, scores
 from hetjax.models.dropout import NodeMasks, dropped, edge_keep_mask
 from hetjax.models.layer import LOCAL, Exchange, Layer
 from hetjax.models.linear import times
@@ -64,21 +64,23 @@ class MutualAttention(nn.Module):
 
         Args:
           sources: `[S, width]`.
-          queries: `[heads, T, d]`, the targets' `Q h_v`.
+          queries: `[T, heads, d]`, the targets' `Q h_v`.
         """
-        heads, _, size = queries.shape
+        _, heads, size = queries.shape
         prior, attention, message = self.weights()
-        queries = queries * (prior / size**0.5)[:, None, None]
+        attention = attention * (prior / size**0.5)[:, None, None]
         key, key_bias = _related(self.key(sources.shape[1]), attention)
         value, value_bias = _related(self.value(sources.shape[1]), message)
         sources = sources.astype(key.dtype)
-        offsets = jnp.einsum("htd,hd->th", queries, key_bias)
+        offsets = scores(queries, key_bias)
         keep = edge_keep_mask(adjacency, heads, self.dropout, masks, self.path, offsets.dtype)
         if multiply_first(adjacency, sources, heads * size, heads, 2):
             keys, values = (times(sources, kernel) for kernel in (key, value))
             return attend(adjacency, queries, offsets, keys, values, keep=keep).partial(bias=value_bias)
-        queries = by_head(queries, jnp.transpose(key, (1, 2, 0)))
-        return attend(adjacency, queries, offsets, sources[:, None], keep=keep).partial(value, value_bias)
+        queries = by_head(jnp.swapaxes(queries, 0, 1), jnp.transpose(key, (1, 2, 0)))
+        return attend(adjacency, jnp.swapaxes(queries, 0, 1), offsets, sources[:, None], keep=keep).partial(
+            value, value_bias
+        )
 
     @nn.compact
     def weights(self) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -161,29 +163,29 @@ class HGTLayer(Layer):
 
     def fold_together(self, group: Together, sources: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
         x, (heads, size) = group.of_sources(sources), (self.heads, self.features // self.heads)
-        queries = group.of_targets({t: jax.lax.collapse(jnp.swapaxes(q, 0, 1), 1) for t, q in asked.items()})
-        prior, *matrices = group.stacked(lambda r: self.attention[r.key].weights())
+        queries = group.of_targets({t: jax.lax.collapse(q, 1) for t, q in asked.items()})
+        prior, attention, message = group.stacked(lambda r: self.attention[r.key].weights())
+        attention = attention * (prior / size**0.5)[..., None, None]
         ends = []
-        for of_type, related in zip((self.key, self.value), matrices):
+        for of_type, related in zip((self.key, self.value), (attention, message)):
             projections = {t: of_type[t](x.shape[1]) for t in group.source_types}
             kernel, bias = (group.of_type({t: both[i] for t, both in projections.items()}) for i in range(2))
             ends.append(_related((kernel, bias), related))
         (key, key_bias), (value, value_bias) = ends
-        queries = queries.reshape(-1, heads, size) * group.at_targets(prior / size**0.5)[..., None]
+        queries = queries.reshape(-1, heads, size)
         offsets = jnp.sum(queries * group.at_targets(key_bias), axis=-1)
         both = group.from_sources(x, jnp.concatenate([jax.lax.collapse(kernel, 2) for kernel in (key, value)], axis=2))
         keys, values = (half.reshape(-1, heads, size) for half in jnp.split(both, 2, axis=1))
-        attended = attend(group.edges, jnp.swapaxes(queries, 0, 1), offsets, keys, values)
+        attended = attend(group.edges, queries, offsets, keys, values)
         bias = attended.kept[..., None] * group.at_targets(value_bias)
         partial = attended.partial()
         partial = partial._replace(numerator=partial.numerator + bias)
         return group.total(self.relation_total(group.relations[0], partial))
 
     def ask(self, node_type: str, targets: jax.Array, exchange: Exchange = LOCAL) -> jax.Array:
-        """The queries, `[heads, T, d]`."""
+        """The queries, `[T, heads, d]`."""
         kernel, bias = self.query[node_type](targets.shape[1])
-        queries = jnp.swapaxes(times(targets.astype(kernel.dtype), kernel), 0, 1)
-        return exchange.total(queries + bias[:, None])
+        return exchange.total(times(targets.astype(kernel.dtype), kernel) + bias[None])
 
     @property
     def linear_input(self) -> bool:

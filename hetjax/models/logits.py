@@ -14,14 +14,14 @@ from hetjax.sampling.blocks import Adjacency
 
 
 def dot_logits(adjacency: Adjacency, queries: jax.Array, keys: jax.Array) -> jax.Array:
-    """`queries[h, v] . keys[u, h]` of every edge from u to v, `[edges, heads]`.
+    """`queries[v, h] . keys[u, h]` of every edge from u to v, `[edges, heads]`.
 
     Args:
-      queries: `[heads, T, size]`.
+      queries: `[T, heads, size]`.
       keys: `[S, heads or 1, size]`.
     """
     rows = by_target(adjacency)
-    return jnp.sum(read(jnp.swapaxes(queries, 0, 1), row_of(rows)) * read(keys, rows.indices), axis=-1)
+    return jnp.sum(read(queries, row_of(rows)) * read(keys, rows.indices), axis=-1)
 
 
 def additive_logits(
@@ -62,4 +62,4 @@ def weigh(
     numerator = [
         total(applied[:, h, None] * read(values[:, h % values.shape[1]], rows.indices)) for h in range(weights.shape[1])
     ]
-    return largest, total(weights), total(applied), jnp.stack(numerator)
+    return largest, total(weights), total(applied), jnp.stack(numerator, axis=1)

@@ -51,8 +51,8 @@ class RelationAttention(nn.Module):
         keep = edge_keep_mask(adjacency, self.heads, self.dropout, masks, self.path, offsets.dtype)
         if multiply_first(adjacency, sources, self.features, self.heads):
             projected = times(sources, kernel)
-            return attend(adjacency, towards[:, None], offsets, projected, slope=SLOPE, keep=keep).partial()
-        queries = jnp.einsum("whd,hd->hw", kernel, towards)[:, None]
+            return attend(adjacency, towards[None], offsets, projected, slope=SLOPE, keep=keep).partial()
+        queries = jnp.einsum("whd,hd->hw", kernel, towards)[None]
         return attend(adjacency, queries, offsets, sources[:, None], slope=SLOPE, keep=keep).partial(kernel)
 
     @nn.compact
@@ -127,7 +127,7 @@ class RGATLayer(PlainLayer):
         )
         offsets = group.from_targets(targets, jnp.einsum("rwhd,rhd->rwh", target_kernel, target_vector))
         keys = group.from_sources(x, jax.lax.collapse(kernel, 2)).reshape(-1, *towards.shape[1:])
-        queries = jnp.swapaxes(group.at_targets(towards), 0, 1)
+        queries = group.at_targets(towards)
         return group.total(partials.attended(attend(group.edges, queries, offsets, keys, slope=SLOPE).partial()))
 
     @property

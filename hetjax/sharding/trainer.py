@@ -119,9 +119,8 @@ class Trainer(NamedTuple):
         gathered = {name: tables.read(matrix, batch.inputs.get(name)) for name, matrix in static.items()}
         features = {**gathered, **batch.rows, **learned}
         tree, blocks = opened(params, batch.blocks)
-        logits: Any = self.model.apply(tree, blocks, features, masks, exchanges)
-        picked = logits.at[batch.seeds].get(mode="fill", fill_value=0)
-        return jnp.sum(self.losses(picked, batch.labels, batch.weights))
+        logits: Any = self.model.apply(tree, blocks, features, masks, exchanges, batch.seeds)
+        return jnp.sum(self.losses(logits, batch.labels, batch.weights))
 
     def losses(self, logits: jax.Array, labels: Array, weights: Array) -> jax.Array:
         """The loss of each seed, `[seeds]`: `cross_entropy` with the weights of classes; 0 of padding.

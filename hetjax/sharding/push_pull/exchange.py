@@ -47,9 +47,9 @@ def _(
     """Logits are the sums of all slices' parts, dot products and offsets alike; the numerator is this slice's part."""
     queries, keys = queries.astype(offsets.dtype), keys.astype(offsets.dtype)
     rows = by_target(adjacency)
-    of_sources = queries.shape[1] == 1  # the same in all of a source's edges
+    of_sources = len(queries) == 1  # the same in all of a source's edges
     if of_sources:
-        part = jnp.sum(keys * queries[:, 0][None], axis=2)
+        part = jnp.sum(keys * queries, axis=2)
         if len(part) + len(offsets) < len(adjacency.indices):
             of_source, of_target = _summed_together(LOGITS, [part, offsets])
             logits = read(of_source, adjacency.indices) + read(of_target, row_of(rows))

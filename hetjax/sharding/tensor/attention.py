@@ -41,53 +41,53 @@ def _by_heads(adjacency, queries, offsets, keys, values, slope, keep) -> Attende
     sources = keys if values is None else jnp.concatenate([keys, values], axis=2)
     asked, one = offsets[..., None], _alike(queries, offsets)
     if not one:
-        asked = jnp.concatenate([asked, jnp.swapaxes(queries, 0, 1)], axis=2)
+        asked = jnp.concatenate([asked, queries], axis=2)
 
     def fold(edges: Adjacency, given: Asked) -> Folded:
         (sources,), (asked,) = given.sources, given.targets
-        own = own_slice(parts, queries, 0) if one else jnp.swapaxes(asked[..., 1:], 0, 1)
+        own = own_slice(parts, queries, 1) if one else asked[..., 1:]
         of_values = None if values is None else sources[..., size:]
         mask = None if keep is None else own_slice(parts, keep, 1)
         found = attend(edges, own, asked[..., 0], sources[..., :size], of_values, slope, mask)
         sums = [found.largest, found.denominator, *([] if keep is None else [found.kept])]
-        return Folded([jnp.concatenate([*(x[..., None] for x in sums), jnp.swapaxes(found.numerator, 0, 1)], axis=2)])
+        return Folded([jnp.concatenate([*(x[..., None] for x in sums), found.numerator], axis=2)])
 
     (rows,) = adjacency.folded(Asked([sources], [asked]), fold, [heads]).columns
     largest, denominator = rows[..., 0], rows[..., 1]
     kept, count = (denominator, 2) if keep is None else (rows[..., 2], 3)
-    return Attended(largest, denominator, kept, jnp.swapaxes(rows[..., count:], 0, 1))
+    return Attended(largest, denominator, kept, rows[..., count:])
 
 
 def _alike(queries: jax.Array, offsets: jax.Array) -> bool:
     """Whether all targets have the same queries. A device's only target has its own, which those of others differ from."""
-    return queries.shape[1] == 1 != len(offsets)
+    return len(queries) == 1 != len(offsets)
 
 
 def _by_columns(adjacency, queries, offsets, keys, values, slope, keep) -> Attended:
     parts, one = adjacency.parts, _alike(queries, offsets)
-    asked = [] if one else [_across(jnp.swapaxes(queries, 0, 1))]
+    asked = [] if one else [_across(queries)]
     sources = [_across(keys)] if values is None else [_across(keys), _across(values)]
 
     def fold(edges: Adjacency, given: Asked) -> Folded:
         keys, values = _across(given.sources[0]), _across(given.sources[-1])
         if one:  # a source's part is the same in all of its edges
-            part = jnp.sum(keys * own_slice(parts, queries, 2)[:, 0][None], axis=2)
+            part = jnp.sum(keys * own_slice(parts, queries, 2), axis=2)
             logits = read(summed(LOGITS, part), edges.indices)
         else:
-            logits = summed(LOGITS, dot_logits(edges, jnp.swapaxes(_across(given.targets[0]), 0, 1), keys))
+            logits = summed(LOGITS, dot_logits(edges, _across(given.targets[0]), keys))
         logits = logits + read(given.whole[0], row_of(by_target(edges)))
         return _weighed(edges, jnp.where(logits < 0, slope * logits, logits), values, keep)
 
     width = (keys if values is None else values).shape[2]
     found = adjacency.folded(Asked(sources, asked, [offsets]), fold, [width])
     largest, denominator, kept = found.alike
-    return Attended(largest, denominator, kept, jnp.transpose(found.columns[0], (2, 0, 1)))
+    return Attended(largest, denominator, kept, _across(found.columns[0]))
 
 
 def _weighed(edges: Adjacency, logits: jax.Array, values: jax.Array, keep: jax.Array | None) -> Folded:
     """Of all edges' logits and this device's columns of the values: the columns of the weighed ones, and the sums of the weights."""
     *sums, numerator = weigh(edges, logits, values, keep)
-    return Folded([jnp.transpose(numerator, (1, 2, 0))], sums)
+    return Folded([_across(numerator)], sums)
 
 
 def _across(x: jax.Array) -> jax.Array:
