@@ -94,11 +94,10 @@ def attend(
     All are taken as the dtype of the offsets. No gradient flows to `slope` and `keep`.
     """
     keep = jnp.zeros((0, offsets.shape[1])) if keep is None else keep
-    asked, scored = queries, keys
+    arguments: tuple = (queries, offsets, keys, values, keep, jnp.asarray(slope))
     if len(queries) == 1 and scores_first(adjacency, keys, queries.shape[1]):
-        asked, scored = None, scores(*(x.astype(offsets.dtype) for x in (keys, queries[0])))[..., None]
-        values = keys if values is None else values
-    arguments = asked, offsets, scored, values, keep, jnp.asarray(slope)
+        known = scores(*(x.astype(offsets.dtype) for x in (keys, queries[0])))[..., None]
+        arguments = (None, offsets, known, keys if values is None else values, *arguments[4:])
     return _attend(adjacency, *(None if x is None else x.astype(offsets.dtype) for x in arguments))
 
 
@@ -173,7 +172,7 @@ def _attend_plainly(rows, queries, offsets, keys, values, keep, slope):
     if queries is None:
         logits = read(keys[..., 0], rows.indices)
     else:
-        logits = _dots(rows, jnp.broadcast_to(queries, (len(queries), len(offsets), queries.shape[2])), keys)
+        logits = _dots(rows, jnp.broadcast_to(queries, (len(offsets), *queries.shape[1:])), keys)
     logits = logits + read(offsets, target)
     logits = jnp.where(logits < 0, slope * logits, logits)
     largest = jax.ops.segment_max(logits, target, len(offsets), indices_are_sorted=True)

@@ -176,7 +176,7 @@ def _groupings(sources: int) -> list[Callable]:
 def _group_natively(sources: int, rows: Rows) -> Sequence[jax.Array]:
     edges = rows.indices.shape
     results = [jax.ShapeDtypeStruct(shape, jnp.int32) for shape in ((sources + 1,), edges, edges)]
-    return kernels.group(1, *rows, results=results)
+    return kernels.group(1, jnp.asarray(rows.indptr), jnp.asarray(rows.indices), results=results)
 
 
 def _group_plainly(sources: int, rows: Rows) -> Sequence[jax.Array]:
