@@ -1,57 +1,210 @@
-"""The bytes that an R-GCN's training step has to move, and how fast this machine moves bytes."""
+"""What a training step of R-GCN, R-GAT or HGT has to move and multiply, in the better order, and how fast this machine does both.
+
+Real rows and edges are counted, padding is not. One operation comes after the other: each reads what it is given once and writes its result
+once. So the floor is the time that copying as many bytes takes, and after it a product of matrices of as many multiplications. The start of an operation, sampling, and
+weights, which are few, take no time in it.
+"""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.sampling.blocks import NO_NODE, Batch
+from hetjax.models.known import Known
+from hetjax.sampling.blocks import NO_NODE, Adjacency, Batch
 
 NUMBER = 4  # bytes of a float32, and of an int32
+HEADS, LEARNABLE = 4, 64  # of attention, and how wide learnable features are: what `step.py` and `whole_graph.py` train
 
 
-def of_rgcn(batch: Batch, graph: HetGraph, widths: Mapping[str, int], hidden: int) -> int:
-    """Bytes read and written by the step of a two-layer or deeper R-GCN without self terms, of real rows and edges alone.
+class Work(NamedTuple):
+    """What an operation, or a whole step, moves and multiplies.
 
-    Whatever is computed from rows reads each of them once and writes its result once, as one operation after the other: an edge
-    reads its index and a row as wide as the sum; sums are written, read by the product with the matrix, and what that gives is
-    written and added up; on the way back a target's gradient is read and written by the product, once more for the matrix'
-    gradient beside the sums, and once by every edge if the sources have a gradient, which is written. Learnable rows are taken
-    (read and written), and updated with both moments and their count (all of them and the gradient read, all but it written).
-    Indices of the reverse edges count, weights and logits do not: they are few.
+    Attributes:
+      numbers: of `NUMBER` bytes, read and written.
+      multiplications: each with an addition.
+    """
+
+    numbers: float = 0
+    multiplications: float = 0
+
+    def __add__(self, other: "Work") -> "Work":  # type: ignore[override]
+        return Work(self.numbers + other.numbers, self.multiplications + other.multiplications)
+
+    def times(self, count: float) -> "Work":
+        return Work(self.numbers * count, self.multiplications * count)
+
+
+class Rates(NamedTuple):
+    """What this machine does in a second: bytes of a copy, read and written; multiplications in a product of matrices."""
+
+    bytes: float
+    multiplications: float
+
+    def seconds(self, work: Work) -> float:
+        return NUMBER * work.numbers / self.bytes + work.multiplications / self.multiplications
+
+
+class Shape(NamedTuple):
+    """A relation in a layer.
+
+    Attributes:
+      rows, targets, edges: sources that are reached, targets that have edges, and edges.
+      width, features: of a source, and of what the layer makes.
+      heads: of attention.
+      learned: whether the sources get a gradient.
+    """
+
+    rows: int
+    targets: int
+    edges: int
+    width: int
+    features: int
+    heads: int
+    learned: bool
+
+
+def product(rows: float, width: int, features: int, to_rows: bool) -> Work:
+    """Rows times a matrix, there and back: the gradients of the matrix, and of the rows if they get one."""
+    return Work(rows * (width + features), rows * width * features).times(2 + to_rows)
+
+
+def visits(edges: int, width: int, rows: float, multiplied: int = 0) -> Work:
+    """Every edge reads its index and a row, and multiplies it by so many numbers a number; rows as wide are read or written beside it."""
+    return Work(edges * (1 + width) + rows, edges * width * multiplied)
+
+
+def rgcn(s: Shape) -> list[Work]:
+    """Both orders of a mean: folded first, and multiplied first."""
+    folded = visits(s.edges, s.width, s.targets * s.width) + product(s.targets, s.width, s.features, s.learned)
+    if s.learned:
+        folded += visits(s.edges, s.width, s.rows * s.width)
+    there, back = (visits(s.edges, s.features, rows * s.features) for rows in (s.targets, s.rows))
+    return [folded, there + back + product(s.rows, s.width, s.features, s.learned)]
+
+
+def softmax(s: Shape) -> Work:
+    """Logits, weights and their gradient of every edge and head, and the sums of every target."""
+    return Work(5 * s.edges * s.heads + 6 * s.targets * s.heads)
+
+
+def rgat(s: Shape) -> list[Work]:
+    """A source's part of the logit is a number a head, computed once."""
+    scores = visits(s.edges, s.heads, s.rows * s.heads).times(2)
+    summed = s.targets * s.heads * s.width
+    folded = visits(s.edges, s.width, summed, s.heads).times(2) + product(
+        summed / s.width, s.width, s.features // s.heads, True
+    )
+    folded += product(s.rows, s.width, s.heads, s.learned)
+    if s.learned:
+        folded += visits(s.edges, s.heads * (1 + s.width), s.rows * s.width, 1)
+    first = visits(s.edges, s.features, s.targets * s.features, 1).times(2)
+    first += visits(s.edges, s.features + s.heads + 1, s.rows * s.features, 1)
+    first += product(s.rows, s.width, s.features, s.learned) + product(s.rows, s.features, s.heads, True)
+    return [work + scores + softmax(s) for work in (folded, first)]
+
+
+def hgt(s: Shape) -> list[Work]:
+    """Keys and values: of the sources as they are, or of two products with matrices."""
+    summed, size = s.targets * s.heads * s.width, s.features // s.heads
+    folded = visits(s.edges, s.width, summed, s.heads).times(4) + product(summed / s.width, s.width, size, True).times(
+        2
+    )
+    if s.learned:
+        folded += visits(s.edges, 2 * s.heads * (1 + s.width), s.rows * s.width, 1)
+    first = visits(s.edges, s.features, s.targets * s.features, 1).times(4)
+    first += visits(s.edges, s.features + s.heads + 1, s.rows * s.features, 1).times(2)
+    first += product(s.rows, s.width, s.features, s.learned).times(2)
+    return [work + softmax(s) for work in (folded, first)]
+
+
+ORDERS: dict[str, Callable[[Shape], list[Work]]] = {"rgcn": rgcn, "rgat": rgat, "hgt": hgt}
+
+
+def of_targets(model: str, rows: int, width: int, features: int, heads: int, learned: bool) -> Work:
+    """What a layer does of its targets besides their relations: queries, and how their sums are finished."""
+    finished = Work(4 * rows * features)  # bias and activation, there and back
+    if model == "hgt":
+        return finished + product(rows, width, features, learned) + product(rows, features, features, True)
+    return finished + (product(rows, width, heads, learned) if model == "rgat" else Work())
+
+
+def of_step(
+    model: str, batch: Batch, graph: HetGraph, widths: Mapping[str, int], hidden: int, heads: int, rates: Rates
+) -> Work:
+    """Of a step without self terms, each relation in the order that takes less by these rates.
+
+    Learnable rows are taken (read and written), and updated with both moments and their count (all of them and the gradient
+    read, all but it written).
 
     Args:
       widths: of the features of every type.
       hidden: width of all embeddings.
     """
-    total, rows = 0, {t: int(np.sum(np.asarray(ids) != NO_NODE)) for t, ids in batch.inputs.items()}
-    for t, count in rows.items():
-        total += NUMBER * count * (2 * widths[t] + 2 * (3 * widths[t] + 1) + widths[t])
+    total = Work()
+    for t in [t for t in widths if t not in graph.features]:
+        ids = batch.inputs.get(t)
+        rows = graph.schema.nodes[t] if ids is None else int(np.sum(np.asarray(ids) != NO_NODE))
+        total += Work(rows * (2 * widths[t] + 2 * (3 * widths[t] + 1) + widths[t]))
     for depth, block in enumerate(batch.blocks):
+        into: dict[str, int] = {}
         for relation in graph.schema.relations:
             if relation.key not in block.adjacency:
                 continue
-            adjacency = block.adjacency[relation.key]
-            indptr = np.asarray(adjacency.indptr)
-            edges, targets = int(indptr[-1]), int(np.sum(np.diff(indptr) > 0))
-            width = hidden if depth else widths[relation.source]
-            total += NUMBER * (edges * (1 + width) + targets * (2 * width + 2 * hidden))
-            total += NUMBER * targets * (2 * hidden + 2 * width)
-            if adjacency.reverse_indptr is not None:
-                sources = int(np.sum(np.diff(np.asarray(adjacency.reverse_indptr)) > 0))
-                total += NUMBER * (edges * (1 + width) + sources * width)
-    return total
+            adjacency, learned = block.adjacency[relation.key], depth > 0 or relation.source not in graph.features
+            if isinstance(adjacency, Known):  # folded before the first step, so that a product with a matrix is left
+                total += product(adjacency.targets, widths[relation.source], hidden, False)
+                continue
+            shape = shape_of(adjacency, hidden if depth else widths[relation.source], hidden)
+            shape = shape._replace(heads=heads, learned=learned)
+            total += min(ORDERS[model](shape), key=rates.seconds)
+            into[relation.target] = max(into.get(relation.target, 0), shape.targets)
+        for t, rows in into.items():
+            below = hidden if depth else widths[t]
+            total += of_targets(model, rows, below, hidden, heads, depth > 0 or t not in graph.features)
+    seeds, classes = int(np.sum(np.asarray(batch.weights) > 0)), graph.schema.classes
+    return total + product(seeds, hidden, classes, True) + Work(4 * seeds * classes)
 
 
-def bandwidth(size: int = 2**27, repeats: int = 15) -> float:
-    """Bytes per second of a copy, read and written, of `size` bytes: the median."""
-    copy, x = jax.jit(lambda x: x + 1), jnp.zeros(size // NUMBER, jnp.float32)
+def floor(model: str, batch: Batch, graph: HetGraph, hidden: int) -> dict[str, float]:
+    """The least milliseconds of a step by what this machine does in a second, measured now, with what they are made of; learnable features are 64 wide."""
+    widths = {t: graph.features[t].shape[1] if t in graph.features else LEARNABLE for t in graph.schema.nodes}
+    measured = rates()
+    work = of_step(model, batch, graph, widths, hidden, HEADS, measured)
+    return {
+        "bytes": round(NUMBER * work.numbers),
+        "multiplications": round(work.multiplications),
+        "copy_gb_per_second": round(measured.bytes / 1e9, 1),
+        "billion_multiplications_per_second": round(measured.multiplications / 1e9, 1),
+        "floor_ms": round(1000 * measured.seconds(work), 2),
+    }
+
+
+def shape_of(adjacency: Adjacency, width: int, features: int) -> Shape:
+    """What an adjacency has, padding apart."""
+    indptr = np.asarray(adjacency.indptr)
+    edges, targets = int(indptr[-1]), int(np.sum(np.diff(indptr) > 0))
+    rows = len(np.unique(np.asarray(adjacency.indices)[:edges]))
+    return Shape(rows, targets, edges, width, features, 0, False)
+
+
+def rates(size: int = 2**27, repeats: int = 15) -> Rates:
+    """Of a copy of `size` bytes, and of a product of `[16384, 128]` and `[128, 64]`: the medians."""
+    x, rows, matrix = jnp.zeros(size // NUMBER, jnp.float32), jnp.ones((16384, 128)), jnp.ones((128, 64))
+    return Rates(
+        2 * size / _median(jax.jit(lambda x: x + 1), repeats, x),
+        rows.size * matrix.shape[1] / _median(jax.jit(jnp.matmul), repeats, rows, matrix),
+    )
+
+
+def _median(run: Callable, repeats: int, *given: jax.Array) -> float:
     times = []
     for _ in range(repeats):
         started = time.perf_counter()
-        jax.block_until_ready(copy(x))
+        jax.block_until_ready(run(*given))
         times.append(time.perf_counter() - started)
-    return 2 * size / float(np.median(times[2:]))
+    return float(np.median(times[2:]))

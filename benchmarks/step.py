@@ -3,8 +3,8 @@
 `python benchmarks/step.py GRAPH.npz --model rgcn|rgat|hgt` prints one JSON line: the median milliseconds of a step of a full batch, from one
 batch to the next, sampling and update included; and of its parts, of which sampling runs ahead in a thread, and takes that
 thread's core from the step: so the step is also timed with nothing sampled beside it. Steps that compile are timed apart.
-`graph_file.py` says what the file holds. Of R-GCN the line also has the bytes that a step moves (`bytes_moved.py` says which),
-how fast a copy moves bytes here, and how many times as long as that the step takes, with and without sampling.
+`graph_file.py` says what the file holds. The line also has the bytes that a step moves and the multiplications of its best orders (`bytes_moved.py` says
+which), how fast this machine does both, and how many times as long as that the step takes, with and without sampling.
 """
 
 import argparse
@@ -78,10 +78,7 @@ def main() -> None:
     if options.double:
         graph = replace(graph, features={t: matrix.astype(float) for t, matrix in graph.features.items()})
     steps = train(graph, options)
-    report = describe(steps, options)
-    if options.model == "rgcn":
-        report |= beside_bandwidth(steps, graph, options.hidden)
-    print(json.dumps(report))
+    print(json.dumps(describe(steps, options) | beside_floor(steps, graph, options)))
 
 
 def parse() -> argparse.Namespace:
@@ -158,16 +155,13 @@ def describe(steps: Steps, options: argparse.Namespace) -> dict:
     } | ({"losses": steps.losses} if options.losses else {})
 
 
-def beside_bandwidth(steps: Steps, graph: HetGraph, hidden: int) -> dict:
-    """The bytes that a step of R-GCN moves, and how many times as long as copying them it takes."""
-    widths = {t: graph.features[t].shape[1] if t in graph.features else 64 for t in graph.schema.nodes}
-    moved, speed = bytes_moved.of_rgcn(steps.batch, graph, widths, hidden), bytes_moved.bandwidth()
-    copying = 1000 * moved / speed
-    return {
-        "bytes": moved,
-        "copy_gb_per_second": round(speed / 1e9, 1),
-        "times_bandwidth": round(milliseconds(steps) / copying, 2),
-        "times_bandwidth_without_sampling": round(float(np.median(steps.alone)) / copying, 2),
+def beside_floor(steps: Steps, graph: HetGraph, options: argparse.Namespace) -> dict:
+    """What a step has to move and multiply, and how many times as long as that the step takes."""
+    alone = float(np.median(steps.alone))
+    found = bytes_moved.floor(options.model, steps.batch, graph, options.hidden)
+    return found | {
+        "times_floor": round(milliseconds(steps) / found["floor_ms"], 2),
+        "times_floor_without_sampling": round(alone / found["floor_ms"], 2),
     }
 
 

@@ -2,7 +2,8 @@
 
 `python benchmarks/whole_graph.py GRAPH.npz --model gcn|gat|rgcn|rgat|hgt` prints one JSON line: the median milliseconds of an epoch
 (forward, loss of the training nodes, backward, Adam), the loss after as many epochs as the peers take, and the most memory that the process
-held, the reading of the graph included. Compilation is timed apart. `graph_file.py` says what the file holds.
+held, the reading of the graph included. Compilation is timed apart. `graph_file.py` says what the file holds. Of the last three the line also has the
+floor of an epoch (`bytes_moved.py`).
 """
 
 import argparse
@@ -15,6 +16,7 @@ from hetjax import runtime
 if __name__ == "__main__":
     runtime.prepare()
 
+import bytes_moved
 import jax
 from graph_file import read
 
@@ -45,7 +47,8 @@ def main() -> None:
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--steps", type=int, default=10, help="epochs that are timed, after those that compile")
     options = parser.parse_args()
-    engine = make_engine(configuration(options.model, options.hidden, options.heads), read(options.graph))
+    graph = read(options.graph)
+    engine = make_engine(configuration(options.model, options.hidden, options.heads), graph)
     state, times, loss = engine.init(0), [], None
     for number in range(options.steps + WARM):
         for drawn in engine.batches.epoch(number):
@@ -60,6 +63,9 @@ def main() -> None:
         "peak_mib": round(peak_memory() / 2**20),
         "compile_seconds": round(sum(times[:WARM]) / 1000, 1),
     }
+    if options.model in bytes_moved.ORDERS and options.heads == bytes_moved.HEADS:
+        report |= bytes_moved.floor(options.model, drawn.batch, graph, options.hidden)
+        report["times_floor"] = round(report["ms_per_step"] / report["floor_ms"], 2)
     print(json.dumps(report))
 
 

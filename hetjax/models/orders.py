@@ -1,7 +1,7 @@
 """Whether sources are multiplied by a matrix before they are folded, or what they fold to after it, by what either costs.
 
 The same mathematics either way. Costs are counted from the shapes when a program is traced, way back included, and weighed by
-what a multiplication and an edge took on one CPU of two cores (`Costs`). A sum of static features needs no way back to them; multiplied first, they
+constants (`Costs`) by which choices were best on one CPU of two cores, over the shapes of `benchmarks/orders.py`. A sum of static features needs no way back to them; multiplied first, they
 need one for the matrix' sake.
 """
 
@@ -23,9 +23,9 @@ class Costs(NamedTuple):
       group: of an edge that is grouped by its source in the program, where the sampler did not.
     """
 
-    multiply: float = 0.01
-    move: float = 0.1
-    weigh: float = 0.03
+    multiply: float = 0.008
+    move: float = 0.02
+    weigh: float = 0.015
     group: float = 6.0
 
 
