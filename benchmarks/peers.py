@@ -9,7 +9,7 @@ few, a batch is a quarter of them. A process that takes over `--most` seconds, o
 
 Writes `benchmarks/results/peers_grid.{json,md,png}`, after each process; rows of graphs that are not asked for stay there: milliseconds of a step, sampling
 and update included, the median of every round's median; how many times as long peers take, the median of the rounds and their spread; the parts of a step; peak
-memory; and of every model the median of the graphs, with the least and the most. Compilation is timed apart. HGT's softmax is over all relations
+memory; how many times as long as its floor (`bytes_moved.py`) hetjax's step takes; and of every model the median of the graphs, with the least and the most. Compilation is timed apart. HGT's softmax is over all relations
 in hetjax and PyG, and per relation in DGL, which has no other. hetjax keeps its buffers, as `hetjax.train` does (hetjax/runtime.py);
 `GLIBC_TUNABLES`, where it is set, is everybody's. `peak_mib` is of the whole process, the reading of the graph file included;
 of hetjax's up to its last step, because it measures the memory's bandwidth after that.
@@ -134,6 +134,8 @@ def summed(rows: list[dict]) -> list[dict]:
             "peak_mib": max(row["peak_mib"] for row in found),
             "parts": found[-1]["parts"],
         }
+        floors = [row["times_floor"] for row in found if "times_floor" in row]
+        cells |= {"times_floor": round(statistics.median(floors), 2)} if floors else {}
         if ratios and who != "hetjax":
             cells |= {
                 "times_hetjax": round(statistics.median(ratios), 2),
@@ -145,20 +147,21 @@ def summed(rows: list[dict]) -> list[dict]:
 
 def table(rows: list[dict]) -> str:
     lines = [
-        "| graph | model | system | ms a step | times hetjax's (spread) | peak MiB | parts, ms |",
-        "|---|---|---|---|---|---|---|",
+        "| graph | model | system | ms a step | times its floor | times hetjax's (spread) | peak MiB | parts, ms |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         about = [row["graph"], NAMES[row["model"]]]
         if "failed" in row:
-            lines.append(f"| {' | '.join([*about, row['who'], row['failed'], '', '', ''])} |")
+            lines.append(f"| {' | '.join([*about, row['who'], row['failed'], '', '', '', ''])} |")
             continue
         parts = ", ".join(f"{name} {value:g}" for name, value in row["parts"].items())
         times = ""
         if "spread" in row:
             low, high = row["spread"]
             times = f"{row['times_hetjax']:.1f} ({low:.1f} to {high:.1f})"
-        cells = [*about, row["system"], f"{row['ms_per_step']:.1f}", times, f"{row['peak_mib']:,}", parts]
+        floor = f"{row['times_floor']:.1f}" if "times_floor" in row else ""
+        cells = [*about, row["system"], f"{row['ms_per_step']:.1f}", floor, times, f"{row['peak_mib']:,}", parts]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
