@@ -55,7 +55,7 @@ def _forward(first, last, indptr, indices, queries, offsets, keys, values, keep,
         finish = min(begin + TOGETHER, last)
         for t in range(begin, finish):
             into = heads, t, indptr[t], indptr[t + 1]
-            if queries.size:
+            if queries.size or not size:
                 for e in range(indptr[t], indptr[t + 1]):
                     if e + AHEAD < end:
                         prefetch(keys, indices[e + AHEAD])
