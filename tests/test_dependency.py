@@ -26,7 +26,7 @@ from hetjax.sharding.dependency.pieces import whole
 from hetjax.sharding.dependency.prices import Prices, priced, slowest
 from hetjax.sharding.dependency.room import divide
 from hetjax.sharding.dependency.schedule import schedule
-from hetjax.sharding.dependency.shares import nothing, shares
+from hetjax.sharding.dependency.shares import Once, nothing, shares
 from hetjax.sharding.dependency.strategy import chosen
 from hetjax.sharding.dependency.work import described, work
 from hetjax.sharding.registry import make_engine
@@ -193,6 +193,21 @@ def test_a_schedule_carries_every_row_once_with_little_padding(seed, ring):
         for other in range(parts):
             if other != sender:
                 assert min(map(len, plan.slots(sender, other))) >= rows[sender, other]
+
+
+def test_a_sampler_that_draws_once_draws_as_any(monkeypatch):
+    """The same shares, whatever is kept; no hop of the same nodes twice, and another one of other nodes."""
+    graph, hops = random_graph(), []
+    cut = edge_cut(graph, 3, "random")
+    seeds, about = {"paper": graph.splits["train"]}, (graph, frozenset(), frozenset({"paper"}), True, True)
+    expected = [shares(Sampler(*about), cut.owned, seeds, (ALL, ALL), (0,), keep) for keep in (nothing, caching)]
+    plain, once = Sampler.hop, Once(*about)
+    monkeypatch.setattr(Sampler, "hop", lambda self, *given: hops.append(given) or plain(self, *given))
+    for keep, of in [(nothing, expected[0]), (caching, expected[1]), (nothing, expected[0])]:
+        found = shares(once, cut.owned, seeds, (ALL, ALL), (0,), keep)
+        assert jax.tree.structure(found) == jax.tree.structure(of)
+        assert all(np.array_equal(*pair) for pair in zip(jax.tree.leaves(found), jax.tree.leaves(of), strict=True))
+    assert len(hops) == 3 * 3  # of each partition: its seeds' hop, and the other as much is kept
 
 
 def prices(graph, layers, share=-1.0, limit=np.inf, sent=1.0, copied=True, source=0.0):

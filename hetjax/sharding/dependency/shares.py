@@ -7,7 +7,7 @@ draw of its neighbours depends on the node alone, and its master's answer is eve
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -33,6 +33,23 @@ class Keep(Protocol):
 def nothing(depth: int, node_type: str, ids: np.ndarray, part: int) -> np.ndarray:
     """No partition computes what others own."""
     return np.zeros(len(ids), bool)
+
+
+class Once(Sampler):
+    """Draws the same hop of the same nodes once: ways of dividing one sample differ in some of it alone."""
+
+    def __init__(self, *about: Any):
+        super().__init__(*about)
+        self._known: dict[tuple, tuple[list[Block], dict[str, np.ndarray]]] = {}
+
+    def hop(
+        self, roles: Sequence[Role], fanout: int, stream: tuple, outermost: bool, gradients: bool = True
+    ) -> tuple[list[Block], dict[str, np.ndarray]]:
+        nodes = tuple(tuple((t, ids.tobytes()) for t, ids in role.nodes.items()) for role in roles)
+        asked = nodes, *((*role.relations, role.selves) for role in roles), fanout, stream, outermost, gradients
+        if asked not in self._known:
+            self._known[asked] = super().hop(roles, fanout, stream, outermost, gradients)
+        return self._known[asked]
 
 
 class Share(NamedTuple):
