@@ -1,6 +1,7 @@
 """Dependencies between partitions of the nodes: fetched, computed here too, or chosen; equal to one device, counted exactly."""
 
 import dataclasses
+import itertools
 import json
 import platform
 
@@ -26,13 +27,13 @@ from hetjax.sharding.dependency.pieces import whole
 from hetjax.sharding.dependency.prices import Prices, priced, slowest
 from hetjax.sharding.dependency.room import divide
 from hetjax.sharding.dependency.schedule import schedule
-from hetjax.sharding.dependency.shares import Once, nothing, shares
+from hetjax.sharding.dependency.shares import Names, nothing, shares
 from hetjax.sharding.dependency.strategy import chosen
 from hetjax.sharding.dependency.work import described, work
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
 from tests.conftest import random_graph
-from tests.equivalence import MODELS, compare, few, setting
+from tests.equivalence import GRAPHS, MODELS, compare, few, setting
 from tests.test_command_line import SMALL, train_anew
 from tests.test_vanilla import lopsided
 
@@ -195,18 +196,20 @@ def test_a_schedule_carries_every_row_once_with_little_padding(seed, ring):
                 assert min(map(len, plan.slots(sender, other))) >= rows[sender, other]
 
 
-def test_a_sampler_that_draws_once_draws_as_any(monkeypatch):
-    """The same shares, whatever is kept; no hop of the same nodes twice, and another one of other nodes."""
-    graph, hops = random_graph(), []
-    cut = edge_cut(graph, 3, "random")
-    seeds, about = {"paper": graph.splits["train"]}, (graph, frozenset(), frozenset({"paper"}), True, True)
-    expected = [shares(Sampler(*about), cut.owned, seeds, (ALL, ALL), (0,), keep) for keep in (nothing, caching)]
-    plain, once = Sampler.hop, Once(*about)
+def test_who_reads_whom_is_named_once(monkeypatch):
+    """As any sampler says, whatever is kept and if edges have weights; no hop of the same nodes twice, and another one of other nodes."""
+    graph, hops = GRAPHS["homogeneous, weights"](), []
+    cut, seeds = edge_cut(graph, 3, "random"), {"node": graph.splits["train"]}
+    plain, names = Sampler.hop, Names(Sampler(graph))
+    ways = [(keep, shares(Sampler(graph), cut.owned, seeds, (ALL, ALL), (0,), keep)) for keep in (nothing, caching)]
     monkeypatch.setattr(Sampler, "hop", lambda self, *given: hops.append(given) or plain(self, *given))
-    for keep, of in [(nothing, expected[0]), (caching, expected[1]), (nothing, expected[0])]:
-        found = shares(once, cut.owned, seeds, (ALL, ALL), (0,), keep)
-        assert jax.tree.structure(found) == jax.tree.structure(of)
-        assert all(np.array_equal(*pair) for pair in zip(jax.tree.leaves(found), jax.tree.leaves(of), strict=True))
+    for keep, expected in [*ways, ways[0]]:
+        found = shares(names, cut.owned, seeds, (ALL, ALL), (0,), keep)
+        for share, other in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
+            assert jax.tree.all(jax.tree.map(np.array_equal, share[1:], other[1:]))
+            for key, adjacency in other.block.adjacency.items():
+                np.testing.assert_array_equal(share.block.adjacency[key].indptr, adjacency.indptr)
+                np.testing.assert_array_equal(share.block.adjacency[key].indices, adjacency.indices)
     assert len(hops) == 3 * 3  # of each partition: its seeds' hop, and the other as much is kept
 
 
