@@ -119,12 +119,16 @@ def main() -> None:
     rows = {tuple(row[name] for name in CASE): row for row in read_rows(RESULTS)}
     for count, name in itertools.product(options.processes, options.ways):
         way = WAYS[name]
-        for graph, model in ((graph, model) for graph, models in way.on.items() for model in models):
-            if model not in options.models:
-                continue
-            cases = [(name, graph, model, str(parts), str(count)) for parts in way.numbers(model, count)]
-            wanted = [case for case in cases if case not in rows]
-            for case, errors in zip(wanted, found(way, wanted, count) if wanted else (), strict=True):
+        models = [(graph, model) for graph, some in way.on.items() for model in some if model in options.models]
+        cases = [
+            (name, graph, model, str(parts), str(count))
+            for graph, model in models
+            for parts in way.numbers(model, count)
+        ]
+        wanted = (case for case in cases if case not in rows)
+        for _, together in itertools.groupby(wanted, lambda case: case[1 : 3 if count == 1 else 2]):
+            some = list(together)
+            for case, errors in zip(some, found(way, some, count), strict=True):
                 rows[case] = dict(zip(FIELDS, (*case, *(f"{error:.1e}" for error in errors))))
                 print(*rows[case].values(), "OVER ITS BOUND" if max(errors) > BOUND else "", flush=True)
             write_rows(RESULTS, [rows[case] for case in sorted(rows)])
@@ -134,12 +138,12 @@ def main() -> None:
 
 
 def found(way: Way, wanted: Sequence[tuple[str, ...]], count: int) -> list[Errors]:
-    """The errors of some cases of one graph and model."""
+    """The errors of some cases of one graph; in one process of one model too."""
     _, graph, model, *_ = wanted[0]
     meshes = [(way.relation, way.data, way.strategy, int(case[3])) for case in wanted]
     if count > 1:
         with tempfile.TemporaryDirectory() as folder:
-            several = [Case(graph, mesh, way.mode, model, True, way.train) for mesh in meshes]
+            several = [Case(graph, mesh, way.mode, case[2], True, way.train) for mesh, case in zip(meshes, wanted)]
             return compare_in(Path(folder), count, several, STEPS, 1200)
     with floats(wide=True):
         data = GRAPHS[graph]()

@@ -373,7 +373,8 @@ def hybrid(graph, name="rgcn"):
 def kept(tmp_path, monkeypatch):
     """Where costs are kept; blocks are small, and always worth their time."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for module, name, value in ((probes, "TARGETS", 64), (link, "SENT", 64), (costs, "PROBE", {True: 0.0, False: 0.0})):
+    nothing_lasts = (costs, "PROBE", {True: 0.0, False: 0.0}), (costs, "EACH", 0.0)
+    for module, name, value in ((probes, "TARGETS", 64), (link, "SENT", 64), *nothing_lasts):
         monkeypatch.setattr(module, name, value)
     return tmp_path / "hetjax" / "costs"
 
@@ -429,7 +430,7 @@ class Several(ProcessGroup):
 
 def test_a_graph_too_small_to_be_measured_is_reckoned(kept, monkeypatch):
     given, mesh = hybrid(few("cites", "writes"))
-    monkeypatch.setattr(costs, "PROBE", {True: 60.0, False: 60.0})
+    monkeypatch.setattr(costs, "EACH", 60.0)
     monkeypatch.setattr(probes, "measure", None)
     found = costs.read_or_measure(given, mesh)
     assert not found.measured and all(cost > 0 for cost in jax.tree.leaves(found[:-1]))

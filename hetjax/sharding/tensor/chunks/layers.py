@@ -181,7 +181,7 @@ class Coupled:
                     own |= {*asked.targets, *asked.whole}
         return {s: sorted(some) for s, some in read.items()}, sorted(own)
 
-    def _of_targets(self, relation: Relation) -> list[Asked]:
+    def _of_targets(self, relation: Relation) -> Sequence[Any]:
         """What a relation's folds read of their targets: nothing, where these have no embedding below that anybody reads."""
         if relation.target in self.widths:
             return self.places[relation.target][relation.key, False]
