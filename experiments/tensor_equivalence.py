@@ -102,7 +102,7 @@ WAYS = {
     "push-pull, replicas": Way(BATCHED, (2,), mode="minibatch", data=2),
     "push-pull, raf": Way({"few relations": BATCHED["few relations"]}, (2,), "raf", "minibatch", 2),
     "push-pull, raf, four partitions": Way(
-        {"few relations": ("R-GCN", "R-GAT", "HGT, joint")}, (2,), "raf", "minibatch", 4
+        {"few relations": ("R-GCN", "R-GAT"), "random": ("HGT, joint",)}, (2,), "raf", "minibatch", 4
     ),
 }
 CASE = ("way", "graph", "model", "parts", "processes")
