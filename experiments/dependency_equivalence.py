@@ -63,20 +63,20 @@ def main() -> None:
     rows = {tuple(row[name] for name in CASE): row for row in read_rows(RESULTS)}
     design, started = grid if options.grid else pairs, time.perf_counter()
     wanted = [case for graph in ON for case in design(graph, set(rows)) if case[-1] in options.processes]
-    for (count, graph, model, mode), some in itertools.groupby(sorted(wanted, key=program), program):
+    for (count, graph, *_), some in itertools.groupby(sorted(wanted, key=program), program):
         if time.perf_counter() - started > options.seconds:
             break
         alike = list(some)
-        for case, errors in zip(alike, found(graph, model, mode, alike, int(count)), strict=True):
+        for case, errors in zip(alike, found(graph, alike, int(count)), strict=True):
             rows[case] = dict(zip(FIELDS, (*case, *(f"{error:.1e}" for error in errors))))
             print(*rows[case].values(), "OVER ITS BOUND" if max(errors) > BOUND else "", flush=True)
         write_rows(RESULTS, [rows[case] for case in sorted(rows)])
 
 
 def program(case: tuple[str, ...]) -> tuple[str, ...]:
-    """What cases that run together have in common."""
+    """What cases that run together have in common: in one process one device gives what all are held against."""
     graph, model, mode, *_, count = case
-    return count, graph, model, mode
+    return (count, graph, model, mode) if count == "1" else (count, graph)
 
 
 def pairs(graph: str, known: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -103,14 +103,15 @@ def grid(graph: str, known: set[tuple[str, ...]]) -> list[tuple[str, ...]]:
     return [case for case in made if case not in known]
 
 
-def found(graph: str, model: str, mode: str, wanted: list[tuple[str, ...]], count: int) -> list[Errors]:
-    """The errors of some cases of one graph, model and sampling."""
+def found(graph: str, wanted: list[tuple[str, ...]], count: int) -> list[Errors]:
+    """The errors of some cases of one graph; in one process of one model and sampling too."""
+    _, model, mode, *_ = wanted[0]
     given = [
         ((1, int(case[4]), "dependency"), {"options": WAYS[case[3]] | {"partitioning": case[5]}}) for case in wanted
     ]
     if count > 1:
         with tempfile.TemporaryDirectory() as folder:
-            several = [Case(graph, mesh, mode, model, True, train) for mesh, train in given]
+            several = [Case(graph, mesh, case[2], case[1], True, train) for case, (mesh, train) in zip(wanted, given)]
             return compare_in(Path(folder), count, several, STEPS, 1200)
     with floats(wide=True):
         data = GRAPHS[graph]()

@@ -4,8 +4,8 @@
 
 Prints a line per case and writes experiments/results/tensor_equivalence.csv: relative errors of the loss, of the worst gradient,
 and of the worst weight or table after ten steps of Adam. Ways: `slices` of the whole graph; the same in `chunks of a node`, in `chunks`
-of a third of the nodes and edges, and in `one chunk` of each type; `push-pull` in mini-batches, and `push-pull, raf` in two partitions
-of relations. Graphs are directed; one has one relation, the others several, with a type of fewer nodes than there are slices and a
+of a third of the nodes and edges, and in `one chunk` of each type; `push-pull` in mini-batches, the same with two `replicas`
+of every slice, and with `raf`, in two and in `four partitions` of relations. Graphs are directed; one has one relation, the others several, with a type of fewer nodes than there are slices and a
 type without any. A case that the file has is not run again.
 """
 
@@ -57,7 +57,8 @@ BATCHED = {
 }
 PARTS = 1, 2, 3, 4, 8
 MOST = {"GAT, decoupled": 3, "R-GAT, decoupled": 4, "GCN, decoupled": 3}  # slices: as many as heads, or classes
-SOME = "GCN", "GAT", "R-GCN", "R-GAT", "HGT, joint", "SAGE, decoupled", "R-GCN, decoupled", "R-GAT, decoupled"
+SOME = "GCN", "GAT", "GATv2", "R-GCN", "R-GAT", "HGT, joint", "HGT, relation", "GIN, decoupled", "GAT, decoupled"
+SOME += "GCN, decoupled", "SAGE, decoupled", "R-GCN, decoupled", "R-GAT, decoupled"  # in several processes
 
 
 class Way(NamedTuple):
@@ -68,6 +69,7 @@ class Way(NamedTuple):
       parts: numbers of slices.
       strategy: by its name.
       relation: partitions of relations.
+      data: replicas, of each partition and slice.
     """
 
     on: Mapping[str, Sequence[str]]
@@ -75,10 +77,20 @@ class Way(NamedTuple):
     strategy: str = "tensor"
     mode: str = "full"
     relation: int = 1
+    data: int = 1
 
     @property
     def train(self) -> dict:
         return {} if self.mode == "full" else {"batch_size": 4, "fanout": (2, 2)}
+
+    def numbers(self, model: str, count: int) -> list[int]:
+        """The numbers of slices of a model in so many processes; of several processes the largest that there is, but for eight."""
+        numbers = [parts for parts in self.parts if parts <= MOST.get(model, max(PARTS))]
+        if count == 1:
+            return numbers
+        divided = self.relation if self.relation > 1 else 0  # whole partitions of relations are in a process
+        held = [parts for parts in numbers if parts <= 4 and (divided or parts * self.data) % count == 0]
+        return held[-1:] if model in SOME else []
 
 
 WAYS = {
@@ -87,7 +99,11 @@ WAYS = {
     "chunks": Way(CHUNKED, (1, 2, 3, 4), "tests.test_tensor_chunks:Few"),
     "one chunk": Way(CHUNKED, (2,), "tests.test_tensor_chunks:All"),
     "push-pull": Way(BATCHED, (2, 3, 4), mode="minibatch"),
+    "push-pull, replicas": Way(BATCHED, (2,), mode="minibatch", data=2),
     "push-pull, raf": Way({"few relations": BATCHED["few relations"]}, (2,), "raf", "minibatch", 2),
+    "push-pull, raf, four partitions": Way(
+        {"few relations": ("R-GCN", "R-GAT"), "random": ("HGT, joint",)}, (2,), "raf", "minibatch", 4
+    ),
 }
 CASE = ("way", "graph", "model", "parts", "processes")
 FIELDS = (*CASE, "loss", "gradient", "state")
@@ -103,15 +119,16 @@ def main() -> None:
     rows = {tuple(row[name] for name in CASE): row for row in read_rows(RESULTS)}
     for count, name in itertools.product(options.processes, options.ways):
         way = WAYS[name]
-        for graph, model in ((graph, model) for graph, models in way.on.items() for model in models):
-            if model not in options.models:
-                continue
-            numbers = [parts for parts in way.parts if parts <= MOST.get(model, max(PARTS)) and parts % count == 0]
-            if count > 1:  # of some models, as many slices as there may be, but for eight
-                numbers = [parts for parts in numbers if parts <= 4][-1:] if model in SOME else []
-            cases = [(name, graph, model, str(parts), str(count)) for parts in numbers]
-            wanted = [case for case in cases if case not in rows]
-            for case, errors in zip(wanted, found(way, wanted, count) if wanted else (), strict=True):
+        models = [(graph, model) for graph, some in way.on.items() for model in some if model in options.models]
+        cases = [
+            (name, graph, model, str(parts), str(count))
+            for graph, model in models
+            for parts in way.numbers(model, count)
+        ]
+        wanted = (case for case in cases if case not in rows)
+        for _, together in itertools.groupby(wanted, lambda case: case[1 : 3 if count == 1 else 2]):
+            some = list(together)
+            for case, errors in zip(some, found(way, some, count), strict=True):
                 rows[case] = dict(zip(FIELDS, (*case, *(f"{error:.1e}" for error in errors))))
                 print(*rows[case].values(), "OVER ITS BOUND" if max(errors) > BOUND else "", flush=True)
             write_rows(RESULTS, [rows[case] for case in sorted(rows)])
@@ -121,12 +138,12 @@ def main() -> None:
 
 
 def found(way: Way, wanted: Sequence[tuple[str, ...]], count: int) -> list[Errors]:
-    """The errors of some cases of one graph and model."""
+    """The errors of some cases of one graph; in one process of one model too."""
     _, graph, model, *_ = wanted[0]
-    meshes = [(way.relation, 1, way.strategy, int(case[3])) for case in wanted]
+    meshes = [(way.relation, way.data, way.strategy, int(case[3])) for case in wanted]
     if count > 1:
         with tempfile.TemporaryDirectory() as folder:
-            several = [Case(graph, mesh, way.mode, model, True, way.train) for mesh in meshes]
+            several = [Case(graph, mesh, way.mode, case[2], True, way.train) for mesh, case in zip(meshes, wanted)]
             return compare_in(Path(folder), count, several, STEPS, 1200)
     with floats(wide=True):
         data = GRAPHS[graph]()

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from hetjax.config import Processes
+from hetjax.config import Mesh, Processes
 from hetjax.processes.launch import process_group
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
@@ -93,7 +93,7 @@ def compare_in(folder, count: int, cases: list[Case], steps: int = 4, seconds: f
         write_reference(reference, folder / f"{number}.npz")
         given.append(case._asdict() | {"reference": str(folder / f"{number}.npz")})
     file, out = folder / "cases.json", folder / "out.json"
-    devices = max(4, *(case.mesh[0] * case.mesh[1] for case in cases))
+    devices = max(4, *(Mesh(*case.mesh).devices for case in cases))
     file.write_text(json.dumps({"devices": devices // count, "cases": given}))
     about = "-m", "tests.many", f"localhost:{free_port()}", count
     done = run(folder, [[*about, number, file, out] for number in range(count)], seconds * len(cases))

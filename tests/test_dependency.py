@@ -1,6 +1,7 @@
 """Dependencies between partitions of the nodes: fetched, computed here too, or chosen; equal to one device, counted exactly."""
 
 import dataclasses
+import itertools
 import json
 import platform
 
@@ -26,13 +27,13 @@ from hetjax.sharding.dependency.pieces import whole
 from hetjax.sharding.dependency.prices import Prices, priced, slowest
 from hetjax.sharding.dependency.room import divide
 from hetjax.sharding.dependency.schedule import schedule
-from hetjax.sharding.dependency.shares import nothing, shares
+from hetjax.sharding.dependency.shares import Names, nothing, shares
 from hetjax.sharding.dependency.strategy import chosen
 from hetjax.sharding.dependency.work import described, work
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
 from tests.conftest import random_graph
-from tests.equivalence import MODELS, compare, few, setting
+from tests.equivalence import GRAPHS, MODELS, compare, few, setting
 from tests.test_command_line import SMALL, train_anew
 from tests.test_vanilla import lopsided
 
@@ -195,6 +196,23 @@ def test_a_schedule_carries_every_row_once_with_little_padding(seed, ring):
                 assert min(map(len, plan.slots(sender, other))) >= rows[sender, other]
 
 
+def test_who_reads_whom_is_named_once(monkeypatch):
+    """As any sampler says, whatever is kept and if edges have weights; no hop of the same nodes twice, and another one of other nodes."""
+    graph, hops = GRAPHS["homogeneous, weights"](), []
+    cut, seeds = edge_cut(graph, 3, "random"), {"node": graph.splits["train"]}
+    plain, names = Sampler.hop, Names(Sampler(graph))
+    ways = [(keep, shares(Sampler(graph), cut.owned, seeds, (ALL, ALL), (0,), keep)) for keep in (nothing, caching)]
+    monkeypatch.setattr(Sampler, "hop", lambda self, *given: hops.append(given) or plain(self, *given))
+    for keep, expected in [*ways, ways[0]]:
+        found = shares(names, cut.owned, seeds, (ALL, ALL), (0,), keep)
+        for share, other in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
+            assert jax.tree.all(jax.tree.map(np.array_equal, share[1:], other[1:]))
+            for key, adjacency in other.block.adjacency.items():
+                np.testing.assert_array_equal(share.block.adjacency[key].indptr, adjacency.indptr)
+                np.testing.assert_array_equal(share.block.adjacency[key].indices, adjacency.indices)
+    assert len(hops) == 3 * 3  # of each partition: its seeds' hop, and the other as much is kept
+
+
 def prices(graph, layers, share=-1.0, limit=np.inf, sent=1.0, copied=True, source=0.0):
     """An edge costs 0.25, a node 0.1, a row that is sent 1; a row that is read nothing, unless that is given."""
     types, relations = len(graph.schema.nodes), len(graph.relations)
@@ -355,7 +373,8 @@ def hybrid(graph, name="rgcn"):
 def kept(tmp_path, monkeypatch):
     """Where costs are kept; blocks are small, and always worth their time."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    for module, name, value in ((probes, "TARGETS", 64), (link, "SENT", 64), (costs, "PROBE", {True: 0.0, False: 0.0})):
+    nothing_lasts = (costs, "PROBE", {True: 0.0, False: 0.0}), (costs, "EACH", 0.0)
+    for module, name, value in ((probes, "TARGETS", 64), (link, "SENT", 64), *nothing_lasts):
         monkeypatch.setattr(module, name, value)
     return tmp_path / "hetjax" / "costs"
 
@@ -411,7 +430,7 @@ class Several(ProcessGroup):
 
 def test_a_graph_too_small_to_be_measured_is_reckoned(kept, monkeypatch):
     given, mesh = hybrid(few("cites", "writes"))
-    monkeypatch.setattr(costs, "PROBE", {True: 60.0, False: 60.0})
+    monkeypatch.setattr(costs, "EACH", 60.0)
     monkeypatch.setattr(probes, "measure", None)
     found = costs.read_or_measure(given, mesh)
     assert not found.measured and all(cost > 0 for cost in jax.tree.leaves(found[:-1]))

@@ -100,6 +100,7 @@ def test_a_nodes_own_label_does_not_reach_its_logits_and_others_do(several):
         ((2, 2), "full"),
         ((1, 2, "vanilla"), "minibatch"),
         ((1, 2, "dependency"), "full"),
+        ((1, 1, "tensor", 2), "full"),
     ],
 )
 def test_every_strategy_equals_one_device(mesh, mode):

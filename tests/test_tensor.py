@@ -124,6 +124,8 @@ def test_more_slices_than_classes_or_devices_are_refused():
         make_engine(setting(FEW, "full", tensor(3), MODELS["R-GAT, decoupled"] | {"heads": 2}, {}), FEW)
     with pytest.raises(InputError, match="mesh.feature 5 needs 5 devices != 4"):
         make_engine(setting(FEW, "full", tensor(5), {}, {}), FEW)
+    with pytest.raises(InputError, match="tensor.device_bytes is -3, and must be at least -1"):
+        setting(FEW, "full", tensor(2), {}, {"options": {"device_bytes": -3}})
 
 
 @pytest.mark.parametrize("model", ["HGT, joint", "R-GAT, dropout"])

@@ -50,6 +50,7 @@ class All(Few):
         ("GCN", GRAPHS["homogeneous"](), 2, "Few", {}),  # features of 32 bits that are dropped, and no more
         ("GAT", GRAPHS["homogeneous"](), 3, "Few", {}),  # 2 heads: by columns
         ("R-GCN, bases", few("cites", "writes"), 2, "All", {}),
+        ("R-GCN, no self term", few("writes"), 2, "Few", {}),  # whose targets nobody reads
         ("HGT, dropout", few("cites"), 2, "Few", {}),
         ("GCN, decoupled", GRAPHS["homogeneous"](), 3, "Few", {}),
         ("GIN, decoupled", GRAPHS["homogeneous, weights"](), 2, "Few", {}),  # learned numbers in every round

@@ -32,6 +32,7 @@ PROBE = {
     True: 0.5,
     False: 3.0,
 }  # seconds that measuring a linear fold, or another, takes: most of it compiling, so known before by order alone
+EACH = 0.015  # seconds more for every relation of every layer: the whole model is traced
 EPOCHS, MOST = 100, 0.03  # of so many epochs: the share that measuring may take
 ALIKE = 1.5  # costs of a link that differ by less are those of the same link
 
@@ -98,7 +99,8 @@ def _worth(setup: Setup, mesh: Mesh, kinds: Kinds, wanted: Sequence[Kind], of: M
             vertex, edge, source = of[kind]
             step += edge * graph.relations[relation].edges + vertex * graph.schema.nodes[relation.target]
             step += source * graph.schema.nodes[relation.source]
-    return sum(PROBE[kind.linear] for kind in wanted) <= MOST * EPOCHS * step / mesh.size
+    takes = sum(PROBE[kind.linear] for kind in wanted) + EACH * sum(map(len, kinds))
+    return takes <= MOST * EPOCHS * step / mesh.size
 
 
 def _scaled(measured: Mapping[Kind, Seconds], reckoned: Mapping[Kind, Seconds]) -> dict[Kind, Seconds]:

@@ -6,6 +6,7 @@ row once to each partition that reads it. So a node that several partitions reac
 draw of its neighbours depends on the node alone, and its master's answer is everybody's.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -33,6 +34,27 @@ class Keep(Protocol):
 def nothing(depth: int, node_type: str, ids: np.ndarray, part: int) -> np.ndarray:
     """No partition computes what others own."""
     return np.zeros(len(ids), bool)
+
+
+class Names(Sampler):
+    """Says who reads whom, and no more: edges have no weights and are not grouped by source, and the same hop of the same nodes
+    is drawn once, as ways of dividing one sample differ in a part of it.
+    """
+
+    def __init__(self, of: Sampler):
+        bare = {relation: csc._replace(weights=None) for relation, csc in of.graph.relations.items()}
+        graph = dataclasses.replace(of.graph, relations=bare)
+        super().__init__(graph, of.read_by_id, of.learnable, of.reads_own, of.named)
+        self._known: dict[tuple, tuple[list[Block], dict[str, np.ndarray]]] = {}
+
+    def hop(
+        self, roles: Sequence[Role], fanout: int, stream: tuple, outermost: bool, gradients: bool = False
+    ) -> tuple[list[Block], dict[str, np.ndarray]]:
+        nodes = tuple(tuple((t, ids.tobytes()) for t, ids in role.nodes.items()) for role in roles)
+        asked = nodes, *((*role.relations, role.selves) for role in roles), fanout, stream, outermost
+        if asked not in self._known:
+            self._known[asked] = super().hop(roles, fanout, stream, outermost, False)
+        return self._known[asked]
 
 
 class Share(NamedTuple):

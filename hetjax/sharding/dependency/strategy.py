@@ -23,7 +23,7 @@ from hetjax.sharding.dependency.features import PartitionFeatures, row_counts
 from hetjax.sharding.dependency.groups import grouped
 from hetjax.sharding.dependency.hybrid import Copies, choose
 from hetjax.sharding.dependency.prices import Prices, kept_bytes, priced, slowest
-from hetjax.sharding.dependency.shares import Keep, nothing, shares
+from hetjax.sharding.dependency.shares import Keep, Names, nothing, shares
 from hetjax.sharding.dependency.work import work
 from hetjax.sharding.strategy import Setup, Strategy
 
@@ -85,6 +85,7 @@ def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> Keep
     """
     graph, own, fanouts = setup.graph, setup.trainer.model.reads_own, setup.regime.fanouts
     nodes, target, hops = graph.splits["train"], graph.schema.target, (ALL,) * len(fanouts)
+    sampler = Names(sampler)
     layers = shares(sampler, owned, {target: nodes}, hops, (0,), nothing)
     found = choose(graph, owned, layers, prices, fanouts, own)
     if prices.share >= 0 or not setup.regime.whole:
@@ -99,8 +100,9 @@ def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> Keep
         divided = shares(sampler, owned, {target: nodes}, hops, (0,), keep)
         return slowest(graph, work(graph, owned, divided, seeds), prices, own=True)
 
-    mixed, pure = Copies(found), min((every, Copies(features)), key=takes)
-    return mixed if takes(mixed) < NOTABLE * takes(pure) else pure
+    mixed = Copies(found)
+    pure, least = min(((keep, takes(keep)) for keep in (every, Copies(features))), key=lambda pair: pair[1])
+    return mixed if takes(mixed) < NOTABLE * least else pure
 
 
 def require_room(batches: DependencyBatches, prices: Prices, memory: int) -> None:

@@ -18,6 +18,8 @@ class Options:
 
     def __post_init__(self):
         object.__setattr__(self, "device_bytes", int(Bytes(self.device_bytes)))
+        if self.device_bytes < -1:
+            raise InputError(f"tensor.device_bytes is {self.device_bytes}, and must be at least -1")
 
 
 class Tensor(Declaration):

@@ -6,7 +6,7 @@ calls; a `Divided` adjacency answers them with those of all devices (NeutronTP, 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
@@ -66,6 +66,11 @@ class Divided:
     def targets(self) -> int:
         """Rows that a fold gives on each device."""
         return self.adjacency.targets // self.parts
+
+    @property
+    def weights(self) -> Any:
+        """As `Adjacency.weights`, of all edges; a layer asks whether there are any."""
+        return self.adjacency.weights
 
     @property
     def own_edges(self) -> float:

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
 from hetjax.models.dropout import Masks
 from hetjax.models.hgnn import Stack
 from hetjax.models.layer import Exchange, Layer
@@ -125,7 +126,7 @@ class Coupled:
         layer, found = stack.layers[self.depth], {}
         for r in self.relations:
             if r.target == t:
-                theirs, mine = self.places[r.source][r.key, True], self.places[t][r.key, False]
+                theirs, mine = self.places[r.source][r.key, True], self._of_targets(r)
                 given = [
                     Asked(
                         [read.sources[r.source][i] for i in left.sources],
@@ -176,9 +177,15 @@ class Coupled:
             if r.target == t:
                 for asked in self.places[r.source][r.key, True]:
                     read.setdefault(r.source, set()).update(asked.sources)
-                for asked in self.places[t][r.key, False]:
+                for asked in self._of_targets(r):
                     own |= {*asked.targets, *asked.whole}
         return {s: sorted(some) for s, some in read.items()}, sorted(own)
+
+    def _of_targets(self, relation: Relation) -> Sequence[Any]:
+        """What a relation's folds read of their targets: nothing, where these have no embedding below that anybody reads."""
+        if relation.target in self.widths:
+            return self.places[relation.target][relation.key, False]
+        return [Asked([]) for _ in self.places[relation.source][relation.key, True]]
 
     def _own(self, t: str, rows: int) -> Any:
         if not self.layer.reads_target:
