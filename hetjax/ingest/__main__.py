@@ -64,6 +64,10 @@ def main(arguments: Sequence[str]) -> None:
     config = configuration.read(file, Path(options.root or file.parent), options.leave_out)
     for what in config.left_out:
         log.info(f"left out: {what}")
+    for table in config.nodes:
+        if table.label and any(table.label.column in feature.columns for feature in table.features):
+            what = f"{file}: {table.place}: {table.label.column!r} is a feature too"
+            log.warning(f"{what}: the model is told what it is to predict")
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
         graph, kept, skipped = ingest(config, options, Path(folder), str(file))
         store.save(graph, out, extra={KEPT: json.dumps(kept, indent=1)})

@@ -10,11 +10,12 @@ import pyarrow.parquet as pq
 
 from hetjax.datasets.splits import Split, divide
 from hetjax.errors import InputError, reading, short
+from hetjax.graph.arrow import to_numpy
 from hetjax.graph.hetgraph import SPLITS, UNLABELLED
 from hetjax.graph.names import Ids
 from hetjax.ingest import tables
 from hetjax.ingest.configuration import Label
-from hetjax.ingest.finder import Finder, joined, normal
+from hetjax.ingest.finder import Finder, check_ids, joined, normal
 
 FILES = {"train": "train", "validation": "valid", "test": "test"}
 LARGEST = 2**30  # bytes of a file of ids
@@ -41,12 +42,11 @@ def encode(chunks: list[pa.Array], label: Label) -> tuple[np.ndarray, Ids | None
     if len(numbers) == len(distinct):
         ordered = [str(number) for number in sorted(numbers)]
     classes = list(label.classes) or ordered
-    found = (
-        pc.index_in(texts, pa.array(classes, pa.large_string())).fill_null(UNLABELLED).to_numpy(zero_copy_only=False)
-    )
-    which = coded.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)
-    encoded = np.append(found, UNLABELLED).astype(np.int32)[which]
-    unknown = (encoded < 0) & (which < len(found))
+    numbered = {name: number for number, name in enumerate(classes)}
+    found = np.array([*(numbered.get(text, UNLABELLED) for text in distinct), UNLABELLED], np.int32)
+    which = to_numpy(coded.indices, len(distinct))
+    encoded = found[which]
+    unknown = (encoded < 0) & (which < len(distinct))
     if unknown.any():
         row = int(np.argmax(unknown))
         raise InputError(
@@ -102,8 +102,10 @@ def _by_range(label: Label, labels: np.ndarray, column: list[pa.Array]) -> dict[
 def _from_files(label: Label, name: str, finder: Finder) -> np.ndarray:
     found = []
     for file in tables.paths(label.files[name]):
-        ids = normal([_ids(file, label.files_column)])
-        numbers = finder.find(ids)
+        given = _ids(file, label.files_column)
+        check_ids(given, str(file))
+        ids = normal([given])
+        numbers = finder.find(ids, str(file))
         if (numbers < 0).any():
             row = int(np.argmax(numbers < 0))
             raise InputError(f"{file}: entry {row + 1}: {finder.unknown(ids, row)}")
