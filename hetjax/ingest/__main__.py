@@ -27,7 +27,7 @@ from hetjax.ingest.configuration import Configuration
 from hetjax.ingest.edges import Edges, ForeignKey
 from hetjax.ingest.nodes import Nodes
 from hetjax.load import outline
-from hetjax.logs import log
+from hetjax.logs import log, timed
 
 KEPT = "graph.json"
 
@@ -70,7 +70,8 @@ def main(arguments: Sequence[str]) -> None:
             log.warning(f"{what}: the model is told what it is to predict")
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
         graph, kept, skipped = ingest(config, options, Path(folder), str(file))
-        store.save(graph, out, extra={KEPT: json.dumps(kept, indent=1)})
+        with timed("files"):
+            store.save(graph, out, extra={KEPT: json.dumps(kept, indent=1)})
     for relation, count in skipped.items():
         log.info(f"relation {relation}: {count:,} edges left out whose ends are no nodes")
     log.info(f"{out}: {outline(graph)}")
@@ -90,21 +91,29 @@ def ingest(config: Configuration, options: Options, folder: Path, where: str) ->
     with tqdm(
         total=_size(config, options), unit="B", unit_scale=True, desc="ingest", leave=False, disable=None, delay=1
     ) as bar:
-        read = {name: nodes.read(name, of, bar) for name, of in given.items()}
+        read = {}
+        for name, of in given.items():
+            with timed(f"nodes of {name}"):
+                read[name] = nodes.read(name, of, bar)
         label = next((table.label for table in given[target] if table.label), None)
         if label is None:
             log.info(f"{where}: no labels of {target!r}: a graph to predict, and not to train on")
             encoded, names, classes, splits = labels.none(read[target].count)
         else:
-            encoded, names, classes = labels.encode(read[target].label, label)
-            splits = labels.split(label, encoded, read[target].split, read[target].finder, options.seed)
-        matrices = {name: nodes.write_features(one, folder, n, bar) for n, (name, one) in enumerate(read.items())}
+            with timed(f"labels and splits of {target}"):
+                encoded, names, classes = labels.encode(read[target].label, label)
+                splits = labels.split(label, encoded, read[target].split, read[target].finder, options.seed)
+        features = {}
+        for number, (name, one) in enumerate(read.items()):
+            if one.columns:
+                with timed(f"features of {name}"):
+                    features[name] = nodes.write_features(one, folder, number, bar)
         keys = _keys(config)
-        finders = {name: one.finder for name, one in read.items()}
+        with timed("ids"):
+            finders = {name: one.finder for name, one in read.items()}
         edges = Edges(config.edges, keys, finders, options.add_reverse_edges, options.skip_nonexist_edges, bar)
         schema = Schema({name: one.count for name, one in read.items()}, tuple(edges), target, len(classes))
         ids = Names({name: Ids(one.ids) for name, one in read.items() if one.ids is not None}, names)
-        features = {name: matrix for name, matrix in matrices.items() if matrix is not None}
         graph = build(schema, edges, features, encoded, splits, where, ids)
     return graph, _kept(config, read, target, classes), edges.skipped
 

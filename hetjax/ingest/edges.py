@@ -18,6 +18,7 @@ from hetjax.ingest import tables
 from hetjax.ingest.configuration import EdgeTable, NodeTable
 from hetjax.ingest.finder import Finder
 from hetjax.ingest.in_order import in_order
+from hetjax.logs import timed
 
 
 class ForeignKey(NamedTuple):
@@ -80,8 +81,10 @@ class Edges(Mapping):
     def __getitem__(self, relation: Relation) -> CSC:
         if relation not in self.read:
             self.read = {}  # before the next are read
-            self._read(self.relations[relation])
-        return self.read.pop(relation).csc()
+            with timed(f"{relation}: read"):
+                self._read(self.relations[relation])
+        with timed(f"{relation}: by target"):
+            return self.read.pop(relation).csc()
 
     def _read(self, origin: Relation) -> None:
         """Read a relation, and its reverse if that is given too."""

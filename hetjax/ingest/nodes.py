@@ -135,10 +135,8 @@ def _check_distinct(
     )
 
 
-def write_features(nodes: Nodes, folder: Path, number: int, bar: tqdm) -> np.ndarray | None:
-    """Read the tables of a type once more, and write its features as an array on disk, `[nodes, width]`; None if it has none."""
-    if not nodes.columns:
-        return None
+def write_features(nodes: Nodes, folder: Path, number: int, bar: tqdm) -> np.ndarray:
+    """Read the tables of a type that has features once more, and write these as an array on disk, `[nodes, width]`."""
     dtypes = [c.transform.dtype if c.transform.dtype == "uint8" else c.dtype for c in nodes.columns]
     ends = np.cumsum([0, *(column.transform.width for column in nodes.columns)])
     file, shape = folder / f"features_{number}.npy", (nodes.count, int(ends[-1]))
