@@ -174,7 +174,9 @@ class Served:
         capacities = ladder.fitting(self._needs(sample, node_type, len(nodes)))
         return self._padded(sample, capacities, node_type, depth, classify)[: len(nodes)]
 
-    def _padded(self, sample: Any, capacities: dict[str, int], node_type: str, depth: int, classify: bool) -> np.ndarray:
+    def _padded(
+        self, sample: Any, capacities: dict[str, int], node_type: str, depth: int, classify: bool
+    ) -> np.ndarray:
         self._shapes.add((node_type, depth, classify, *capacities.values()))
         blocks, ids = pad_sample(Capacities(capacities), "", sample, {node_type: capacities[SEEDS]}, self.graph)
         x = {t: gather(on_host(self._read[t]), real, len(ids[t])) for t, real in sample.inputs.items()}
