@@ -140,7 +140,7 @@ def test_yaml_is_read_too(folder):
 
 
 def test_fitted_values_are_kept_for_later_data(folder):
-    first, _ = run(folder)
+    first, _ = run(folder, "--add_reverse_edges")
     later = folder / "later"
     later.mkdir()
     (later / "people.csv").write_text("id,age,town,label\nz9,30,Bern,y\ny8,80,Oslo,\n")
@@ -149,6 +149,7 @@ def test_fitted_values_are_kept_for_later_data(folder):
     graph, _ = run(later, "--root", later, config=json.loads((folder / "store" / "graph.json").read_text()))
     assert graph.features["person"].tolist() == [[0.25, 1, 0], [1, 0, 0]]  # cut to what was fitted; Oslo was not seen
     assert graph.labels.tolist() == [1, -1] and graph.names.class_names(2) == ["x", "y"]
+    assert graph.schema.relations == first.schema.relations and len(graph.schema.relations) == 2
     again, _ = run(folder, config=json.loads((folder / "store" / "graph.json").read_text()), out="again")
     np.testing.assert_array_equal(again.features["person"], first.features["person"])
     (later / "people.csv").write_text("id,age,town,label\nz9,30,Bern,new\n")
@@ -343,6 +344,7 @@ def test_what_is_wrong_in_a_table_is_named(folder, file, text, message):
             {"nodes__0__labels__0__split_pct": [1, 1, 1]},
             "nodes[0].labels[0].split_pct: (1, 1, 1), and should be three shares",
         ),
+        ({"add_reverse_edges": "yes"}, "graph.json: add_reverse_edges: 'yes', and should be true or false"),
         ({"nodes": {}}, "graph.json: nodes: dict, and should be a list"),
         ({"nodes__0__foreign_keys": ["town"]}, "nodes[0].foreign_keys: ['town'], and should be {column: node type}"),
         ({"nodes__0__format__null_values": "NA"}, "nodes[0].format.null_values: 'NA', and should be a list of texts"),

@@ -29,8 +29,6 @@ from hetjax.ingest.nodes import Nodes
 from hetjax.load import outline
 from hetjax.logs import log, timed
 
-KEPT = "graph.json"
-
 
 @dataclass(frozen=True)
 class Options:
@@ -71,7 +69,7 @@ def main(arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
         graph, kept, skipped = ingest(config, options, Path(folder), str(file))
         with timed("files"):
-            store.save(graph, out, extra={KEPT: json.dumps(kept, indent=1)})
+            store.save(graph, out, extra={labels.KEPT: json.dumps(kept, indent=1)})
     for relation, count in skipped.items():
         log.info(f"relation {relation}: {count:,} edges left out whose ends are no nodes")
     log.info(f"{out}: {outline(graph)}")
@@ -111,11 +109,13 @@ def ingest(config: Configuration, options: Options, folder: Path, where: str) ->
         keys = _keys(config)
         with timed("ids"):
             finders = {name: one.finder for name, one in read.items()}
-        edges = Edges(config.edges, keys, finders, options.add_reverse_edges, options.skip_nonexist_edges, bar)
+        reverse = options.add_reverse_edges or config.add_reverse_edges
+        edges = Edges(config.edges, keys, finders, reverse, options.skip_nonexist_edges, bar)
         schema = Schema({name: one.count for name, one in read.items()}, tuple(edges), target, len(classes))
         ids = Names({name: Ids(one.ids) for name, one in read.items() if one.ids is not None}, names)
         graph = build(schema, edges, features, encoded, splits, where, ids)
-    return graph, _kept(config, read, target, classes), edges.skipped
+    kept = _kept(config, read, target, classes) | ({"add_reverse_edges": True} if reverse else {})
+    return graph, kept, edges.skipped
 
 
 def _keys(config: Configuration) -> list[ForeignKey]:

@@ -2,7 +2,7 @@
 
 Everything is checked before any table is opened, and what is wrong, or not supported, is named with its place:
 `graph.json: nodes[1].features[0].transform.name`. Added are `foreign_keys` of nodes, `weight_col` of edges, `null_values` and
-`encoding` of csv, `fill` of transforms, `split_by` and `classes` of labels.
+`encoding` of csv, `fill` of transforms, `split_by` and `classes` of labels, `add_reverse_edges` at the top.
 """
 
 import json
@@ -19,7 +19,7 @@ from hetjax.ingest.transforms import TRANSFORMS
 
 VERSION = "gconstruct-v0.1"
 LARGEST = 2**26  # bytes: fitted values of categories may be many
-TOP = {"version", "nodes", "edges", "is_homogeneous"}
+TOP = {"version", "nodes", "edges", "is_homogeneous", "add_reverse_edges"}
 NODE = {"node_type", "files", "format", "node_id_col", "features", "labels", "foreign_keys"}
 EDGE = {"relation", "files", "format", "source_id_col", "dest_id_col", "weight_col"}
 FORMATS = "csv", "parquet", "hdf5"
@@ -95,10 +95,11 @@ class EdgeTable:
 
 @dataclass(frozen=True)
 class Configuration:
-    """All tables. `left_out` says what was not supported, if that was to be left out."""
+    """All tables, and whether relations get reverses. `left_out` says what was not supported, if that was to be left out."""
 
     nodes: tuple[NodeTable, ...]
     edges: tuple[EdgeTable, ...]
+    add_reverse_edges: bool
     content: dict
     left_out: tuple[str, ...]
 
@@ -162,7 +163,10 @@ class _Reader:
                         f"{self.file}: {table.place}.foreign_keys.{column}: {self._undeclared(other, types)}"
                     )
         made = tuple(replace(edge, place=f"{self.file}: {edge.place}") for edge in edges)
-        return Configuration(tuple(nodes), made, content, tuple(self.left_out))
+        reverse = content.get("add_reverse_edges", False)
+        if not isinstance(reverse, bool):
+            raise InputError(f"{self.file}: add_reverse_edges: {short(repr(reverse))}, and should be true or false")
+        return Configuration(tuple(nodes), made, reverse, content, tuple(self.left_out))
 
     def _node(self, about: Any, place: str) -> NodeTable:
         self._keys(about, NODE, ("node_type", "files", "format"), place)

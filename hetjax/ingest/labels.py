@@ -18,6 +18,7 @@ from hetjax.ingest.configuration import Label
 from hetjax.ingest.finder import Finder, check_ids, joined, normal
 
 FILES = {"train": "train", "validation": "valid", "test": "test"}
+KEPT = "graph.json"  # of a store: the configuration with what was fitted
 LARGEST = 2**30  # bytes of a file of ids
 
 
@@ -36,7 +37,9 @@ def encode(chunks: list[pa.Array], label: Label) -> tuple[np.ndarray, Ids | None
     texts = coded.dictionary.cast(pa.large_string())
     distinct = texts.to_pylist()
     if not distinct and not label.classes:
-        raise InputError(f"{label.place}: column {label.column!r} has no label")
+        raise InputError(
+            f"{label.place}: column {label.column!r} has no label, and no `classes` are given; {KEPT} of a store has them"
+        )
     numbers = [int(text) for text in distinct if text.isdigit() and str(int(text)) == text]
     ordered = sorted(distinct)
     if len(numbers) == len(distinct):
