@@ -8,6 +8,7 @@ transforms and the classes, in `graph.json` in the store, a configuration with w
 import json
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,9 +87,12 @@ def ingest(config: Configuration, options: Options, folder: Path, where: str) ->
         name: [t for t in config.nodes if t.node_type == name]
         for name in dict.fromkeys(t.node_type for t in config.nodes)
     }
-    with tqdm(
-        total=_size(config, options), unit="B", unit_scale=True, desc="ingest", leave=False, disable=None, delay=1
-    ) as bar:
+    with (
+        tqdm(
+            total=_size(config, options), unit="B", unit_scale=True, desc="ingest", leave=False, disable=None, delay=1
+        ) as bar,
+        ThreadPoolExecutor(1) as beside,
+    ):
         read = {}
         for name, of in given.items():
             with timed(f"nodes of {name}"):
@@ -96,11 +100,10 @@ def ingest(config: Configuration, options: Options, folder: Path, where: str) ->
         label = next((table.label for table in given[target] if table.label), None)
         if label is None:
             log.info(f"{where}: no labels of {target!r}: a graph to predict, and not to train on")
-            encoded, names, classes, splits = labels.none(read[target].count)
+            encoded, names, classes = labels.none(read[target].count)
         else:
-            with timed(f"labels and splits of {target}"):
+            with timed(f"labels of {target}"):
                 encoded, names, classes = labels.encode(read[target].label, label)
-                splits = labels.split(label, encoded, read[target].split, read[target].finder, options.seed)
         features = {}
         for number, (name, one) in enumerate(read.items()):
             if one.columns:
@@ -109,11 +112,15 @@ def ingest(config: Configuration, options: Options, folder: Path, where: str) ->
         keys = _keys(config)
         with timed("ids"):
             finders = {name: one.finder for name, one in read.items()}
+        drawn = beside.submit(labels.split, label, encoded, read[target].split, finders[target], options.seed)
+        if label and label.files:
+            drawn.result()  # what is wrong with them is said before edges are read
         reverse = options.add_reverse_edges or config.add_reverse_edges
         edges = Edges(config.edges, keys, finders, reverse, options.skip_nonexist_edges, bar)
         schema = Schema({name: one.count for name, one in read.items()}, tuple(edges), target, len(classes))
         ids = Names({name: Ids(one.ids) for name, one in read.items() if one.ids is not None}, names)
-        graph = build(schema, edges, features, encoded, splits, where, ids)
+        relations = {relation: edges[relation] for relation in edges}
+        graph = build(schema, relations, features, encoded, drawn.result(), where, ids)
     kept = _kept(config, read, target, classes) | ({"add_reverse_edges": True} if reverse else {})
     return graph, kept, edges.skipped
 

@@ -59,9 +59,9 @@ def encode(chunks: list[pa.Array], label: Label) -> tuple[np.ndarray, Ids | None
     return encoded, None if plain else Ids(classes), classes
 
 
-def none(nodes: int) -> tuple[np.ndarray, None, list[str], dict[str, np.ndarray]]:
-    """Of so many nodes without labels: what `encode` and `split` give. The class is one, as a graph has at least one."""
-    return np.full(nodes, UNLABELLED, np.int32), None, ["0"], {}
+def none(nodes: int) -> tuple[np.ndarray, None, list[str]]:
+    """Of so many nodes without labels: what `encode` gives. The class is one, as a graph has at least one."""
+    return np.full(nodes, UNLABELLED, np.int32), None, ["0"]
 
 
 def _whole(values: pa.Array, label: Label) -> pa.Array:
@@ -74,12 +74,16 @@ def _whole(values: pa.Array, label: Label) -> pa.Array:
     return pa.array(np.where(known, numbers, 0).astype(np.int64), mask=~known)
 
 
-def split(label: Label, labels: np.ndarray, column: list[pa.Array], finder: Finder, seed: int) -> dict[str, np.ndarray]:
-    """Node numbers per split: from files, by ranges of a column, or by shares.
+def split(
+    label: Label | None, labels: np.ndarray, column: list[pa.Array], finder: Finder, seed: int
+) -> dict[str, np.ndarray]:
+    """Node numbers per split: from files, by ranges of a column, or by shares; none without labels.
 
     Raises:
       InputError: an id of a file that is no node's.
     """
+    if label is None:
+        return {}
     if label.files:
         return {name: _from_files(label, FILES[name], finder) for name in SPLITS if FILES[name] in label.files}
     if label.by:
