@@ -51,7 +51,7 @@ def write_rows(file: Path, rows: list[dict]) -> None:
     """Write a table, as CSV."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with open(file, "w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]))
+        writer = csv.DictWriter(stream, list(dict.fromkeys(key for row in rows for key in row)))
         writer.writeheader()
         writer.writerows(rows)
 

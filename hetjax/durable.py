@@ -120,12 +120,12 @@ def write_array(file: Path, array: np.ndarray) -> None:
 def rename(partial: Path, path: Path) -> None:
     """Give a file, or a folder with all that is in it, its name, once the disk has it."""
     for entry in (partial, *sorted(partial.rglob("*"))):
-        _sync(entry)
+        sync(entry)
     partial.rename(path)
-    _sync(path.parent)
+    sync(path.parent)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         with suppress(OSError) if path.is_dir() else nullcontext():  # not every file system does so with folders

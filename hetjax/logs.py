@@ -5,6 +5,7 @@ A command shows results on stdout, and on stderr what went wrong or may surprise
 
 import logging
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -39,6 +40,14 @@ def shown(verbose: bool = False) -> Iterator[None]:
         log.removeHandler(handler)
         log.level, log.propagate = before
         log.setLevel(before[0])
+
+
+@contextmanager
+def timed(part: str) -> Iterator[None]:
+    """Say, as a detail, how many seconds a part took."""
+    started = time.perf_counter()
+    yield
+    log.debug(f"{part}: {time.perf_counter() - started:.2f} s")
 
 
 def hides_bar() -> bool | None:

@@ -79,7 +79,12 @@ def resolve(
       InputError: the graph cannot be read.
     """
     given = given_options(arguments)
-    if not wanted(config, given, any(a == "--config" or a.startswith("--config=") for a in arguments)):
+    filed = any(a == "--config" or a.startswith("--config=") for a in arguments)
+    if not wanted(config, given, filed):
+        if processes.first and config.train.recipe == "auto" and not filed and (keys := _of_training(config, given)):
+            log.info(
+                f"no option is chosen by the graph, as {keys[0]} is given; --train.recipe graph chooses the others"
+            )
         return config, None
     choices: list[Choice] | None = None
     ahead: Ahead | None = None
@@ -102,8 +107,13 @@ def wanted(config: Config, given: Set[str], filed: bool) -> bool:
     """Whether options are to be chosen: if `train.recipe` says so, or says nothing and no file or option of how to train is given."""
     if config.train.recipe != "auto":
         return config.train.recipe == "graph"
-    training = {key for key in given if key.split(".")[0] in SECTIONS}
-    return not filed and config.data.format != "synthetic" and training <= COMPATIBLE
+    return not filed and config.data.format != "synthetic" and not _of_training(config, given)
+
+
+def _of_training(config: Config, given: Set[str]) -> list[str]:
+    """The options that say how to train, and so keep others from being chosen; of a generated graph none are chosen."""
+    keys = {key for key in given if key.split(".")[0] in SECTIONS} - COMPATIBLE
+    return [] if config.data.format == "synthetic" else sorted(keys)
 
 
 def before(workdir: Path, given: Set[str]) -> list[Choice] | None:

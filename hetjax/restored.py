@@ -156,7 +156,9 @@ def same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, trai
     if odd := set(graph.schema.relations) ^ set(trained.schema.relations):
         first = min(odd, key=str)
         only = "it alone" if first in graph.schema.relations else "only the graph that was trained on"
-        raise InputError(f"{file}: {only} has relation {first}")
+        turned = any(first == relation.reverse for relation in graph.schema.relations)
+        hint = "; it is the reverse of another, which `--add_reverse_edges` of hetjax.ingest adds" * turned
+        raise InputError(f"{file}: {only} has relation {first}{hint}")
     for what in "target", "classes":
         found, expected = getattr(graph.schema, what), getattr(trained.schema, what)
         if found != expected:

@@ -50,8 +50,8 @@ class Served:
     """A trained model with a graph. Several threads may ask it.
 
     What it computes is the model's definition on full neighbourhoods, as `hetjax.predict` computes it for all nodes. Arrays
-    are padded to the sizes of a `Ladder`, so that there are a few programs in all. The first question of a size waits for a
-    program, unless it was compiled before.
+    are padded to the sizes of a `Ladder`, so that there are a few programs in all. The first question waits for those of
+    the sizes that nodes here and there need, and one of another size waits for its own.
 
     Args:
       restored: the model and the graph.
@@ -66,7 +66,7 @@ class Served:
         self._threshold = restored.threshold
         self._read: Mapping[str, Any] = restored.features
         self._first = 0  # the layer that reads them
-        self._lock, self._ladders = threading.Lock(), dict[tuple[str, int], Ladder]()
+        self._lock, self._ladders = threading.Lock(), dict[tuple[str, int, bool], Ladder]()
         if ahead and len(self._model.layers) > 1:
             evaluator = Evaluator(self._model, self.graph, restored.config.sampling.evaluation_edges)
             below = evaluator.below(restored.params, restored.features)
@@ -168,15 +168,19 @@ class Served:
         return np.concatenate(found)[places] if found else np.empty((0, width), np.float32)
 
     def _computed(self, node_type: str, nodes: np.ndarray, depth: int, classify: bool) -> np.ndarray:
-        ladder = self._ladder(node_type, depth)
+        ladder = self._ladder(node_type, depth, classify)
         with self._lock:
             sample = self._sample(node_type, nodes, depth)
         capacities = ladder.fitting(self._needs(sample, node_type, len(nodes)))
+        return self._padded(sample, capacities, node_type, depth, classify)[: len(nodes)]
+
+    def _padded(
+        self, sample: Any, capacities: dict[str, int], node_type: str, depth: int, classify: bool
+    ) -> np.ndarray:
         self._shapes.add((node_type, depth, classify, *capacities.values()))
         blocks, ids = pad_sample(Capacities(capacities), "", sample, {node_type: capacities[SEEDS]}, self.graph)
         x = {t: gather(on_host(self._read[t]), real, len(ids[t])) for t, real in sample.inputs.items()}
-        h = self._apply(self._params, blocks, x, node_type=node_type, depth=depth, classify=classify)
-        return np.asarray(h)[: len(nodes)]
+        return np.asarray(self._apply(self._params, blocks, x, node_type=node_type, depth=depth, classify=classify))
 
     def _sample(self, node_type: str, nodes: np.ndarray, depth: int):
         return self._sampler.sample({node_type: nodes}, (ALL,) * (depth + 1 - self._first), (), gradients=False)
@@ -185,15 +189,20 @@ class Served:
         needs = {name: (size, most) for name, size, most in measure("", sample, self.graph)}
         return needs | {SEEDS: (nodes, self.graph.schema.nodes[node_type])}
 
-    def _ladder(self, node_type: str, depth: int) -> Ladder:
-        """The sizes of samples for a type: the lowest from nodes here and there."""
-        key = node_type, depth
+    def _ladder(self, node_type: str, depth: int, classify: bool) -> Ladder:
+        """The sizes of samples for a type: the lowest from nodes here and there, whose programs are all compiled now."""
+        key = node_type, depth, classify
         with self._lock:
             if key not in self._ladders:
                 count = self.graph.schema.nodes[node_type]
                 trials = np.unique(np.linspace(0, count - 1, min(TRIALS, count)).astype(np.int32))
-                samples = (self._sample(node_type, trials[n : n + 1], depth) for n in range(len(trials)))
-                self._ladders[key] = Ladder([self._needs(sample, node_type, 1) for sample in samples])
+                nodes = [trials[n : n + 1] for n in range(len(trials))]
+                needs = [self._needs(self._sample(node_type, node, depth), node_type, 1) for node in nodes]
+                ladder = Ladder(needs)
+                rungs = {tuple(fit.items()): node for fit, node in zip(map(ladder.fitting, needs), nodes)}
+                for fit, node in rungs.items():
+                    self._padded(self._sample(node_type, node, depth), dict(fit), node_type, depth, classify)
+                self._ladders[key] = ladder
             return self._ladders[key]
 
     @forward_only()

@@ -50,7 +50,7 @@ def test_a_sound_graph_has_nothing_wrong():
     assert "wrong" not in {finding.kind for finding in found}
     assert "group is only a source: no relation leads to it" in words(found, "note")
     assert "split test is empty" in words(found, "note")
-    text = "\n".join(graphs.schema(graph))
+    text = repr(graph)
     assert (
         "person: 90 nodes, features float32 4 wide, the target: 3 classes" in text and "60 train, 15 validation" in text
     )

@@ -140,7 +140,7 @@ def test_yaml_is_read_too(folder):
 
 
 def test_fitted_values_are_kept_for_later_data(folder):
-    first, _ = run(folder)
+    first, _ = run(folder, "--add_reverse_edges")
     later = folder / "later"
     later.mkdir()
     (later / "people.csv").write_text("id,age,town,label\nz9,30,Bern,y\ny8,80,Oslo,\n")
@@ -149,6 +149,7 @@ def test_fitted_values_are_kept_for_later_data(folder):
     graph, _ = run(later, "--root", later, config=json.loads((folder / "store" / "graph.json").read_text()))
     assert graph.features["person"].tolist() == [[0.25, 1, 0], [1, 0, 0]]  # cut to what was fitted; Oslo was not seen
     assert graph.labels.tolist() == [1, -1] and graph.names.class_names(2) == ["x", "y"]
+    assert graph.schema.relations == first.schema.relations and len(graph.schema.relations) == 2
     again, _ = run(folder, config=json.loads((folder / "store" / "graph.json").read_text()), out="again")
     np.testing.assert_array_equal(again.features["person"], first.features["person"])
     (later / "people.csv").write_text("id,age,town,label\nz9,30,Bern,new\n")
@@ -304,6 +305,9 @@ def test_quotes_newlines_and_ids_as_they_are(folder):
         ("bought.csv", BOUGHT + "a1,8,1\n", "bought.csv: row 4, column 'what': 8 is no id of node type 'item'"),
         ("bought.csv", BOUGHT + "a1,x,1\n", "bought.csv: row 4, column 'what': 'x' is not a whole number"),
         ("bought.csv", BOUGHT + "a1,,1\n", "bought.csv: row 4, column 'what': missing"),
+        ("bought.csv", BOUGHT + "a1,+9,1\n", "bought.csv: row 4, column 'what': '+9' is not a whole number"),
+        ("people.csv", PEOPLE.replace("40", "1_0"), "people.csv: row 2, column 'age': '1_0' is not a number"),
+        ("items.csv", ITEMS.replace("2.5", "1e39"), "items.csv: row 2, column 'price': 1e+39 is no float32"),
         ("bought.csv", BOUGHT + 'a1,"9\n', "bought.csv: "),
         ("bought.csv", None, "bought*.csv: no such file; --root names the folder"),
     ],
@@ -340,7 +344,25 @@ def test_what_is_wrong_in_a_table_is_named(folder, file, text, message):
             {"nodes__0__labels__0__split_pct": [1, 1, 1]},
             "nodes[0].labels[0].split_pct: (1, 1, 1), and should be three shares",
         ),
+        ({"add_reverse_edges": "yes"}, "graph.json: add_reverse_edges: 'yes', and should be true or false"),
         ({"nodes": {}}, "graph.json: nodes: dict, and should be a list"),
+        ({"nodes__0__foreign_keys": ["town"]}, "nodes[0].foreign_keys: ['town'], and should be {column: node type}"),
+        ({"nodes__0__format__null_values": "NA"}, "nodes[0].format.null_values: 'NA', and should be a list of texts"),
+        ({"nodes__0__labels__0__split_pct": 0.8}, "nodes[0].labels[0].split_pct: 0.8, and should be a list of numbers"),
+        ({"nodes__0__labels__0__classes": "xy"}, "nodes[0].labels[0].classes: 'xy', and should be a list of texts"),
+        ({"nodes__0__features__0__feature_col": 3}, "nodes[0].features[0].feature_col: 3, and should be a list of"),
+        ({"nodes__0__features__0__feature_col": []}, "nodes[0].features[0].feature_col: no column"),
+        ({"nodes__0__features__0__transform": "standard"}, "features[0].transform: 'standard', and should be {"),
+        ({"nodes__0__features__0__transform": {"name": ["x"]}}, "transform: {'name': ['x']}, and should be {"),
+        ({"nodes__0__features__0__transform": {"truncate_dim": -3}}, "truncate_dim: -3, and should be a whole number"),
+        (
+            {"nodes__0__features__0__transform": {"name": "rank_gauss", "values": ["a"], "ranks": [1]}},
+            "features[0].transform: values and ranks should be numbers",
+        ),
+        (
+            {"nodes__0__features__1__transform": {"name": "to_categorical", "separator": 3}},
+            "features[1].transform.separator: 3, and should be a text",
+        ),
         (
             {"nodes__0__features__0__transform": {"name": "bucket_numerical", "range": [3, 1], "bucket_cnt": 2}},
             "transform.range: [3, 1], and should be",
@@ -349,6 +371,37 @@ def test_what_is_wrong_in_a_table_is_named(folder, file, text, message):
 )
 def test_what_is_wrong_in_a_configuration_is_named(folder, changes, message):
     refused(folder, message, config=configured(**changes))
+
+
+@pytest.mark.parametrize(
+    "who,message",
+    [
+        (pa.array([b"a1", b"\xff"]), "who.parquet: column 'who': ids are binary, and should be whole numbers or texts"),
+        (pa.array([True, False]), "who.parquet: column 'who': ids are bool"),
+        (pa.array([2**63 + 7, 7], pa.uint64()), "who.parquet: row 1, column 'who': 9223372036854775815 is no id"),
+        (pa.array([7.0, 7.5]), "who.parquet: row 2, column 'who': 7.5 is no id of node type 'item'"),
+    ],
+)
+def test_ids_of_other_kinds_are_refused(folder, who, message):
+    pq.write_table(pa.table({"who": who, "what": ["a1", "b2"]}), folder / "who.parquet")
+    changes = {"files": "who.parquet", "format": {"name": "parquet"}, "relation": ["item", "of", "person"]}
+    refused(folder, message, config=configured(edges=[CONFIG["edges"][0] | changes]))
+
+
+def test_ids_in_files_of_splits_are_any_texts(folder):
+    """Of nodes whose ids are whole numbers: what is none of 64 bits is no node, and no fault."""
+    label = {"label_col": "price", "task_type": "classification", "custom_split_filenames": {"train": "train.json"}}
+    config = configured(nodes__1__labels=[label], nodes__0__labels=[], nodes__1__features=[])
+    (folder / "items.csv").write_text(ITEMS.replace(".5", ""))
+    for wrong in ("9" * 30, "²"):
+        (folder / "train.json").write_text(json.dumps(["7", wrong]))
+        refused(folder, f"train.json: entry 2: {wrong!r} is no id of node type 'item'", config=config)
+
+
+def test_a_label_among_the_features_is_said(folder):
+    feature = {"feature_col": "label", "transform": {"name": "to_categorical"}}
+    _, done = run(folder, config=configured(nodes__0__features__0=feature))
+    assert "nodes[0]: 'label' is a feature too: the model is told what it is to predict" in done.stdout + done.stderr
 
 
 def test_what_is_not_supported_can_be_left_out(folder):

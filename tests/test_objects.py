@@ -142,6 +142,10 @@ def test_edges_come_in_several_forms(form):
         ({"splits": {"training": [True]}}, r"split 'train': a mask of shape \(1,\) != \(3,\)"),
         ({"splits": {"train": ["Ann"]}}, "split 'train': 'Ann' is an id of yours, and the type has none"),
         ({"splits": {"train": ["Ann"]}, "ids": {"author": ["B", "C", "D"]}}, "split 'train': 'Ann', entry 0, is no id"),
+        (
+            {"edges": {"author-writes-paper": ([0], [0])}},
+            r"relation 'author-writes-paper': should be \(source type, name",
+        ),
         ({"splits": 1.5}, "splits are 1.5, and should be shares"),
         ({"edges": {WRITES: np.zeros((3, 3), int)}}, r"edges of shape \(3, 3\)"),
         (
@@ -193,6 +197,8 @@ def test_frames_of_a_user(caplog):
                 {"person": people, "item": items} | nodes, {("person", "bought", "item"): edges}, **options
             )
 
+    with pytest.raises(InputError, match=r"relation 'bought': should be \(source type, name, target type\)"):
+        hetjax.from_pandas({"person": people, "item": items}, {"bought": bought})
     refused("'u9', entry 1, is no id of the type's 3", {}, bought.assign(who=["u1", "u9"]))
     refused("ids of type 'person': 'u1' is given 2 times", {"person": people.assign(id=["u1", "u1", "u3"])})
     refused("column 'name' is .*, and features are numbers", {}, features={"person": ["name"]})

@@ -153,8 +153,8 @@ def test_what_else_is_refused(tmp_path, capfd):
         (PAIRS.T.copy(), r"int32 (2, 150), and should be integers (edges, 2)"),
         (PAIRS.astype(float), "float64 (150, 2), and should be"),
         (np.asfortranarray(PAIRS), "in Fortran's order"),
-        (np.array([[0, 1], [1, -1]]), "edge 1: node -1, and there are"),
-        (np.array([[0, 1], [2**40, 1]]), "edge 1: node 1099511627776, and there are"),
+        (np.array([[0, 1], [1, -1]]), "edge 1: node -1, and nodes are numbered from 0 up to 2147483646"),
+        (np.array([[0, 1], [2**40, 1]]), "edge 1: node 1099511627776, and nodes are numbered"),
         (np.empty((0, 2), int), "no edges"),
     ):
         np.save(tmp_path / "edges.npy", array)

@@ -16,6 +16,7 @@ from hetjax.datasets import packed
 from hetjax.datasets.homogeneous import Edges
 from hetjax.datasets.text import LONGEST_CELL, LONGEST_LINE, shown
 from hetjax.errors import InputError, reading
+from hetjax.graph.schema import no_node
 
 AT_ONCE = 2**24  # bytes
 NEWLINE, RETURN, BLANK, TAB, COMMA, HASH, PERCENT = (ord(c) for c in "\n\r \t,#%")
@@ -113,7 +114,7 @@ def _words(fault: int, text: bytes, line: int, columns: int, nodes: int, place: 
     content = text.split(b"\n", line)[line - 1].rstrip(b"\r").decode(errors="backslashreplace")
     cells = [cell for cell in re.split("[ \t,]+", content) if cell]
     if fault in (SOURCE, TARGET):
-        return f"{place}: node {cells[fault == TARGET][:LONGEST_CELL]}, and there are {nodes}"
+        return f"{place}: {no_node(cells[fault == TARGET][:LONGEST_CELL], nodes)}"
     if fault == COLUMNS:
         return f"{place}: {len(cells)} columns != {columns} of the lines before"
     return f"{place}: {shown(content)}, and should be SOURCE TARGET or SOURCE TARGET WEIGHT, ids being whole numbers from 0; other lines begin with # or %"

@@ -66,7 +66,7 @@ def of_machine(options: Options) -> Iterator[Finding]:
 
 def of_graph(data: Data, options: Options) -> Iterator[Finding | str]:
     """The schema, and what is wrong or odd."""
-    from hetjax.doctor.graph import broken, odd, schema
+    from hetjax.doctor.graph import broken, odd
     from hetjax.doctor.leakage import leakage
     from hetjax.load import load, outline
 
@@ -76,7 +76,7 @@ def of_graph(data: Data, options: Options) -> Iterator[Finding | str]:
         yield Finding("wrong", str(error), "mend what it names, and look again")
         return
     yield f"{data.path or data.schema}: {outline(graph)}"
-    yield from schema(graph)
+    yield from graph.lines()
     if options.picture:
         yield draw(graph, Path(options.picture))
     found = [*_checksums(data), *broken(graph)]

@@ -15,20 +15,6 @@ VALUES = 2**24  # of features
 HUB = 1000  # times the mean degree
 
 
-def schema(graph: HetGraph) -> Iterator[str]:
-    """Node types and relations, a line each."""
-    about = graph.schema
-    for node_type, count in about.nodes.items():
-        matrix = graph.features.get(node_type)
-        has = "no features: they are learned" if matrix is None else f"features {matrix.dtype} {matrix.shape[1]} wide"
-        aim = f", the target: {about.classes} classes" + ", of which a node may have several" * graph.multilabel
-        yield f"  {node_type}: {count:,} nodes, {has}{aim if node_type == about.target else ''}"
-    for relation, csc in graph.relations.items():
-        yield f"  {relation}: {csc.edges:,} edges" + ", with weights" * (csc.weights is not None)
-    splits = ", ".join(f"{len(ids):,} {name}" for name, ids in graph.splits.items())
-    yield f"  splits of {about.target}: {splits}; {int(graph.labelled(np.arange(len(graph.labels))).sum()):,} of {len(graph.labels):,} have a label"
-
-
 def broken(graph: HetGraph) -> Iterator[Finding]:
     """What no training can use: ids that are no node's, numbers that are none, labels and splits that are wrong."""
     for relation, csc in graph.relations.items():

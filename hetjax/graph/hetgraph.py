@@ -20,7 +20,7 @@ FEATURE_TYPES = tuple(
 )  # exact in float32
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HetGraph:
     """One CSC per relation, one feature matrix per node type that has any, labels and splits of the target type.
 
@@ -48,6 +48,26 @@ class HetGraph:
             object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
         for array in self.arrays():
             array.flags.writeable = False
+
+    def __repr__(self) -> str:
+        return "\n".join(["HetGraph", *self.lines()])
+
+    def lines(self) -> Iterator[str]:
+        """Node types, relations and splits in words, a line each."""
+        for node_type, count in self.schema.nodes.items():
+            matrix = self.features.get(node_type)
+            has = (
+                "no features: they are learned" if matrix is None else f"features {matrix.dtype} {matrix.shape[1]} wide"
+            )
+            aim = (
+                f", the target: {self.schema.classes} classes" + ", of which a node may have several" * self.multilabel
+            )
+            yield f"  {node_type}: {count:,} nodes, {has}{aim if node_type == self.schema.target else ''}"
+        for relation, csc in self.relations.items():
+            yield f"  {relation}: {csc.edges:,} edges" + ", with weights" * (csc.weights is not None)
+        splits = ", ".join(f"{len(ids):,} {name}" for name, ids in self.splits.items())
+        known = int(self.labelled(np.arange(len(self.labels))).sum())
+        yield f"  splits of {self.schema.target}: {splits}; {known:,} of {len(self.labels):,} have a label"
 
     def arrays(self) -> Iterator[np.ndarray]:
         """Every array of the graph."""

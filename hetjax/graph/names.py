@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hetjax.errors import InputError, reading, short
+from hetjax.graph import arrow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -129,9 +130,7 @@ class Names:
 
     def of(self, node_type: str, count: int) -> "pa.Array":
         """The users' ids of all nodes of a type; hetjax's own numbers, where they have none."""
-        import pyarrow as pa
-
-        return self.nodes[node_type].values if node_type in self.nodes else pa.array(np.arange(count, dtype=np.int64))
+        return self.nodes[node_type].values if node_type in self.nodes else arrow.to_arrow(np.arange(count))
 
     def class_names(self, count: int) -> list[str]:
         """A text per class: its name, or its number."""
@@ -181,7 +180,7 @@ def distinct(values: "pa.Array") -> bool:
 
     if not pa.types.is_integer(values.type):
         return len(pc.unique(values)) == len(values)
-    numbers = values.to_numpy(zero_copy_only=False)
+    numbers = arrow.to_numpy(values)
     if len(numbers) and (spread := int(numbers.max()) - int(numbers.min()) + 1) <= CLOSE * len(numbers):
         seen = np.zeros(spread, bool)
         seen[numbers - numbers.min()] = True

@@ -6,6 +6,10 @@ from hetjax.graph import grouping
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.grouping import Piece
 
+FIRST = (
+    2**26
+)  # bytes: so much is mapped as large pages, which it keeps as it grows, and what is not written to takes no memory
+
 
 class Pieces:
     """What becomes the `CSC` that `from_edges` makes of all edges together, to the last bit.
@@ -20,8 +24,7 @@ class Pieces:
         self.dtypes = [index_dtype(sources), np.dtype(np.float32)][: 1 + weighted]
         self.ends: list[np.ndarray] = []
         self.starts = [0]
-        self.places = np.empty(0, self.ranges.place)
-        self.values = [np.empty(0, dtype) for dtype in self.dtypes]
+        self.places, *self.values = (np.empty(FIRST // d.itemsize, d) for d in (self.ranges.place, *self.dtypes))
 
     def spread(self, source: np.ndarray, target: np.ndarray, *weights: np.ndarray) -> Piece:
         """A piece, in order; in any thread. Arguments as of `from_edges`."""

@@ -21,6 +21,12 @@ MOST_NAME = 200  # characters of a quoted name: it becomes part of a file's name
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # control, line ends, half characters
 
 
+def no_node(number: int | str, nodes: int) -> str:
+    """What an error says of a number that is none of so many nodes; `MOST_NODES`: of any."""
+    there = f"there are {nodes}" if nodes < MOST_NODES else f"nodes are numbered from 0 up to {MOST_NODES - 1}"
+    return f"node {number}, and {there}"
+
+
 class Relation(NamedTuple):
     """Edges of one name from one node type to another; messages flow from `source` to `target`."""
 

@@ -53,11 +53,14 @@ def save(
         description = {"format": FORMAT, "version": VERSION} | sizes(graph).json()
         whole = relations is None and features is None
         types = None if whole else [graph.schema.target]
-        with ThreadPoolExecutor(1) as beside:
+        with ThreadPoolExecutor(1) as beside, ThreadPoolExecutor(1) as disk:
             contents = beside.submit(checksums_of, graph)
             named = beside.submit(naming.write, graph.names, graph.schema, folder, types)
             for name in chosen:
                 durable.write_array(folder / f"{name}.npy", files[name])
+                disk.submit(
+                    durable.sync, folder / f"{name}.npy"
+                )  # before the whole folder is, and while others are written
             description["contents"], written = contents.result(), named.result()
         if not whole:
             description["files"] = sorted(chosen)

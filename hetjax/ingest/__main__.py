@@ -8,6 +8,7 @@ transforms and the classes, in `graph.json` in the store, a configuration with w
 import json
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +28,7 @@ from hetjax.ingest.configuration import Configuration
 from hetjax.ingest.edges import Edges, ForeignKey
 from hetjax.ingest.nodes import Nodes
 from hetjax.load import outline
-from hetjax.logs import log
-
-KEPT = "graph.json"
+from hetjax.logs import log, timed
 
 
 @dataclass(frozen=True)
@@ -64,9 +63,14 @@ def main(arguments: Sequence[str]) -> None:
     config = configuration.read(file, Path(options.root or file.parent), options.leave_out)
     for what in config.left_out:
         log.info(f"left out: {what}")
+    for table in config.nodes:
+        if table.label and any(table.label.column in feature.columns for feature in table.features):
+            what = f"{file}: {table.place}: {table.label.column!r} is a feature too"
+            log.warning(f"{what}: the model is told what it is to predict")
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
         graph, kept, skipped = ingest(config, options, Path(folder), str(file))
-        store.save(graph, out, extra={KEPT: json.dumps(kept, indent=1)})
+        with timed("files"):
+            store.save(graph, out, extra={labels.KEPT: json.dumps(kept, indent=1)})
     for relation, count in skipped.items():
         log.info(f"relation {relation}: {count:,} edges left out whose ends are no nodes")
     log.info(f"{out}: {outline(graph)}")
@@ -83,26 +87,42 @@ def ingest(config: Configuration, options: Options, folder: Path, where: str) ->
         name: [t for t in config.nodes if t.node_type == name]
         for name in dict.fromkeys(t.node_type for t in config.nodes)
     }
-    with tqdm(
-        total=_size(config, options), unit="B", unit_scale=True, desc="ingest", leave=False, disable=None, delay=1
-    ) as bar:
-        read = {name: nodes.read(name, of, bar) for name, of in given.items()}
+    with (
+        tqdm(
+            total=_size(config, options), unit="B", unit_scale=True, desc="ingest", leave=False, disable=None, delay=1
+        ) as bar,
+        ThreadPoolExecutor(1) as beside,
+    ):
+        read = {}
+        for name, of in given.items():
+            with timed(f"nodes of {name}"):
+                read[name] = nodes.read(name, of, bar)
         label = next((table.label for table in given[target] if table.label), None)
         if label is None:
             log.info(f"{where}: no labels of {target!r}: a graph to predict, and not to train on")
-            encoded, names, classes, splits = labels.none(read[target].count)
+            encoded, names, classes = labels.none(read[target].count)
         else:
-            encoded, names, classes = labels.encode(read[target].label, label)
-            splits = labels.split(label, encoded, read[target].split, read[target].finder, options.seed)
-        matrices = {name: nodes.write_features(one, folder, n, bar) for n, (name, one) in enumerate(read.items())}
+            with timed(f"labels of {target}"):
+                encoded, names, classes = labels.encode(read[target].label, label)
+        features = {}
+        for number, (name, one) in enumerate(read.items()):
+            if one.columns:
+                with timed(f"features of {name}"):
+                    features[name] = nodes.write_features(one, folder, number, bar)
         keys = _keys(config)
-        finders = {name: one.finder for name, one in read.items()}
-        edges = Edges(config.edges, keys, finders, options.add_reverse_edges, options.skip_nonexist_edges, bar)
+        with timed("ids"):
+            finders = {name: one.finder for name, one in read.items()}
+        drawn = beside.submit(labels.split, label, encoded, read[target].split, finders[target], options.seed)
+        if label and label.files:
+            drawn.result()  # what is wrong with them is said before edges are read
+        reverse = options.add_reverse_edges or config.add_reverse_edges
+        edges = Edges(config.edges, keys, finders, reverse, options.skip_nonexist_edges, bar)
         schema = Schema({name: one.count for name, one in read.items()}, tuple(edges), target, len(classes))
         ids = Names({name: Ids(one.ids) for name, one in read.items() if one.ids is not None}, names)
-        features = {name: matrix for name, matrix in matrices.items() if matrix is not None}
-        graph = build(schema, edges, features, encoded, splits, where, ids)
-    return graph, _kept(config, read, target, classes), edges.skipped
+        relations = {relation: edges[relation] for relation in edges}
+        graph = build(schema, relations, features, encoded, drawn.result(), where, ids)
+    kept = _kept(config, read, target, classes) | ({"add_reverse_edges": True} if reverse else {})
+    return graph, kept, edges.skipped
 
 
 def _keys(config: Configuration) -> list[ForeignKey]:

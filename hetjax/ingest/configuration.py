@@ -2,7 +2,7 @@
 
 Everything is checked before any table is opened, and what is wrong, or not supported, is named with its place:
 `graph.json: nodes[1].features[0].transform.name`. Added are `foreign_keys` of nodes, `weight_col` of edges, `null_values` and
-`encoding` of csv, `fill` of transforms, `split_by` and `classes` of labels.
+`encoding` of csv, `fill` of transforms, `split_by` and `classes` of labels, `add_reverse_edges` at the top.
 """
 
 import json
@@ -19,7 +19,7 @@ from hetjax.ingest.transforms import TRANSFORMS
 
 VERSION = "gconstruct-v0.1"
 LARGEST = 2**26  # bytes: fitted values of categories may be many
-TOP = {"version", "nodes", "edges", "is_homogeneous"}
+TOP = {"version", "nodes", "edges", "is_homogeneous", "add_reverse_edges"}
 NODE = {"node_type", "files", "format", "node_id_col", "features", "labels", "foreign_keys"}
 EDGE = {"relation", "files", "format", "source_id_col", "dest_id_col", "weight_col"}
 FORMATS = "csv", "parquet", "hdf5"
@@ -95,10 +95,11 @@ class EdgeTable:
 
 @dataclass(frozen=True)
 class Configuration:
-    """All tables. `left_out` says what was not supported, if that was to be left out."""
+    """All tables, and whether relations get reverses. `left_out` says what was not supported, if that was to be left out."""
 
     nodes: tuple[NodeTable, ...]
     edges: tuple[EdgeTable, ...]
+    add_reverse_edges: bool
     content: dict
     left_out: tuple[str, ...]
 
@@ -162,7 +163,10 @@ class _Reader:
                         f"{self.file}: {table.place}.foreign_keys.{column}: {self._undeclared(other, types)}"
                     )
         made = tuple(replace(edge, place=f"{self.file}: {edge.place}") for edge in edges)
-        return Configuration(tuple(nodes), made, content, tuple(self.left_out))
+        reverse = content.get("add_reverse_edges", False)
+        if not isinstance(reverse, bool):
+            raise InputError(f"{self.file}: add_reverse_edges: {short(repr(reverse))}, and should be true or false")
+        return Configuration(tuple(nodes), made, reverse, content, tuple(self.left_out))
 
     def _node(self, about: Any, place: str) -> NodeTable:
         self._keys(about, NODE, ("node_type", "files", "format"), place)
@@ -172,9 +176,12 @@ class _Reader:
         known = [label for label in labels if label is not None]
         if len(known) > 1:
             raise InputError(f"{self.file}: {place}.labels: {len(known)} labels, and hetjax predicts one")
-        keys = {
-            name: self._key(one, f"{place}.foreign_keys.{name}") for name, one in about.get("foreign_keys", {}).items()
-        }
+        given = about.get("foreign_keys") or {}
+        if not isinstance(given, dict):
+            raise InputError(
+                f"{self.file}: {place}.foreign_keys: {short(repr(given))}, and should be {{column: node type}}"
+            )
+        keys = {name: self._key(one, f"{place}.foreign_keys.{name}") for name, one in given.items()}
         return NodeTable(
             self._text(about, "node_type", place),
             self._files(about["files"], f"{place}.files"),
@@ -236,27 +243,26 @@ class _Reader:
             raise InputError(
                 f"{self.file}: {where}.separator: {short(repr(separator))}, and should be one character of ASCII"
             )
-        nulls = tuple(map(str, given.get("null_values", [""])))
-        return Format(given["name"], separator, nulls, str(given.get("encoding", "utf8")))
+        nulls = self._several(given, "null_values", where, (str, int, float), [""])
+        return Format(given["name"], separator, tuple(map(str, nulls)), str(given.get("encoding", "utf8")))
 
     def _feature(self, about: Any, place: str) -> Feature | None:
-        if isinstance(about, dict) and about.get("transform"):
-            name = about["transform"].get("name") if isinstance(about["transform"], dict) else None
-            if name is not None and name not in TRANSFORMS:
-                known = ", ".join(map(str, filter(None, TRANSFORMS)))
-                self._unsupported(f"{place}.transform.name", f"transform {short(repr(name))}", f"; known are {known}")
-                return None
+        transform = (isinstance(about, dict) and about.get("transform")) or {}
+        if not isinstance(transform, dict) or not isinstance(transform.get("name", ""), str | None):
+            raise InputError(f'{self.file}: {place}.transform: {short(repr(transform))}, and should be {{"name": ...}}')
+        if transform.get("name") not in TRANSFORMS:
+            known = ", ".join(map(str, filter(None, TRANSFORMS)))
+            what = f"transform {short(repr(transform['name']))}"
+            self._unsupported(f"{place}.transform.name", what, f"; known are {known}")
+            return None
         self._keys(about, FEATURE, ("feature_col",), place)
         columns = about["feature_col"]
-        columns = (columns,) if isinstance(columns, str) else columns
-        if not columns or not all(isinstance(column, str) for column in columns):
-            raise InputError(
-                f"{self.file}: {place}.feature_col: {short(repr(columns))}, and should be a column, or a list of some"
-            )
+        columns = (columns,) if isinstance(columns, str) else self._several(about, "feature_col", place, str)
+        if not columns:
+            raise InputError(f"{self.file}: {place}.feature_col: no column")
         dtype = about.get("out_dtype", "float32")
         if dtype not in DTYPES:
             raise InputError(f"{self.file}: {place}.out_dtype: {short(repr(dtype))}, and may be {', '.join(DTYPES)}")
-        transform = about.get("transform") or {}
         where = f"{place}.transform"
         self._keys(transform, {"name"} | TRANSFORMS[transform.get("name")].KEYS, (), where)
         return Feature(tuple(columns), transform, "float32" if dtype == "float64" else dtype, f"{self.file}: {where}")
@@ -267,8 +273,8 @@ class _Reader:
             self._unsupported(f"{place}.task_type", f"task {short(repr(task))}", "; classification is")
             return None
         self._keys(about, LABEL, ("label_col", "task_type"), place)
-        shares = tuple(about.get("split_pct", SPLIT_PCT))
-        if len(shares) != 3 or not all(isinstance(s, int | float) and s >= 0 for s in shares) or sum(shares) > 1 + 1e-9:
+        shares = self._several(about, "split_pct", place, (int, float), SPLIT_PCT)
+        if len(shares) != 3 or not all(share >= 0 for share in shares) or sum(shares) > 1 + 1e-9:
             raise InputError(
                 f"{self.file}: {place}.split_pct: {short(repr(shares))}, and should be three shares of at most 1"
             )
@@ -285,7 +291,7 @@ class _Reader:
             files,
             str(column),
             self._split_by(about.get("split_by"), f"{place}.split_by"),
-            tuple(map(str, about.get("classes", ()))),
+            tuple(map(str, self._several(about, "classes", place, (str, int), ()))),
             f"{self.file}: {place}",
         )
 
@@ -322,6 +328,14 @@ class _Reader:
             where = f"{place}.{key}".lstrip(".")
             raise InputError(f"{self.file}: {where}: {type(given).__name__}, and should be a list")
         return [(one, f"{place}.{key}[{number}]".lstrip(".")) for number, one in enumerate(given)]
+
+    def _several(self, about: dict, key: str, place: str, kinds: Any, default: Sequence = ()) -> tuple:
+        """What a key lists, each of one of some kinds; `default` where it is not given."""
+        given = about.get(key, default)
+        if not isinstance(given, list | tuple) or not all(isinstance(one, kinds) for one in given):
+            names = "texts" if kinds is str else "numbers" if str not in kinds else "texts or numbers"
+            raise InputError(f"{self.file}: {place}.{key}: {short(repr(given))}, and should be a list of {names}")
+        return tuple(given)
 
     def _keys(self, given: Any, known: set[str], required: Sequence[str], place: str) -> None:
         where = f"{self.file}: {place}" if place else self.file

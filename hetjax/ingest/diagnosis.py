@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -65,8 +66,8 @@ def diagnose(file: Path, form: Format, columns: Mapping[str, str]) -> None:
 
 
 def _parses(cell: str, kind: str) -> bool:
-    try:
-        (int if kind == "whole" else float)(cell)
-    except ValueError:
-        return False
-    return kind != "whole" or -(2**63) <= int(cell) < 2**63
+    """Whether Arrow reads a number there: Python's own would take `+1` and `1_000`."""
+    cell = cell.strip(" \t")
+    if kind == "whole":
+        return bool(re.fullmatch("-?[0-9]{1,30}", cell)) and -(2**63) <= int(cell) < 2**63
+    return bool(re.fullmatch(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(nan|inf|infinity)", cell, re.I))

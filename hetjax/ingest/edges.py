@@ -1,5 +1,6 @@
 """The edges of a graph's relations, each read when it is asked for, so that two are never in memory."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -8,6 +9,7 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from hetjax.errors import InputError
+from hetjax.graph.arrow import to_numpy
 from hetjax.graph.csc import CSC
 from hetjax.graph.grouping import Piece
 from hetjax.graph.pieces import Pieces
@@ -16,6 +18,7 @@ from hetjax.ingest import tables
 from hetjax.ingest.configuration import EdgeTable, NodeTable
 from hetjax.ingest.finder import Finder
 from hetjax.ingest.in_order import in_order
+from hetjax.logs import timed
 
 
 class ForeignKey(NamedTuple):
@@ -78,8 +81,10 @@ class Edges(Mapping):
     def __getitem__(self, relation: Relation) -> CSC:
         if relation not in self.read:
             self.read = {}  # before the next are read
-            self._read(self.relations[relation])
-        return self.read.pop(relation).csc()
+            with timed(f"{relation}: read"):
+                self._read(self.relations[relation])
+        with timed(f"{relation}: by target"):
+            return self.read.pop(relation).csc()
 
     def _read(self, origin: Relation) -> None:
         """Read a relation, and its reverse if that is given too."""
@@ -110,7 +115,7 @@ class Edges(Mapping):
         kinds |= {table.weight: "number"} if table.weight else {}
 
         def find(batch: pa.RecordBatch) -> list[np.ndarray]:
-            return [finder.find(batch.column(name)) for name, finder in zip(names, finders)]
+            return [finder.find(batch.column(name), f"column {name!r}") for name, finder in zip(names, finders)]
 
         for rows, ends in tables.made(table.files, table.format, kinds, find, self.bar):
             wrong = np.minimum(*ends) < 0
@@ -130,7 +135,7 @@ class Edges(Mapping):
         finder, done = self.finders[key.target], 0
         for rows in tables.rows(key.table.files, key.table.format, {key.column: finder.kind}, self.bar):
             column = rows.column(key.column)
-            found, given = finder.find(column), column.is_valid().to_numpy(zero_copy_only=False)
+            found, given = finder.find(column, rows.place(key.column)), column.is_valid().to_numpy(zero_copy_only=False)
             wrong = given & (found < 0)
             if wrong.any():
                 if not self.skip:
@@ -144,7 +149,7 @@ class Edges(Mapping):
 
 
 def _weights(rows: tables.Rows, column: str) -> np.ndarray:
-    values = rows.column(column).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    values = to_numpy(rows.column(column).cast(pa.float64(), safe=False), math.nan)
     wrong = ~np.isfinite(values)
     if wrong.any():
         raise InputError(f"{rows.place(column, int(np.argmax(wrong)))}: a weight is to be a finite number")

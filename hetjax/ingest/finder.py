@@ -1,5 +1,6 @@
 """From the users' ids to node numbers, many at a time."""
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -25,9 +26,13 @@ class Finder:
         self.node_type, self.count, self.lookup = node_type, len(ids), lookup(ids)
         self.kind = "whole" if pa.types.is_int64(ids.type) else "text"
 
-    def find(self, column: pa.Array) -> np.ndarray:
-        """Node numbers int32 `[rows]`; -1 where there is no such id, or none."""
-        return self.lookup.find(_as(column, self.kind))
+    def find(self, column: pa.Array, place: str) -> np.ndarray:
+        """Node numbers int32 `[rows]`; -1 where there is no such id, or none. An error begins with `place`.
+
+        Raises:
+          InputError: the column can be no ids.
+        """
+        return self.lookup.find(_as(column, self.kind, place))
 
     def unknown(self, column: pa.Array, row: int) -> str:
         """What an error says of an id that is none."""
@@ -36,29 +41,38 @@ class Finder:
         return "missing" if value is None else f"{short(repr(value), 80)} is no id of node type {self.node_type!r}"
 
 
-def _as(column: pa.Array, kind: str) -> pa.Array:
+def _as(column: pa.Array, kind: str, place: str) -> pa.Array:
+    if not (
+        pa.types.is_floating(column.type) or pa.types.is_null(column.type)
+    ):  # as pandas makes of some that are missing
+        check_ids(column, place)
     if kind == "text":
         return column.cast(pa.large_string())
-    if pa.types.is_integer(column.type):
-        return column.cast(pa.int64())
     try:
         return column.cast(pa.int64())
-    except pa.ArrowInvalid:  # some are no numbers, and so none of these
-        numbers = [
-            int(value) if value is not None and str(value).lstrip("-").isdigit() else None
-            for value in column.to_pylist()
-        ]
-        return pa.array(numbers, pa.int64())
+    except pa.ArrowInvalid:  # some are no such numbers, and so none of these
+        return pa.array(map(_whole, column.to_pylist()), pa.int64())
+
+
+def check_ids(column: pa.Array, place: str) -> None:
+    """Raise an InputError, which begins with `place`, unless these are whole numbers or texts."""
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise InputError(f"{place}: ids are {kind}, and should be whole numbers or texts")
+
+
+def _whole(value: int | float | str | None) -> int | None:
+    """The number that an id is, if it is one of 64 bits."""
+    if isinstance(value, str):
+        value = int(value) if re.fullmatch("-?[0-9]{1,19}", value) else None
+    return int(value) if value is not None and value == value // 1 and -(2**63) <= value < 2**63 else None
 
 
 def normal(ids: list[pa.Array]) -> pa.Array:
-    """Ids as they were read: int64 if all are whole numbers as Python writes them, else large_string.
+    """Ids, whole numbers or texts, as they were read: int64 if all are whole numbers as Python writes them, else large_string.
 
     `007` stays a text: as a number it would be another id.
     """
-    for kind in {chunk.type for chunk in ids}:
-        if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-            raise InputError(f"ids are {kind}, and should be whole numbers or texts")
     values = joined(ids, pa.int64())
     if pa.types.is_integer(values.type):
         return values.cast(pa.int64())

@@ -10,13 +10,15 @@ import pyarrow.parquet as pq
 
 from hetjax.datasets.splits import Split, divide
 from hetjax.errors import InputError, reading, short
+from hetjax.graph.arrow import to_numpy
 from hetjax.graph.hetgraph import SPLITS, UNLABELLED
 from hetjax.graph.names import Ids
 from hetjax.ingest import tables
 from hetjax.ingest.configuration import Label
-from hetjax.ingest.finder import Finder, joined, normal
+from hetjax.ingest.finder import Finder, check_ids, joined, normal
 
 FILES = {"train": "train", "validation": "valid", "test": "test"}
+KEPT = "graph.json"  # of a store: the configuration with what was fitted
 LARGEST = 2**30  # bytes of a file of ids
 
 
@@ -35,18 +37,19 @@ def encode(chunks: list[pa.Array], label: Label) -> tuple[np.ndarray, Ids | None
     texts = coded.dictionary.cast(pa.large_string())
     distinct = texts.to_pylist()
     if not distinct and not label.classes:
-        raise InputError(f"{label.place}: column {label.column!r} has no label")
+        raise InputError(
+            f"{label.place}: column {label.column!r} has no label, and no `classes` are given; {KEPT} of a store has them"
+        )
     numbers = [int(text) for text in distinct if text.isdigit() and str(int(text)) == text]
     ordered = sorted(distinct)
     if len(numbers) == len(distinct):
         ordered = [str(number) for number in sorted(numbers)]
     classes = list(label.classes) or ordered
-    found = (
-        pc.index_in(texts, pa.array(classes, pa.large_string())).fill_null(UNLABELLED).to_numpy(zero_copy_only=False)
-    )
-    which = coded.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)
-    encoded = np.append(found, UNLABELLED).astype(np.int32)[which]
-    unknown = (encoded < 0) & (which < len(found))
+    numbered = {name: number for number, name in enumerate(classes)}
+    found = np.array([*(numbered.get(text, UNLABELLED) for text in distinct), UNLABELLED], np.int32)
+    which = to_numpy(coded.indices, len(distinct))
+    encoded = found[which]
+    unknown = (encoded < 0) & (which < len(distinct))
     if unknown.any():
         row = int(np.argmax(unknown))
         raise InputError(
@@ -56,9 +59,9 @@ def encode(chunks: list[pa.Array], label: Label) -> tuple[np.ndarray, Ids | None
     return encoded, None if plain else Ids(classes), classes
 
 
-def none(nodes: int) -> tuple[np.ndarray, None, list[str], dict[str, np.ndarray]]:
-    """Of so many nodes without labels: what `encode` and `split` give. The class is one, as a graph has at least one."""
-    return np.full(nodes, UNLABELLED, np.int32), None, ["0"], {}
+def none(nodes: int) -> tuple[np.ndarray, None, list[str]]:
+    """Of so many nodes without labels: what `encode` gives. The class is one, as a graph has at least one."""
+    return np.full(nodes, UNLABELLED, np.int32), None, ["0"]
 
 
 def _whole(values: pa.Array, label: Label) -> pa.Array:
@@ -71,12 +74,16 @@ def _whole(values: pa.Array, label: Label) -> pa.Array:
     return pa.array(np.where(known, numbers, 0).astype(np.int64), mask=~known)
 
 
-def split(label: Label, labels: np.ndarray, column: list[pa.Array], finder: Finder, seed: int) -> dict[str, np.ndarray]:
-    """Node numbers per split: from files, by ranges of a column, or by shares.
+def split(
+    label: Label | None, labels: np.ndarray, column: list[pa.Array], finder: Finder, seed: int
+) -> dict[str, np.ndarray]:
+    """Node numbers per split: from files, by ranges of a column, or by shares; none without labels.
 
     Raises:
       InputError: an id of a file that is no node's.
     """
+    if label is None:
+        return {}
     if label.files:
         return {name: _from_files(label, FILES[name], finder) for name in SPLITS if FILES[name] in label.files}
     if label.by:
@@ -102,8 +109,10 @@ def _by_range(label: Label, labels: np.ndarray, column: list[pa.Array]) -> dict[
 def _from_files(label: Label, name: str, finder: Finder) -> np.ndarray:
     found = []
     for file in tables.paths(label.files[name]):
-        ids = normal([_ids(file, label.files_column)])
-        numbers = finder.find(ids)
+        given = _ids(file, label.files_column)
+        check_ids(given, str(file))
+        ids = normal([given])
+        numbers = finder.find(ids, str(file))
         if (numbers < 0).any():
             row = int(np.argmax(numbers < 0))
             raise InputError(f"{file}: entry {row + 1}: {finder.unknown(ids, row)}")

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from hetjax.compiled import compiled
+from hetjax.graph import arrow
 
 SPREAD = 8  # a table by place may have so many places per id
 FREE = np.int32(-1)
@@ -24,7 +25,7 @@ def lookup(ids: pa.Array) -> Lookup:
     """Of distinct ids, int64 or large_string, at most 2^31 - 1; what is looked up is of that type."""
     if not pa.types.is_int64(ids.type):
         return Texts(ids)
-    values = ids.to_numpy(zero_copy_only=False)
+    values = arrow.to_numpy(ids)
     spread = int(values.max()) - int(values.min()) + 1 if len(values) else 0
     return Close(values, spread) if spread <= SPREAD * len(values) + 1024 else Wide(values)
 
@@ -39,7 +40,7 @@ class Close:
 
     def find(self, wanted: pa.Array) -> np.ndarray:
         found = np.empty(len(wanted), np.int32)
-        _close(_whole(wanted), self.low, self.table, found)
+        _close(arrow.to_numpy(wanted), self.low, self.table, found)
         return _known(found, wanted)
 
 
@@ -53,7 +54,7 @@ class Wide:
 
     def find(self, wanted: pa.Array) -> np.ndarray:
         found = np.empty(len(wanted), np.int32)
-        _wide(_whole(wanted), self.values, self.slots, found)
+        _wide(arrow.to_numpy(wanted), self.values, self.slots, found)
         return _known(found, wanted)
 
 
@@ -74,10 +75,6 @@ class Texts:
 def _size(count: int) -> int:
     """Slots for so many ids: a power of two, at least twice as many."""
     return 1 << max(4, (2 * count - 1).bit_length())
-
-
-def _whole(wanted: pa.Array) -> np.ndarray:
-    return (wanted.fill_null(0) if wanted.null_count else wanted).to_numpy()
 
 
 def _known(found: np.ndarray, wanted: pa.Array) -> np.ndarray:

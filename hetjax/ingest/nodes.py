@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 from tqdm import tqdm
 
 from hetjax.errors import InputError, short
+from hetjax.graph.arrow import to_arrow
 from hetjax.graph.names import distinct
 from hetjax.graph.schema import MOST_NODES
 from hetjax.ingest import tables, transforms
 from hetjax.ingest.configuration import NodeTable
-from hetjax.ingest.finder import Finder, normal
+from hetjax.ingest.finder import Finder, check_ids, normal
 from hetjax.ingest.transforms import Transform
 
 
@@ -42,7 +43,7 @@ class Nodes:
 
     @cached_property
     def finder(self) -> Finder:
-        return Finder(pa.array(np.arange(self.count)) if self.ids is None else self.ids, self.node_type)
+        return Finder(to_arrow(np.arange(self.count)) if self.ids is None else self.ids, self.node_type)
 
 
 def read(node_type: str, given: Sequence[NodeTable], bar: tqdm) -> Nodes:
@@ -70,6 +71,7 @@ def read(node_type: str, given: Sequence[NodeTable], bar: tqdm) -> Nodes:
             for column in own:
                 column.transform.observe(rows.column(column.name), partial(rows.place, column.name))
             if table.id_column:
+                check_ids(rows.column(table.id_column), rows.place(table.id_column))
                 _check_missing(rows, table.id_column)
                 ids.append(rows.column(table.id_column))
                 starts.append((rows.file, rows.first))
@@ -133,10 +135,8 @@ def _check_distinct(
     )
 
 
-def write_features(nodes: Nodes, folder: Path, number: int, bar: tqdm) -> np.ndarray | None:
-    """Read the tables of a type once more, and write its features as an array on disk, `[nodes, width]`; None if it has none."""
-    if not nodes.columns:
-        return None
+def write_features(nodes: Nodes, folder: Path, number: int, bar: tqdm) -> np.ndarray:
+    """Read the tables of a type that has features once more, and write these as an array on disk, `[nodes, width]`."""
     dtypes = [c.transform.dtype if c.transform.dtype == "uint8" else c.dtype for c in nodes.columns]
     ends = np.cumsum([0, *(column.transform.width for column in nodes.columns)])
     file, shape = folder / f"features_{number}.npy", (nodes.count, int(ends[-1]))
@@ -147,7 +147,13 @@ def write_features(nodes: Nodes, folder: Path, number: int, bar: tqdm) -> np.nda
         for rows in tables.rows(table.files, table.format, kinds, bar):
             for column, start in own:
                 made = column.transform.apply(rows.column(column.name), partial(rows.place, column.name))
-                with np.errstate(over="ignore"):  # what does not fit is infinite, and refused
-                    matrix[done : done + len(made), start : start + column.transform.width] = made
+                part = matrix[done : done + len(made), start : start + column.transform.width]
+                try:
+                    with np.errstate(over="raise"):
+                        part[:] = made
+                except FloatingPointError:
+                    row = int(np.argmax((np.abs(made) > np.finfo(matrix.dtype).max).any(axis=1)))
+                    value = made[row][np.argmax(np.abs(made[row]))]
+                    raise InputError(f"{rows.place(column.name, row)}: {value} is no {matrix.dtype}") from None
             done += rows.batch.num_rows
     return matrix

@@ -72,16 +72,29 @@ def made(
       InputError: a file, a column or a value that is not as it should be, with its place.
     """
     for file in paths(patterns):
+        placed = _placed(make, file)
         if form.name == "hdf5":
-            batches = in_order(beside(make), hdf5.batches(file, columns, bar))
+            batches = in_order(beside(placed), hdf5.batches(file, columns, bar))
         elif form.name == "parquet":
-            batches = in_order(beside(make), _parquet(file, columns, bar))
+            batches = in_order(beside(placed), _parquet(file, columns, bar))
         else:
-            batches = text.batches(file, form, columns, make, bar)
+            batches = text.batches(file, form, columns, placed, bar)
         first = 1
         for batch, result in batches:
             yield Rows(file, first, batch), result
             first += batch.num_rows
+
+
+def _placed(make: Callable[[pa.RecordBatch], Made], file: Path) -> Callable[[pa.RecordBatch], Made]:
+    """The same function, whose errors begin with the file."""
+
+    def placed(batch: pa.RecordBatch) -> Made:
+        try:
+            return make(batch)
+        except InputError as error:
+            raise InputError(f"{file}: {error}") from None
+
+    return placed
 
 
 def _parquet(file: Path, columns: Mapping[str, str], bar: tqdm) -> Iterator[pa.RecordBatch]:

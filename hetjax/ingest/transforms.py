@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from scipy.special import erfinv
 
 from hetjax.errors import InputError, short
+from hetjax.graph.arrow import to_numpy
 
 MOST_CATEGORIES = 2**16
 QUANTILES = 10_001  # of what is kept of ranks
@@ -39,6 +40,9 @@ class Transform:
         self.options, self.place = dict(options), place
         self.fill = self._number("fill") if options.get("fill", "mean") != "mean" else options.get("fill")
         self.sum, self.count, self.rows = 0.0, 0, 0
+        most = options.get("truncate_dim")
+        if most is not None and (type(most) is not int or most < 1):
+            raise InputError(f"{place}.truncate_dim: {short(repr(most))}, and should be a whole number from 1")
 
     def _number(self, key: str) -> float | None:
         value = self.options.get(key)
@@ -65,7 +69,7 @@ class Transform:
         if wide > 1 and type(self) is not Transform:
             raise InputError(f"{where()}: {wide} numbers a row, and transform {self.options['name']} is for one")
         most = self.options.get("truncate_dim")
-        return wide if most is None else min(wide, int(most))
+        return wide if most is None else min(wide, most)
 
     def see(self, values: np.ndarray) -> None:
         """What is kept of the values that are known."""
@@ -103,7 +107,7 @@ def as_matrix(column: pa.Array, where: Place, missing: bool) -> np.ndarray:
     kinds = pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null
     if not any(kind(column.type) for kind in kinds):
         raise InputError(f"{where()}: {column.type}, and should be numbers")
-    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    values = to_numpy(column.cast(pa.float64(), safe=False), math.nan)
     wrong = ~np.isfinite(values) if not missing else np.isinf(values)
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -187,8 +191,10 @@ class RankGauss(Transform):
         super().__init__(options, place)
         self.epsilon = self._number("epsilon") or 1e-6
         self.chunks: list[np.ndarray] = []
-        self.values = np.array(options.get("values", ()), np.float64)
-        self.ranks = np.array(options.get("ranks", ()), np.float64)
+        try:
+            self.values, self.ranks = (np.array(options.get(key, ()), np.float64) for key in ("values", "ranks"))
+        except (TypeError, ValueError):
+            raise InputError(f"{place}: values and ranks should be numbers") from None
         if self.values.shape != self.ranks.shape or (np.diff(self.values) <= 0).any():
             raise InputError(
                 f"{place}: {len(self.values)} values != {len(self.ranks)} ranks, or the values do not rise"
@@ -226,7 +232,9 @@ class Categorical(Transform):
 
     def __init__(self, options: Mapping[str, Any], place: str):
         super().__init__(options, place)
-        given = options.get("mapping")
+        given, separator = options.get("mapping"), options.get("separator")
+        if not isinstance(separator, str | None):
+            raise InputError(f"{place}.separator: {short(repr(separator))}, and should be a text")
         self.given = given is not None
         self.seen: set[str] = set()
         self.mapping: dict[str, int] = {}

@@ -14,6 +14,7 @@ from llvmlite import ir
 from numba import types
 
 from hetjax.compiled import compiled, intrinsic
+from hetjax.graph.arrow import to_arrow
 from hetjax.ingest.configuration import Format
 
 MINUS, ZERO, RETURN, LINE = (np.uint8(ord(c)) for c in "-0\r\n")
@@ -53,7 +54,7 @@ def read(
     numbers = np.empty((len(columns), _lines(content[:size])), np.int64)
     if not _read(content, np.uintp(size), np.uint8(ord(separator)), places, strict, numbers):
         return None
-    return pa.RecordBatch.from_arrays([pa.array(column) for column in numbers], names=list(columns))
+    return pa.RecordBatch.from_arrays([to_arrow(values) for values in numbers], names=list(columns))
 
 
 @compiled

@@ -45,7 +45,7 @@ def from_arrays(
     if labels is None or len(labels) != 1:
         given = "none" if not labels else " and ".join(map(str, labels))
         raise InputError(f"labels of {given}, and there should be labels of one node type: {{type: labels}}")
-    ends = {Relation(*relation): casts.as_ends(given, Relation(*relation)) for relation, given in edges.items()}
+    ends = {(r := casts.as_relation(relation)): casts.as_ends(given, r) for relation, given in edges.items()}
     matrices = {name: casts.as_features(matrix, name) for name, matrix in (features or {}).items()}
     target = next(iter(labels))
     encoded, classes = casts.as_labels(labels[target], target)

@@ -26,6 +26,13 @@ class Categories(NamedTuple):
     categories: Any
 
 
+def as_relation(given: Any) -> Relation:
+    """A relation from what names it, `(source type, name, target type)`."""
+    if not isinstance(given, tuple | list) or len(given) != 3 or not all(isinstance(part, str) for part in given):
+        raise InputError(f"relation {short(repr(given))}: should be (source type, name, target type), three texts")
+    return Relation(*given)
+
+
 SAYS = logging.getLogger("hetjax")
 SPELLINGS = {"val": "validation", "valid": "validation", "dev": "validation", "training": "train"}
 

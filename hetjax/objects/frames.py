@@ -99,7 +99,7 @@ def _splits(frame: Any) -> dict[str, np.ndarray]:
 
 def _ends(frame: Any, relation: tuple[str, str, str], ids: Mapping[str, Ids]) -> list[np.ndarray]:
     """Node numbers, and weights if any."""
-    parts = casts.as_ends(frame, casts.Relation(*relation))
+    parts = casts.as_ends(frame, casts.as_relation(relation))
     for side, node_type in enumerate((relation[0], relation[2])):
         if node_type not in ids:
             raise InputError(f"relation {relation}: no frame of nodes of type {node_type!r} among {sorted(ids)}")

@@ -19,7 +19,7 @@ from hetjax.errors import InputError, reading
 from hetjax.graph import npy, store
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.schema import MOST_NODES
+from hetjax.graph.schema import MOST_NODES, no_node
 from hetjax.graph.sizes import Sizes, sizes
 from hetjax.partition.homogeneous import offsets
 
@@ -233,7 +233,7 @@ def _as_pairs(pairs: np.ndarray, nodes: int, before: int, place: str) -> np.ndar
     low, high = pairs.min(initial=0), pairs.max(initial=0)
     if low < 0 or high >= nodes:
         edge, side = np.argwhere((pairs < 0) | (pairs >= nodes))[0]
-        raise InputError(f"{place}: edge {before + edge}: node {pairs[edge, side]}, and there are {nodes}")
+        raise InputError(f"{place}: edge {before + edge}: {no_node(pairs[edge, side], nodes)}")
     return np.ascontiguousarray(pairs, np.int32)
 
 

@@ -9,6 +9,7 @@ from hetjax.config import Config
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import sizes
+from hetjax.logs import counted, log
 from hetjax.partition import EdgeCut, edge_cut
 from hetjax.partition.divided import Divided
 from hetjax.partition.edge_cut import MOST_PARTS
@@ -49,6 +50,10 @@ class Averaging(declared.Averaging, Strategy):
         parts, method = self._parts(config), self._method(graph, self.options(config).partitioning)
         if divided:
             parts, method = divided.parts, divided.method
+        elif processes.first and self.options(config).partitioning == "auto":
+            log.info(
+                f"averaging.partitioning {method}: as chosen for a graph of {counted(len(graph.schema.nodes), 'node type')}"
+            )
         if parts > MOST_PARTS:
             raise InputError(f"averaging.partitions is {parts}, and must be at most {MOST_PARTS}")
         hops, reads_own, cut = config.model.layers, setup.trainer.model.reads_own, None
