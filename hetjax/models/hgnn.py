@@ -1,7 +1,7 @@
 """Heterogeneous GNNs: stacks of layers, and layers composed of two aggregations."""
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import chex
@@ -286,6 +286,8 @@ def build(
     layer = Composed if isinstance(model, HGNN) else model
     if isinstance(model, HGNN):
         own |= _composed(model)
+    if "input_dropout" in {option.name for option in fields(layer)}:  # a layer that drops what it makes of the features
+        own["input_dropout"], stack = stack.input_dropout, replace(stack, input_dropout=0.0)
     dense = _dense(layer, stack, own, schema.classes) if stack.decoupled else None
     if layer.propagation and stack.decoupled:
         layer = layer.propagation
