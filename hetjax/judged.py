@@ -34,9 +34,14 @@ class Judged:
         return self.neighbours >= max(self.larger, self.features) + BETTER
 
     @property
+    def features_say_nothing(self) -> bool:
+        """Whether features say hardly more than the larger class does."""
+        return self.features < self.larger + BETTER
+
+    @property
     def features_alone_say_much(self) -> bool:
         """Whether features say much more than the larger class does, and the labels of neighbours hardly more."""
-        return self.features >= self.larger + BETTER and self.neighbours < self.larger + BETTER
+        return not self.features_say_nothing and self.neighbours < self.larger + BETTER
 
 
 def judged(config: Config, graph: HetGraph, given: Set[str], metric: str, ahead: Ahead | None) -> Judged | None:

@@ -246,9 +246,10 @@ def _metric(about: Statistics, graph: HetGraph) -> Iterator[Choice]:
 def _labels(about: Statistics, graph: HetGraph, says: Judged) -> Iterator[Choice]:
     """Labels as inputs, where features say little and labels of neighbours much: a model without them learns less than label propagation has.
 
-    Of one relation and features a model of few weights, which folds features of neighbours, learns as much.
+    Of one relation and features that say something a model of few weights, which folds features of neighbours, learns as much.
     """
-    if (about.plain and about.featured) or not says.neighbours_say_more or label_inputs.obstacle(graph):
+    enough = about.plain and about.featured and not says.features_say_nothing
+    if enough or not says.neighbours_say_more or label_inputs.obstacle(graph):
         return
     features, larger = (f"{100 * score:.1f} %" for score in (says.features, says.larger))
     other = f"logistic regression on their features {features}" if about.featured else f"the larger class {larger}"

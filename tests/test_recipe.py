@@ -228,13 +228,14 @@ def test_labels_become_inputs_where_features_say_little_and_neighbours_much(told
     assert "data.label_inputs" not in chosen(few)
 
 
-def communities(follow: bool, featured: bool):
-    """One relation, whose edges join nodes of one label or any, and features that tell the label or none."""
+def communities(follow: bool, told: str):
+    """One relation, whose edges join nodes of one label or any; features as those of `shop`."""
     rng = np.random.default_rng(0)
     labels, order = np.arange(600) % 3, rng.permutation(600)
     sources, targets = rng.integers(0, 600, (2, 3000))
     targets = (targets - (labels[targets] - labels[sources])) % 600 if follow else targets
-    features = {"node": np.eye(3, dtype=np.float32)[labels]} if featured else {}
+    column = labels if told == "all" else rng.integers(0, 3, 600)
+    features = {} if told == "no features" else {"node": np.eye(3, dtype=np.float32)[column]}
     splits = dict(zip(("train", "validation", "test"), np.split(order, [100, 300])))
     relation = Relation("node", "to", "node")
     return build(
@@ -242,13 +243,14 @@ def communities(follow: bool, featured: bool):
     )
 
 
-def test_of_one_relation_labels_are_inputs_without_features_and_own_features_stay_apart_from_edges_that_say_nothing():
-    bare = chosen(communities(True, False))
-    assert bare["data.label_inputs"] and bare["model.name"] == "rgcn" and "model.one_hot" not in bare
-    assert chosen(communities(False, False))["model.one_hot"]  # nothing says anything
-    assert chosen(communities(True, True))["model.name"] == "gcn"
-    assert chosen(communities(False, True))["model.name"] == "sage"
-    assert not any("data.label_inputs" in chosen(communities(follow, True)) for follow in (True, False))
+def test_of_one_relation_the_choice_is_by_what_says_anything():
+    for told in ("nothing", "no features"):
+        found = chosen(communities(True, told))
+        assert found["data.label_inputs"] and found["model.name"] == "rgcn" and "model.one_hot" not in found
+        assert "data.label_inputs" not in chosen(communities(False, told))  # nothing says anything
+    told = [chosen(communities(follow, "all")) for follow in (True, False)]
+    assert [found["model.name"] for found in told] == ["gcn", "sage"]
+    assert not any("data.label_inputs" in found for found in told)
 
 
 def test_baselines_that_were_looked_at_are_not_computed_again(tmp_path, monkeypatch):

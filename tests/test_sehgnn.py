@@ -108,7 +108,7 @@ def test_a_nodes_own_label_does_not_reach_its_logits_and_others_do(several):
 )
 def test_every_strategy_equals_one_device(mesh, mode):
     graph = along_metapaths(few("cites", "writes"), 1, 2)
-    errors = compare(graph, mesh, mode, SEHGNN, steps=4, wide=True, fanout=(-1,))
+    errors = compare(graph, mesh, mode, SEHGNN | {"logit_norm": True}, steps=4, wide=True, fanout=(-1,))
     assert errors.loss < 1e-9 and errors.gradient < 1e-9 and errors.state < 1e-7
 
 
@@ -133,6 +133,9 @@ def test_what_does_not_go_with_it_is_refused():
         made = setup(config, graph)
         with pytest.raises(InputError, match=words):
             jax.eval_shape(made.trainer.init, 0)
+    several = along_metapaths(several_labels(few("cites", "writes")), 1)
+    with pytest.raises(InputError, match="3 classes or more, not for several labels a node"):
+        setup(Config(model=Model(**SEHGNN, logit_norm=True), sampling=Sampling(mode="full")), several)
     with pytest.raises(InputError, match="metapath_hops is 0"):
         Data(metapath_label_hops=2)
     with pytest.raises(InputError, match="data.label_inputs is true"):
@@ -143,7 +146,11 @@ def test_the_logits_are_those_of_the_equations():
     """Without dropout, in plain NumPy: equations 5 to 7, and what follows."""
     graph = along_metapaths(few("cites", "writes"), 1, 2, ones=True)
     made = setup(
-        Config(model=Model(**SEHGNN | {"hidden": 8, "output_layers": 4}), sampling=Sampling(mode="full")), graph
+        Config(
+            model=Model(**SEHGNN | {"hidden": 8, "output_layers": 4, "logit_norm": True}),
+            sampling=Sampling(mode="full"),
+        ),
+        graph,
     )
     state = eagerly(made.trainer.init, np.int32(0))
     gamma = {"fuse": state.params["params"]["layers_0"]["fuse"] | {"gamma": np.float32(0.7)}}
@@ -184,7 +191,7 @@ def by_hand(params, graph: HetGraph, heads: int) -> np.ndarray:
         of = layer["output"]
         h = linear(h, of[f"Dense_{number}"])
         h = prelu(normalised(h, of[f"LayerNorm_{number}"], (1,)), of[f"PReLU_{number}"])
-    return linear(h, params["head"])
+    return normalised(linear(h, params["head"]), {"scale": 1, "bias": 0}, (1,))
 
 
 def test_types_without_features_have_one_hot_ones(at_once):

@@ -115,6 +115,7 @@ class Stack(nn.Module):
       feature_init: `unit`: learnable features start as normal rows of unit norm; `glorot`: as the rows of a type's Glorot
         matrix, which are longer the fewer there are.
       decoupled: the dense layers that come before the first layer, of a decoupled model.
+      logit_norm: whether every node's logits are brought to mean 0 and variance 1, so that no probability comes near 1.
     """
 
     layers: tuple[Layer, ...]
@@ -126,6 +127,7 @@ class Stack(nn.Module):
     input_projection: int = 0
     feature_init: str = "unit"
     decoupled: DenseOptions | None = None
+    logit_norm: bool = False
 
     @property
     def transforms(self) -> bool:
@@ -161,6 +163,7 @@ class Stack(nn.Module):
         self.dense = {t: self.decoupled.layers(t) for t in self.widths} if self.decoupled else {}
         if self.linear_head:
             self.head = nn.Dense(self.classes)
+        self.evened = nn.LayerNorm(use_scale=False, use_bias=False) if self.logit_norm else (lambda logits: logits)
 
     def __call__(
         self,
@@ -221,7 +224,7 @@ class Stack(nn.Module):
 
     def classify(self, h: jax.Array) -> jax.Array:
         """Logits from the target's last embeddings."""
-        return self.head(h) if self.linear_head else h
+        return self.evened(self.head(h) if self.linear_head else h)
 
     def learnable_scales(self, nodes: Mapping[str, int]) -> dict[str, float]:
         """Standard deviation of the entries that learnable features start from, of every type that has some.
@@ -246,7 +249,7 @@ class StackOptions:
       feature_width: of the learnable features of the types that have none.
       head: whether a linear head makes the logits, so that what crosses partitions is `hidden` wide however many classes
         there are, as in GraphStorm; if not, the last layer makes them, as in the R-GCN paper.
-      input_dropout, feature_init: as in `Stack`.
+      input_dropout, feature_init, logit_norm: as in `Stack`.
       input_projection: map every type's features to `hidden` numbers first.
       self_term: whether nodes are folded into themselves, if the model can.
       decoupled: all matrices first, in as many dense layers, and then as many rounds of folding without any.
@@ -261,6 +264,7 @@ class StackOptions:
     feature_init: str = "unit"
     self_term: bool = True
     decoupled: bool = False
+    logit_norm: bool = False
 
 
 STACK_OPTIONS = frozenset(option.name for option in fields(StackOptions))
@@ -331,6 +335,7 @@ def build(
         hidden if stack.input_projection else 0,
         stack.feature_init,
         dense,
+        stack.logit_norm,
     )
 
 
