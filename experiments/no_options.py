@@ -21,7 +21,7 @@ from runs import markdown, read_rows, replace_rows, train
 from tqdm import tqdm
 
 import hetjax
-from hetjax import recipe
+from hetjax import baselines, recipe
 from hetjax.config import Config, Data
 from hetjax.graph import store
 from hetjax.load import read_ahead
@@ -102,22 +102,36 @@ def run(name: str, seed: int, folder: Path, more: list[str]) -> dict:
 
 
 def cost(name: str, folder: Path) -> dict:
-    """What reading the graph and choosing its options take, in seconds of the processor."""
-    given = {key.removeprefix("data."): value for key, value in ROWS[name].options.items()}
-    if given["format"] == "store":
-        given["path"] = str(yelp(folder).absolute())
-    config = Config(data=Data(**given))
+    """What choosing a graph's options takes once it was read, in seconds of the processor, beside the median of its trainings' seconds.
+
+    Where baselines were looked at, they are not computed again for the summary: then they are no cost of choosing.
+    """
+    options = dict(ROWS[name].options)
+    if options["data.format"] == "store":
+        options["data.path"] = str(yelp(folder).absolute())
+    config = Config(data=Data(**{key.removeprefix("data."): value for key, value in options.items()}))
     started = time.process_time()
-    graph = read_ahead(config.data)
+    graph, ahead = read_ahead(config.data)
     read = time.process_time()
-    choices = list(recipe.choose(config, graph, set(given)))
+    choices = list(recipe.choose(config, graph, set(options), ahead))
     done = time.process_time()
+    if ahead.baselines is None:
+        baselines.baselines(graph, "micro_f1")
+    compared = time.process_time() - done if ahead.baselines is None else baseline_seconds(ahead.baselines)
+    training = [float(row["seconds"]) for row in read_rows(OUT) if row["graph"] == name]
     return {
         "graph": name,
         "choices": len(choices),
         "read_seconds": round(read - started, 2),
         "choose_seconds": round(done - read, 3),
+        "baselines_looked_at": ahead.baselines is not None,
+        "baselines_seconds": round(compared, 2),
+        "training_seconds": round(statistics.median(training), 1) if training else "",
     }
+
+
+def baseline_seconds(found: dict[str, dict]) -> float:
+    return sum(row.get("seconds", 0.0) for row in found.values())
 
 
 def gains(without: Path, with_labels: Path) -> str:
@@ -173,6 +187,7 @@ def main() -> None:
         if options.cost:
             for name in options.graphs:
                 replace_rows(options.out or RESULTS / "no_options_cost.csv", ("graph",), [cost(name, folder)])
+            print(markdown(read_rows(options.out or RESULTS / "no_options_cost.csv")))
             return
         for seed in options.seeds:
             for name in tqdm(options.graphs, f"seed {seed}", unit="run"):

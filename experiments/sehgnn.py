@@ -1,12 +1,11 @@
 """SeHGNN on HGB's DBLP and IMDB, 5 seeds each, beside its published figures.
 
-`HETJAX_DATA=... python experiments/sehgnn.py` does for every graph and seed what a user does: `python -m hetjax.convert` makes a store of the
-graph, `python -m hetjax.convert --data.metapath_hops ...` makes one of its metapaths, and `python -m hetjax.train --config examples/GRAPH_sehgnn.yaml` trains on
-that. A row goes to `experiments/results/sehgnn.csv` after each. A seed decides the weights and which fifth of the training nodes is held out. Test nodes are
-those of `label.dat.test`, all of them labelled.
+`HETJAX_DATA=... python experiments/sehgnn.py` runs `python -m hetjax.train --config examples/GRAPH_sehgnn.yaml` for every graph and seed. A row goes to
+`experiments/results/sehgnn.csv` after each. A seed decides the weights and which fifth of the training nodes is held out. Test nodes are those of
+`label.dat.test`, all of them labelled.
 
-`--precompute` trains nothing: it measures the second command, by processor time and by the most memory that the process had, also on generated graphs of several
-sizes, and writes `experiments/results/sehgnn_precompute.csv`.
+`--precompute` trains nothing: it measures `python -m hetjax.convert --data.metapath_hops ...` of a store, by processor time and by the most memory that the process
+had, also on generated graphs of several sizes, and writes `experiments/results/sehgnn_precompute.csv`.
 """
 
 import argparse
@@ -23,6 +22,7 @@ from tqdm import tqdm
 
 RESULTS = Path(__file__).parent / "results"
 OUT = RESULTS / "sehgnn.csv"
+KEYS = ("metapath_hops", "metapath_label_hops", "metapath_one_hot")
 SCALES = (0.02, 0.05, 0.1)  # of generated graphs in the shape of ogbn-mag
 PUBLISHED = {"dblp": ("95.42 / 95.06", "HGB DBLP"), "imdb": ("69.17 / 67.11", "HGB IMDB")}  # micro / macro-F1
 
@@ -56,7 +56,7 @@ def precompute(folder: Path) -> None:
         plain, along = folder / f"{name} plain", folder / f"{name} along"
         convert(plain, **options)
         data = hops(name if name in PUBLISHED else "dblp")
-        keys = {key: data[key] for key in ("metapath_hops", "metapath_label_hops")}
+        keys = {key: data[key] for key in KEYS}
         seconds, peak = convert(along, format="store", path=plain.absolute(), **keys)
         row = {"graph": name, **keys, "graph_mib": size(plain), "metapaths_mib": size(along)}
         row |= {"processor_seconds": round(seconds, 1), "peak_mib": round(peak)}
@@ -64,21 +64,8 @@ def precompute(folder: Path) -> None:
 
 
 def run(name: str, seed: int, folder: Path, more: dict[str, str]) -> dict:
-    """Precompute and train once."""
-    data, plain, along = hops(name), folder / f"{name}_{seed}", folder / f"{name}_{seed}_metapaths"
-    if not plain.exists():
-        read = {"normalize_features": data.get("normalize_features", "none"), "split_seed": seed}
-        convert(plain, format="hgb", path=data["path"], **read)
-    if not along.exists():
-        keys = {key: data[key] for key in ("metapath_hops", "metapath_label_hops")}
-        convert(along, format="store", path=plain.absolute(), **keys)
-    given = {
-        "data.format": "store",
-        "data.path": str(along.absolute()),
-        "data.normalize_features": "none",
-        "train.seed": str(seed),
-    }
-    given |= {"data.metapath_hops": "0", "data.metapath_label_hops": "0", "train.baselines": "false"}
+    """Train once."""
+    given = {"data.split_seed": str(seed), "train.seed": str(seed), "train.baselines": "false"}
     summary = train(folder / f"{name}_{seed}_run", f"{name}_sehgnn", given | more)
     return {
         "graph": name,

@@ -15,6 +15,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.metrics import Quality, quality
 from hetjax.ranking import AREAS
 
+NAMES = ("larger class", "logistic regression", "label propagation")
 MOST_EDGE_CLASSES = 10**9  # edges times classes that labels are propagated along
 MOST_VALUES = 10**8  # numbers of features read times classes, at every step of logistic regression
 PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # one over the factor of half the sum of squares
@@ -40,24 +41,26 @@ class Baseline(NamedTuple):
         return _quality(graph, self.logits, split, metric).get(metric)
 
 
-def baselines(graph: HetGraph, metric: str) -> dict[str, dict[str, Any]]:
+def baselines(graph: HetGraph, metric: str, test: bool = True) -> dict[str, dict[str, Any]]:
     """Quality on the test nodes by name of the baseline, with `how`, the validation's (`validation_NAME`) and `seconds`.
 
     What would take longer than seconds is left out, or reads some training nodes alone: then `how` says it.
 
     Args:
-      graph: with edges and features as they were read.
+      graph: without label inputs and metapaths.
       metric: of `metrics.quality`, by which baselines choose.
+      test: whether the test nodes' labels are read; if not, the validation's quality is all there is.
     """
     found: dict[str, dict[str, Any]] = {}
-    for name, make in (("larger class", larger_class), ("logistic regression", logistic), ("label propagation", walk)):
+    for name, make in zip(NAMES, (larger_class, logistic, walk)):
         started = time.perf_counter()
         made = make(graph, metric)
         if isinstance(made, str):
             found[name] = {"how": made}
             continue
-        test, validation = (_quality(graph, made.logits, split, metric) for split in ("test", "validation"))
-        found[name] = {"how": made.how, **test, **{f"validation_{key}": value for key, value in validation.items()}}
+        reached = _quality(graph, made.logits, "test", metric) if test else {}
+        validation = _quality(graph, made.logits, "validation", metric)
+        found[name] = {"how": made.how, **reached, **{f"validation_{key}": value for key, value in validation.items()}}
         found[name]["seconds"] = round(time.perf_counter() - started, 2)
     return found
 

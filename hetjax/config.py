@@ -79,6 +79,8 @@ class Data:
     """for model sehgnn: the mean of the features along every metapath of at most so many relations into the target type is computed once, and is an input; 0: no metapaths, the graph as it is"""
     metapath_label_hops: int = 0
     """with data.metapath_hops: training labels along metapaths of at most so many relations are inputs too, without a node's own; 0: none"""
+    metapath_one_hot: bool = False
+    """with data.metapath_hops: types without features have one-hot ones, as in the authors' code of SeHGNN, so that every metapath has a weight row per node; false: learnable features, which their metapaths share"""
     without_features: tuple[str, ...] = ()
     """node types whose features are ignored; learnable features take their place"""
     schema: str = "ogbn-mag"
@@ -100,6 +102,8 @@ class Data:
             _require(0 <= getattr(self, name) <= MOST_HOPS, f"data.{name}", getattr(self, name), f"in 0..{MOST_HOPS}")
         if self.metapath_label_hops and not self.metapath_hops:
             raise InputError(f"data.metapath_label_hops is {self.metapath_label_hops}, and data.metapath_hops is 0")
+        if self.metapath_one_hot and not self.metapath_hops:
+            raise InputError("data.metapath_one_hot is true, and data.metapath_hops is 0")
         if self.metapath_hops and self.label_inputs:
             raise InputError(
                 f"data.label_inputs is true, and data.metapath_hops is {self.metapath_hops}: labels are inputs by data.metapath_label_hops then"
@@ -161,16 +165,27 @@ class Model:
     dropout: float = 0.0
     """dropout rate of every layer's embeddings"""
     input_dropout: float = 0.0
-    """dropout rate of the features, or of their projections"""
+    """dropout rate of the features, or of their projections; sehgnn: of the features' embeddings"""
     input_projection: bool = False
     """map the features of every node type linearly to width model.hidden before the first layer; residuals and skips then reach all layers"""
     attention_dropout: float = 0.0
     """rgat, hgt, gat, gatv2: dropout rate of the attention weights"""
+    output_layers: int = 3
+    """sehgnn: linear layers that follow the one which joins the metapaths, the head among them"""
+    embedding_init: Literal["glorot", "uniform"] = "glorot"
+    """sehgnn: how the matrices that embed metapaths' features start; glorot: as a Glorot matrix; uniform: from -1/2 to 1/2, as in the authors' code"""
+    logit_norm: bool = False
+    """bring every node's logits to mean 0 and variance 1 over the classes, so that no probability comes near 1; for one label a node of 3 classes or more"""
     decoupled: bool = False
     """rgcn, rgat, gcn, sage, gin, gat: multiply by all matrices first, in model.layers dense layers, and then fold as many times without any, as NeutronTP does"""
 
     def __post_init__(self):
-        for name, most in (("hidden", MOST_WIDTH), ("layers", 64), ("feature_width", MOST_WIDTH)):
+        for name, most in (
+            ("hidden", MOST_WIDTH),
+            ("layers", 64),
+            ("feature_width", MOST_WIDTH),
+            ("output_layers", 64),
+        ):
             _require(1 <= getattr(self, name) <= most, f"model.{name}", getattr(self, name), f"in 1..{most}")
         _require(0 <= self.bases <= MOST_WIDTH, "model.bases", self.bases, f"in 0..{MOST_WIDTH}")
         for name in ("heads", "output_heads"):

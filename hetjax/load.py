@@ -4,6 +4,7 @@ import os
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hetjax import inputs, label_inputs
 from hetjax.callables import call_as
@@ -21,11 +22,17 @@ from hetjax.metapaths import along_metapaths
 
 
 class Ahead:
-    """A graph that was read for its statistics before it is opened, to be taken once; after that it is not kept here."""
+    """What is known of a graph before it is opened, because its statistics were looked at.
 
-    def __init__(self, data: Data, graph: HetGraph):
+    Attributes:
+      graph: as it was read, to be taken once; after that it is not kept here. None of a store, which is opened again.
+      baselines: as `hetjax.baselines` gives them, if they were looked at.
+    """
+
+    def __init__(self, data: Data, graph: HetGraph | None):
         self.data = as_read(data)
-        self.graph: HetGraph | None = graph
+        self.graph = graph
+        self.baselines: dict[str, dict[str, Any]] | None = None
 
     def take(self, data: Data) -> HetGraph | None:
         """The graph, if it is that of the same files, read alike."""
@@ -43,20 +50,27 @@ def load(data: Data, ahead: Ahead | None = None) -> HetGraph:
     return made(_without(_read(data) if graph is None else graph, data), data)
 
 
-def read_ahead(data: Data) -> tuple[HetGraph, Ahead | None]:
-    """The graph as it is read, without what is made of its features; and what `load` takes instead of reading it again, but of a store.
+def read_ahead(data: Data) -> tuple[HetGraph, Ahead]:
+    """The graph as it is read, without what is made of its features; and what `load` takes instead of reading it again.
 
     Raises:
       InputError: as `load`.
     """
     graph = _read(as_read(data))
-    return _without(graph, data), None if data.format == "store" else Ahead(data, graph)
+    return _without(graph, data), Ahead(data, None if data.format == "store" else graph)
 
 
 def as_read(data: Data) -> Data:
     """The same files, of which nothing is made after they were read."""
     kept = data.normalize_features if data.normalize_features == "row" else "none"
-    return replace(data, normalize_features=kept, label_inputs=False, metapath_hops=0, metapath_label_hops=0)
+    return replace(
+        data,
+        normalize_features=kept,
+        label_inputs=False,
+        metapath_hops=0,
+        metapath_label_hops=0,
+        metapath_one_hot=False,
+    )
 
 
 def makes(data: Data) -> bool:
@@ -76,7 +90,7 @@ def made(
     if data.normalize_features == "auto":
         graph = inputs.normalised(graph, like)
     if data.metapath_hops:
-        return along_metapaths(graph, data.metapath_hops, data.metapath_label_hops, features)
+        return along_metapaths(graph, data.metapath_hops, data.metapath_label_hops, features, data.metapath_one_hot)
     return label_inputs.with_labels(graph, like) if data.label_inputs else graph
 
 

@@ -1,22 +1,23 @@
 """Which options a graph needs, from its statistics: chosen before training, for whoever gives none.
 
-Each choice is a rule of a few lines, which reads counts of nodes, edges and labels, and what kinds of numbers the features are. One reads
-accuracies, of baselines on the validation nodes. A choice depends on the graph and on what is given, and on nothing else, so it is the
+Each choice is a rule of a few lines, which reads counts of nodes, edges and labels, and what kinds of numbers the features are. Two read
+what baselines reach on the validation nodes. A choice depends on the graph and on what is given, and on nothing else, so it is the
 same on every mesh, but for strategies that run mini-batches alone.
 """
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hetjax import baselines, inputs, label_inputs, models, yaml_file
+from hetjax import inputs, label_inputs, models, yaml_file
 from hetjax.command_line import given_options
 from hetjax.config import Config, flat
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.judged import Judged, judged
 from hetjax.load import Ahead, read_ahead
 from hetjax.logs import log
 from hetjax.processes.group import ProcessGroup
@@ -30,11 +31,14 @@ ONE_HOT_WEIGHTS = 14_000_000
 FEW_SEEDS = 300  # labelled nodes, of which none are held out
 FEW_LABELS = 100  # a class
 SKEWED = 0.3  # share of the smaller of two classes
-JUDGES = 100  # validation nodes that tell label propagation from logistic regression
-BETTER = 0.1  # by which share of them it is
 DIVIDED = {"raf.plan", "raf.cut", "averaging.folder"}  # which name what a graph has, as it was read
 
 
+REASONS = {
+    "gcn": "one relation, and features",
+    "sage": "one relation, whose edges say nothing of the labels, and features that do",
+    "sehgnn": "metapaths are its inputs",
+}
 CHOSEN = {
     *(
         "data.normalize_features",
@@ -92,7 +96,7 @@ def resolve(
         choices = before(workdir, given)
         if not choices:
             graph, ahead = read_ahead(config.data)
-            choices = list(choose(config, graph, given))
+            choices = list(choose(config, graph, given, ahead))
         for choice in choices:
             if choice.why:
                 log.info(f"{choice.key} {_words(choice.value)}: {choice.why}")
@@ -187,16 +191,23 @@ def statistics(graph: HetGraph) -> Statistics:
     )
 
 
-def choose(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:
-    """What a graph needs, but for what was given, and for what the model has no option for."""
+def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None = None) -> Iterator[Choice]:
+    """What a graph needs, but for what was given, and for what the model has no option for.
+
+    Args:
+      ahead: where what was computed to choose is left for who needs it later.
+    """
     about = statistics(graph)
+    metric = [] if "train.metric" in given else list(_metric(about, graph))
+    says = judged(config, graph, given, metric[0].value if metric else config.train.metric, ahead)
+    labels = [] if says is None or given & {"data.label_inputs", *DIVIDED} else list(_labels(about, graph, says))
+    if labels:  # features of a type of its own
+        about = replace(about, plain=False, bare=False)
     name = config.model.name
-    if config.data.metapath_hops and "model.name" not in given:
-        name = "sehgnn"
-    elif about.plain and about.featured and "model.name" not in given:
-        name = "gcn"
+    if "model.name" not in given:
+        name = _model(about, config, says)
     known, found = models.takes(name), {}
-    for choice in _all(about, name, config, graph, given):
+    for choice in [*labels, *metric, *_all(about, name, config, graph, given)]:
         section, key = choice.key.split(".")
         if choice.key not in given and (section != "model" or key == "name" or key in known):
             found[choice.key] = choice.value
@@ -209,21 +220,11 @@ def choose(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]
 
 
 def _all(about: Statistics, name: str, config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:
-    reasons = {"gcn": "one relation, and features", "sehgnn": "metapaths are its inputs"}
-    yield Choice("model.name", name, reasons.get(name, "several relations, or no features"))
+    yield Choice("model.name", name, REASONS.get(name, "several relations, or no features"))
     mode = _mode(about, config)
     whole = (config.sampling.mode if mode.key in given else mode.value) == "full"
     yield mode
     yield Choice("data.normalize_features", *inputs.needed(graph))
-    asked = given & {"data.label_inputs", *DIVIDED}
-    if whole and about.featured and not about.plain and not config.data.metapath_hops and not asked:
-        yield from _labels(graph)
-    if graph.schema.classes == 2 and not graph.multilabel and about.smallest < SKEWED:
-        yield Choice(
-            "train.metric",
-            "roc_auc",
-            f"two classes, the smaller with {100 * about.smallest:.0f} % of the training nodes",
-        )
     if graph.multilabel and about.validated:
         yield Choice("train.threshold", "validation", "several labels a node: F1 is seldom highest at 0.5")
     if config.data.metapath_hops:
@@ -237,30 +238,36 @@ def _all(about: Statistics, name: str, config: Config, graph: HetGraph, given: S
     yield Choice("train.on_divergence", "back", "a loss that explodes takes the run back, and lowers the rate")
 
 
-def _labels(graph: HetGraph) -> Iterator[Choice]:
-    """Labels as inputs, where features say little and labels of neighbours much.
+def _model(about: Statistics, config: Config, says: Judged | None) -> str:
+    """A model for a graph, where none is given."""
+    if config.data.metapath_hops:
+        return "sehgnn"
+    if not (about.plain and about.featured):
+        return config.model.name
+    return "sage" if says and says.features_alone_say_much else "gcn"
 
-    A model that folds such features learns less than label propagation has without them.
+
+def _metric(about: Statistics, graph: HetGraph) -> Iterator[Choice]:
+    if graph.schema.classes == 2 and not graph.multilabel and about.smallest < SKEWED:
+        share = f"{100 * about.smallest:.0f} % of the training nodes"
+        yield Choice("train.metric", "roc_auc", f"two classes, the smaller with {share}")
+
+
+def _labels(about: Statistics, graph: HetGraph, says: Judged) -> Iterator[Choice]:
+    """Labels as inputs, where features say little and labels of neighbours much: a model without them learns less than label propagation has.
+
+    Of one relation and features that say something a model of few weights, which folds features of neighbours, learns as much.
     """
-    if len(graph.splits["validation"]) < JUDGES or label_inputs.obstacle(graph):
+    enough = about.plain and about.featured and not says.features_say_nothing
+    if enough or not says.neighbours_say_more or label_inputs.obstacle(graph):
         return
-    log.info("looking whether features or the labels of neighbours say more")
-    largest, features, neighbours = (
-        _score(graph, make) for make in (baselines.larger_class, baselines.logistic, baselines.walk)
+    features, larger = (f"{100 * score:.1f} %" for score in (says.features, says.larger))
+    other = f"logistic regression on their features {features}" if about.featured else f"the larger class {larger}"
+    yield Choice(
+        "data.label_inputs",
+        True,
+        f"label propagation has {100 * says.neighbours:.1f} % on the validation nodes, {other}; graphs to predict later need labels too, unless it is false",
     )
-    if neighbours >= max(largest, features) + BETTER:
-        yield Choice(
-            "data.label_inputs",
-            True,
-            f"label propagation has {100 * neighbours:.1f} % of the validation nodes, logistic regression on their features {100 * features:.1f} %; graphs to predict later need labels too, unless it is false",
-        )
-
-
-def _score(graph: HetGraph, make: Callable[[HetGraph, str], baselines.Baseline | str]) -> float:
-    """A baseline's micro-F1 on the validation nodes; 0 of one that is left out."""
-    made = make(graph, "micro_f1")
-    score = None if isinstance(made, str) else made.score(graph, "validation", "micro_f1")
-    return 0.0 if score is None else score
 
 
 def _mode(about: Statistics, config: Config) -> Choice:

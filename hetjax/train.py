@@ -144,7 +144,8 @@ def prepare(
         if partitioning is not None:
             keep_partitioning(partitioning, folder, run_setup.graph)
     asked = config.train.baselines and config.train.test  # they are measured on the test nodes
-    compared = baselines_of(config, graph, processes) if asked else {}
+    known = ahead.baselines if ahead else None
+    compared = (baselines_of(config, graph, processes) if known is None else known) if asked else {}
     graph = replace(
         abstract_graph(sizes(graph), graph.labels, graph.splits), names=graph.names
     )  # the engine has the rest
@@ -196,7 +197,9 @@ def baselines_of(config: Config, graph: HetGraph, processes: ProcessGroup) -> di
         log.info("no baselines: they need the whole graph, and each process has a part of it")
         return {}
     again = outlined or config.data.metapath_hops
-    whole = load(replace(config.data, metapath_hops=0, metapath_label_hops=0)) if again else graph
+    whole = (
+        load(replace(config.data, metapath_hops=0, metapath_label_hops=0, metapath_one_hot=False)) if again else graph
+    )
     return baselines.baselines(without_labels(whole), compared_by(config.train.metric))
 
 

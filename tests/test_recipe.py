@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import yaml
 
-from hetjax import inputs, recipe
+from hetjax import baselines, inputs, recipe
 from hetjax.config import SECTIONS, Config, Data, Model, Sampling, Train
 from hetjax.datasets import synthetic
 from hetjax.errors import InputError
@@ -142,7 +142,7 @@ def test_what_is_made_of_a_store_is_the_same_in_parts(tmp_path):
     assert tuple(some.relations) == whole.schema.relations[-2:]
     for name, matrix in some.features.items():
         np.testing.assert_array_equal(matrix, whole.features[name])
-    assert read_ahead(data)[0].schema == graph.schema and read_ahead(data)[1] is None
+    assert read_ahead(data)[0].schema == graph.schema and read_ahead(data)[1].graph is None
 
 
 def test_a_run_says_what_it_chose_records_it_and_keeps_it(tmp_path, capsys, monkeypatch):
@@ -206,9 +206,8 @@ def test_a_graph_that_was_read_is_handed_on_once(monkeypatch):
     assert len(times) == 4
 
 
-@pytest.mark.parametrize(("told", "by_labels"), [("nothing", True), ("all", False)])
-def test_labels_become_inputs_where_features_say_little_and_neighbours_much(told, by_labels):
-    """Every customer buys products that others of one kind buy; what a column of features says decides."""
+def shop(told: str = "nothing"):
+    """Every customer buys products that others of one kind buy; a column of features, unless there is none, tells `all` or `nothing`."""
     rng = np.random.default_rng(0)
     kinds, products = rng.integers(0, 3, 600), rng.integers(0, 3, 90)
     of = [np.flatnonzero(products == kind) for kind in range(3)]
@@ -216,13 +215,61 @@ def test_labels_become_inputs_where_features_say_little_and_neighbours_much(told
     bought = np.array([rng.choice(of[kinds[customer]]) for customer in customers])
     column = kinds if told == "all" else rng.integers(0, 3, 600)
     features = {"customer": np.eye(3, dtype=np.float32)[column], "product": rng.random((90, 1), np.float32)}
+    features = {name: matrix for name, matrix in features.items() if told != "no features" or name == "product"}
     relations = Relation("product", "bought_by", "customer"), Relation("customer", "bought", "product")
     schema, order = Schema({"customer": 600, "product": 90}, relations, "customer", 3), rng.permutation(600)
     splits = dict(zip(("train", "validation", "test"), np.split(order, [200, 400])))
-    graph = build(schema, dict(zip(relations, ((bought, customers), (customers, bought)))), features, kinds, splits)
-    assert ("data.label_inputs" in chosen(graph)) == by_labels
-    for given in ("data.label_inputs", "raf.plan", "raf.cut", "averaging.folder"):
-        assert "data.label_inputs" not in chosen(graph, given)
-    assert "data.label_inputs" not in chosen(graph, "sampling.mode", sampling=Sampling(mode="minibatch"))
-    few = replace(graph, splits=graph.splits | {"validation": order[200:250]})
+    return build(schema, dict(zip(relations, ((bought, customers), (customers, bought)))), features, kinds, splits)
+
+
+@pytest.mark.parametrize(("told", "by_labels"), [("nothing", True), ("no features", True), ("all", False)])
+def test_labels_become_inputs_where_features_say_little_and_neighbours_much(told, by_labels):
+    graph = shop(told)
+    found = chosen(graph)
+    assert ("data.label_inputs" in found) == by_labels and "model.one_hot" not in found
+    for given in ("data.label_inputs", "raf.plan", "raf.cut", "averaging.folder", "data.metapath_hops"):
+        more = {"data": Data(metapath_hops=2)} if given == "data.metapath_hops" else {}
+        assert "data.label_inputs" not in {c.key for c in recipe.choose(Config(**more), graph, {given})}
+    batches = chosen(graph, "sampling.mode", sampling=Sampling(mode="minibatch"))
+    assert ("data.label_inputs" in batches) == by_labels
+    few = replace(graph, splits=graph.splits | {"validation": graph.splits["validation"][:50]})
     assert "data.label_inputs" not in chosen(few)
+
+
+def communities(follow: bool, told: str):
+    """One relation, whose edges join nodes of one label or any; features as those of `shop`."""
+    rng = np.random.default_rng(0)
+    labels, order = np.arange(600) % 3, rng.permutation(600)
+    sources, targets = rng.integers(0, 600, (2, 3000))
+    targets = (targets - (labels[targets] - labels[sources])) % 600 if follow else targets
+    column = labels if told == "all" else rng.integers(0, 3, 600)
+    features = {} if told == "no features" else {"node": np.eye(3, dtype=np.float32)[column]}
+    splits = dict(zip(("train", "validation", "test"), np.split(order, [100, 300])))
+    relation = Relation("node", "to", "node")
+    return build(
+        Schema({"node": 600}, (relation,), "node", 3), {relation: (sources, targets)}, features, labels, splits
+    )
+
+
+def test_of_one_relation_the_choice_is_by_what_says_anything():
+    for told in ("nothing", "no features"):
+        found = chosen(communities(True, told))
+        assert found["data.label_inputs"] and found["model.name"] == "rgcn" and "model.one_hot" not in found
+        assert "data.label_inputs" not in chosen(communities(False, told))  # nothing says anything
+    told = [chosen(communities(follow, "all")) for follow in (True, False)]
+    assert [found["model.name"] for found in told] == ["gcn", "sage"]
+    assert not any("data.label_inputs" in found for found in told)
+
+
+def test_baselines_that_were_looked_at_are_not_computed_again(tmp_path, monkeypatch):
+    times, compute = [], baselines.baselines
+    monkeypatch.setattr(baselines, "baselines", lambda *given: (times.append(given), compute(*given))[1])
+    store.save(shop(), tmp_path / "store")
+    read = ["--data.format=store", f"--data.path={tmp_path / 'store'}", "--train.recipe=graph", "--train.epochs=1"]
+    main([*read, "--model.hidden=4", f"--workdir={tmp_path / 'run'}"])
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert len(times) == 1 and summary["baselines"].keys() == set(baselines.NAMES)
+    made = load(Data(format="store", path=str(tmp_path / "store"), normalize_features="auto"))
+    again = compute(made, "micro_f1")
+    for name, row in summary["baselines"].items():
+        assert row | {"seconds": 0} == again[name] | {"seconds": 0}

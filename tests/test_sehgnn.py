@@ -1,11 +1,15 @@
 """SeHGNN: metapaths and their means by hand, the model by its equations, no way for a label to its own node, every strategy as one device."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
 
 from hetjax.config import Config, Data, Model, Sampling
+from hetjax.eager import eagerly
 from hetjax.errors import InputError
+from hetjax.evaluate import Evaluator
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
@@ -105,7 +109,7 @@ def test_a_nodes_own_label_does_not_reach_its_logits_and_others_do(several):
 )
 def test_every_strategy_equals_one_device(mesh, mode):
     graph = along_metapaths(few("cites", "writes"), 1, 2)
-    errors = compare(graph, mesh, mode, SEHGNN, steps=4, wide=True, fanout=(-1,))
+    errors = compare(graph, mesh, mode, SEHGNN | {"logit_norm": True}, steps=4, wide=True, fanout=(-1,))
     assert errors.loss < 1e-9 and errors.gradient < 1e-9 and errors.state < 1e-7
 
 
@@ -130,7 +134,72 @@ def test_what_does_not_go_with_it_is_refused():
         made = setup(config, graph)
         with pytest.raises(InputError, match=words):
             jax.eval_shape(made.trainer.init, 0)
+    several = along_metapaths(several_labels(few("cites", "writes")), 1)
+    with pytest.raises(InputError, match="3 classes or more, not for several labels a node"):
+        setup(Config(model=Model(**SEHGNN, logit_norm=True), sampling=Sampling(mode="full")), several)
     with pytest.raises(InputError, match="metapath_hops is 0"):
         Data(metapath_label_hops=2)
     with pytest.raises(InputError, match="data.label_inputs is true"):
         Data(metapath_hops=2, label_inputs=True)
+
+
+def test_the_logits_are_those_of_the_equations():
+    """Without dropout, in plain NumPy: equations 5 to 7, and what follows."""
+    graph = along_metapaths(few("cites", "writes"), 1, 2, ones=True)
+    made = setup(
+        Config(
+            model=Model(**SEHGNN | {"hidden": 8, "output_layers": 4, "logit_norm": True}),
+            sampling=Sampling(mode="full"),
+        ),
+        graph,
+    )
+    state = eagerly(made.trainer.init, np.int32(0))
+    gamma = {"fuse": state.params["params"]["layers_0"]["fuse"] | {"gamma": np.float32(0.7)}}
+    params = {"params": state.params["params"] | {"layers_0": state.params["params"]["layers_0"] | gamma}}
+    assert not state.tables and len(graph.schema.relations) == 5
+    found = Evaluator(made.trainer.model, made.graph, 10**6).logits(
+        params, dict(made.graph.features), np.arange(len(graph.labels))
+    )
+    np.testing.assert_allclose(found, by_hand(params["params"], graph, heads=2), atol=2e-5)
+
+
+def by_hand(params, graph: HetGraph, heads: int) -> np.ndarray:
+    params = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), params)
+    layer = params["layers_0"]
+
+    def linear(x, of):
+        return x @ of["kernel"].reshape(x.shape[-1], -1) + of.get("bias", np.zeros(1)).ravel()
+
+    def normalised(x, of, axes):
+        off = x - x.mean(axis=axes, keepdims=True)
+        return off / np.sqrt((off**2).mean(axis=axes, keepdims=True) + 1e-6) * of["scale"] + of["bias"]
+
+    def prelu(x, of):
+        return np.where(x >= 0, x, of["negative_slope"] * x)
+
+    z = [linear(graph.features[r.source], layer[f"embed_{r.key}"]) for r in graph.schema.relations]
+    h, own = np.stack(z, axis=1), z[[r.source for r in graph.schema.relations].index("paper itself")]
+    for number in range(2):
+        of = layer["project"]
+        h = np.einsum("tpi,pio->tpo", h, of[f"kernel_{number}"]) + of[f"bias_{number}"]
+        h = prelu(normalised(h, of[f"LayerNorm_{number}"], (1, 2)), of[f"PReLU_{number}"])
+    q, k, v = (linear(h, layer["fuse"][name]).reshape(*h.shape[:2], heads, -1) for name in ("query", "key", "value"))
+    scores = np.exp(np.einsum("tphd,tqhd->thpq", q, k) / np.sqrt(q.shape[-1]))
+    mixed = np.einsum("thpq,tqhd->tphd", scores / scores.sum(axis=-1, keepdims=True), v).reshape(h.shape)
+    h = linear((h + layer["fuse"]["gamma"] * mixed).reshape(len(h), -1), layer["join"]) + linear(own, layer["own"])
+    h = prelu(h, layer["activation"])
+    for number in range(3):
+        of = layer["output"]
+        h = linear(h, of[f"Dense_{number}"])
+        h = prelu(normalised(h, of[f"LayerNorm_{number}"], (1,)), of[f"PReLU_{number}"])
+    return normalised(linear(h, params["head"]), {"scale": 1, "bias": 0}, (1,))
+
+
+def test_types_without_features_have_one_hot_ones(at_once):
+    graph = random_graph(3)
+    bare = replace(graph, features={"paper": graph.features["paper"]})
+    made = along_metapaths(bare, 2, ones=True)
+    paths = [path for path in metapaths(graph.schema, 2) if path.source != "paper"]
+    assert paths and {r.target for r in made.relations} == {"paper"}
+    for path in paths:
+        np.testing.assert_allclose(made.features[path.name(graph.schema)], product(graph, path), atol=1e-6)

@@ -17,6 +17,7 @@ from hetjax.metapaths.paths import Metapath
 
 AT_ONCE = 2**24  # numbers of an intermediate product
 MOST_EDGES = 2**28  # of a metapath whose first type has no features
+MOST_ONE_HOT = 2**28  # numbers of a metapath's one-hot features
 IN_MEMORY = 2**28  # bytes of a result; a larger one lies in a file that is mapped into memory
 
 
@@ -61,6 +62,25 @@ def means_of_others(graph: HetGraph, path: Metapath, y: np.ndarray, own: np.ndar
         others = entries.col != rows[entries.row]
         kept = (entries.data[others], (entries.row[others], entries.col[others]))
         found[rows] = scipy.sparse.csr_matrix(kept, shape=product.shape) @ y.astype(np.float32)
+    return found
+
+
+def one_hot(graph: HetGraph, path: Metapath) -> np.ndarray:
+    """The means of one-hot features, float32 `[nodes of the target, nodes of the metapath's source]`: each node's share.
+
+    Raises:
+      InputError: more than `MOST_ONE_HOT` numbers.
+    """
+    nodes = graph.schema.nodes
+    shape = nodes[path.target], nodes[path.source]
+    if shape[0] * shape[1] > MOST_ONE_HOT:
+        name = path.name(graph.schema)
+        raise InputError(
+            f"metapath {name} would have {shape[0]:,} x {shape[1]:,} one-hot features > {MOST_ONE_HOT:,}: set data.metapath_one_hot false"
+        )
+    found = room(shape)
+    for rows, product in _products(_matrices(graph, path), np.arange(shape[0])):
+        found[rows] = product.toarray()
     return found
 
 

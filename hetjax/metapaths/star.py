@@ -16,14 +16,14 @@ from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.label_propagation import known
-from hetjax.metapaths.means import composed, means, means_of_others
+from hetjax.metapaths.means import composed, means, means_of_others, one_hot
 from hetjax.metapaths.paths import metapaths
 
 ITSELF, MEANS, LABELS = "itself", "means", "labels"  # relations into the target type
 
 
 def along_metapaths(
-    graph: HetGraph, hops: int, label_hops: int = 0, features: Collection[str] | None = None
+    graph: HetGraph, hops: int, label_hops: int = 0, features: Collection[str] | None = None, ones: bool = False
 ) -> HetGraph:
     """The graph of a graph's metapaths.
 
@@ -32,9 +32,10 @@ def along_metapaths(
       hops: most relations of a metapath of features.
       label_hops: most relations of a metapath of training labels; 0: labels are no inputs.
       features: the node types whose features are computed; the others have them in shape alone. None: all.
+      ones: types other than the target that have no features have one-hot ones.
 
     Raises:
-      InputError: there are too many metapaths, or too many edges of one whose first type has no features.
+      InputError: there are too many metapaths, or too many edges or one-hot features of one whose first type has no features.
     """
     schema, target = graph.schema, graph.schema.target
     count, made = schema.nodes[target], _Made(graph, features)
@@ -44,6 +45,8 @@ def along_metapaths(
             x = graph.features[path.source]
             name = name if path.relations else f"{target} {ITSELF}"
             made.add(name, MEANS, x.shape[1], lambda path=path, x=x: means(graph, path, x) if path.relations else x)
+        elif ones and path.source != target:
+            made.add(name, MEANS, schema.nodes[path.source], lambda path=path: one_hot(graph, path))
         else:
             made.nodes[path.source] = schema.nodes[path.source]
             edges = composed(graph, path) if path.relations else made.loops

@@ -1,7 +1,7 @@
 """Heterogeneous GNNs: stacks of layers, and layers composed of two aggregations."""
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import chex
@@ -117,6 +117,7 @@ class Stack(nn.Module):
       feature_init: `unit`: learnable features start as normal rows of unit norm; `glorot`: as the rows of a type's Glorot
         matrix, which are longer the fewer there are.
       decoupled: the dense layers that come before the first layer, of a decoupled model.
+      logit_norm: whether every node's logits are brought to mean 0 and variance 1, so that no probability comes near 1.
     """
 
     layers: tuple[Layer, ...]
@@ -128,6 +129,7 @@ class Stack(nn.Module):
     input_projection: int = 0
     feature_init: str = "unit"
     decoupled: DenseOptions | None = None
+    logit_norm: bool = False
 
     @property
     def transforms(self) -> bool:
@@ -163,6 +165,7 @@ class Stack(nn.Module):
         self.dense = {t: self.decoupled.layers(t) for t in self.widths} if self.decoupled else {}
         if self.linear_head:
             self.head = nn.Dense(self.classes)
+        self.evened = nn.LayerNorm(use_scale=False, use_bias=False) if self.logit_norm else (lambda logits: logits)
 
     def __call__(
         self,
@@ -225,7 +228,7 @@ class Stack(nn.Module):
 
     def classify(self, h: jax.Array) -> jax.Array:
         """Logits from the target's last embeddings."""
-        return self.head(h) if self.linear_head else h
+        return self.evened(self.head(h) if self.linear_head else h)
 
     def learnable_scales(self, nodes: Mapping[str, int]) -> dict[str, float]:
         """Standard deviation of the entries that learnable features start from, of every type that has some.
@@ -250,7 +253,7 @@ class StackOptions:
       feature_width: of the learnable features of the types that have none.
       head: whether a linear head makes the logits, so that what crosses partitions is `hidden` wide however many classes
         there are, as in GraphStorm; if not, the last layer makes them, as in the R-GCN paper.
-      input_dropout, feature_init: as in `Stack`.
+      input_dropout, feature_init, logit_norm: as in `Stack`.
       input_projection: map every type's features to `hidden` numbers first.
       self_term: whether nodes are folded into themselves, if the model can.
       decoupled: all matrices first, in as many dense layers, and then as many rounds of folding without any.
@@ -265,6 +268,7 @@ class StackOptions:
     feature_init: str = "unit"
     self_term: bool = True
     decoupled: bool = False
+    logit_norm: bool = False
 
 
 STACK_OPTIONS = frozenset(option.name for option in fields(StackOptions))
@@ -290,6 +294,8 @@ def build(
     layer = Composed if isinstance(model, HGNN) else model
     if isinstance(model, HGNN):
         own |= _composed(model)
+    if "input_dropout" in {option.name for option in fields(layer)}:  # a layer that drops what it makes of the features
+        own["input_dropout"], stack = stack.input_dropout, replace(stack, input_dropout=0.0)
     dense = _dense(layer, stack, own, schema.classes) if stack.decoupled else None
     if layer.propagation and stack.decoupled:
         layer = layer.propagation
@@ -333,6 +339,7 @@ def build(
         hidden if stack.input_projection else 0,
         stack.feature_init,
         dense,
+        stack.logit_norm,
     )
 
 

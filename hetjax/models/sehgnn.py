@@ -9,6 +9,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
@@ -18,7 +19,19 @@ from hetjax.models.layer import Layer
 from hetjax.models.segment import neighbour_mean, neighbour_sum
 from hetjax.sampling.blocks import Adjacency
 
-PROJECTION, OUTPUT = 2, 2  # linear layers of a metapath's projection, and before the head
+PROJECTION = 2  # linear layers of a metapath's projection
+
+
+def _uniform(key: jax.Array, shape: tuple[int, ...], dtype: DTypeLike = jnp.float32) -> jax.Array:
+    return jax.random.uniform(key, shape, dtype, -0.5, 0.5)
+
+
+def _rectified(batch_axis: tuple[int, ...] = ()) -> nn.initializers.Initializer:
+    """As the authors start matrices: within Glorot's bounds, times the gain of a ReLU."""
+    return nn.initializers.variance_scaling(2.0, "fan_avg", "uniform", batch_axis=batch_axis)
+
+
+STARTS = {"glorot": nn.initializers.glorot_uniform(), "uniform": _uniform}  # of `W_P`
 
 
 class Projections(nn.Module):
@@ -34,7 +47,7 @@ class Projections(nn.Module):
     @nn.compact
     def __call__(self, x: jax.Array, masks: NodeMasks | None) -> jax.Array:
         _, paths, features = x.shape
-        draw = nn.initializers.glorot_uniform(batch_axis=(0,))
+        draw = _rectified((0,))
         for number in range(PROJECTION):
             kernel = self.param(f"kernel_{number}", draw, (paths, features, features))
             bias = self.param(f"bias_{number}", nn.initializers.zeros_init(), (paths, features))
@@ -49,15 +62,17 @@ class Output(nn.Module):
     result for a node would depend on the others of the batch: here it is layer normalisation.
 
     Attributes:
+      layers: how many.
       dropout: as in `Projections`.
     """
 
+    layers: int
     dropout: float
 
     @nn.compact
     def __call__(self, x: jax.Array, masks: NodeMasks | None) -> jax.Array:
-        for number in range(OUTPUT):
-            x = nn.PReLU()(nn.LayerNorm()(nn.Dense(x.shape[1])(x)))
+        for number in range(self.layers):
+            x = nn.PReLU()(nn.LayerNorm()(nn.Dense(x.shape[1], kernel_init=_rectified())(x)))
             x = dropped(x, self.dropout, masks, (*self.path, str(number)))
         return x
 
@@ -93,19 +108,23 @@ class SeHGNNLayer(Layer):
     add up, and whoever owns a metapath alone reads its features and has `W_P`. All that follows is done at the nodes, from the total. There is
     one layer: metapaths have the hops. The fold never looks at the target.
 
-    Deviation: `W_P` starts as a Glorot matrix. The authors draw its entries from -1/2 to 1/2, so that of words it stays nearly what was drawn, a random projection,
-    which is worth something at their width of 512 and little at 64.
-
     Attributes:
       heads: of the fusion.
       dropout: share of the entries that are dropped in training, after every linear layer but the embeddings.
+      input_dropout: share of the entries of the embeddings `z_P` that are dropped in training.
       residual: add a linear map of the embedding of the target's own features to what was fused.
+      output_layers: linear layers that follow the one which joins the metapaths; the head is the last of them.
+      embedding_init: how `W_P` starts. `uniform`: every entry from -1/2 to 1/2, as in the authors' code; of thousands of words it then stays nearly
+        what was drawn, a random projection, for which 512 numbers are enough and 64 few. `glorot`: as a Glorot matrix.
       logits: whether the layer makes the logits, which it does not.
     """
 
     heads: int = 1
     dropout: float = 0.0
+    input_dropout: float = 0.0
     residual: bool = False
+    output_layers: int = 3
+    embedding_init: str = "glorot"
     logits: bool = False
     self_term = False
 
@@ -114,21 +133,27 @@ class SeHGNNLayer(Layer):
             raise InputError("model.head is false, and sehgnn ends with a head")
         if len(self.targets) != 1 or any(r.source in self.targets and r.name != ITSELF for r in self.relations):
             raise InputError("model sehgnn has one layer, of metapaths: set model.layers 1 and data.metapath_hops")
-        draw = nn.initializers.glorot_uniform()
-        self.embed = {r.key: nn.Dense(self.features, use_bias=False, kernel_init=draw) for r in self.relations}
+        start = STARTS[self.embedding_init]
+        self.embed = {r.key: nn.Dense(self.features, use_bias=False, kernel_init=start) for r in self.relations}
         self.project, self.fuse = Projections(self.dropout), Fusion(self.heads)
-        self.join, self.own = nn.Dense(self.features), nn.Dense(self.features, use_bias=False)
-        self.activation, self.output = nn.PReLU(), Output(self.dropout)
+        self.join = nn.Dense(self.features, kernel_init=_rectified())
+        self.own = nn.Dense(self.features, use_bias=False, kernel_init=_rectified())
+        self.activation, self.output = nn.PReLU(), Output(self.output_layers - 1, self.dropout)
 
     @property
     def reads_target(self) -> bool:
         return False
+
+    @property
+    def drops(self) -> bool:
+        return bool(self.dropout or self.input_dropout)
 
     def relation(
         self, relation: Relation, adjacency: Adjacency, sources: jax.Array, targets: Any, masks: NodeMasks | None
     ) -> jax.Array:
         fold = neighbour_mean if adjacency.weights is None else neighbour_sum  # weights are shares in a mean already
         embedded = self.embed[relation.key](fold(adjacency, sources).astype(jnp.result_type(sources, jnp.float32)))
+        embedded = dropped(embedded, self.input_dropout, masks, (*self.path, relation.key))
         place = self.relations.index(relation)
         before, after = place * self.features, (len(self.relations) - 1 - place) * self.features
         return jnp.pad(embedded, ((0, 0), (before, after)))

@@ -288,6 +288,11 @@ def make_trainer(graph: HetGraph, config: Config, steps: int) -> Trainer:
       steps: of an epoch, which the learning rates' schedules count by.
     """
     model, options, schema = config.model, config.train, graph.schema
+    if model.logit_norm and (graph.multilabel or schema.classes < 3):
+        labels = "several labels a node" if graph.multilabel else f"{schema.classes} classes"
+        raise InputError(
+            f"model.logit_norm is true, which is for one label a node of 3 classes or more, not for {labels}"
+        )
     features = {name: matrix.shape[1] for name, matrix in graph.features.items()}
     network = hgnn.build(models.find(model.name), schema, features, **models.options(model))
     learned = {name: width for name, width in network.widths.items() if name not in features}

@@ -1,0 +1,67 @@
+"""What baselines reach on the validation nodes, before a model is chosen: whether features, or the labels of neighbours, say more."""
+
+from collections.abc import Set
+from dataclasses import dataclass, replace
+
+from hetjax import baselines, inputs, models
+from hetjax.config import Config
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.load import Ahead
+from hetjax.logs import log
+from hetjax.results import compared_by
+
+JUDGES = 100  # validation nodes that tell baselines from each other
+BETTER = 0.1  # by how much one is
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What baselines reach on the validation nodes, by the run's metric; 0 where one is left out.
+
+    Attributes:
+      larger: the larger class.
+      features: logistic regression on the target's own features.
+      neighbours: label propagation.
+    """
+
+    larger: float
+    features: float
+    neighbours: float
+
+    @property
+    def neighbours_say_more(self) -> bool:
+        """Whether the labels of neighbours say much more than features do."""
+        return self.neighbours >= max(self.larger, self.features) + BETTER
+
+    @property
+    def features_say_nothing(self) -> bool:
+        """Whether features say hardly more than the larger class does."""
+        return self.features < self.larger + BETTER
+
+    @property
+    def features_alone_say_much(self) -> bool:
+        """Whether features say much more than the larger class does, and the labels of neighbours hardly more."""
+        return not self.features_say_nothing and self.neighbours < self.larger + BETTER
+
+
+def judged(config: Config, graph: HetGraph, given: Set[str], metric: str, ahead: Ahead | None) -> Judged | None:
+    """What baselines say of a graph as it is trained on; None where there are too few validation nodes to tell.
+
+    Args:
+      metric: of the run.
+      ahead: where the baselines are left for who needs them later.
+    """
+    if config.data.metapath_hops or len(graph.splits["validation"]) < JUDGES:
+        return None
+    log.info("looking whether features or the labels of neighbours say more")
+    own = {name: matrix for name, matrix in graph.features.items() if name == graph.schema.target}
+    seen = models.folded(config.model.name, replace(graph, features=own))
+    asked = "data.normalize_features" in given
+    if (config.data.normalize_features if asked else inputs.needed(graph)[0]) == "auto":
+        seen = inputs.normalised(seen)
+    metric = compared_by(metric)
+    found = baselines.baselines(seen, metric, config.train.test)
+    if ahead:
+        ahead.baselines = found
+    reached = (found[name].get(f"validation_{metric}") or 0.0 for name in baselines.NAMES)
+    return Judged(*reached)
