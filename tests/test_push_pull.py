@@ -40,6 +40,7 @@ def sliced(parts: int, data: int = 1) -> tuple:
         (RGAT, few("cites", "writes"), sliced(2), {}),
         (HGT | {"feature_width": 8}, few("cites", "writes"), sliced(3), {}),
         (HGT | {"softmax": "relation", "layers": 1}, CITES, sliced(4), {"fanout": (3,)}),
+        ({"input_projection": True}, few("writes", "haunts"), sliced(2), {}),  # likewise, of a type without nodes
         (MODELS["HGNN, dropout"] | {"layers": 1}, CITES, sliced(2), {"fanout": (3,)}),  # of a user's own: likewise
         (DROPPING, HAUNTED, (2, 1, "raf", 2), {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1}),
         (HGT, few("cites", "writes"), (2, 1, "raf", 2), {}),

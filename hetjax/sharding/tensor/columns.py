@@ -42,14 +42,14 @@ def to_rows(parts: int, arrays: Sequence[jax.Array], columns: Sequence[int]) -> 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _to_columns(kind: str, parts: int, arrays: list[jax.Array]) -> list[jax.Array]:
-    split = [x.reshape(len(x), parts, -1, *x.shape[2:]) for x in arrays]
+    split = [x.reshape(len(x), parts, x.shape[1] // parts, *x.shape[2:]) for x in arrays]
     came = _swap(kind, parts, [jnp.swapaxes(x, 0, 1) for x in split])
     return [x.reshape(parts * x.shape[1], *x.shape[2:]) for x in came]
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _to_rows(kind: str, parts: int, arrays: list[jax.Array]) -> list[jax.Array]:
-    came = _swap(kind, parts, [x.reshape(parts, -1, *x.shape[1:]) for x in arrays])
+    came = _swap(kind, parts, [x.reshape(parts, len(x) // parts, *x.shape[1:]) for x in arrays])
     joined = [jnp.swapaxes(x, 0, 1) for x in came]
     return [x.reshape(len(x), parts * x.shape[2], *x.shape[3:]) for x in joined]
 
