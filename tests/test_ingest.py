@@ -413,6 +413,9 @@ def test_what_is_not_supported_can_be_left_out(folder):
     assert graph.features["person"].shape == (4, 1) and graph.edges == 3
     assert "left out: nodes[0].features[1].transform.name: transform 'bert_hf'" in done.stdout
     assert "relation person -bought-> item: 1 edges left out whose ends are no nodes" in done.stdout
+    kept = json.loads((folder / "store" / "graph.json").read_text())  # has none of what was left out
+    again, _ = run(folder, "--skip_nonexist_edges", config=kept, out="again")
+    assert again.schema == graph.schema
 
 
 def test_a_graph_without_labels_can_be_predicted(folder):
@@ -431,6 +434,8 @@ def test_a_table_of_edges_without_ids_can_be_left_out(folder):
     refused(folder, "edges[1]: a table of edges without ids is not supported", config=config)
     graph, done = run(folder, "--leave_out", config=config)
     assert graph.edges == 3 and "left out: edges[1]: a table of edges without ids" in done.stdout
+    kept = json.loads((folder / "store" / "graph.json").read_text())
+    assert run(folder, config=kept, out="again")[0].schema == graph.schema
 
 
 def test_pieces_of_any_size_give_the_same(folder, monkeypatch):

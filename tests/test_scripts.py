@@ -1,4 +1,4 @@
-"""Every script of experiments/ and benchmarks/ imports: what it takes from hetjax and from its neighbours is there."""
+"""Every script of experiments/, benchmarks/ and examples/ imports: what it takes from hetjax and from its neighbours is there."""
 
 import subprocess
 import sys
@@ -23,9 +23,10 @@ sys.exit(faults)
 """
 
 
-@pytest.mark.parametrize("folder", ["experiments", "benchmarks"])
+@pytest.mark.parametrize("folder", ["experiments", "benchmarks", "examples", "examples/f1"])
 def test_scripts_import(folder):
-    modules = sorted(file.stem for file in (ROOT / folder).glob("*.py") if file.stem != "__init__")
+    package = f"{folder.replace('/', '.')}." if folder.startswith("examples") else ""  # as its docs start them
+    modules = sorted(f"{package}{file.stem}" for file in (ROOT / folder).glob("*.py") if file.stem != "__init__")
     assert modules
     # In a process of its own, started as its scripts are: their folder first, then the repository's.
     path = {"PYTHONPATH": f"{ROOT / folder}:{ROOT}", "PATH": "", "JAX_PLATFORMS": "cpu", "MPLBACKEND": "agg"}

@@ -16,7 +16,7 @@ import hetjax
 from examples.f1.graph import EVENTS, read
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.metrics import roc_auc
+from hetjax.ranking import roc_auc
 
 OPTIONS = {
     "model": "rgcn",
@@ -56,6 +56,8 @@ def history(graph: HetGraph) -> np.ndarray:
 def boosted(table: np.ndarray, graph: HetGraph, positive: np.ndarray) -> np.ndarray:
     """The score of every entry, by gradient boosting with early stopping on the validation nodes."""
     train, validation = graph.splits["train"], graph.splits["validation"]
+    various = [len(np.unique(column[~np.isnan(column)])) > 1 for column in table[train].T]
+    table = table[:, various]  # without columns that say nothing yet, which scikit-learn refuses
     try:
         import lightgbm
 

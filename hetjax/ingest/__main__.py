@@ -158,9 +158,14 @@ def _size(config: Configuration, options: Options) -> int:
 
 
 def _kept(config: Configuration, read: dict[str, Nodes], target: str, classes: list[str]) -> dict[str, Any]:
-    """The configuration with what was fitted: transforms of one column each, and the classes."""
-    content = deepcopy(config.content)
+    """The configuration without what was left out, and with what was fitted: transforms of one column each, and the classes."""
+    content = {key: deepcopy(value) for key, value in config.content.items() if key in configuration.TOP}
+    for part, keys in (("nodes", configuration.NODE), ("edges", configuration.EDGE)):
+        content[part] = [{key: value for key, value in about.items() if key in keys} for about in content[part]]
+    content["edges"] = [about for about in content["edges"] if "source_id_col" in about]
     for about, table in zip(content["nodes"], config.nodes):
+        if about.get("labels") and not table.label:
+            del about["labels"]
         own = [column for column in read[table.node_type].columns if column.table is table]
         if about.get("features"):
             about["features"] = [
