@@ -22,7 +22,6 @@ from tqdm import tqdm
 
 RESULTS = Path(__file__).parent / "results"
 OUT = RESULTS / "sehgnn.csv"
-KEYS = ("metapath_hops", "metapath_label_hops", "metapath_one_hot")
 SCALES = (0.02, 0.05, 0.1)  # of generated graphs in the shape of ogbn-mag
 PUBLISHED = {"dblp": ("95.42 / 95.06", "HGB DBLP"), "imdb": ("69.17 / 67.11", "HGB IMDB")}  # micro / macro-F1
 
@@ -56,8 +55,9 @@ def precompute(folder: Path) -> None:
         plain, along = folder / f"{name} plain", folder / f"{name} along"
         convert(plain, **options)
         data = hops(name if name in PUBLISHED else "dblp")
-        keys = {key: data[key] for key in KEYS}
-        seconds, peak = convert(along, format="store", path=plain.absolute(), **keys)
+        keys = {key: data[key] for key in ("metapath_hops", "metapath_label_hops")}
+        ones = data.get("metapath_one_hot", False)
+        seconds, peak = convert(along, format="store", path=plain.absolute(), metapath_one_hot=ones, **keys)
         row = {"graph": name, **keys, "graph_mib": size(plain), "metapaths_mib": size(along)}
         row |= {"processor_seconds": round(seconds, 1), "peak_mib": round(peak)}
         replace_rows(RESULTS / "sehgnn_precompute.csv", ("graph",), [row])

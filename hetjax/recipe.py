@@ -234,7 +234,7 @@ def _all(about: Statistics, name: str, config: Config, graph: HetGraph, given: S
     elif about.plain and about.seeds < FEW_LABELS * about.classes:
         yield from _few_labels(about)
     else:
-        yield from _features(about, whole)
+        yield from _features(about, whole, whole or about.seeds <= config.sampling.batch_size)
     yield Choice("train.on_divergence", "back", "a loss that explodes takes the run back, and lowers the rate")
 
 
@@ -321,7 +321,8 @@ def _few_labels(about: Statistics) -> Iterator[Choice]:
     yield from _epochs(about, False, 100 if wide else 200, 20 if wide else 100, 2 if wide else 1)
 
 
-def _features(about: Statistics, whole: bool) -> Iterator[Choice]:
+def _features(about: Statistics, whole: bool, one_step: bool) -> Iterator[Choice]:
+    """As these graphs need it, in steps of the whole graph or not, of which an epoch has one or more."""
     why = f"{about.seeds:,} labels"
     if about.plain:
         if whole:
@@ -335,8 +336,8 @@ def _features(about: Statistics, whole: bool) -> Iterator[Choice]:
     yield Choice("train.feature_learning_rate", 0.001, "learnable features overfit sooner than weights")
     rate = 0.01 if about.plain else 0.003
     yield Choice("train.learning_rate", rate, "with layer normalisation")
-    yield Choice("train.warmup_steps", 10 if whole else 100, "the first steps are of Adam's least certain moments")
-    if not whole:
+    yield Choice("train.warmup_steps", 10 if one_step else 100, "the first steps are of Adam's least certain moments")
+    if not one_step:
         yield from _epochs(about, False, 50, 5)
     else:
         yield from _epochs(

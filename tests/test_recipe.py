@@ -232,6 +232,9 @@ def test_labels_become_inputs_where_features_say_little_and_neighbours_much(told
         assert "data.label_inputs" not in {c.key for c in recipe.choose(Config(**more), graph, {given})}
     batches = chosen(graph, "sampling.mode", sampling=Sampling(mode="minibatch"))
     assert ("data.label_inputs" in batches) == by_labels
+    assert batches["train.epochs"] == found["train.epochs"]  # of one step each
+    smaller = chosen(graph, "sampling.mode", sampling=Sampling(mode="minibatch", batch_size=100))
+    assert smaller["train.epochs"] < found["train.epochs"]
     few = replace(graph, splits=graph.splits | {"validation": graph.splits["validation"][:50]})
     assert "data.label_inputs" not in chosen(few)
 
