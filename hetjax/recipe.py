@@ -83,12 +83,7 @@ def resolve(
       InputError: the graph cannot be read.
     """
     given = given_options(arguments)
-    filed = any(a == "--config" or a.startswith("--config=") for a in arguments)
-    if not wanted(config, given, filed):
-        if processes.first and config.train.recipe == "auto" and not filed and (keys := _of_training(config, given)):
-            log.info(
-                f"no option is chosen by the graph, as {keys[0]} is given; --train.recipe graph chooses the others"
-            )
+    if not wanted(config, given, _filed(arguments)):
         return config, None
     choices: list[Choice] | None = None
     ahead: Ahead | None = None
@@ -112,6 +107,18 @@ def wanted(config: Config, given: Set[str], filed: bool) -> bool:
     if config.train.recipe != "auto":
         return config.train.recipe == "graph"
     return not filed and config.data.format != "synthetic" and not _of_training(config, given)
+
+
+def kept_back(config: Config, arguments: Sequence[str]) -> str:
+    """What is said of the option that kept the others from being chosen; nothing where none did, or where a file gives options."""
+    keys = _of_training(config, given_options(arguments))
+    if config.train.recipe != "auto" or _filed(arguments) or not keys:
+        return ""
+    return f"no option was chosen by the graph, as {keys[0]} was given; --train.recipe graph chooses the others"
+
+
+def _filed(arguments: Sequence[str]) -> bool:
+    return any(a == "--config" or a.startswith("--config=") for a in arguments)
 
 
 def _of_training(config: Config, given: Set[str]) -> list[str]:

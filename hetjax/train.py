@@ -67,6 +67,8 @@ def main(arguments: Sequence[str]) -> None:
     with process_group(processes, alike_in_all) as group:
         config, ahead = recipe.resolve(config, arguments, workdir, group)
         train(config, workdir, group, ahead)
+        if group.first and (words := recipe.kept_back(config, arguments)):
+            log.info(words)
 
 
 def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | None = None) -> None:
