@@ -12,6 +12,8 @@ from jax.sharding import PartitionSpec as P
 
 from hetjax.errors import InputError
 from hetjax.graph import store
+from hetjax.graph.hetgraph import build
+from hetjax.graph.schema import Relation, Schema
 from hetjax.partition import EdgeCut, edge_cut
 from hetjax.partition.dependencies import dependencies
 from hetjax.processes.group import ProcessGroup
@@ -78,6 +80,17 @@ def test_three_layers_of_a_lopsided_cut_with_penalty_clipping_and_decay(options,
     errors = compare(
         graph, (1, 4, "dependency"), mode, model, wide=True, plan=plan, options=options, fanout=(2, 3, 2), **more
     )
+    assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-9
+
+
+def test_a_type_with_features_and_without_nodes_moves_no_rows():
+    """Rows of types of one width are fetched together: one of a type that has none would be taken for the next type's."""
+    rng, to, of = np.random.default_rng(5), Relation("page", "to", "page"), Relation("none", "of", "page")
+    edges = {to: tuple(rng.integers(0, 11, (2, 20))), of: (np.zeros(0, int), np.zeros(0, int))}
+    features = {"none": np.zeros((0, 4), np.float32), "page": rng.standard_normal((11, 4)).astype(np.float32)}
+    splits = {"train": np.arange(5), "validation": np.arange(5, 8), "test": np.arange(8, 11)}
+    graph = build(Schema({"none": 0, "page": 11}, (to, of), "page", 3), edges, features, rng.integers(0, 3, 11), splits)
+    errors = compare(graph, (1, 3, "dependency"), "full", {}, 2, True, options={"mode": "communicate"})
     assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-9
 
 

@@ -63,7 +63,8 @@ class DependencyEngine(SpmdEngine):
             [t for t in setup.trainer.widths if t in graph.features.keys() & features.on_device]
         )
         self.groups, self.prices, self.measured, self.ahead = batches.groups, prices, measured, Ahead()
-        size = {t: max(1, *(len(ids[t]) for ids in residents)) for t in residents[0]}
+        least = 0 if setup.regime.whole else 1  # of the whole graph these are the rows here, which capacities count
+        size = {t: max(least, *(len(ids[t]) for ids in residents)) for t in residents[0]}
 
         def static(part: int) -> dict[str, np.ndarray]:
             return {t: np.asarray(pad(graph.features[t][ids], size[t], 0)) for t, ids in residents[part].items()}
