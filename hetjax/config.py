@@ -175,7 +175,7 @@ class Model:
     embedding_init: Literal["glorot", "uniform"] = "glorot"
     """sehgnn: how the matrices that embed metapaths' features start; glorot: as a Glorot matrix; uniform: from -1/2 to 1/2, as in the authors' code"""
     logit_norm: bool = False
-    """bring every node's logits to mean 0 and variance 1 over the classes, so that no probability comes near 1; for one label a node of 3 classes or more"""
+    """bring every node's logits to mean 0 and variance 1 over the classes, so that with few classes no probability comes near 1; for one label a node of 3 classes or more"""
     decoupled: bool = False
     """rgcn, rgat, gcn, sage, gin, gat: multiply by all matrices first, in model.layers dense layers, and then fold as many times without any, as NeutronTP does"""
 

@@ -126,6 +126,11 @@ def rename(partial: Path, path: Path) -> None:
 
 
 def sync(path: Path) -> None:
+    """Write what a file or a folder has to the disk, as far as the file system does so.
+
+    Raises:
+      OSError: it is no folder, and cannot be written.
+    """
     handle = os.open(path, os.O_RDONLY)
     try:
         with suppress(OSError) if path.is_dir() else nullcontext():  # not every file system does so with folders

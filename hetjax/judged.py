@@ -16,22 +16,22 @@ BETTER = 0.1  # by how much one is
 
 @dataclass(frozen=True)
 class Judged:
-    """What baselines reach on the validation nodes, by the run's metric; 0 where one is left out.
+    """What baselines reach on the validation nodes, by the run's metric.
 
     Attributes:
       larger: the larger class.
-      features: logistic regression on the target's own features.
-      neighbours: label propagation.
+      features: logistic regression on the target's own features; 0 where it has none.
+      neighbours: label propagation; None of a graph that is too large for it, of which nothing is concluded then.
     """
 
     larger: float
     features: float
-    neighbours: float
+    neighbours: float | None
 
     @property
     def neighbours_say_more(self) -> bool:
         """Whether the labels of neighbours say much more than features do."""
-        return self.neighbours >= max(self.larger, self.features) + BETTER
+        return self.neighbours is not None and self.neighbours >= max(self.larger, self.features) + BETTER
 
     @property
     def features_say_nothing(self) -> bool:
@@ -41,7 +41,8 @@ class Judged:
     @property
     def features_alone_say_much(self) -> bool:
         """Whether features say much more than the larger class does, and the labels of neighbours hardly more."""
-        return not self.features_say_nothing and self.neighbours < self.larger + BETTER
+        walked = self.neighbours is not None and self.neighbours < self.larger + BETTER
+        return walked and not self.features_say_nothing
 
 
 def judged(config: Config, graph: HetGraph, given: Set[str], metric: str, ahead: Ahead | None) -> Judged | None:
@@ -60,8 +61,8 @@ def judged(config: Config, graph: HetGraph, given: Set[str], metric: str, ahead:
     if (config.data.normalize_features if asked else inputs.needed(graph)[0]) == "auto":
         seen = inputs.normalised(seen)
     metric = compared_by(metric)
-    found = baselines.baselines(seen, metric, config.train.test)
+    found = baselines.baselines(seen, metric, config.train.test and config.train.baselines)
     if ahead:
         ahead.baselines = found
-    reached = (found[name].get(f"validation_{metric}") or 0.0 for name in baselines.NAMES)
-    return Judged(*reached)
+    larger, features, neighbours = (found[name].get(f"validation_{metric}") for name in baselines.NAMES)
+    return Judged(larger or 0.0, features or 0.0, neighbours)

@@ -227,7 +227,7 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
 
 
 def _all(about: Statistics, name: str, config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:
-    yield Choice("model.name", name, REASONS.get(name, "several relations, or no features"))
+    yield Choice("model.name", name, REASONS.get(name, "several relations, no features, or labels as inputs"))
     mode = _mode(about, config)
     whole = (config.sampling.mode if mode.key in given else mode.value) == "full"
     yield mode
@@ -273,7 +273,7 @@ def _labels(about: Statistics, graph: HetGraph, says: Judged) -> Iterator[Choice
     yield Choice(
         "data.label_inputs",
         True,
-        f"label propagation has {100 * says.neighbours:.1f} % on the validation nodes, {other}; graphs to predict later need labels too, unless it is false",
+        f"label propagation has {100 * (says.neighbours or 0):.1f} % on the validation nodes, {other}; graphs to predict later need labels too, unless it is false",
     )
 
 

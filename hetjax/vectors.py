@@ -1,7 +1,7 @@
 """Arithmetic on rows of arrays, several numbers at a time, in what numba compiles.
 
 Left to itself LLVM adds rows of a few dozen numbers one by one: it must fear that arrays overlap, and looks whether they do at
-every row. What an array is read from here is another than what is written to.
+every row. Here vectors are written out, and what is read and written in place is read before it is written.
 """
 
 import functools
@@ -231,7 +231,7 @@ def add_rows(
 def bend(
     context: Any, logits: Any, x: Any, ids: Any, offsets: Any, slope: Any, largest: Any, shape: Any
 ) -> tuple[Any, Callable]:
-    """`logits[e, h] = LeakyReLU(x[u, h] + offsets[t, h])` of the edges e from u into t, and `largest[t, h]` the most of them.
+    """`logits[e, h] = LeakyReLU(x[u, h] + offsets[t, h])` of the edges e from u into t, and `largest[t, h]` the largest of them.
 
     Args:
       x: `[rows, heads]`, of which u is `ids[e]`; without `ids` it is e.

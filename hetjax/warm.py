@@ -22,7 +22,14 @@ from hetjax.restored import best_state, run_of, same_shape
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer, TrainState
 
-FREE = "dropout", "input_dropout", "attention_dropout", "feature_init"  # keys of a model that weights do not depend on
+FREE = (
+    "dropout",
+    "input_dropout",
+    "attention_dropout",
+    "feature_init",
+    "embedding_init",
+    "logit_norm",
+)  # keys of a model that weights do not depend on
 GIVEN = {"neighbours": "the mean of their neighbours", "fresh": "drawn as in any run"}
 
 

@@ -230,25 +230,25 @@ def test_attention_does_not_read_padding(way):
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("heads", [(1, 3), (3, 1), (1, 1), (3, 3), (1, None), (3, None)])
+@pytest.mark.parametrize("heads", [(1, 5), (5, 1), (1, 1), (5, 5), (1, None), (5, None)])
 @pytest.mark.parametrize(("one_query", "dropout"), [(True, False), (False, True)])
 def test_kernels_equal_plain_operations(monkeypatch, heads, one_query, dropout):
-    """On as many targets as several threads share, some of them without edges and one with many.
+    """On as many targets as several threads share, some of them without edges and one with many; four heads are a vector, and the fifth is not.
 
     One query for all targets gives the same whether scores are computed of the sources or of the edges.
     """
-    rng, targets, sources, width = np.random.default_rng(0), 700, 900, 5
+    rng, targets, sources, width = np.random.default_rng(0), 700, 900, 11
     degrees = rng.integers(0, 6, targets)
     degrees[300], degrees[-1] = 4000, 0
     indptr = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int32)
     adjacency = Adjacency(indptr, rng.integers(0, sources, indptr[-1]).astype(np.int32))
     adjacency = pad_adjacency(adjacency, targets, sources, int(indptr[-1]) + 50)
-    width = width if heads[1] else 7
-    shapes = [(1 if one_query else targets, 3, 7), (targets, 3), (sources, heads[0], 7)]
+    width = width if heads[1] else 19
+    shapes = [(1 if one_query else targets, 5, 19), (targets, 5), (sources, heads[0], 19)]
     shapes += [(sources, heads[1], width)] if heads[1] else []
     given = [jnp.asarray(rng.standard_normal(shape)) for shape in shapes]
-    keep = jnp.asarray(rng.integers(0, 2, (len(adjacency.indices), 3)) * 2.0) if dropout else None
-    towards = [jnp.asarray(rng.standard_normal(shape)) for shape in ((targets, 3), (targets, 3), (targets, 3, width))]
+    keep = jnp.asarray(rng.integers(0, 2, (len(adjacency.indices), 5)) * 2.0) if dropout else None
+    towards = [jnp.asarray(rng.standard_normal(shape)) for shape in ((targets, 5), (targets, 5), (targets, 5, width))]
 
     def loss(*arrays):
         found = attend(adjacency, *arrays, slope=0.3, keep=keep)

@@ -46,7 +46,13 @@ class All(Few):
 @pytest.mark.parametrize(
     ("model", "graph", "parts", "chunks", "more"),
     [
-        ("GCN, residual", GRAPHS["homogeneous, weights"](), 2, "One", {"l2": 0.01, "gradient_clip": 0.05}),
+        (
+            "GCN, residual",
+            GRAPHS["homogeneous, weights"](),
+            2,
+            "One",
+            {"l2": 0.01, "gradient_clip": 0.05, "class_weights": "balanced"},
+        ),
         ("GCN", GRAPHS["homogeneous"](), 2, "Few", {}),  # features of 32 bits that are dropped, and no more
         ("GAT", GRAPHS["homogeneous"](), 3, "Few", {}),  # 2 heads: by columns
         ("R-GCN, bases", few("cites", "writes"), 2, "All", {}),

@@ -117,7 +117,7 @@ class Stack(nn.Module):
       feature_init: `unit`: learnable features start as normal rows of unit norm; `glorot`: as the rows of a type's Glorot
         matrix, which are longer the fewer there are.
       decoupled: the dense layers that come before the first layer, of a decoupled model.
-      logit_norm: whether every node's logits are brought to mean 0 and variance 1, so that no probability comes near 1.
+      logit_norm: whether every node's logits are brought to mean 0 and variance 1, so that with few classes no probability comes near 1.
     """
 
     layers: tuple[Layer, ...]

@@ -122,4 +122,4 @@ def _(
         (rows,) = adjacency.folded(Asked([keys], [queries]), by_heads, [heads]).columns
         return Attention(rows[..., 0], rows[..., 1], rows[..., 2:])
     found = adjacency.folded(Asked([_across(keys)], [_across(queries)]), by_columns, [width])
-    return Attention(found.alike[0], found.alike[1], jnp.swapaxes(found.columns[0], 1, 2))
+    return Attention(found.alike[0], found.alike[1], _across(found.columns[0]))

@@ -17,7 +17,7 @@ from hetjax.sampling.blocks import Block
 from hetjax.sharding.mesh import FEATURE, shard_map
 from hetjax.sharding.tensor.chunks.layers import Coupled, Read, Summed
 from hetjax.sharding.traffic import GRADIENTS, Program
-from hetjax.sharding.trainer import Trainer, cross_entropy
+from hetjax.sharding.trainer import Trainer
 
 DIVIDED, ALIKE = P(FEATURE), P()
 
@@ -195,8 +195,7 @@ class RowPrograms:
         self, sums: Any, params: Any, rows: jax.Array, labels: jax.Array, weights: jax.Array, count: jax.Array
     ) -> tuple[Any, tuple[jax.Array, jax.Array]]:
         def share(params: Any, rows: jax.Array) -> jax.Array:
-            losses = cross_entropy(self._classify(params, rows), labels, self.trainer.label_smoothing)
-            return jnp.sum(jnp.where(weights > 0, losses, 0)) / count
+            return jnp.sum(self.trainer.losses(self._classify(params, rows), labels, weights)) / count
 
         loss, (of_params, of_rows) = jax.value_and_grad(share, (0, 1))(params, rows)
         return jax.tree.map(lambda one, more: one + more[None], sums, of_params), (loss[None], of_rows)
