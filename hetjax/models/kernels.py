@@ -91,7 +91,7 @@ def _forward(first, last, indptr, indices, queries, offsets, keys, values, keep,
 def _backward(first, last, indptr, indices, keys, values, keep, slope, logits, weights, *rest):
     """`by_queries` has a row per target, or the sums over every `BLOCK` of them; heads come first as of `_forward`."""
     by_denominator, by_kept, by_numerator, by_queries, by_offsets, by_logits = rest
-    by_weights = by_offsets  # until it is what it is called
+    by_weights = by_offsets  # its memory, until a target's own sum is written there
     (targets, heads), size, width = by_offsets.shape, keys.shape[2], values.shape[2]
     own, own_value, end = keys.shape[1], values.shape[1], indptr[-1]
     span = 1 if by_queries.size == targets * heads * size else BLOCK
