@@ -7,8 +7,10 @@ import atexit
 import os
 import shutil
 import tempfile
+from importlib.metadata import version
 
-FLAGS = "--xla_cpu_use_fusion_emitters=false"  # fused loops by XLA's older emitter, which compiles them sooner
+# Fused loops by XLA's older emitter, which compiles them sooner; later jaxlibs have no other, and end at a flag that they do not know.
+FLAGS = "--xla_cpu_use_fusion_emitters=false" if version("jaxlib").startswith("0.10.") else ""
 
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}".strip()
