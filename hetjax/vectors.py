@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 
 from hetjax.compiled import intrinsic
@@ -17,6 +17,9 @@ from hetjax.internals import numba_parts
 cgutils, _ = numba_parts()
 BYTES = 64, 16  # of vectors: as many of the first as fit into a row, and of the second; the rest number by number
 TOGETHER = 4  # heads whose sums are in registers at a time
+# Rows, and vectors of columns, of which `add_products` keeps the sums in registers: processors with AVX-512 have twice as many.
+WIDE = 4 if binding.get_host_cpu_features().get("avx512f") else 1
+TALL = {1: (16, 4, 1) if WIDE > 1 else (6, 1), 4: (6, 2, 1)}
 FLAGS = "contract", "reassoc", "nsz"
 ORDERED = "contract", "nsz"  # sums in the order of the edges, whether a column is in a vector or not
 LEAST = -87.0  # whose exponential, and that of what is less, is taken as zero
@@ -225,6 +228,63 @@ def add_rows(
         return context.get_dummy_value()
 
     return types.none(out, to, weights, places, edges, x, shape), build
+
+
+@intrinsic
+def add_products(
+    context: Any, out: Any, to: Any, x: Any, start: Any, y: Any, other: Any, shape: Any
+) -> tuple[Any, Callable]:
+    """`out[to + i step + j] += sum over r < count of x[start + i x_row + r x_step] * y[other + r y_step + j]`, all `i < rows`, `j < columns`.
+
+    A product of matrices, of which the first may lie either way; sums are in the order of r, whatever is added together.
+
+    Args:
+      shape: `(count, rows, columns, step, x_row, x_step, y_step)`.
+    """
+
+    def build(context, builder, signature, args):
+        number = context.get_value_type(out.dtype)
+        count, rows, columns, step, x_row, x_step, y_step = _words(context, builder, shape, args[6])
+        into, one, two = (_place(context, builder, signature, args, place, place + 1) for place in (0, 2, 4))
+
+        def add(i, j, tall, kind, wide):
+            lanes = kind.count if isinstance(kind, ir.VectorType) else 1
+            at = [builder.add(j, _WORD(part * lanes)) for part in range(wide)]
+            sums = [[_variable(builder, kind) for _ in at] for _ in range(tall)]
+            with cgutils.for_range_slice(builder, _WORD(0), count, _WORD(1)) as (r, _):
+                left, right = builder.gep(one, [builder.mul(r, x_step)]), builder.gep(two, [builder.mul(r, y_step)])
+                given = [_load(builder, _at(builder, right, where, kind)) for where in at]
+                for line, totals in enumerate(sums):
+                    scale = builder.load(builder.gep(left, [builder.mul(builder.add(i, _WORD(line)), x_row)]))
+                    scale = scale if kind is number else _spread(builder, scale, kind)
+                    for total, vector in zip(totals, given):
+                        _add_product(builder, total, scale, vector, ORDERED)
+            for line, totals in enumerate(sums):
+                row = builder.mul(builder.add(i, _WORD(line)), step)
+                for where, total in zip(at, totals):
+                    place = _at(builder, into, builder.add(row, where), kind)
+                    before = _load(builder, place)
+                    builder.store(builder.fadd(before, builder.load(total), flags=ORDERED), place).align = 4
+
+        longest, *others = _kinds(number)
+        for j, kind, wide in _tiles(builder, columns, [(longest, WIDE), *((kind, 1) for kind in (longest, *others))]):
+            for i, _, tall in _tiles(builder, rows, [(number, size) for size in TALL[wide]]):
+                add(i, j, tall, kind, wide)
+        return context.get_dummy_value()
+
+    return types.none(out, to, x, start, y, other, shape), build
+
+
+def _tiles(builder, count, sizes):
+    """Inside a loop for each of some tiles, largest first, `(place, kind, size)`: as many of `size` things of a kind as fit are taken at a time."""
+    start = _WORD(0)
+    for kind, size in sizes:
+        lanes = size * (kind.count if isinstance(kind, ir.VectorType) else 1)
+        left = builder.sub(count, start)
+        end = builder.add(start, builder.sub(left, builder.urem(left, _WORD(lanes))))
+        with cgutils.for_range_slice(builder, start, end, _WORD(lanes)) as (place, _):
+            yield place, kind, size
+        start = end
 
 
 @intrinsic

@@ -11,10 +11,12 @@ import jax
 import jax.numpy as jnp
 
 from hetjax import native
+from hetjax.arrays import Array
 from hetjax.cache.tables import read
 from hetjax.models import kernels, orders
 from hetjax.models.linear import times
 from hetjax.models.partials import Attention, finite
+from hetjax.models.products import product
 from hetjax.models.segment import Rows, by_source, by_target, real, row_of, sum_rows, sum_weighted
 from hetjax.native import BLOCK
 from hetjax.sampling.blocks import Edges
@@ -39,30 +41,10 @@ class Attended(NamedTuple):
         """As if every value had been multiplied by `kernel` `[width, heads, d]`, and `bias` `[heads, d]` added."""
         sums = self.numerator
         if kernel is not None:
-            sums = jnp.swapaxes(by_head(jnp.swapaxes(sums, 0, 1), jnp.swapaxes(kernel, 0, 1)), 0, 1)
+            sums = jnp.swapaxes(product(jnp.swapaxes(sums, 0, 1), jnp.swapaxes(kernel, 0, 1)), 0, 1)
         return Attention(
             self.largest, self.denominator, sums if bias is None else sums + self.kept[..., None] * bias[None]
         )
-
-
-@jax.custom_vjp
-def by_head(x: jax.Array, kernel: jax.Array) -> jax.Array:
-    """Every head's rows times its own matrix: `[heads, T, n]` from `[heads, T, m]` and `[heads, m, n]`.
-
-    The gradient of a matrix sums over rows, and XLA copies one of what it multiplies, turned around: here the narrower.
-    """
-    return jnp.einsum("htm,hmn->htn", x, kernel)
-
-
-def _by_head_backward(residuals, gradient):
-    x, kernel = residuals
-    by_x = jnp.einsum("htn,hnm->htm", gradient, jnp.swapaxes(kernel, 1, 2))
-    if x.shape[2] < gradient.shape[2]:
-        return by_x, jnp.einsum("hmt,htn->hmn", jnp.swapaxes(x, 1, 2), gradient)
-    return by_x, jnp.swapaxes(jnp.einsum("hnt,htm->hnm", jnp.swapaxes(gradient, 1, 2), x), 1, 2)
-
-
-by_head.defvjp(lambda x, kernel: (by_head(x, kernel), (x, kernel)), _by_head_backward)
 
 
 @functools.singledispatch
@@ -117,9 +99,23 @@ def scores(x: jax.Array, vectors: jax.Array) -> jax.Array:
     """`x[i, h] . vectors[h]`, `[rows, heads]`, of `[rows, heads or 1, size]` and `[heads, size]`, as one product with a matrix."""
     if x.shape[1] == 1:
         return times(x[:, 0], vectors.T)
-    heads, size = vectors.shape
-    apart = vectors[..., None] * jnp.eye(heads, dtype=vectors.dtype)[:, None]
-    return times(jax.lax.collapse(x, 1), apart.reshape(heads * size, heads))
+    return times(jax.lax.collapse(x, 1), _apart(vectors[..., None]))
+
+
+def each_head(x: jax.Array, matrices: jax.Array) -> jax.Array:
+    """`x[i, h] @ matrices[h]`, `[rows, heads, e]`, of `[rows, heads, d]` and `[heads, d, e]`, as one product with a matrix.
+
+    Most of that matrix is zeros; heads one by one would be as many products of narrow matrices, and turn rows around.
+    """
+    heads, _, size = matrices.shape
+    return times(jax.lax.collapse(x, 1), _apart(matrices)).reshape(-1, heads, size)
+
+
+def _apart(matrices: jax.Array) -> jax.Array:
+    """Matrices `[heads, d, e]` along the diagonal of one, `[heads * d, heads * e]`."""
+    heads, rows, columns = matrices.shape
+    apart = matrices[:, :, None] * jnp.eye(heads, dtype=matrices.dtype)[:, None, :, None]
+    return apart.reshape(heads * rows, heads * columns)
 
 
 @jax.custom_vjp
@@ -130,7 +126,7 @@ def _attend(adjacency, queries, offsets, keys, values, keep, slope) -> Attended:
 
 def _forward(adjacency, queries, offsets, keys, values, keep, slope):
     arguments = by_target(adjacency), queries, offsets, keys, keys if values is None else values, keep, slope
-    *sums, logits, weights = native.choose(_attend_natively, _attend_plainly, *arguments)
+    *sums, logits, weights = native.choose(_attend_natively, attend_plainly, *arguments)
     return Attended(*sums), (adjacency, queries, keys, values, keep, slope, logits, weights)
 
 
@@ -139,9 +135,9 @@ def _backward(residuals, gradient: Attended):
     adjacency, queries, keys, values, keep, slope, logits, weights = residuals
     edges = keep, slope, logits, weights
     arguments = by_target(adjacency), queries, keys, keys if values is None else values, edges, gradient[1:]
-    by_queries, by_offsets, by_logits = native.choose(_back_natively, _back_plainly, *arguments)
+    by_queries, by_offsets, by_logits = native.choose(_back_natively, back_plainly, *arguments)
     turned, places = by_source(adjacency, len(keys))
-    back = functools.partial(native.choose, _to_sources_natively, _to_sources_plainly, turned, places)
+    back = functools.partial(to_sources, turned, places)
     asked, weighed = (by_logits, queries), (_applied(weights, keep), gradient.numerator)
     if queries is None:
         by_keys = sum_rows(turned._replace(indices=places), by_logits)[..., None]
@@ -167,7 +163,7 @@ def _attend_natively(rows, queries, offsets, keys, values, keep, slope):
     return *sums, _for_kernel(numerator, values), logits, weights
 
 
-def _attend_plainly(rows, queries, offsets, keys, values, keep, slope):
+def attend_plainly(rows, queries, offsets, keys, values, keep, slope):
     target = row_of(rows)
     if queries is None:
         logits = read(keys[..., 0], rows.indices)
@@ -178,7 +174,7 @@ def _attend_plainly(rows, queries, offsets, keys, values, keep, slope):
     largest = jax.ops.segment_max(logits, target, len(offsets), indices_are_sorted=True)
     weights = jnp.exp(jnp.where(real(rows)[:, None], logits - read(finite(largest), target), 0))
     applied = _applied(weights, keep)
-    numerator = jnp.stack(_sums(rows, applied, values), axis=1)
+    numerator = jnp.stack(sums_of_heads(rows, applied, values), axis=1)
     return largest, _total(rows, weights), _total(rows, applied), numerator, logits, weights
 
 
@@ -199,7 +195,7 @@ def _back_natively(rows, queries, keys, values, edges, gradient):
     return _for_kernel(by_queries, keys), *others
 
 
-def _back_plainly(rows, queries, keys, values, edges, gradient):
+def back_plainly(rows, queries, keys, values, edges, gradient):
     keep, slope, logits, weights = edges
     denominator, kept, numerator = gradient
     target = row_of(rows)
@@ -208,9 +204,19 @@ def _back_plainly(rows, queries, keys, values, edges, gradient):
     change = jnp.where(logits < 0, slope * change, change)
     if queries is None:
         return None, _total(rows, change), change
-    by_queries = jnp.stack(_sums(rows, change, keys), axis=1)
+    by_queries = jnp.stack(sums_of_heads(rows, change, keys), axis=1)
     by_queries = jnp.sum(by_queries, axis=0, keepdims=True) if len(queries) == 1 else by_queries
     return by_queries, _total(rows, change), change
+
+
+def to_sources(rows: Rows, edges: Array, like: jax.Array, *summed: tuple[jax.Array, jax.Array]) -> jax.Array:
+    """What comes back to sources, `[S, heads or 1, width]` as `like`: of each pair the sum over their edges of weights times rows of the targets.
+
+    Args:
+      rows, edges: as of `segment.by_source`.
+      summed: `(weights [edges, heads], rows [T or 1, heads, width])`, at most two.
+    """
+    return native.choose(_to_sources_natively, _to_sources_plainly, rows, edges, like, *summed)
 
 
 def _to_sources_natively(rows, edges, like, *summed):
@@ -221,9 +227,8 @@ def _to_sources_natively(rows, edges, like, *summed):
 
 
 def _to_sources_plainly(rows, edges, like, *summed):
-    """What comes back to the sources: of each pair the sum over their edges of weights times the rows of the targets."""
     first = rows._replace(indices=jnp.zeros_like(rows.indices))  # where there is one row for all targets
-    sums = [_sums(rows if len(x) > 1 else first, read(weights, edges), x) for weights, x in summed]
+    sums = [sums_of_heads(rows if len(x) > 1 else first, read(weights, edges), x) for weights, x in summed]
     heads = [sum(parts) for parts in zip(*sums)]
     return jnp.stack(heads, axis=1) if like.shape[1] > 1 else sum(heads)[:, None]
 
@@ -254,6 +259,6 @@ def _total(rows: Rows, values: jax.Array) -> jax.Array:
     return sum_weighted(Rows(rows.indptr, jnp.arange(len(values), dtype=jnp.int32)), None, values)
 
 
-def _sums(rows: Rows, weights: jax.Array, x: jax.Array) -> list[jax.Array]:
+def sums_of_heads(rows: Rows, weights: jax.Array, x: jax.Array) -> list[jax.Array]:
     """Per head the sum over the edges of every row of `weights[e, h] x[u, h]`, `[rows, width]`."""
     return [sum_weighted(rows, weights[:, h], x[:, h % x.shape[1]]) for h in range(weights.shape[1])]

@@ -10,7 +10,7 @@ from hetjax.graph.schema import Relation
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks, dropped
 from hetjax.models.layer import Layer
-from hetjax.models.linear import Kernel, fold_product, times
+from hetjax.models.linear import Dense, Kernel, fold_product, times
 from hetjax.models.segment import neighbour_sum
 from hetjax.sampling.blocks import Adjacency
 
@@ -32,7 +32,7 @@ class Rest(nn.Module):
             x = nn.LayerNorm()(x)
         else:
             x = x + jnp.expand_dims(self.param("bias", nn.initializers.zeros_init(), (self.features,)), 0)
-        return nn.Dense(self.features, kernel_init=nn.initializers.glorot_uniform())(nn.relu(x))
+        return Dense(self.features, kernel_init=nn.initializers.glorot_uniform())(nn.relu(x))
 
 
 class GINLayer(Layer):

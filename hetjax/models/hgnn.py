@@ -82,7 +82,7 @@ class Composed(PlainLayer):
     def setup(self):
         super().setup()
         self.fold = {r.key: self.relation_aggregation(r, self.features) for r in self.relations}
-        self.self_loop = {t: nn.Dense(self.features, use_bias=False) for t in self.selves}
+        self.self_loop = {t: Dense(self.features, use_bias=False) for t in self.selves}
 
     def relation(
         self,
@@ -164,7 +164,7 @@ class Stack(nn.Module):
         self.project = {t: Dense(self.input_projection) for t in self.widths} if self.input_projection else {}
         self.dense = {t: self.decoupled.layers(t) for t in self.widths} if self.decoupled else {}
         if self.linear_head:
-            self.head = nn.Dense(self.classes)
+            self.head = Dense(self.classes)
         self.evened = nn.LayerNorm(use_scale=False, use_bias=False) if self.logit_norm else (lambda logits: logits)
 
     def __call__(

@@ -1,7 +1,7 @@
 """HGT (Hu et al., Heterogeneous Graph Transformer, WWW 2020)."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -11,12 +11,13 @@ from jax.typing import DTypeLike
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models import partials
-from hetjax.models.attention import attend, by_head, scores
+from hetjax.models.attention import attend, each_head, scores
 from hetjax.models.dropout import NodeMasks, dropped, edge_keep_mask
+from hetjax.models.folded_attention import attend_folded
 from hetjax.models.layer import LOCAL, Exchange, Layer
-from hetjax.models.linear import times
+from hetjax.models.linear import Dense, times
 from hetjax.models.partials import Attention, Monoid
-from hetjax.models.segment import multiply_first
+from hetjax.models.segment import multiply_first, share_products
 from hetjax.models.together import Together
 from hetjax.sampling.blocks import Adjacency
 
@@ -39,6 +40,24 @@ class Projection(nn.Module):
         kernel = self.param("kernel", nn.initializers.glorot_uniform(in_axis=0, out_axis=(1, 2)), shape)
         zeros = nn.initializers.zeros_init()
         return kernel, self.param("bias", zeros, shape[1:]) if self.bias else jnp.zeros(shape[1:], kernel.dtype)
+
+
+class Shared(NamedTuple):
+    """What relations out of a type share of its nodes.
+
+    Attributes:
+      rows: their embeddings of the layer below, `[S, width]`, which the other relations read.
+      readers: the keys of the relations that share.
+      keys, values: `K h_u` and `V h_u` without their biases, `[S, heads, d]`.
+      key_bias, value_bias: `[heads, d]`.
+    """
+
+    rows: jax.Array
+    readers: frozenset[str]
+    keys: jax.Array
+    values: jax.Array
+    key_bias: jax.Array
+    value_bias: jax.Array
 
 
 class MutualAttention(nn.Module):
@@ -77,10 +96,26 @@ class MutualAttention(nn.Module):
         if multiply_first(adjacency, sources, heads * size, heads, 2):
             keys, values = (times(sources, kernel) for kernel in (key, value))
             return attend(adjacency, queries, offsets, keys, values, keep=keep).partial(bias=value_bias)
-        queries = by_head(jnp.swapaxes(queries, 0, 1), jnp.transpose(key, (1, 2, 0)))
-        return attend(adjacency, jnp.swapaxes(queries, 0, 1), offsets, sources[:, None], keep=keep).partial(
-            value, value_bias
-        )
+        attended = attend_folded(adjacency, queries, offsets, sources, key, value, keep)
+        return attended.partial(bias=value_bias)
+
+    def of_shared(
+        self, adjacency: Adjacency, sources: Shared, queries: jax.Array, masks: NodeMasks | None = None
+    ) -> Attention:
+        """The same of keys and values that relations share: the relation's matrices are at the end with fewer rows."""
+        _, heads, size = queries.shape
+        prior, attention, message = self.weights()
+        attention = attention * (prior / size**0.5)[:, None, None]
+        keys, values = sources.keys, sources.values
+        value_bias = jnp.einsum("hd,hde->he", sources.value_bias, message)
+        offsets = scores(queries, jnp.einsum("hd,hde->he", sources.key_bias, attention))
+        keep = edge_keep_mask(adjacency, heads, self.dropout, masks, self.path, offsets.dtype)
+        if len(keys) < len(queries):
+            keys, values = each_head(keys, attention), each_head(values, message)
+            return attend(adjacency, queries, offsets, keys, values, keep=keep).partial(bias=value_bias)
+        queries = each_head(queries, jnp.swapaxes(attention, 1, 2))
+        attended = attend(adjacency, queries, offsets, keys, values, keep=keep)
+        return attended._replace(numerator=each_head(attended.numerator, message)).partial(bias=value_bias)
 
     @nn.compact
     def weights(self) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -135,7 +170,7 @@ class HGTLayer(Layer):
             r.key: MutualAttention(self.key[r.source], self.value[r.source], self.attention_dropout)
             for r in self.relations
         }
-        self.output = {t: nn.Dense(self.features) for t in self.targets}
+        self.output = {t: Dense(self.features) for t in self.targets}
         self.skip = {t: self.param(f"skip_{t}", nn.initializers.ones_init(), ()) for t in self.targets}
         self.normalise = {t: nn.LayerNorm() for t in self.targets} if self.norm == "layer" else {}
 
@@ -147,11 +182,26 @@ class HGTLayer(Layer):
         self,
         relation: Relation,
         adjacency: Adjacency,
-        sources: jax.Array,
+        sources: jax.Array | Shared,
         targets: jax.Array,
         masks: NodeMasks | None,
     ) -> Attention:
-        return self.attention[relation.key](adjacency, sources, targets, masks)
+        attention = self.attention[relation.key]
+        if not isinstance(sources, Shared):
+            return attention(adjacency, sources, targets, masks)
+        if relation.key not in sources.readers:
+            return attention(adjacency, sources.rows, targets, masks)
+        return attention.of_shared(adjacency, sources, targets, masks)
+
+    def share(self, adjacency: Mapping[str, Adjacency], sources: Mapping[str, Any]) -> Mapping[str, Any]:
+        made = dict(sources)
+        for t, rows in sources.items():
+            edges = {r.key: adjacency[r.key] for r in self.relations if r.source == t and r.key in adjacency}
+            if readers := share_products(edges, rows, self.features, self.heads, 2):
+                (key, key_bias), (value, value_bias) = self.key[t](rows.shape[1]), self.value[t](rows.shape[1])
+                keys, values = (times(rows.astype(key.dtype), kernel) for kernel in (key, value))
+                made[t] = Shared(rows, readers, keys, values, key_bias, value_bias)
+        return made
 
     def alike(self, relation: Relation) -> Any:
         return (

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from hetjax.models.layer import Layer
-from hetjax.models.linear import fold_product
+from hetjax.models.linear import fold_product, times
 from hetjax.models.orders import costs
 from hetjax.sampling.blocks import Adjacency, Block
 
@@ -36,7 +36,7 @@ class Known:
 
 @fold_product.register
 def _(edges: Known, fold: Callable, sources: jax.Array, kernel: Any = None) -> jax.Array:
-    return edges.sums if kernel is None else edges.sums.astype(kernel.dtype) @ kernel
+    return edges.sums if kernel is None else times(edges.sums.astype(kernel.dtype), kernel)
 
 
 def with_known(layer: Layer, block: Block, static: Mapping[str, jax.Array]) -> Block:

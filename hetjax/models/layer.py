@@ -182,6 +182,15 @@ class Layer(nn.Module):
         """What all relations out of a type read, from its `[S, width]`: that itself, unless they share some work."""
         return sources
 
+    def share(self, adjacency: Mapping[str, Adjacency], sources: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What relations read of the sources: these, unless relations out of a type share some work that depends on their edges.
+
+        Args:
+          adjacency: per relation key, or groups of their edges.
+          sources: what `prepare` made of them, per node type.
+        """
+        return sources
+
     def ask(self, node_type: str, targets: jax.Array, exchange: Exchange = LOCAL) -> Any:
         """What all relations into a type read of its targets' own `[T, width]`: that itself, unless they share some work.
 
@@ -281,7 +290,7 @@ class Layer(nn.Module):
           masks: of the step, in training; then the block names its targets.
           exchange: that says in which groups edges are folded.
         """
-        pieces = exchange.pieces(block, sources)
+        pieces = [(of, self.share(of, rows)) for of, rows in exchange.pieces(block, sources)]
         contributions = [(t, self.aggregate_self(t, own[t])) for t in self.selves if t in selves]
         asked: dict[str, Any] = {}
         for relation in self.relations:

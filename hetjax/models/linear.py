@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from hetjax.cache.sparse import SparseRows
 from hetjax.cache.tables import read
+from hetjax.models.products import product
 from hetjax.models.segment import multiply_first, neighbour_sum
 from hetjax.sampling.blocks import Adjacency, Edges
 
@@ -31,14 +32,14 @@ class Kernel(nn.Module):
 @functools.singledispatch
 def times(x: Any, kernel: jax.Array) -> jax.Array:
     """Rows `[rows, width]`, `SparseRows` too, times a matrix `[width, ...]`: `[rows, ...]`."""
-    return jax.lax.dot_general(x, kernel, (((1,), (0,)), ((), ())))
+    return product(x[None], kernel.reshape(1, len(kernel), -1))[0].reshape(len(x), *kernel.shape[1:])
 
 
 @times.register
 def _(x: SparseRows, kernel: jax.Array) -> jax.Array:
     columns = kernel.reshape(len(kernel), -1)
-    product = read(neighbour_sum(x.entries, columns), x.picked)
-    return product.reshape(len(x), *kernel.shape[1:])
+    rows = read(neighbour_sum(x.entries, columns), x.picked)
+    return rows.reshape(len(x), *kernel.shape[1:])
 
 
 class Dense(nn.Module):
@@ -56,10 +57,10 @@ class Dense(nn.Module):
     def __call__(self, x: Any) -> jax.Array:
         kernel = self.param("kernel", self.kernel_init, (x.shape[1], self.features))
         dtype = jnp.promote_types(x.dtype, kernel.dtype)
-        product = times(x.astype(dtype), kernel.astype(dtype))
+        h = times(x.astype(dtype), kernel.astype(dtype))
         if not self.use_bias:
-            return product
-        return product + jnp.expand_dims(self.param("bias", nn.initializers.zeros_init(), (self.features,)), 0)
+            return h
+        return h + jnp.expand_dims(self.param("bias", nn.initializers.zeros_init(), (self.features,)), 0)
 
 
 @functools.singledispatch
@@ -81,4 +82,4 @@ def fold_product(
     sources = sources.astype(kernel.dtype)
     if multiply_first(adjacency, sources, kernel.shape[1]):
         return fold(adjacency, times(sources, kernel))
-    return fold(adjacency, sources) @ kernel
+    return times(fold(adjacency, sources), kernel)

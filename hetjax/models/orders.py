@@ -7,7 +7,7 @@ need one for the matrix' sake.
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from typing import NamedTuple
 
@@ -101,11 +101,48 @@ def multiplies_first(work: Work) -> bool:
 
 def multiplied_first(work: Work, costs: Costs) -> float:
     """Nanoseconds of multiplying all sources and folding the products."""
-    ways = 2 + work.grouped if work.trained else 1  # there, the gradient of the matrix, and that of the sources
+    return _multiplied(work, costs) + _products_folded(work, costs)
+
+
+def shared(works: Mapping[str, Work]) -> frozenset[str]:
+    """Which of the relations out of a type fold products that they share, and multiply by matrices of their own at the end with fewer rows.
+
+    None, where each in its own cheaper order costs less.
+
+    Args:
+      works: by relation, all of the same sources, `products` and `features`; of attention.
+    """
+    alone = {key: min(multiplied_first(work, _costs), folded_first(work, _costs)) for key, work in works.items()}
+    together = {key: _products_folded(work, _costs) + _by_relation(work, _costs) for key, work in works.items()}
+    folded = {key: folded_first(work, _costs) for key, work in works.items()}
+    readers = frozenset(key for key in works if together[key] < folded[key])
+    total = sum(together[key] if key in readers else folded[key] for key in works)
+    if len(readers) < 2 or total + max(_multiplied(work, _costs) for work in works.values()) > sum(alone.values()):
+        return frozenset()
+    return readers
+
+
+def _multiplied(work: Work, costs: Costs) -> float:
+    """Of all sources, times the matrices."""
+    return costs.multiply * _ways(work) * _products(work, work.rows)
+
+
+def _products_folded(work: Work, costs: Costs) -> float:
+    """Of folding the products."""
     passes = 2 if work.trained else 1
     group = 0 if work.grouped or not work.trained else costs.group
-    edge = _edge(work.features, work.features, work.heads, passes, passes, costs)
-    return costs.multiply * ways * _products(work, work.rows) + work.edges * (edge + group)
+    return work.edges * (_edge(work.features, work.features, work.heads, passes, passes, costs) + group)
+
+
+def _by_relation(work: Work, costs: Costs) -> float:
+    """Of a relation's own matrices, `[features, features]` as they are multiplied, at the end with fewer rows."""
+    fewer = min(work.rows, work.targets)
+    return costs.multiply * (3 if work.trained else 1) * work.products * fewer * work.features**2
+
+
+def _ways(work: Work) -> int:
+    """There, the gradient of the matrix, and that of the sources."""
+    return 2 + work.grouped if work.trained else 1
 
 
 def folded_first(work: Work, costs: Costs) -> float:

@@ -10,7 +10,7 @@ adjacency of another class than `Adjacency` registers its own `neighbour_sum`, `
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import jax
@@ -48,12 +48,26 @@ def multiply_first(adjacency: Edges, sources: jax.Array, features: int, heads: i
       sources: `[S, width]`.
       features, heads, products: as of `orders.Work`.
     """
+    return isinstance(sources, SparseRows) or orders.multiplies_first(
+        _work(adjacency, sources, features, heads, products)
+    )
+
+
+def _work(adjacency: Adjacency, sources: jax.Array, features: int, heads: int, products: int) -> Work:
     (rows, width), edges = sources.shape, adjacency.indices.shape[0]
-    if isinstance(sources, SparseRows):
-        return True
     grouped = adjacency.reverse is not None
-    work = Work(rows, adjacency.targets, edges, width, features, heads, products, orders.trained(), grouped)
-    return orders.multiplies_first(work)
+    return Work(rows, adjacency.targets, edges, width, features, heads, products, orders.trained(), grouped)
+
+
+def share_products(
+    adjacency: Mapping[str, Edges], sources: jax.Array, features: int, heads: int, products: int
+) -> frozenset[str]:
+    """Which of some relations fold products that they share; arguments as of `multiply_first`. None, where devices divide the nodes."""
+    if not all(isinstance(edges, Adjacency) for edges in adjacency.values()):
+        return frozenset()
+    if isinstance(sources, SparseRows):
+        return frozenset(adjacency if len(adjacency) > 1 else ())
+    return orders.shared({key: _work(edges, sources, features, heads, products) for key, edges in adjacency.items()})
 
 
 @functools.singledispatch

@@ -17,6 +17,7 @@ import numpy as np
 from hetjax.cache.tables import read
 from hetjax.graph.schema import Relation
 from hetjax.models.partials import Attention, Weighted, finite
+from hetjax.models.products import product
 from hetjax.models.segment import by_target, neighbour_sum, row_of
 from hetjax.sampling.blocks import Adjacency
 
@@ -138,7 +139,7 @@ def _concatenated(rows: Sequence[jax.Array]) -> jax.Array:
 def _multiplied(x: jax.Array, matrices: jax.Array, buckets: Sequence[tuple[int, int]]) -> jax.Array:
     rows = _split(x, [count * rows for count, rows in buckets])
     parts = [
-        (own.reshape(count, size, x.shape[1]) @ kernels).reshape(count * size, matrices.shape[2])
+        product(own.reshape(count, size, x.shape[1]), kernels).reshape(count * size, matrices.shape[2])
         for own, kernels, (count, size) in zip(rows, _split(matrices, [count for count, _ in buckets]), buckets)
     ]
     return jnp.concatenate(parts)

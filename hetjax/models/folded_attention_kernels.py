@@ -1,0 +1,166 @@
+"""Attention whose matrices are on the targets' side: sources are folded as they are, and never multiplied.
+
+The logit of an edge is `q K u`, with `K` beside the query, and the sum of `a V u` is `V` times that of `a u`. So a target has rows as wide
+as the sources, one a head. A kernel makes them for a few targets at a time, in the processor's cache, and multiplies what they sum up to at
+once: for all targets they would be larger than all else in a step. Going back it makes them anew.
+"""
+
+import numba
+import numpy as np
+
+from hetjax.native import BLOCK, Operation, arrays
+from hetjax.prefetch import prefetch
+from hetjax.vectors import (
+    add_products,
+    add_rows,
+    bend,
+    clear,
+    dots,
+    exponentials,
+    shift,
+    total_weights,
+    unbend,
+)
+
+AHEAD = 12  # edges between that whose row is asked for and that whose row is read
+TOGETHER = 16  # targets whose rows are in the processor's cache
+EDGES = 32  # whose rows stay there while some columns after others are added up
+
+_compiled = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+
+
+@_compiled
+def _ask(x, indices, first, last, end):
+    for ahead in range(first + AHEAD, min(last + AHEAD, end)):
+        prefetch(x, indices[ahead])
+
+
+@_compiled
+def _add(sums, at, weights, indices, first, last, sources, heads):
+    """Add a target's weighted sources to its rows, `TOGETHER` rows apart."""
+    width = sources.shape[1]
+    for e in range(first, last, EDGES):
+        stop = min(e + EDGES, last)
+        _ask(sources, indices, e, stop, len(indices))
+        add_rows(
+            sums, at * width, weights, None, (indices, e, stop), sources, (heads, width, TOGETHER * width, width, 0)
+        )
+
+
+@_compiled
+def _widened(out, x, first, count, matrices):
+    """`out[h, i] = x[first + i, h] @ matrices[h]`."""
+    heads, d, width = matrices.shape
+    clear(out, 0, out.size)
+    for h in range(heads):
+        shape = d, count, width, width, heads * d, 1, width
+        add_products(out, h * TOGETHER * width, x, (first * heads + h) * d, matrices, h * d * width, shape)
+
+
+@_compiled
+def _narrowed(out, first, count, x, matrices):
+    """`out[first + i, h] = x[h, i] @ matrices[h]`."""
+    heads, width, d = matrices.shape
+    clear(out, first * heads * d, count * heads * d)
+    for h in range(heads):
+        shape = width, count, d, heads * d, width, 1, d
+        add_products(out, (first * heads + h) * d, x, h * TOGETHER * width, matrices, h * width * d, shape)
+
+
+@_compiled
+def _add_turned(out, part, x, first, count, wide):
+    """`out[part, h] += x[first:, h]^T @ wide[h]`."""
+    _, heads, d, width = out.shape
+    for h in range(heads):
+        shape = count, d, width, width, 1, heads * d, width
+        to = (part * heads + h) * d * width
+        add_products(out, to, x, (first * heads + h) * d, wide, h * TOGETHER * width, shape)
+
+
+@_compiled
+def _forward(first, last, indptr, indices, queries, offsets, sources, key, value, keep, *results):
+    largest, denominator, kept, numerator, weights, applied = results
+    (targets, heads, _), width, end = queries.shape, sources.shape[1], indptr[-1]
+    asked, sums = np.empty((heads, TOGETHER, width), sources.dtype), np.empty((heads, TOGETHER, width), sources.dtype)
+    shape = heads, width, TOGETHER * width, 0
+    for begin in range(first, last, TOGETHER):
+        count = min(TOGETHER, last - begin)
+        _widened(asked, queries, begin, count, key)
+        for t in range(begin, begin + count):
+            for e in range(indptr[t], indptr[t + 1]):
+                if e + AHEAD < end:
+                    prefetch(sources, indices[e + AHEAD])
+                dots(weights, e * heads, asked, (t - begin) * width, sources, np.int64(indices[e]) * width, shape)
+            into = heads, t, indptr[t], indptr[t + 1]
+            bend(weights, weights, None, offsets, 1.0, largest, into)
+            shift(weights, weights, largest, into)
+        exponentials(weights, indptr[begin] * heads, (indptr[begin + count] - indptr[begin]) * heads)
+        clear(sums, 0, sums.size)
+        for t in range(begin, begin + count):
+            into = heads, t, indptr[t], indptr[t + 1]
+            total_weights(denominator, weights, into)
+            if len(keep):
+                for e in range(indptr[t], indptr[t + 1]):
+                    for h in range(heads):
+                        applied[e, h] = weights[e, h] * keep[e, h]
+            weigh = applied if len(keep) else weights
+            total_weights(kept, weigh, into)
+            _add(sums, t - begin, weigh, indices, indptr[t], indptr[t + 1], sources, heads)
+        _narrowed(numerator, begin, count, sums, value)
+    if last == targets:
+        weights[end:] = 0
+
+
+@_compiled
+def _backward(first, last, indptr, indices, queries, sources, key, value, keep, weights, applied, *rest):
+    by_denominator, by_kept, by_numerator, by_queries, by_offsets, by_key, by_value, by_logits = rest
+    (targets, heads, d), width, end, parts = queries.shape, sources.shape[1], indptr[-1], len(by_key)
+    asked, sums = np.empty((heads, TOGETHER, width), sources.dtype), np.empty((heads, TOGETHER, width), sources.dtype)
+    weigh = applied if len(keep) else weights
+    shape = heads, width, TOGETHER * width, 0
+    for part in range(first // BLOCK, last // BLOCK):
+        for by_matrix in (by_key, by_value):
+            clear(by_matrix, part * heads * d * width, heads * d * width)
+        stop = targets * (part + 1) // parts
+        for begin in range(targets * part // parts, stop, TOGETHER):
+            count = min(TOGETHER, stop - begin)
+            _widened(asked, by_numerator, begin, count, value)
+            clear(sums, 0, sums.size)
+            for t in range(begin, begin + count):
+                for e in range(indptr[t], indptr[t + 1]):
+                    if e + AHEAD < end:
+                        prefetch(sources, indices[e + AHEAD])
+                    source = np.int64(indices[e]) * width
+                    dots(by_logits, e * heads, asked, (t - begin) * width, sources, source, shape)
+                    for h in range(heads if len(keep) else 0):
+                        by_logits[e, h] = (by_kept[t, h] + by_logits[e, h]) * keep[e, h]
+                for h in range(heads):  # its memory, until the sum is written there
+                    by_offsets[t, h] = by_denominator[t, h] if len(keep) else by_denominator[t, h] + by_kept[t, h]
+                into = heads, t, indptr[t], indptr[t + 1]
+                unbend(by_logits, weights, weights, by_offsets, 1.0, into)
+                total_weights(by_offsets, by_logits, into)
+            for t in range(begin, begin + count):
+                _add(sums, t - begin, by_logits, indices, indptr[t], indptr[t + 1], sources, heads)
+            _narrowed(by_queries, begin, count, sums, key)
+            _add_turned(by_key, part, queries, begin, count, sums)
+            clear(sums, 0, sums.size)
+            for t in range(begin, begin + count):
+                _add(sums, t - begin, weigh, indices, indptr[t], indptr[t + 1], sources, heads)
+            _add_turned(by_value, part, by_numerator, begin, count, sums)
+    if last == parts * BLOCK:
+        by_logits[end:] = 0
+
+
+ATTEND = "i1 i1 f3 f2 f2 f3 f3 f2 > f2 f2 f2 f3 f2 f2"
+ATTEND_BACK = "i1 i1 f3 f2 f3 f3 f2 f2 f2 f2 f2 f3 > f3 f2 f4 f4 f2"
+
+
+def _attend_folded(first, last, frame):
+    _forward(first, last, *arrays(frame, ATTEND))
+
+
+def _attend_folded_back(first, last, frame):
+    _backward(first, last, *arrays(frame, ATTEND_BACK))
+
+
+attend, attend_back = Operation(_attend_folded), Operation(_attend_folded_back)

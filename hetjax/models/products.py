@@ -1,0 +1,74 @@
+"""Products with matrices whose gradient sums over many rows.
+
+The gradient of `W` in `x W` is `x^T g`, a sum over the rows of both. XLA's CPU backend turns one of the two around first, which takes
+longer than the product does; a kernel reads both as they lie. Elsewhere the operation of XLA is taken.
+"""
+
+import jax
+import jax.numpy as jnp
+import numba
+
+from hetjax import native
+from hetjax.native import BLOCK, Operation, arrays
+from hetjax.vectors import add_products, clear
+
+ROWS = 128  # that stay in the processor's cache while they are multiplied column by column
+PARTS, LEAST = 16, 1024
+
+
+@jax.custom_vjp
+def product(x: jax.Array, matrix: jax.Array) -> jax.Array:
+    """`x[b] @ matrix[b]`, `[b, rows, n]`, of `[b, rows, m]` and `[b, m, n]`."""
+    return jax.lax.dot_general(x, matrix, (((2,), (1,)), ((0,), (0,))))
+
+
+def _product_backward(residuals, gradient):
+    x, matrix = residuals
+    return product(gradient, jnp.swapaxes(matrix, 1, 2)), turned_product(x, gradient)
+
+
+product.defvjp(lambda x, matrix: (product(x, matrix), (x, matrix)), _product_backward)
+
+
+def turned_product(x: jax.Array, y: jax.Array) -> jax.Array:
+    """`x[b]^T y[b]`, `[b, m, n]`, of `[b, rows, m]` and `[b, rows, n]`.
+
+    Where the first is narrow and the second is not, XLA is faster, which turns the first.
+    """
+    if 2 * x.shape[2] <= y.shape[2] or not x.size or not y.size:
+        return _plainly(x, y)
+    return native.choose(_natively, _plainly, x, y)
+
+
+def _natively(x, y):
+    (batch, rows, m), n = x.shape, y.shape[2]
+    parts = max(1, min(PARTS, rows // LEAST))
+    result = jax.ShapeDtypeStruct((parts, batch, m, n), x.dtype)
+    return jnp.sum(_multiply(parts * BLOCK, x, y, results=[result])[0], axis=0)
+
+
+def _plainly(x, y):
+    return jax.lax.dot_general(jnp.swapaxes(x, 1, 2), y, (((2,), (1,)), ((0,), (0,))))
+
+
+@numba.njit(nogil=True, error_model="numpy")
+def _products(first, last, x, y, out):
+    (batch, rows, m), n, parts = x.shape, y.shape[2], len(out)
+    for part in range(first // BLOCK, last // BLOCK):
+        begin, end = rows * part // parts, rows * (part + 1) // parts
+        for b in range(batch):
+            to = (part * batch + b) * m * n
+            clear(out, to, m * n)
+            for r in range(begin, end, ROWS):
+                shape = min(r + ROWS, end) - r, m, n, n, 1, m, n
+                add_products(out, to, x, (b * rows + r) * m, y, (b * rows + r) * n, shape)
+
+
+TURNED = "f3 f3 > f4"
+
+
+def _turned_product(first, last, frame):
+    _products(first, last, *arrays(frame, TURNED))
+
+
+_multiply = Operation(_turned_product)
