@@ -119,10 +119,25 @@ def read(matrix: Array, ids: "Array | None") -> jax.Array:
 
 
 def rows_at(matrix: Array, ids: "Array | None") -> jax.Array:
-    """As `read`, where no gradient flows through, and no id is negative."""
-    if ids is None or not len(ids) or not len(matrix):
+    """As `read`, where no id is negative."""
+    if ids is None or not len(ids) or not len(matrix) or isinstance(matrix, SparseRows):
         return read(matrix, ids)
+    return _rows_at(jnp.asarray(matrix), jnp.asarray(ids))
+
+
+@jax.custom_vjp
+def _rows_at(matrix, ids):
     return native.choose(_rows_natively, read, matrix, ids)
+
+
+def _rows_at_backward(residuals, gradient):
+    like, ids = residuals
+    return jnp.zeros((len(like), *gradient.shape[1:]), like.dtype).at[ids].add(gradient, mode="drop"), None
+
+
+_rows_at.defvjp(
+    lambda matrix, ids: (_rows_at(matrix, ids), (jnp.zeros((len(matrix), 0), matrix.dtype), ids)), _rows_at_backward
+)
 
 
 def write(matrix: Array, ids: Array, rows: Array) -> jax.Array:

@@ -11,7 +11,7 @@ from hetjax import native
 from hetjax.models import attention
 from hetjax.models import folded_attention_kernels as kernels
 from hetjax.models.attention import Attended, attend
-from hetjax.models.products import PARTS, product, turned_product
+from hetjax.models.products import PARTS, added, product, turned_product
 from hetjax.models.segment import by_source, by_target
 from hetjax.native import BLOCK
 from hetjax.sampling.blocks import Adjacency, Edges
@@ -112,7 +112,7 @@ def _back_natively(rows, given, weights, applied, gradient):
     matrices = jnp.swapaxes(key, 0, 1), jnp.transpose(value, (1, 2, 0))
     arguments = *rows, queries, sources, *matrices, keep, weights, applied, *gradient
     by_queries, by_offsets, *by_matrices, by_logits = kernels.attend_back(parts * BLOCK, *arguments, results=results)
-    by_key, by_value = (jnp.transpose(jnp.sum(sums, axis=0), (2, 0, 1)) for sums in by_matrices)
+    by_key, by_value = (jnp.transpose(added(sums), (2, 0, 1)) for sums in by_matrices)
     return by_queries, by_offsets, by_key, by_value, by_logits
 
 

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.typing import DTypeLike
 
 from hetjax.arrays import Array
-from hetjax.cache.tables import read
+from hetjax.cache.tables import rows_at
 from hetjax.graph.schema import Relation
 from hetjax.models import orders, partials
 from hetjax.models.dropout import Masks, NodeMasks, dropped
@@ -411,7 +411,7 @@ def _own(x: jax.Array | None, rows: "Array | None") -> Any:
     """Rows of `x` `[S, width]`, None being all; zeros for a row out of range. None of an `x` that is not known if all are asked for."""
     if x is None:
         return None if rows is None else jnp.zeros((len(rows), 0))
-    return read(x, rows).astype(jnp.promote_types(x.dtype, jnp.float32))  # so that a gradient flows back to them
+    return rows_at(x, rows).astype(jnp.promote_types(x.dtype, jnp.float32))  # so that a gradient flows back to them
 
 
 def glorot(rows: int, columns: int) -> float:
