@@ -20,8 +20,9 @@ from hetjax.config import Model
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.schema import Relation
-from hetjax.models import attention, hgnn, hgt, partials, rgat
+from hetjax.models import attention, folded_attention, hgnn, hgt, partials, rgat
 from hetjax.models.attention import attend
+from hetjax.models.folded_attention import attend_folded
 from hetjax.models.hgt import HGTLayer
 from hetjax.models.partials import Attention
 from hetjax.models.rgat import RGATLayer
@@ -117,11 +118,21 @@ def hgt_loop(graph, p, x, node_type, mode):
 CASES = [(RGATLayer, {}), (HGTLayer, {}), (HGTLayer, {"softmax": "relation"})]
 
 
-@pytest.mark.parametrize("first", [True, False])
-@pytest.mark.parametrize("case", CASES)
-def test_layer_equals_the_papers_equations(monkeypatch, case, first):
+def choose(monkeypatch, order):
+    """Have every relation multiplied first, folded first, or in HGT share keys and values with others of its type."""
     for module in (rgat, hgt):
-        monkeypatch.setattr(module, "multiply_first", lambda *_: first)
+        monkeypatch.setattr(module, "multiply_first", lambda *_: order == "first")
+    shared = order == "shared"
+    monkeypatch.setattr(hgt, "share_products", lambda edges, *_: frozenset(edges if shared else ()))
+
+
+ORDERS = ("first", "last", "shared")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("case", CASES)
+def test_layer_equals_the_papers_equations(monkeypatch, case, order):
+    choose(monkeypatch, order)
     graph, (layer_class, options) = random_graph(1, papers=20), case
     layer, block, params, x = setting(graph, layer_class, **options)
     found = jax.jit(layer.apply)(params, block, x)
@@ -137,11 +148,10 @@ def test_layer_equals_the_papers_equations(monkeypatch, case, first):
         np.testing.assert_allclose(h, loop, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("case", CASES)
-def test_gradients_equal_finite_differences(monkeypatch, case, first):
-    for module in (rgat, hgt):
-        monkeypatch.setattr(module, "multiply_first", lambda *_: first)
+def test_gradients_equal_finite_differences(monkeypatch, case, order):
+    choose(monkeypatch, order)
     graph, (layer_class, options) = smaller_graph(2, papers=20), case
     layer, block, params, x = setting(graph, layer_class, **options)
     rng = np.random.default_rng(2)
@@ -266,6 +276,45 @@ def test_kernels_equal_plain_operations(monkeypatch, heads, one_query, dropout):
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("one_query", "slope", "dropout"), [(False, 1.0, False), (False, 0.3, True), (True, 0.3, True)]
+)
+def test_attention_folded_first_equals_attention_to_what_is_multiplied(monkeypatch, one_query, slope, dropout):
+    """By kernels and by operations of XLA, there and back, the sources' gradient too; some targets have no edges, one has many."""
+    rng, targets, sources, width, heads, size = np.random.default_rng(0), 1100, 90, 35, 5, 3
+    degrees = rng.integers(0, 6, targets)
+    degrees[300], degrees[-1] = 400, 0
+    indptr = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int32)
+    adjacency = Adjacency(indptr, rng.integers(0, sources, indptr[-1]).astype(np.int32))
+    adjacency = pad_adjacency(adjacency, targets, 0, int(indptr[-1]) + 50)
+    shapes = [(1 if one_query else targets, heads, size), (targets, heads), (sources, width)]
+    given = [jnp.asarray(rng.standard_normal(shape)) for shape in (*shapes, *2 * [(width, heads, size)])]
+    keep = jnp.asarray(rng.integers(0, 2, (len(adjacency.indices), heads)) * 2.0) if dropout else None
+    towards = [jnp.asarray(rng.standard_normal(shape)) for shape in (*2 * [(targets, heads)], (targets, heads, size))]
+
+    def multiplied(queries, offsets, x, key, value):
+        keys, values = (jnp.einsum("sw,whd->shd", x, matrix) for matrix in (key, value))
+        return attend(adjacency, queries, offsets, keys, values, slope=slope, keep=keep)
+
+    def folded(*arrays):
+        return attend_folded(adjacency, *arrays, slope=slope, keep=keep)
+
+    def run(way):
+        def loss(*arrays):
+            found = way(*arrays)
+            return sum(jnp.sum(one * other) for one, other in zip(found[1:], towards)), found
+
+        return jax.tree.leaves(jax.jit(jax.value_and_grad(loss, argnums=tuple(range(5)), has_aux=True))(*given))
+
+    monkeypatch.setattr(folded_attention, "scores_first", lambda *_: False)
+    found = [run(multiplied), run(folded)]
+    monkeypatch.setattr(native, "usable", lambda: False)
+    jax.clear_caches()
+    for other in (found[1], run(folded)):
+        for one, two in zip(found[0], other, strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-9)
 
 
 class Doubled(nn.Module):

@@ -16,7 +16,7 @@ from hetjax.cache.tables import read
 from hetjax.models import kernels, orders
 from hetjax.models.linear import times
 from hetjax.models.partials import Attention, finite
-from hetjax.models.products import product
+from hetjax.models.products import added
 from hetjax.models.segment import Rows, by_source, by_target, real, row_of, sum_rows, sum_weighted
 from hetjax.native import BLOCK
 from hetjax.sampling.blocks import Edges
@@ -37,11 +37,9 @@ class Attended(NamedTuple):
     kept: jax.Array
     numerator: jax.Array
 
-    def partial(self, kernel: jax.Array | None = None, bias: jax.Array | None = None) -> Attention:
-        """As if every value had been multiplied by `kernel` `[width, heads, d]`, and `bias` `[heads, d]` added."""
+    def partial(self, bias: jax.Array | None = None) -> Attention:
+        """As if `bias` `[heads, width]` had been added to every value."""
         sums = self.numerator
-        if kernel is not None:
-            sums = jnp.swapaxes(product(jnp.swapaxes(sums, 0, 1), jnp.swapaxes(kernel, 0, 1)), 0, 1)
         return Attention(
             self.largest, self.denominator, sums if bias is None else sums + self.kept[..., None] * bias[None]
         )
@@ -191,7 +189,7 @@ def _back_natively(rows, queries, keys, values, edges, gradient):
     if queries is None:
         return None, *others
     if one_query:
-        return jnp.sum(by_queries, axis=0)[None], *others
+        return added(by_queries)[None], *others
     return _for_kernel(by_queries, keys), *others
 
 

@@ -4,13 +4,16 @@
 head. Where no gradient flows to the sources, a kernel makes these rows for a few targets at a time (folded_attention_kernels.py).
 """
 
+import functools
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 
 from hetjax import native
 from hetjax.models import attention
 from hetjax.models import folded_attention_kernels as kernels
-from hetjax.models.attention import Attended, attend
+from hetjax.models.attention import Attended, attend, scores_first
 from hetjax.models.products import PARTS, added, product, turned_product
 from hetjax.models.segment import by_source, by_target
 from hetjax.native import BLOCK
@@ -24,13 +27,14 @@ def attend_folded(
     sources: jax.Array,
     key: jax.Array,
     value: jax.Array,
+    slope: float = 1.0,
     keep: jax.Array | None = None,
 ) -> Attended:
     """As `attention.attend` of keys and values that are the sources times matrices.
 
     Args:
-      queries: `[T, heads, d]`.
-      offsets, keep: as there.
+      queries: `[T or 1, heads, d]`.
+      offsets, slope, keep: as there.
       sources: `[S, width]`.
       key, value: `[width, heads, d]`.
 
@@ -38,10 +42,13 @@ def attend_folded(
       With a numerator `[T, heads, d]`.
     """
     sources, key, value, queries = (x.astype(offsets.dtype) for x in (sources, key, value, queries))
-    if isinstance(adjacency, Adjacency) and adjacency.reverse is None:
+    asked = _widened(queries, key) if len(queries) == 1 else None
+    known = asked is not None and scores_first(adjacency, sources[:, None], queries.shape[1])
+    if isinstance(adjacency, Adjacency) and adjacency.reverse is None and not known:
         keep = jnp.zeros((0, offsets.shape[1])) if keep is None else keep
-        return _attend(adjacency, queries, offsets, sources, key, value, keep.astype(offsets.dtype))
-    attended = attend(adjacency, _widened(queries, key), offsets, sources[:, None], keep=keep)
+        return _attend(slope, adjacency, queries, offsets, sources, key, value, keep.astype(offsets.dtype))
+    asked = _widened(queries, key) if asked is None else asked
+    attended = attend(adjacency, asked, offsets, sources[:, None], slope=slope, keep=keep)
     return attended._replace(numerator=_narrowed(attended.numerator, value))
 
 
@@ -60,27 +67,28 @@ def _summed(x: jax.Array, y: jax.Array) -> jax.Array:
     return jnp.swapaxes(turned_product(*(jnp.swapaxes(z, 0, 1) for z in (x, y))), 0, 1)
 
 
-@jax.custom_vjp
-def _attend(adjacency, queries, offsets, sources, key, value, keep) -> Attended:
-    return _forward(adjacency, queries, offsets, sources, key, value, keep)[0]
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _attend(slope, adjacency, queries, offsets, sources, key, value, keep) -> Attended:
+    return _forward(slope, adjacency, queries, offsets, sources, key, value, keep)[0]
 
 
-def _forward(adjacency, queries, offsets, sources, key, value, keep):
+def _forward(slope, adjacency, queries, offsets, sources, key, value, keep):
     given = queries, sources, key, value, keep
-    *sums, weights, applied = native.choose(_natively, _plainly, by_target(adjacency), offsets, *given)
-    return Attended(*sums), (adjacency, given, weights, applied)
+    natively, plainly = _ways(slope)[:2]
+    *sums, logits, weights, applied = native.choose(natively, plainly, by_target(adjacency), offsets, *given)
+    return Attended(*sums), (adjacency, given, (logits, weights, applied))
 
 
-def _backward(residuals, gradient: Attended):
+def _backward(slope, residuals, gradient: Attended):
     """Nothing comes back through `largest`. What comes back to the sources is computed where it is asked for."""
-    adjacency, given, weights, applied = residuals
+    adjacency, given, edges = residuals
     queries, sources, key, value, _ = given
-    back = native.choose(_back_natively, _back_plainly, by_target(adjacency), given, weights, applied, gradient[1:])
+    natively, plainly = _ways(slope)[2:]
+    back = native.choose(natively, plainly, by_target(adjacency), given, edges, gradient[1:])
     by_queries, by_offsets, by_key, by_value, by_logits = back
-    pairs = (
-        (by_logits, _widened(queries, key)),
-        (applied if len(applied) else weights, _widened(gradient.numerator, value)),
-    )
+    _, weights, applied = edges
+    weigh = applied if len(applied) else weights
+    pairs = (by_logits, _widened(queries, key)), (weigh, _widened(gradient.numerator, value))
     by_sources = attention.to_sources(*by_source(adjacency, len(sources)), sources[:, None], *pairs)[:, 0]
     return None, by_queries, by_offsets, by_sources, by_key, by_value, None
 
@@ -88,41 +96,53 @@ def _backward(residuals, gradient: Attended):
 _attend.defvjp(_forward, _backward)
 
 
-def _natively(rows, offsets, queries, sources, key, value, keep):
-    targets, heads, _ = queries.shape
-    shapes = [*3 * [(targets, heads)], queries.shape, (len(rows.indices), heads), keep.shape]
+@functools.cache
+def _ways(slope: float) -> list[Callable]:
+    """There and back by kernels and by operations of XLA, each of which is one function, so that programs know it again."""
+    return [functools.partial(way, slope) for way in (_natively, _plainly, _back_natively, _back_plainly)]
+
+
+def _natively(slope, rows, offsets, queries, sources, key, value, keep):
+    (targets, heads), size = offsets.shape, value.shape[2]
+    edges = len(rows.indices), heads
+    shapes = [*3 * [(targets, heads)], (targets, heads, size), (0, heads) if slope == 1 else edges, edges, keep.shape]
     results = [jax.ShapeDtypeStruct(shape, sources.dtype) for shape in shapes]
     matrices = jnp.transpose(key, (1, 2, 0)), jnp.swapaxes(value, 0, 1)
-    return kernels.attend(targets, *rows, queries, offsets, sources, *matrices, keep, results=results)
+    given = *rows, queries, offsets, sources, *matrices, keep, jnp.asarray(slope, sources.dtype)
+    return kernels.attend(targets, *given, results=results)
 
 
-def _plainly(rows, offsets, queries, sources, key, value, keep):
-    one = jnp.ones((), sources.dtype)
-    ends = sources[:, None], sources[:, None]
-    *sums, numerator, _, weights = attention.attend_plainly(rows, _widened(queries, key), offsets, *ends, keep, one)
-    return *sums, _narrowed(numerator, value), weights, weights * keep if len(keep) else keep
+def _plainly(slope, rows, offsets, queries, sources, key, value, keep):
+    ends, slant = (sources[:, None], sources[:, None]), jnp.asarray(slope, sources.dtype)
+    found = attention.attend_plainly(rows, _widened(queries, key), offsets, *ends, keep, slant)
+    *sums, numerator, logits, weights = found
+    applied = weights * keep if len(keep) else keep
+    return *sums, _narrowed(numerator, value), logits[:0] if slope == 1 else logits, weights, applied
 
 
-def _back_natively(rows, given, weights, applied, gradient):
+def _back_natively(slope, rows, given, edges, gradient):
     queries, sources, key, value, keep = given
-    (targets, heads, d), width = queries.shape, sources.shape[1]
+    (targets, heads, d), width = gradient[2].shape, sources.shape[1]
     parts = max(1, min(PARTS, targets // BLOCK))
-    shapes = [queries.shape, (targets, heads), *2 * [(parts, heads, d, width)], weights.shape]
+    one = len(queries) != targets
+    shapes = [(parts, heads, d) if one else queries.shape, (targets, heads)]
+    shapes += [*2 * [(parts, heads, d, width)], edges[1].shape]
     results = [jax.ShapeDtypeStruct(shape, sources.dtype) for shape in shapes]
     matrices = jnp.swapaxes(key, 0, 1), jnp.transpose(value, (1, 2, 0))
-    arguments = *rows, queries, sources, *matrices, keep, weights, applied, *gradient
-    by_queries, by_offsets, *by_matrices, by_logits = kernels.attend_back(parts * BLOCK, *arguments, results=results)
+    arguments = *rows, queries, sources, *matrices, keep, jnp.asarray(slope, sources.dtype), *edges, *gradient
+    found = kernels.attend_back(parts * BLOCK, *arguments, results=results)
+    by_queries, by_offsets, *by_matrices, by_logits = found
     by_key, by_value = (jnp.transpose(added(sums), (2, 0, 1)) for sums in by_matrices)
-    return by_queries, by_offsets, by_key, by_value, by_logits
+    return added(by_queries)[None] if one else by_queries, by_offsets, by_key, by_value, by_logits
 
 
-def _back_plainly(rows, given, weights, applied, gradient):
+def _back_plainly(slope, rows, given, edges, gradient):
     queries, sources, key, value, keep = given
+    logits, weights, applied = edges
     denominator, kept, numerator = gradient
-    edges, ends = (keep, jnp.ones((), sources.dtype), weights, weights), (sources[:, None], sources[:, None])
-    wide = _widened(numerator, value)
-    by_asked, by_offsets, by_logits = attention.back_plainly(
-        rows, _widened(queries, key), *ends, edges, (denominator, kept, wide)
-    )
-    sums = jnp.stack(attention.sums_of_heads(rows, applied if len(applied) else weights, sources[:, None]), axis=1)
+    about = keep, jnp.asarray(slope, sources.dtype), logits if len(logits) else weights, weights
+    ends, wide = (sources[:, None], sources[:, None]), (denominator, kept, _widened(numerator, value))
+    by_asked, by_offsets, by_logits = attention.back_plainly(rows, _widened(queries, key), *ends, about, wide)
+    weigh = applied if len(applied) else weights
+    sums = jnp.stack(attention.sums_of_heads(rows, weigh, sources[:, None]), axis=1)
     return _narrowed(by_asked, key), by_offsets, _summed(by_asked, queries), _summed(sums, numerator), by_logits

@@ -78,22 +78,27 @@ def _add_turned(out, part, x, first, count, wide):
 
 
 @_compiled
-def _forward(first, last, indptr, indices, queries, offsets, sources, key, value, keep, *results):
-    largest, denominator, kept, numerator, weights, applied = results
-    (targets, heads, _), width, end = queries.shape, sources.shape[1], indptr[-1]
+def _forward(first, last, indptr, indices, queries, offsets, sources, key, value, keep, slope, *results):
+    """`queries` has a row per target, or one for all; `logits` no rows where the slope is 1, as they are not needed then."""
+    largest, denominator, kept, numerator, logits, weights, applied = results
+    (targets, heads, _), width, end = numerator.shape, sources.shape[1], indptr[-1]
     asked, sums = np.empty((heads, TOGETHER, width), sources.dtype), np.empty((heads, TOGETHER, width), sources.dtype)
-    shape = heads, width, TOGETHER * width, 0
+    shape, each = (heads, width, TOGETHER * width, 0), len(queries) == targets
+    bent = logits if len(logits) else weights
+    _widened(asked, queries, 0, min(len(queries), 1), key)
     for begin in range(first, last, TOGETHER):
         count = min(TOGETHER, last - begin)
-        _widened(asked, queries, begin, count, key)
+        if each:
+            _widened(asked, queries, begin, count, key)
         for t in range(begin, begin + count):
+            at = (t - begin) * width if each else 0
             for e in range(indptr[t], indptr[t + 1]):
                 if e + AHEAD < end:
                     prefetch(sources, indices[e + AHEAD])
-                dots(weights, e * heads, asked, (t - begin) * width, sources, np.int64(indices[e]) * width, shape)
+                dots(bent, e * heads, asked, at, sources, np.int64(indices[e]) * width, shape)
             into = heads, t, indptr[t], indptr[t + 1]
-            bend(weights, weights, None, offsets, 1.0, largest, into)
-            shift(weights, weights, largest, into)
+            bend(bent, bent, None, offsets, slope[()], largest, into)
+            shift(weights, bent, largest, into)
         exponentials(weights, indptr[begin] * heads, (indptr[begin + count] - indptr[begin]) * heads)
         clear(sums, 0, sums.size)
         for t in range(begin, begin + count):
@@ -108,51 +113,68 @@ def _forward(first, last, indptr, indices, queries, offsets, sources, key, value
             _add(sums, t - begin, weigh, indices, indptr[t], indptr[t + 1], sources, heads)
         _narrowed(numerator, begin, count, sums, value)
     if last == targets:
+        bent[end:] = 0
         weights[end:] = 0
 
 
 @_compiled
-def _backward(first, last, indptr, indices, queries, sources, key, value, keep, weights, applied, *rest):
+def _backward(first, last, indptr, indices, queries, sources, key, value, keep, slope, logits, weights, applied, *rest):
+    """Of matrices, and of one row of queries for all targets, sums of every part of the targets."""
     by_denominator, by_kept, by_numerator, by_queries, by_offsets, by_key, by_value, by_logits = rest
-    (targets, heads, d), width, end, parts = queries.shape, sources.shape[1], indptr[-1], len(by_key)
-    asked, sums = np.empty((heads, TOGETHER, width), sources.dtype), np.empty((heads, TOGETHER, width), sources.dtype)
-    weigh = applied if len(keep) else weights
-    shape = heads, width, TOGETHER * width, 0
+    (targets, heads, d), width, end, parts = by_numerator.shape, sources.shape[1], indptr[-1], len(by_key)
+    wide, sums = np.empty((heads, TOGETHER, width), sources.dtype), np.empty((heads, TOGETHER, width), sources.dtype)
+    weigh, bent = applied if len(keep) else weights, logits if len(logits) else weights
+    shape, each = (heads, width, TOGETHER * width, 0), len(queries) == targets
+    for_all = np.empty((heads, 1 if each else TOGETHER, width), sources.dtype)
     for part in range(first // BLOCK, last // BLOCK):
         for by_matrix in (by_key, by_value):
             clear(by_matrix, part * heads * d * width, heads * d * width)
+        clear(for_all, 0, for_all.size)
         stop = targets * (part + 1) // parts
         for begin in range(targets * part // parts, stop, TOGETHER):
             count = min(TOGETHER, stop - begin)
-            _widened(asked, by_numerator, begin, count, value)
-            clear(sums, 0, sums.size)
+            _widened(wide, by_numerator, begin, count, value)
             for t in range(begin, begin + count):
                 for e in range(indptr[t], indptr[t + 1]):
                     if e + AHEAD < end:
                         prefetch(sources, indices[e + AHEAD])
                     source = np.int64(indices[e]) * width
-                    dots(by_logits, e * heads, asked, (t - begin) * width, sources, source, shape)
+                    dots(by_logits, e * heads, wide, (t - begin) * width, sources, source, shape)
                     for h in range(heads if len(keep) else 0):
                         by_logits[e, h] = (by_kept[t, h] + by_logits[e, h]) * keep[e, h]
                 for h in range(heads):  # its memory, until the sum is written there
                     by_offsets[t, h] = by_denominator[t, h] if len(keep) else by_denominator[t, h] + by_kept[t, h]
                 into = heads, t, indptr[t], indptr[t + 1]
-                unbend(by_logits, weights, weights, by_offsets, 1.0, into)
+                unbend(by_logits, weights, bent, by_offsets, slope[()], into)
                 total_weights(by_offsets, by_logits, into)
-            for t in range(begin, begin + count):
-                _add(sums, t - begin, by_logits, indices, indptr[t], indptr[t + 1], sources, heads)
-            _narrowed(by_queries, begin, count, sums, key)
-            _add_turned(by_key, part, queries, begin, count, sums)
             clear(sums, 0, sums.size)
+            for t in range(begin, begin + count):
+                _add(
+                    sums if each else for_all,
+                    t - begin if each else 0,
+                    by_logits,
+                    indices,
+                    indptr[t],
+                    indptr[t + 1],
+                    sources,
+                    heads,
+                )
+            if each:
+                _narrowed(by_queries, begin, count, sums, key)
+                _add_turned(by_key, part, queries, begin, count, sums)
+                clear(sums, 0, sums.size)
             for t in range(begin, begin + count):
                 _add(sums, t - begin, weigh, indices, indptr[t], indptr[t + 1], sources, heads)
             _add_turned(by_value, part, by_numerator, begin, count, sums)
+        if not each:
+            _narrowed(by_queries, part, 1, for_all, key)
+            _add_turned(by_key, part, queries, 0, 1, for_all)
     if last == parts * BLOCK:
         by_logits[end:] = 0
 
 
-ATTEND = "i1 i1 f3 f2 f2 f3 f3 f2 > f2 f2 f2 f3 f2 f2"
-ATTEND_BACK = "i1 i1 f3 f2 f3 f3 f2 f2 f2 f2 f2 f3 > f3 f2 f4 f4 f2"
+ATTEND = "i1 i1 f3 f2 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2 f2"
+ATTEND_BACK = "i1 i1 f3 f2 f3 f3 f2 f0 f2 f2 f2 f2 f2 f3 > f3 f2 f4 f4 f2"
 
 
 def _attend_folded(first, last, frame):

@@ -95,9 +95,9 @@ class MutualAttention(nn.Module):
         keep = edge_keep_mask(adjacency, heads, self.dropout, masks, self.path, offsets.dtype)
         if multiply_first(adjacency, sources, heads * size, heads, 2):
             keys, values = (times(sources, kernel) for kernel in (key, value))
-            return attend(adjacency, queries, offsets, keys, values, keep=keep).partial(bias=value_bias)
-        attended = attend_folded(adjacency, queries, offsets, sources, key, value, keep)
-        return attended.partial(bias=value_bias)
+            return attend(adjacency, queries, offsets, keys, values, keep=keep).partial(value_bias)
+        attended = attend_folded(adjacency, queries, offsets, sources, key, value, keep=keep)
+        return attended.partial(value_bias)
 
     def of_shared(
         self, adjacency: Adjacency, sources: Shared, queries: jax.Array, masks: NodeMasks | None = None
@@ -112,10 +112,10 @@ class MutualAttention(nn.Module):
         keep = edge_keep_mask(adjacency, heads, self.dropout, masks, self.path, offsets.dtype)
         if len(keys) < len(queries):
             keys, values = each_head(keys, attention), each_head(values, message)
-            return attend(adjacency, queries, offsets, keys, values, keep=keep).partial(bias=value_bias)
+            return attend(adjacency, queries, offsets, keys, values, keep=keep).partial(value_bias)
         queries = each_head(queries, jnp.swapaxes(attention, 1, 2))
         attended = attend(adjacency, queries, offsets, keys, values, keep=keep)
-        return attended._replace(numerator=each_head(attended.numerator, message)).partial(bias=value_bias)
+        return attended._replace(numerator=each_head(attended.numerator, message)).partial(value_bias)
 
     @nn.compact
     def weights(self) -> tuple[jax.Array, jax.Array, jax.Array]:

@@ -116,12 +116,11 @@ def shared(works: Mapping[str, Work]) -> frozenset[str]:
     """
     alone = {key: min(multiplied_first(work, _costs), folded_first(work, _costs)) for key, work in works.items()}
     together = {key: _products_folded(work, _costs) + _by_relation(work, _costs) for key, work in works.items()}
-    folded = {key: folded_first(work, _costs) for key, work in works.items()}
-    readers = frozenset(key for key in works if together[key] < folded[key])
-    total = sum(together[key] if key in readers else folded[key] for key in works)
-    if len(readers) < 2 or total + max(_multiplied(work, _costs) for work in works.values()) > sum(alone.values()):
+    readers = frozenset(key for key in works if together[key] < alone[key])
+    if len(readers) < 2:
         return frozenset()
-    return readers
+    saved = sum(alone[key] - together[key] for key in readers)
+    return readers if saved > max(_multiplied(works[key], _costs) for key in readers) else frozenset()
 
 
 def _multiplied(work: Work, costs: Costs) -> float:

@@ -15,6 +15,7 @@ from hetjax.models import partials
 from hetjax.models.attention import attend
 from hetjax.models.decoupled_attention import SLOPE, AttentionPropagation
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
+from hetjax.models.folded_attention import attend_folded
 from hetjax.models.layer import PlainLayer
 from hetjax.models.linear import Dense, times
 from hetjax.models.partials import Attention, Monoid
@@ -52,8 +53,7 @@ class RelationAttention(nn.Module):
         if multiply_first(adjacency, sources, self.features, self.heads):
             projected = times(sources, kernel)
             return attend(adjacency, towards[None], offsets, projected, slope=SLOPE, keep=keep).partial()
-        queries = jnp.einsum("whd,hd->hw", kernel, towards)[None]
-        return attend(adjacency, queries, offsets, sources[:, None], slope=SLOPE, keep=keep).partial(kernel)
+        return attend_folded(adjacency, towards[None], offsets, sources, kernel, kernel, SLOPE, keep).partial()
 
     @nn.compact
     def weights(self, width: int, target_width: int) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:

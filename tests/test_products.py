@@ -1,0 +1,61 @@
+"""Products with matrices, and their gradients by the kernel and by operations of XLA."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from hetjax.cache.tables import rows_at
+from hetjax.models.products import PARTS, added, product, turned_product
+
+
+@pytest.fixture(autouse=True)
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 5000, 35, 67), (3, 1500, 21, 5), (1, 1, 3, 2), (1, 70, 8, 1), (2, 300, 4, 200), (1, 0, 3, 4), (1, 9, 0, 4)],
+)
+def test_a_turned_product_equals_numpys(shape, dtype):
+    """Of as many rows as are summed in parts, of one, and of none; of columns that fit vectors and that do not."""
+    batch, rows, m, n = shape
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((batch, rows, m)), rng.standard_normal((batch, rows, n))
+    found = jax.jit(turned_product)(jnp.asarray(x, dtype), jnp.asarray(y, dtype))
+    assert found.dtype == dtype
+    exact = 1e-12 if dtype == np.float64 else 1e-4
+    np.testing.assert_allclose(found, np.einsum("brm,brn->bmn", x, y), rtol=exact, atol=exact * 10)
+
+
+def test_gradients_of_a_product_are_those_of_xlas():
+    rng = np.random.default_rng(1)
+    x, matrix, towards = (
+        jnp.asarray(rng.standard_normal(shape)) for shape in ((2, 3000, 19), (2, 19, 33), (2, 3000, 33))
+    )
+
+    def loss(multiply):
+        return jax.jit(jax.grad(lambda x, matrix: jnp.sum(towards * multiply(x, matrix)), argnums=(0, 1)))
+
+    for one, other in zip(loss(product)(x, matrix), loss(jnp.matmul)(x, matrix)):
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
+
+
+def test_sums_of_parts():
+    parts = np.random.default_rng(2).standard_normal((PARTS, 3, 5))
+    np.testing.assert_allclose(added(jnp.asarray(parts)), parts.sum(0), rtol=1e-12)
+
+
+def test_rows_have_a_gradient():
+    """Of rows that are read several times, once, never, and out of range."""
+    ids = jnp.asarray([0, 2, 2, 7, 1, 2**31 - 1], jnp.int32)
+    matrix, towards = (jnp.asarray(np.random.default_rng(3).standard_normal(shape)) for shape in ((4, 3), (6, 3)))
+    found = jax.jit(jax.grad(lambda matrix: jnp.sum(towards * rows_at(matrix, ids))))(matrix)
+    expected = np.zeros((4, 3))
+    for place, row in enumerate(ids):
+        if row < 4:
+            expected[row] += towards[place]
+    np.testing.assert_allclose(found, expected)
