@@ -157,6 +157,8 @@ class HGTLayer(Layer):
     self_term: ClassVar[bool] = False
     multiplies_input: ClassVar[bool] = True
     reads_weights: ClassVar[bool] = False
+    shares_products: ClassVar[bool] = True
+    products: ClassVar[int] = 2
 
     def setup(self):
         if self.features % self.heads:

@@ -102,6 +102,7 @@ class Layer(nn.Module):
       reads_weights: whether edges' weights are read; if not, a graph that has some is refused.
       linear_fold: `neighbour_sum` or `neighbour_mean`, if that is what `relation` makes of its sources times a matrix, by `fold_product`;
         None: anything else.
+      shares_products: whether relations out of a type may share what sources are multiplied to (`share`).
       changed_edges: what a relation's edges are changed to before anything is drawn of them, `(relation, edges, number of
         sources) -> edges`; for each relation alone, so that it is the same wherever that is folded. None: nothing.
       propagation: what the layer folds once its matrices are taken out, of models that can be decoupled (`models.decoupled`).
@@ -121,12 +122,18 @@ class Layer(nn.Module):
     reads_weights: ClassVar[bool] = True
     linear_fold: ClassVar[Callable | None] = None
     multiplies_input: ClassVar[bool] = False
+    shares_products: ClassVar[bool] = False
     changed_edges: ClassVar[Callable | None] = None
     propagation: ClassVar[Any] = None
 
     @property
     def linear_input(self) -> bool:
         return False
+
+    @property
+    def products(self) -> int:
+        """With how many matrices a relation multiplies its sources, or what they fold to, whichever costs less; 0: it does something else."""
+        return 1 if self.linear_fold else 0
 
     @property
     def monoid(self) -> Monoid:

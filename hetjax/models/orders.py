@@ -21,6 +21,7 @@ class Costs(NamedTuple):
       multiply: of a multiplication in a product of matrices.
       narrow: of one in a product of each head's narrow matrix, at the targets of attention.
       move: of a number that an edge points at: to read it, and to add it up.
+      copy: of a number of a row that is read from anywhere in memory, and written.
       weigh: of a multiplication at an edge of attention, there or back.
       group: of an edge that is grouped by its source in the program, where the sampler did not.
     """
@@ -28,6 +29,7 @@ class Costs(NamedTuple):
     multiply: float = 0.006
     narrow: float = 0.011
     move: float = 0.02
+    copy: float = 0.2
     weigh: float = 0.017
     group: float = 6.0
 
@@ -114,13 +116,32 @@ def shared(works: Mapping[str, Work]) -> frozenset[str]:
     Args:
       works: by relation, all of the same sources, `products` and `features`; of attention.
     """
-    alone = {key: min(multiplied_first(work, _costs), folded_first(work, _costs)) for key, work in works.items()}
-    together = {key: _products_folded(work, _costs) + _by_relation(work, _costs) for key, work in works.items()}
+    alone, together = _alone(works), _together(works)
     readers = frozenset(key for key in works if together[key] < alone[key])
     if len(readers) < 2:
         return frozenset()
     saved = sum(alone[key] - together[key] for key in readers)
-    return readers if saved > max(_multiplied(works[key], _costs) for key in readers) else frozenset()
+    return readers if saved > _multiplied(works[min(readers)], _costs) else frozenset()
+
+
+def least(works: Mapping[str, Work], sharing: bool) -> float:
+    """Nanoseconds of the cheapest orders of the relations out of a type; as of `shared`, if they may share."""
+    readers, alone = shared(works) if sharing else frozenset(), _alone(works)
+    apart = sum(cost for key, cost in alone.items() if key not in readers)
+    if not readers:
+        return apart
+    together = _together(works)
+    return apart + sum(together[key] for key in readers) + _multiplied(works[min(readers)], _costs)
+
+
+def _alone(works: Mapping[str, Work]) -> dict[str, float]:
+    """Of each relation the cheaper order."""
+    return {key: min(multiplied_first(work, _costs), folded_first(work, _costs)) for key, work in works.items()}
+
+
+def _together(works: Mapping[str, Work]) -> dict[str, float]:
+    """Of each relation what it costs besides products that are shared."""
+    return {key: _products_folded(work, _costs) + _by_relation(work, _costs) for key, work in works.items()}
 
 
 def _multiplied(work: Work, costs: Costs) -> float:

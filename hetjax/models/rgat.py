@@ -89,6 +89,7 @@ class RGATLayer(PlainLayer):
     multiplies_input = True
     reads_weights = False
     propagation = AttentionPropagation
+    products = 1
 
     def setup(self):
         super().setup()

@@ -1,0 +1,69 @@
+"""How the first layer reads static features in mini-batches, by what that costs: without zeros, in place, or the rows of the batch alone."""
+
+from collections.abc import Iterable
+
+from hetjax.cache import sparse
+from hetjax.cache.sparse import density
+from hetjax.models import orders
+from hetjax.models.orders import Work
+from hetjax.sampling.blocks import Adjacency, Sample
+from hetjax.sampling.sampler import Sampler
+from hetjax.sharding.strategy import Setup
+
+
+def first_batch(setup: Setup) -> Sample:
+    """What a batch of the first training nodes reads, of each type the rows of its own; costs are counted by that."""
+    model, graph = setup.trainer.model, setup.graph
+    sampler = Sampler(graph, frozenset(), frozenset(), model.reads_own)
+    seeds = graph.splits["train"][: setup.regime.batch_size]
+    return sampler.sample({graph.schema.target: seeds}, setup.regime.fanouts, (setup.config.train.seed,), False)
+
+
+def without_zeros(setup: Setup) -> frozenset[str]:
+    """The types whose features are kept without zeros, if they are mostly zeros.
+
+    All rows of such features are multiplied at every step, by `move` a number that is not zero; with zeros those that a step
+    reads are, by `multiply` a number (`orders.Costs`). So in mini-batches it pays where a batch reads enough.
+    """
+    model, graph, costs = setup.trainer.model, setup.graph, orders.costs()
+    if setup.regime.whole:
+        return model.multiplied
+    shares = {t: density(graph.features[t]) for t in model.multiplied & graph.features.keys()}
+    shares = {t: share for t, share in shares.items() if share <= sparse.DENSEST}
+    if not shares:
+        return frozenset()
+    inputs, nodes = first_batch(setup).inputs, graph.schema.nodes
+    read = {t: len(inputs.get(t, ())) for t in shares}
+    return frozenset(t for t, share in shares.items() if read[t] * costs.multiply > nodes[t] * share * costs.move)
+
+
+def gathered(setup: Setup, in_place: Iterable[str]) -> frozenset[str]:
+    """The types of which a step copies the rows that it reads, once each, before it folds them, as that costs less than to read all in place.
+
+    Relations that fold first read as much either way. Those that multiply first multiply every row, whether the batch reads it or not.
+
+    Args:
+      in_place: the types that could be read in place.
+    """
+    layer, graph = setup.trainer.model.layers[0], setup.graph
+    if setup.regime.whole or not layer.products or not in_place:
+        return frozenset()
+    sample, chosen = first_batch(setup), set()
+    edges = sample.blocks[0].adjacency
+
+    def work(adjacency: Adjacency, rows: int, width: int) -> Work:
+        shape = rows, adjacency.targets, len(adjacency.indices), width
+        heads = getattr(layer, "heads", 0)
+        return Work(*shape, layer.features, heads, layer.products, trained=True, grouped=False)
+
+    for t in in_place:
+        relations = [relation for relation in layer.relations if relation.source == t and relation.key in edges]
+        width, read = graph.features[t].shape[1], len(sample.inputs.get(t, ()))
+
+        def cost(rows: int) -> float:
+            works = {r.key: work(edges[r.key], rows, width) for r in relations}
+            return orders.least(works, layer.shares_products)
+
+        if relations and cost(read) + orders.costs().copy * read * width < cost(graph.schema.nodes[t]):
+            chosen.add(t)
+    return frozenset(chosen)
