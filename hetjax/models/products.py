@@ -36,8 +36,8 @@ def turned_product(x: jax.Array, y: jax.Array) -> jax.Array:
     Where the first is narrow and the second is not, XLA is faster, which turns the first.
     """
     if 2 * x.shape[2] <= y.shape[2] or not x.size or not y.size:
-        return _plainly(x, y)
-    return native.choose(_natively, _plainly, x, y)
+        return turned_by_xla(x, y)
+    return native.choose(_natively, turned_by_xla, x, y)
 
 
 def added(parts: jax.Array) -> jax.Array:
@@ -53,7 +53,7 @@ def _natively(x, y):
     return added(_multiply(parts * BLOCK, x, y, results=[result])[0])
 
 
-def _plainly(x, y):
+def turned_by_xla(x, y):
     return jax.lax.dot_general(jnp.swapaxes(x, 1, 2), y, (((2,), (1,)), ((0,), (0,))))
 
 

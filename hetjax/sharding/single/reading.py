@@ -10,6 +10,8 @@ from hetjax.sampling.blocks import Adjacency, Sample
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.strategy import Setup
 
+WORTH = 0.9  # counts are not exact enough for less
+
 
 def first_batch(setup: Setup) -> Sample:
     """What a batch of the first training nodes reads, of each type the rows of its own; costs are counted by that."""
@@ -64,6 +66,7 @@ def gathered(setup: Setup, in_place: Iterable[str]) -> frozenset[str]:
             works = {r.key: work(edges[r.key], rows, width) for r in relations}
             return orders.least(works, layer.shares_products)
 
-        if relations and cost(read) + orders.costs().copy * read * width < cost(graph.schema.nodes[t]):
+        copied = cost(read) + orders.costs().copy * read * width
+        if relations and copied < WORTH * cost(graph.schema.nodes[t]):
             chosen.add(t)
     return frozenset(chosen)
