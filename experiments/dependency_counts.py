@@ -12,7 +12,7 @@ from hetjax.command_line import parse
 from hetjax.config import SECTIONS, Config
 from hetjax.partition import EdgeCut
 from hetjax.processes.group import ProcessGroup
-from hetjax.sampling.sampler import ALL, Sampler
+from hetjax.sampling.sampler import ALL
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.dependency import probes
@@ -22,8 +22,8 @@ from hetjax.sharding.dependency.exchange import counts
 from hetjax.sharding.dependency.groups import Groups, grouped
 from hetjax.sharding.dependency.prices import Prices, priced, slowest
 from hetjax.sharding.dependency.schedule import schedule
-from hetjax.sharding.dependency.shares import Share, nothing, shares
-from hetjax.sharding.dependency.strategy import chosen, everything
+from hetjax.sharding.dependency.shares import Names, Share, nothing, shares
+from hetjax.sharding.dependency.strategy import chosen, everything, sampler_of
 from hetjax.sharding.dependency.work import Work, work
 from hetjax.sharding.strategy import Setup, setup
 from hetjax.train import open_graph
@@ -68,13 +68,13 @@ def counted(given: Setup, cut: EdgeCut, options: Options, costs: Costs | None = 
     Args:
       costs: what hybrid goes by.
     """
-    graph, model, regime = given.graph, given.trainer.model, given.regime
-    sampler = Sampler(graph, frozenset(), given.flowing, model.reads_own, model.drops)
+    graph, regime = given.graph, given.regime
+    sampler = sampler_of(given)
     seeds = {graph.schema.target: graph.splits["train"]}
     hops, learnable = (ALL,) * len(regime.fanouts), frozenset(given.trainer.learnable)
     keep = everything(given) if options.mode == "cache" else nothing
     if options.mode == "hybrid":
-        keep = chosen(given, cut.owned, sampler, priced(given, costs, options.memory, options.cached))
+        keep = chosen(given, cut.owned, Names(sampler), priced(given, costs, options.memory, options.cached))
     layers = shares(sampler, cut.owned, seeds, hops, (0,), keep, learnable)
     own = cut.owned.split(graph.schema.target, graph.splits["train"])
     groups = grouped(given, options.mode != "cache")

@@ -31,6 +31,8 @@ from hetjax.sharding import registry
 from hetjax.sharding.dependency.batches import DependencyBatches
 from hetjax.sharding.dependency.costs import Costs, read_or_measure
 from hetjax.sharding.dependency.prices import priced
+from hetjax.sharding.dependency.shares import Names
+from hetjax.sharding.dependency.strategy import message, sampler_of
 from hetjax.sharding.strategy import Engine, Setup
 
 WARM = 2  # steps that are not measured
@@ -74,8 +76,9 @@ def at_rate(job: dict, rate: str, group, known: dict[str, Way]) -> list[dict]:
         setups = {name: setup_of(config_of([*common, *options]), group) for name, options in job["ways"].items()}
         group.barrier("limited")
         first = next(iter(setups.values()))
+        size = message(first, registry.find(first.config).partition(first).owned, Names(sampler_of(first)))
         started = time.perf_counter()
-        costs = read_or_measure(first, meshes.row(meshes.make(1, group.count), 0))
+        costs = read_or_measure(first, meshes.row(meshes.make(1, group.count), 0), size)
         costs_seconds = time.perf_counter() - started
         ways = {name: known.get(name) or begun(one) for name, one in setups.items()}
     laps: dict[str, list[list[float]]] = {name: [] for name in ways}

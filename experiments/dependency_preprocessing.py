@@ -23,13 +23,13 @@ from runs import markdown, replace_rows
 from tqdm import tqdm
 
 from hetjax.partition import edge_cut
-from hetjax.sampling.sampler import ALL, Sampler
+from hetjax.sampling.sampler import ALL
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.dependency.costs import read_or_measure
 from hetjax.sharding.dependency.prices import priced
-from hetjax.sharding.dependency.shares import nothing, shares
-from hetjax.sharding.dependency.strategy import chosen
+from hetjax.sharding.dependency.shares import Names, nothing, shares
+from hetjax.sharding.dependency.strategy import chosen, message, sampler_of
 from hetjax.sharding.strategy import Setup
 
 EPOCHS, METHODS = 100, ("contiguous", "metis", "fennel", "random")
@@ -49,19 +49,19 @@ def timed(work: Callable[[], Any], times: int = 1) -> tuple[Any, float]:
 
 def prepared(given: Setup, parts: int, folder: Path) -> dict:
     """Seconds of each part; costs are kept in the folder, which has none."""
-    graph, model, hops = given.graph, given.trainer.model, (ALL,) * len(given.regime.fanouts)
+    graph, hops = given.graph, (ALL,) * len(given.regime.fanouts)
     seconds, cuts = {}, {}
     for method in METHODS:
         cuts[method], seconds[f"{method}_s"] = timed(lambda method=method: edge_cut(graph, parts, method))
     owned, seeds = cuts["contiguous"].owned, {graph.schema.target: graph.splits["train"]}
-    sampler = Sampler(graph, frozenset(), given.flowing, model.reads_own, model.drops)
+    sampler = sampler_of(given)
     _, seconds["dependencies_s"] = timed(lambda: shares(sampler, owned, seeds, hops, (0,), nothing), TIMES)
-    mesh = meshes.row(meshes.make(1, parts), 0)
+    mesh, names = meshes.row(meshes.make(1, parts), 0), Names(sampler)
     os.environ["XDG_CACHE_HOME"] = str(folder)
     for name, times in (("costs_new_s", 1), ("costs_kept_s", TIMES)):
-        costs, seconds[name] = timed(lambda: read_or_measure(given, mesh), times)
+        costs, seconds[name] = timed(lambda: read_or_measure(given, mesh, message(given, owned, names)), times)
     prices = priced(given, costs)
-    _, seconds["choosing_s"] = timed(lambda: chosen(given, owned, sampler, prices), TIMES)
+    _, seconds["choosing_s"] = timed(lambda: chosen(given, owned, Names(sampler), prices), TIMES)
     return seconds | {"measured": str(costs.measured).lower()}
 
 

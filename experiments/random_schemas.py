@@ -1,12 +1,12 @@
 """Random schemas, graphs and models: every way to train equals one device, in float64.
 
-    python experiments/random_schemas.py [--cases 200] [--seconds S] [--jobs 2]
+    python experiments/random_schemas.py [--first 0] [--cases 200] [--seconds S] [--jobs 2]
 
 Prints a line per case and way, and writes experiments/results/random_schemas.csv: relative errors of the loss, of the worst
-gradient (weights and learnable rows), and of the worst weight or table after four steps of Adam. Five cases in a row have the
-five models; tests/schemas.py says what is drawn. No numbers: the mesh has more partitions or replicas than there is work,
-or all gradients are zero but for rounding. All cases take hours on two cores, the smaller come first, and what the file has
-is not run again.
+gradient (weights and learnable rows), and of the worst weight or table after four steps of Adam. Five cases in a row have
+five models, and from case 1000 on eight in a row eight others; tests/schemas.py says what is drawn. No numbers: the mesh has
+more partitions or replicas than there is work, or is refused, or all gradients are zero but for rounding. All cases take
+hours on two cores, the smaller come first, and what the file has is not run again.
 """
 
 import csv
@@ -28,7 +28,7 @@ import jax
 
 quick.compile_quickly()
 
-from tests.schemas import BOUND, MODELS, WAYS, Case, found, random_case
+from tests.schemas import BOUND, WAYS, Case, found, model_of, random_case
 
 RESULTS = Path(__file__).parent / "results" / "random_schemas.csv"
 ABOUT = ("case", "model", "types", "relations", "layers", "mode")
@@ -37,13 +37,15 @@ FIELDS = (*ABOUT, "way", "loss", "gradient", "state")
 
 def main() -> None:
     parser = ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
     parser.add_argument("--cases", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after so long")
     parser.add_argument("--jobs", type=int, default=1, help="cases at a time, each in a process")
     options, started = parser.parse_args(), time.perf_counter()
     rows, failed = read(), 0
     done = {(int(row[0]), row[len(ABOUT)]) for row in rows}
-    missing = {number: [way for way in WAYS if (number, way) not in done] for number in range(options.cases)}
+    numbers = range(options.first, options.first + options.cases)
+    missing = {number: [way for way in WAYS if (number, way) not in done] for number in numbers}
     cases = {number: random_case(number) for number, ways in missing.items() if ways}
     left = sorted(cases, key=lambda number: cost(number, cases[number]))
     with ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=10) as pool:
@@ -84,7 +86,7 @@ def cost(number: int, case: Case) -> tuple[int, int]:
 def about(number: int, case: Case) -> tuple[str, ...]:
     schema = case.graph.schema
     sizes = len(schema.nodes), len(schema.relations), case.model["layers"]
-    return str(number), MODELS[number % len(MODELS)], *map(str, sizes), case.mode
+    return str(number), model_of(number), *map(str, sizes), case.mode
 
 
 def read() -> list[tuple[str, ...]]:

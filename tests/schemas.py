@@ -1,6 +1,6 @@
 """Random schemas, graphs and models, each trained on every mesh: for tests/test_schemas.py and experiments/random_schemas.py."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -12,9 +12,12 @@ from hetjax.graph.schema import Relation, Schema
 from hetjax.sampling.sampler import ALL
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
-from tests.equivalence import Errors, alone, apart, on_mesh, rounding, setting
+from tests.equivalence import Errors, alone, apart, on_mesh, rounding, setting, weighted
 
 MODELS = ("rgcn", "rgat", "hgt, joint", "hgt, relation", "own")
+OTHERS = ("gcn", "sage", "gin", "gat", "gatv2", "gcn, decoupled", "rgcn, decoupled", "rgat, decoupled")
+FIRST_OTHER = 1000  # the first case of these, some of whose graphs have weights of edges
+WEIGHTED = ("gcn", "sage", "gin", "rgcn")  # which read weights of edges
 OWN = ("own_mean", "own_blind", "own_drops", "own_alone")  # where several attain a maximum, it has several gradients
 WHOLE = "all neighbours"  # one device, mini-batches of all neighbours, against the whole graph
 MESHES: dict[str, tuple[tuple, dict]] = {  # and options of the strategy
@@ -25,9 +28,22 @@ MESHES: dict[str, tuple[tuple, dict]] = {  # and options of the strategy
     "vanilla 4": ((1, 4, "vanilla"), {}),
     "communicate 3": ((1, 3, "dependency"), {"mode": "communicate"}),
     "hybrid, ring 4": ((1, 4, "dependency"), {"mode": "hybrid", "cached": 0.5, "schedule": "ring"}),
+    "overlap 3": ((1, 3, "dependency"), {"mode": "communicate", "schedule": "overlap"}),
+    "hybrid, overlap 2": ((1, 2, "dependency"), {"mode": "hybrid", "cached": 0.4, "schedule": "overlap"}),
+    "hybrid, chosen 2": ((1, 2, "dependency"), {"mode": "hybrid"}),
+    "tensor 2": ((1, 1, "tensor", 2), {}),
+    "tensor 2, replicas": ((1, 2, "tensor", 2), {}),
+    "tensor 3": ((1, 1, "tensor", 3), {}),
+    "raf 2, slices": ((2, 1, "raf", 2), {}),
 }
 WAYS = (WHOLE, *MESHES)
 STEPS, BOUND = 4, 1e-9  # of every error
+REFUSED = (
+    "to divide",
+    "is not divided",
+    "more slices than",
+    "must be 1 with mesh.strategy",
+)  # meshes too large for a case
 
 
 class Case(NamedTuple):
@@ -47,10 +63,12 @@ class Case(NamedTuple):
 
 
 def random_case(number: int) -> Case:
-    """Case `number`; five in a row have the five models."""
+    """Case `number`; five in a row have the five models, and from `FIRST_OTHER` on eight the others."""
     rng = np.random.default_rng(number)
     layers = int(rng.integers(1, 4))
-    graph, model = random_graph(rng), random_model(MODELS[number % len(MODELS)], layers, rng)
+    graph, model = random_graph(rng), random_model(model_of(number), layers, rng)
+    if number >= FIRST_OTHER and model["name"] in WEIGHTED and rng.random() < 0.5:
+        graph = weighted(graph)
     train = {
         "seed": number,
         "fanout": tuple(int(rng.choice([1, 2, 3, ALL])) for _ in range(layers)),
@@ -61,6 +79,11 @@ def random_case(number: int) -> Case:
         "label_smoothing": _some(rng, 0.1),
     }
     return Case(graph, "full" if rng.random() < 0.2 else "minibatch", model, train)
+
+
+def model_of(number: int) -> str:
+    """The model of case `number`."""
+    return MODELS[number % len(MODELS)] if number < FIRST_OTHER else OTHERS[number % len(OTHERS)]
 
 
 def random_graph(rng: np.random.Generator) -> HetGraph:
@@ -113,6 +136,8 @@ def random_model(name: str, layers: int, rng: np.random.Generator) -> dict[str, 
     if name == "own":
         return options | {"name": f"tests.equivalence:{rng.choice(OWN)}"}
     options |= {"norm": "layer" if coin(0.3) else "none", "dropout": _some(rng, 0.3)}
+    if name in OTHERS:
+        return options | _other(name, heads, coin)
     if name == "rgcn":
         one_hot, bases = coin(0.3) and not options["input_projection"], int(rng.integers(0, 3))
         options |= {"one_hot": one_hot, "bases": bases, "share_self": coin() and bases > 0, "bias": coin(0.8)}
@@ -121,6 +146,18 @@ def random_model(name: str, layers: int, rng: np.random.Generator) -> dict[str, 
     if name.startswith("hgt"):
         return options | {"name": "hgt", "softmax": name.removeprefix("hgt, ")}
     return options | {"name": name, "residual": coin(0.3), "self_term": coin(0.8)}
+
+
+def _other(name: str, heads: int, coin: Callable[..., bool]) -> dict[str, Any]:
+    """Options of a model of `OTHERS`."""
+    name, _, decoupled = name.partition(", ")
+    options: dict[str, Any] = {"name": name, "decoupled": bool(decoupled)}
+    if name == "gin":
+        return options | {"epsilon": 0.3, "learn_epsilon": coin(), "self_term": coin(0.8)}
+    options |= {"residual": coin(0.3), "bias": coin(0.8)}
+    if name in ("rgat", "gat", "gatv2"):
+        options |= {"heads": heads, "output_heads": 1 + coin(0.3)}
+    return options
 
 
 def _some(rng: np.random.Generator, value: float) -> float:
@@ -155,7 +192,11 @@ def _on(reference, case: Case, mesh: tuple, options: dict) -> Errors | None:
     train = train | {"options": options}
     try:
         config = setting(graph, mode, mesh, model, train)
-        plan = registry.by_name(config.mesh.strategy).partition(setup(config, graph))
-    except InputError:
-        return None
-    return on_mesh(reference, graph, mesh, mode, model, True, plan=plan, **train)
+        strategy = registry.by_name(config.mesh.strategy)
+        strategy.check(config)
+        plan = strategy.partition(setup(config, graph))
+        return on_mesh(reference, graph, mesh, mode, model, True, plan=plan, **train)
+    except InputError as error:
+        if any(words in str(error) for words in REFUSED):
+            return None
+        raise

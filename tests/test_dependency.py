@@ -30,7 +30,7 @@ from hetjax.sharding.dependency.prices import Prices, priced, slowest
 from hetjax.sharding.dependency.room import divide
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.shares import Names, nothing, shares
-from hetjax.sharding.dependency.strategy import chosen
+from hetjax.sharding.dependency.strategy import chosen, message, sampler_of
 from hetjax.sharding.dependency.work import described, work
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
@@ -298,7 +298,7 @@ def test_some_are_computed_where_that_is_notably_less_than_computing_all_or_none
 
     layers = shares(sampler, owned, {"paper": train}, (ALL, ALL), (0,), nothing)
     algorithm_4 = done(Copies(choose(graph, owned, layers, costs_here, (ALL, ALL), True)))
-    found = done(chosen(given, owned, sampler, costs_here))
+    found = done(chosen(given, owned, Names(sampler), costs_here))
     fetched, copied = (sum(of.sum() for of in each.values()) for each in (found[1].fetched, found[0].copied))
     assert {"some": fetched and copied, "none": fetched and not copied, "all": copied and not fetched}[computed]
     assert (described(found, 1) == described(algorithm_4, 1)) == (computed == "some")
@@ -387,7 +387,7 @@ def kept(tmp_path, monkeypatch):
     """Where costs are kept; blocks are small, and always worth their time."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     nothing_lasts = (costs, "PROBE", {True: 0.0, False: 0.0}), (costs, "EACH", 0.0)
-    for module, name, value in ((probes, "TARGETS", 64), (link, "SENT", 64), *nothing_lasts):
+    for module, name, value in ((probes, "TARGETS", 64), (link, "SMALL", 64), *nothing_lasts):
         monkeypatch.setattr(module, name, value)
     return tmp_path / "hetjax" / "costs"
 
@@ -395,7 +395,7 @@ def kept(tmp_path, monkeypatch):
 def test_costs_are_measured_once(kept, monkeypatch):
     """Of every layer but the last with its busiest relations, from which the others are scaled."""
     given, mesh = hybrid(few("cites", "writes"))
-    found = costs.read_or_measure(given, mesh)
+    found = costs.read_or_measure(given, mesh, 64)
     assert all(cost > 0 for cost in jax.tree.leaves(found[:-1]))  # nothing is free
     assert found.measured and found.edge[0].keys() == {r.key for r in given.graph.relations}
     files = {file.name.partition("_")[0]: file for file in kept.iterdir()}
@@ -403,18 +403,18 @@ def test_costs_are_measured_once(kept, monkeypatch):
     about = json.loads(files["layers"].read_text())["about"]
     assert about["hosts"] == [platform.node()] and len(about["kinds"]) == 1
     monkeypatch.setattr(probes, "measure", None)
-    assert costs.read_or_measure(given, mesh) == found
+    assert costs.read_or_measure(given, mesh, 64) == found
     files["layers"].write_text("no json")
     with pytest.raises(TypeError):
-        costs.read_or_measure(given, mesh)
+        costs.read_or_measure(given, mesh, 64)
 
 
 def test_costs_of_other_code_are_not_used(kept, monkeypatch):
     given, mesh = hybrid(few("cites", "writes"))
-    costs.read_or_measure(given, mesh)
+    costs.read_or_measure(given, mesh, 64)
     before = len(list(kept.iterdir()))
     monkeypatch.setattr(costs.compiled, "digest", lambda name: f"another {name}")
-    costs.read_or_measure(given, mesh)
+    costs.read_or_measure(given, mesh, 64)
     assert len(list(kept.iterdir())) == 2 * before
 
 
@@ -423,7 +423,7 @@ def test_costs_of_another_link_are_not_used(kept, monkeypatch):
     given, mesh = hybrid(few("cites", "writes"))
     given = given._replace(processes=Several())
     now = {"link": (4.0, 2.0)}
-    monkeypatch.setattr(link, "measure", lambda mesh, processes: now["link"])
+    monkeypatch.setattr(link, "measure", lambda mesh, processes, message: now["link"])
     for given_link, expected in (
         ((4.0, 2.0), (4.0, 2.0)),
         ((5.0, 1.6), (4.0, 2.0)),
@@ -431,8 +431,71 @@ def test_costs_of_another_link_are_not_used(kept, monkeypatch):
         ((8.0, 0.5), (8.0, 0.5)),
     ):
         now["link"] = given_link
-        found = costs.read_or_measure(given, mesh)
+        found = costs.read_or_measure(given, mesh, 64)
         assert (found.sent, found.start) == expected
+
+
+class Clock:
+    """In place of `time` and of compiled programs: what a link takes that begins in 1 s, and sends a number in 2, and in 5 of large messages.
+
+    Args:
+      stalled: which of all the rounds it stands still in for a while.
+    """
+
+    def __init__(self, stalled=()):
+        self.now, self.rounds, self.stalled = 0.0, 0, stalled
+
+    def perf_counter(self):
+        return self.now
+
+    def compiled(self, function, given):
+        return [self.sent for _ in given]
+
+    def sent(self, times, rows):
+        numbers = rows.shape[-1]
+        self.now += int(times) * (1 + (5 if numbers >= 1024 else 2) * (numbers - 1)) + 1e6 * (
+            self.rounds in self.stalled
+        )
+        self.rounds += 1
+        return times
+
+
+@pytest.mark.parametrize(
+    ("wanted", "long", "stalled", "expected"),
+    [(64, 1e4, (), 2), (1024, 1e4, (), 5), (1024, 200, (), 2), (1024, 1e4, (2, 3, 7, 10, 12, 13), 5)],
+)
+def test_a_link_is_measured_by_what_a_step_sends(monkeypatch, wanted, long, stalled, expected):
+    """Not more than takes long; and rounds in which it stood still do not count."""
+    clock = Clock(stalled)
+    changed = {"SMALL": 128, "LARGE": 4096, "LONG": long, "time": clock, "compiled": clock.compiled}
+    for name, value in changed.items():
+        monkeypatch.setattr(link, name, value)
+    mesh = meshes.row(meshes.make(1, 2), 0)
+    sent, start = link.measure(mesh, ProcessGroup(), wanted)
+    assert start == 1 and sent == pytest.approx(expected, rel=0.02)
+    twice, _ = link.measure(mesh, Late(), wanted)
+    assert twice == pytest.approx(2 * expected, rel=0.02)  # as the process says that waited
+
+
+class Late(ProcessGroup):
+    """Of two processes the one that comes late, and finds half of its rows there."""
+
+    def all_gather(self, tag, value):
+        return [value, 2 * value] if isinstance(value, float) else [value]
+
+
+def test_a_message_is_what_the_layer_that_reads_most_fetches():
+    graph = random_graph()
+    given = setup(setting(graph, "full", (1, 3, "dependency"), {"layers": 2}, {}), graph)
+    owned, names = edge_cut(graph, 3, "random").owned, Names(sampler_of(given))
+    train, width = graph.splits["train"], given.config.model.hidden
+    layers = shares(Sampler(graph), owned, {"paper": train}, (ALL, ALL), (0,), nothing)
+    upper = max(sum(np.sum(ids != part) for ids in each[1].origin.values()) for part, each in enumerate(layers))
+    assert message(given, owned, names) >= round(upper * width / 2)
+    wide = {t: np.ones((count, 1000), np.float32) for t, count in graph.schema.nodes.items()}
+    given = setup(given.config, dataclasses.replace(graph, features=wide))
+    lower = max(sum(np.sum(ids != part) for ids in each[0].origin.values()) for part, each in enumerate(layers))
+    assert message(given, owned, names) == round(lower * 500 / 2)  # features come one way
 
 
 class Several(ProcessGroup):
@@ -445,11 +508,11 @@ def test_a_graph_too_small_to_be_measured_is_reckoned(kept, monkeypatch):
     given, mesh = hybrid(few("cites", "writes"))
     monkeypatch.setattr(costs, "EACH", 60.0)
     monkeypatch.setattr(probes, "measure", None)
-    found = costs.read_or_measure(given, mesh)
+    found = costs.read_or_measure(given, mesh, 64)
     assert not found.measured and all(cost > 0 for cost in jax.tree.leaves(found[:-1]))
     assert {file.name.partition("_")[0] for file in kept.iterdir()} == {"link", "rates"}
     assert (
-        costs.read_or_measure(given, mesh) == found
+        costs.read_or_measure(given, mesh, 64) == found
     )  # as rates are kept, the choice of a run that is resumed is the same
     wide, narrow = (probes.Kind(0, width, width, (False, False), 64, True) for width in (640, 64))
     more, less = (rates.seconds(kind, 1e-10, 1e-11) for kind in (wide, narrow))

@@ -1,5 +1,7 @@
 """Types without rows, features that are no floats, and random schemas: every way to train equals one device."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -76,4 +78,16 @@ def test_random_schemas(number):
 @pytest.mark.parametrize("dtype", [np.int8, bool])
 def test_one_layer_that_looks_at_targets_whose_features_are_no_floats(dtype):
     errors = compare(small(dtype=dtype), (2, 1), "minibatch", RGAT | {"layers": 1}, steps=2, wide=True, fanout=(3,))
+    assert max(errors) < 1e-9
+
+
+@pytest.mark.parametrize("halves", [False, True])
+def test_whole_numbers_that_travel_beside_learned_rows_or_halves(halves):
+    """Numbers that a half does not hold; as whole rows, which a decoupled model reads."""
+    graph = small(dtype=np.int16)
+    features = {"a": graph.features["a"] + np.int16(2049)}
+    if halves:
+        features["b"] = np.eye(3, dtype=np.float16)
+    graph = dataclasses.replace(graph, features=features)
+    errors = compare(graph, (1, 1, "tensor", 2), "minibatch", {"decoupled": True}, steps=2, wide=True, fanout=(3, 3))
     assert max(errors) < 1e-9

@@ -153,10 +153,14 @@ def _labels(archive: Archive, names: Sequence[str]) -> np.ndarray:
 def _rows(archive: Archive, names: Sequence[str], rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Of compressed sparse rows, the row and the column of every entry."""
     indptr, indices = archive.array(names[0], INTEGERS, (rows + 1,)), archive.array(names[1], INTEGERS, ("entries",))
-    if indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
-        ends = f"{indptr[0]}..{indptr[-1]}"
+    if indptr[0] != 0 or indptr[-1] != len(indices):
         raise InputError(
-            f"{archive.place(names[0])}: pointers {ends} != 0..{len(indices)}, never falling, of {names[1]}"
+            f"{archive.place(names[0])}: pointers {indptr[0]}..{indptr[-1]} != 0..{len(indices)} of {names[1]}"
+        )
+    falls = np.flatnonzero(indptr[1:] < indptr[:-1]) + 1
+    if len(falls):
+        raise InputError(
+            f"{archive.place(names[0])}: pointer {falls[0]} is {indptr[falls[0]]}, below {indptr[falls[0] - 1]} before it"
         )
     return np.repeat(np.arange(rows), np.diff(indptr)), indices
 

@@ -59,14 +59,17 @@ class Costs(NamedTuple):
     measured: bool
 
 
-def read_or_measure(setup: Setup, mesh: Mesh) -> Costs:
+def read_or_measure(setup: Setup, mesh: Mesh, message: int) -> Costs:
     """The same in all processes; together.
 
     A link between processes is measured every time. The costs that were kept of it hold while it is much the same, so that a
     run that is resumed chooses as before.
+
+    Args:
+      message: numbers that a device sends to another at once.
     """
     machine, kinds = _machine(setup, mesh), probes.kinds(setup)
-    link = _link(setup, mesh, machine)
+    link = _link(setup, mesh, machine, 1 << (message.bit_length() - 1))
     reckoned: dict[Kind, Seconds] = {}
     if rates.known(mesh):
         rate = _kept(setup, "rates", machine, lambda: rates.measure(mesh))
@@ -130,15 +133,16 @@ def by_name(kinds: Kinds, of: Mapping[Kind, Seconds]) -> tuple[Layers, Layers, L
     return vertices, edges, sources
 
 
-def _link(setup: Setup, mesh: Mesh, machine: Mapping) -> tuple[float, float]:
+def _link(setup: Setup, mesh: Mesh, machine: Mapping, message: int) -> tuple[float, float]:
     """`Costs.sent` and `Costs.start`."""
+    about = {**machine, "message": message}
     if mesh.size == 1:
         return 0.0, 0.0
-    known = _read(setup, "link", machine)
+    known = _read(setup, "link", about)
     if known is None or setup.processes.count > 1:
-        now = setup.processes.broadcast_object("costs of the link", links.measure(mesh, setup.processes))
+        now = setup.processes.broadcast_object("costs of the link", links.measure(mesh, setup.processes, message))
         if known is None or max(max(a / b, b / a) for a, b in zip(known, now)) > ALIKE:
-            known = _write(setup, "link", machine, now)
+            known = _write(setup, "link", about, now)
     sent, start = known
     return sent, start
 

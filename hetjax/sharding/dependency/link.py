@@ -1,4 +1,8 @@
-"""What it costs to fetch rows: NeutronStar's `T_c`, measured by all-to-alls there and back."""
+"""What it costs to fetch rows: NeutronStar's `T_c`, measured by all-to-alls there and back.
+
+A number costs more in a large message than in a small one: between processes, by gloo, nearly twice as much. So as much is
+sent as a step would send, unless that takes long.
+"""
 
 import math
 import statistics
@@ -15,39 +19,59 @@ from hetjax.sharding.dependency.probes import compiled
 from hetjax.sharding.mesh import DATA, from_shards, positions_here, shard_map
 from hetjax.sharding.spmd import replicate
 
-SENT = 2**18  # numbers that a device puts into an all-to-all, but for what is no row of another
-ROUNDS = 5
-ENOUGH = 0.03  # seconds of a round: what a link that was idle lets pass at once is little beside them
-LEAST_TIMES, MOST = 2, 16  # that a round goes there and back
+SMALL, LARGE = 2**17, 2**22  # numbers that a device puts into an all-to-all: at first, and at most
+LONG = 0.25  # seconds of a message that is not waited for
+ENOUGH, MOST_TIMES = 0.03, 16  # seconds of a round; how often it goes there and back at most
+ROUNDS, MOST_ROUNDS, ALIKE = 3, 11, 1.5
 
 
-def measure(mesh: Mesh, processes: ProcessGroup) -> tuple[float, float]:
-    """Seconds of a number of a row that is fetched and of its gradient, and of fetching one number, on several devices; all processes together."""
-    parts, rows = mesh.size, max(1, SENT // mesh.size)
+def measure(mesh: Mesh, processes: ProcessGroup, wanted: int) -> tuple[float, float]:
+    """Seconds of a number of a row that is fetched and of its gradient, and of fetching one number, on several devices; all processes together.
 
-    def arguments(numbers: int, times: int) -> tuple:
+    Args:
+      wanted: numbers that a device sends to another in a step.
+    """
+    parts, function = mesh.size, shard_map(_there_and_back, mesh, (P(), P(DATA)), P(DATA))
+
+    def arguments(numbers: int) -> tuple:
         sent = from_shards(mesh, [np.zeros((parts, numbers), np.float32) for _ in positions_here(mesh)])
-        return (*replicate(mesh, (np.int32(times),)), sent)
+        return (*replicate(mesh, (np.int32(1),)), sent)
 
-    def seconds(program: Callable, numbers: int, times: int, rounds: int) -> list[float]:
-        given, found = arguments(numbers, times), []
-        for _ in range(rounds):
+    def seconds(program: Callable, numbers: int) -> float:
+        _, sent = arguments(numbers)
+
+        def lap(times: int) -> float:
+            (given,) = replicate(mesh, (np.int32(times),))
             started = time.perf_counter()
-            jax.block_until_ready(program(*given))
-            found.append(time.perf_counter() - started)
-        return found
+            jax.block_until_ready(program(given, sent))
+            taken = processes.all_gather("seconds of a round", time.perf_counter() - started)
+            return max(taken)  # who comes late finds the others' rows there
 
-    def per_call(program: Callable, numbers: int) -> list[float]:
-        once = processes.broadcast_object("seconds of a call", min(seconds(program, numbers, 1, 2)))
-        times = min(MOST, max(LEAST_TIMES, math.ceil(ENOUGH / once)))
-        return [each / times for each in seconds(program, numbers, times, ROUNDS)]
+        times = min(MOST_TIMES, math.ceil(ENOUGH / min(lap(1), lap(1))))
+        return settled(lambda: lap(times)) / times
 
-    function = shard_map(_there_and_back, mesh, (P(), P(DATA)), P(DATA))
-    programs = compiled(function, [arguments(1, 1), arguments(rows, 1)])
-    start, large = min(per_call(programs[0], 1)), statistics.median(per_call(programs[1], rows))
-    return max(large - start, large / 2) / (
-        rows * (parts - 1)
-    ), start  # a busy host may be late for a call that is small
+    few = max(1, min(SMALL // parts, wanted))
+    one, some = compiled(function, [arguments(1), arguments(few)])
+    start, taken = seconds(one, 1), seconds(some, few)
+    numbers = worth(few, taken, min(LARGE // parts, wanted))
+    if numbers > few:
+        (many,) = compiled(function, [arguments(numbers)])
+        taken = seconds(many, numbers)
+    return max(taken - start, taken / 2) / (numbers * (parts - 1)), start
+
+
+def settled(lap: Callable[[], float]) -> float:
+    """The median of so many rounds that it is near the least: what disturbs a round only adds to it."""
+    found = [lap() for _ in range(ROUNDS)]
+    while statistics.median(found) > ALIKE * min(found) and len(found) < MOST_ROUNDS:
+        found.append(lap())
+    return statistics.median(found)
+
+
+def worth(few: int, seconds: float, wanted: int) -> int:
+    """A message of as many numbers as are wanted, or of less where `few`, which took so many seconds, say that it takes long."""
+    doublings = math.log2(min(wanted / few, max(1.0, LONG / seconds)))
+    return few * 2 ** int(doublings)
 
 
 def _there_and_back(times: jax.Array, rows: jax.Array) -> jax.Array:

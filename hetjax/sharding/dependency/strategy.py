@@ -23,7 +23,7 @@ from hetjax.sharding.dependency.features import PartitionFeatures, row_counts
 from hetjax.sharding.dependency.groups import grouped
 from hetjax.sharding.dependency.hybrid import Copies, choose
 from hetjax.sharding.dependency.prices import Prices, kept_bytes, priced, slowest
-from hetjax.sharding.dependency.shares import Keep, Names, nothing, shares
+from hetjax.sharding.dependency.shares import Keep, Names, Share, nothing, shares
 from hetjax.sharding.dependency.work import work
 from hetjax.sharding.strategy import Setup, Strategy
 
@@ -49,15 +49,17 @@ class Dependency(declared.Dependency, Strategy):
         return EdgeCut(sizes(graph), nodes, parts, method, hops, workload, reads_own)
 
     def engine(self, setup: Setup, partitioning: EdgeCut) -> DependencyEngine:
-        config, graph, trainer = setup.config, setup.graph, setup.trainer
+        config = setup.config
         mesh = meshes.row(meshes.make(config.mesh.relation, config.mesh.data), 0)
-        sampler = Sampler(graph, frozenset(), setup.flowing, trainer.model.reads_own, trainer.model.drops)
+        sampler = sampler_of(setup)
         options = self.options(config)
-        costs = read_or_measure(setup, mesh) if options.mode == "hybrid" and options.cached < 0 else None
+        costs, names = None, Names(sampler)
+        if options.mode == "hybrid" and options.cached < 0:
+            costs = read_or_measure(setup, mesh, message(setup, partitioning.owned, names))
         prices = priced(setup, costs, options.memory, options.cached)
         keep = everything(setup) if options.mode == "cache" else nothing
         if options.mode == "hybrid":
-            keep = chosen(setup, partitioning.owned, sampler, prices)
+            keep = chosen(setup, partitioning.owned, names, prices)
         groups = grouped(setup, options.mode != "cache")
         features = placed(setup, partitioning.owned, mesh)
         batches = DependencyBatches(sampler, partitioning, mesh, setup, groups, keep, options.schedule, features)
@@ -76,7 +78,33 @@ def placed(setup: Setup, owned: Owned, mesh: Mesh) -> PartitionFeatures:
     return PartitionFeatures(graph, owned, mesh, trainer.learnable, placement, setup.tables)
 
 
-def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> Keep:
+def sampler_of(setup: Setup) -> Sampler:
+    """Of the whole graph."""
+    model = setup.trainer.model
+    return Sampler(setup.graph, frozenset(), setup.flowing, model.reads_own, model.drops)
+
+
+def reading(setup: Setup, owned: Owned, names: Names, keep: Keep) -> list[tuple[Share, ...]]:
+    """The shares of every partition in a step on all training nodes and all their neighbours."""
+    seeds, hops = {setup.graph.schema.target: setup.graph.splits["train"]}, (ALL,) * len(setup.regime.fanouts)
+    return shares(names, owned, seeds, hops, (0,), keep)
+
+
+def message(setup: Setup, owned: Owned, names: Names) -> int:
+    """Numbers that a partition sends to another before the layer that reads most, if all embeddings are fetched, in a mean over the others."""
+    types, width = list(setup.graph.schema.nodes), priced(setup, None).sent
+    rows = [
+        [
+            sum(np.count_nonzero(ids != part) * width[depth, types.index(t)] for t, ids in share.origin.items())
+            for depth, share in enumerate(layers)
+        ]
+        for part, layers in enumerate(reading(setup, owned, names, nothing))
+    ]
+    drawn = 1.0 if setup.regime.whole else min(1.0, setup.regime.batch_size / len(setup.graph.splits["train"]))
+    return max(1, round(drawn * np.max(rows) / max(1, owned.parts - 1)))
+
+
+def chosen(setup: Setup, owned: Owned, names: Names, prices: Prices) -> Keep:
     """What `choose` says; on the whole graph no embedding or all of them instead, unless costs say that a step then takes notably longer.
 
     Algorithm 4 takes one dependency after the other, each partition for itself. It does not see that fetching a few rows
@@ -84,9 +112,7 @@ def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> Keep
     long as the partition that has most to do.
     """
     graph, own, fanouts = setup.graph, setup.trainer.model.reads_own, setup.regime.fanouts
-    nodes, target, hops = graph.splits["train"], graph.schema.target, (ALL,) * len(fanouts)
-    sampler = Names(sampler)
-    layers = shares(sampler, owned, {target: nodes}, hops, (0,), nothing)
+    layers = reading(setup, owned, names, nothing)
     found = choose(graph, owned, layers, prices, fanouts, own)
     if prices.share >= 0 or not setup.regime.whole:
         return Copies(found)
@@ -94,11 +120,10 @@ def chosen(setup: Setup, owned: Owned, sampler: Sampler, prices: Prices) -> Keep
     every = everything(setup)
     if prices.limit < np.inf:
         every = Copies(choose(graph, owned, layers, prices._replace(share=1.0), fanouts, own))
-    seeds = owned.split(target, nodes)
+    seeds = owned.split(graph.schema.target, graph.splits["train"])
 
     def takes(keep: Keep) -> float:
-        divided = shares(sampler, owned, {target: nodes}, hops, (0,), keep)
-        return slowest(graph, work(graph, owned, divided, seeds), prices, own=True)
+        return slowest(graph, work(graph, owned, reading(setup, owned, names, keep), seeds), prices, own=True)
 
     mixed = Copies(found)
     pure, least = min(((keep, takes(keep)) for keep in (every, Copies(features))), key=lambda pair: pair[1])

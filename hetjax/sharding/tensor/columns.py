@@ -5,11 +5,12 @@ divided, and a device has a slice of those of all nodes. Several arrays travel a
 devices divide evenly. Either way is the other's transpose, so gradients need no rule of JAX's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from hetjax.sharding.mesh import FEATURE
 from hetjax.sharding.traffic import scope
@@ -54,13 +55,20 @@ def _to_rows(kind: str, parts: int, arrays: list[jax.Array]) -> list[jax.Array]:
     return [x.reshape(len(x), parts * x.shape[2], *x.shape[3:]) for x in joined]
 
 
+def _back(move: Callable, kind: str, parts: int, _: None, gradients: list) -> tuple[list]:
+    """Moves the gradients of some arrays; whole numbers, which features may be, have none."""
+    real = [gradient.dtype != jax.dtypes.float0 for gradient in gradients]
+    moved = iter(move(kind, parts, [gradient for gradient, is_real in zip(gradients, real) if is_real]))
+    return ([next(moved) if is_real else None for is_real in real],)
+
+
 _to_columns.defvjp(
     lambda kind, parts, arrays: (_to_columns(kind, parts, arrays), None),
-    lambda kind, parts, _, gradients: (_to_rows(kind, parts, gradients),),
+    partial(_back, _to_rows),
 )
 _to_rows.defvjp(
     lambda kind, parts, arrays: (_to_rows(kind, parts, arrays), None),
-    lambda kind, parts, _, gradients: (_to_columns(kind, parts, gradients),),
+    partial(_back, _to_columns),
 )
 
 
@@ -68,7 +76,7 @@ def _swap(kind: str, parts: int, arrays: list[jax.Array]) -> list[jax.Array]:
     """Row `i` of every array `[parts, ...]` goes to device `i`, and row `i` of the result comes from there."""
     if not arrays:
         return []
-    dtype = jnp.result_type(*arrays)
+    dtype = common(arrays)
     message = jnp.concatenate([x.reshape(parts, -1).astype(dtype) for x in arrays], axis=1)
     with scope(kind):
         came = jax.lax.all_to_all(message, FEATURE, 0, 0, tiled=True)
@@ -76,6 +84,12 @@ def _swap(kind: str, parts: int, arrays: list[jax.Array]) -> list[jax.Array]:
     starts = [sum(sizes[:place]) for place in range(len(sizes))]
     lines = [came[:, start : start + size] for start, size in zip(starts, sizes)]
     return [line.reshape(x.shape).astype(x.dtype) for line, x in zip(lines, arrays)]
+
+
+def common(arrays: Sequence[jax.Array]) -> np.dtype:
+    """A type that holds the numbers of all; features may be whole numbers beside halves, which do not hold these."""
+    kinds = {x.dtype for x in arrays}
+    return jnp.result_type(*kinds, *([jnp.float32] if len(kinds) > 1 else []))
 
 
 def own_slice(parts: int, x: jax.Array, axis: int) -> jax.Array:
