@@ -5,11 +5,13 @@ out is part of jaxlib, and stands in `internals`; where its version is not known
 what XLA has itself.
 """
 
+import contextlib
 import ctypes
 import functools
 import threading
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -55,7 +57,8 @@ _WORD, _INT32 = ir.IntType(64), ir.IntType(32)
 
 _shared = np.full(OPERATIONS + 2 * MOST, -1, np.int64)  # read by the handler
 _registered: dict[int, Any] = {}  # by an operation's key what machine code calls
-_lock = threading.Lock()
+_lock, _handler_lock = threading.Lock(), threading.Lock()
+_postponed: ContextVar[set[tuple["Operation", str]] | None] = ContextVar("postponed", default=None)
 _compiled = compiled(error_model="numpy")
 
 
@@ -84,7 +87,8 @@ def by_platform(on_cpu: Callable, elsewhere: Callable, *arguments: Any) -> Any:
     tracing many relations takes long as it is: here one is traced that is not lowered, for its shapes, and that is the cheaper.
     """
     leaves, form = jax.tree.flatten(arguments)
-    shapes, result_form = jax.tree.flatten(jax.eval_shape(on_cpu, *arguments))
+    with postponed():  # until it is lowered
+        shapes, result_form = jax.tree.flatten(jax.eval_shape(on_cpu, *arguments))
     avals = tuple((leaf.shape, leaf.dtype) for leaf in shapes)
     return jax.tree.unflatten(
         result_form, _by_platform.bind(*leaves, on_cpu=on_cpu, elsewhere=elsewhere, form=form, avals=avals)
@@ -127,6 +131,16 @@ class Operation:
         """What stands for it in programs, by the floats that it is compiled for."""
         return zlib.crc32(f"{self.name}.{floats}".encode()) >> 1
 
+    def compile(self, floats: str = "float32") -> None:
+        """Compile it for such floats, unless that is `postponed`; who calls it meanwhile waits."""
+        asked = _postponed.get()
+        if asked is None:
+            _register(self, floats)
+        else:
+            with _handler_lock:
+                _handler()
+            asked.add((self, floats))
+
     def __call__(
         self,
         rows: int,
@@ -146,10 +160,21 @@ class Operation:
             raise TypeError(f"{self.run.__name__} of {dtypes}")
         given = {*(np.dtype(x.dtype) for x in arguments), *(np.dtype(x.dtype) for x in results)}
         floats = "float64" if np.dtype("float64") in given else "float32"
-        _register(self, floats)
+        self.compile(floats)
         after = {argument + 1: result for argument, result in (aliases or {}).items()}
         call = jax.ffi.ffi_call(NAME, tuple(results), input_output_aliases=after)
         return call(np.array([self.key(floats), rows], np.int32), *arguments)
+
+
+@contextlib.contextmanager
+def postponed() -> Iterator[set[tuple[Operation, str]]]:
+    """Inside, operations are not compiled but noted, with their floats; no program that has them may run before `compile` of each."""
+    asked: set[tuple[Operation, str]] = set()
+    token = _postponed.set(asked)
+    try:
+        yield asked
+    finally:
+        _postponed.reset(token)
 
 
 def _register(operation: Operation, floats: str) -> None:
@@ -157,7 +182,8 @@ def _register(operation: Operation, floats: str) -> None:
     key = operation.key(floats)
     with _lock:
         if key not in _registered:
-            _handler()
+            with _handler_lock:
+                _handler()
             run = _callback(operation.run, types.void(types.intp, types.intp, FRAMES[floats]))
             place = OPERATIONS + 2 * len(_registered)
             _shared[place : place + 2] = key, run.address

@@ -36,6 +36,7 @@ class Run:
       rises: whether the loss rises steeply.
       reported: the epoch that was last printed.
       compiling: epochs that compiled something.
+      begun: whether this process has compiled what its first step runs.
       logits: of the test nodes, in process 0, when they were read.
       baselines: as `hetjax.baselines` gives them, in process 0, if they are asked for.
     """
@@ -56,6 +57,7 @@ class Run:
     rises: metrics.Rises = field(default_factory=metrics.Rises)
     reported: int = 0
     compiling: int = 0
+    begun: bool = False
     logits: np.ndarray | None = None
     baselines: dict[str, dict[str, Any]] = field(default_factory=dict)
 

@@ -26,7 +26,7 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
-from hetjax import baselines, digests, guard, metrics, models, progress, recipe, summary
+from hetjax import baselines, beforehand, digests, guard, metrics, models, progress, recipe, summary
 from hetjax.callables import call_as
 from hetjax.checkpoint import Checkpoint, Checkpoints
 from hetjax.config import Config, as_dict, data_path, flat
@@ -65,8 +65,10 @@ def main(arguments: Sequence[str]) -> None:
     alike_in_all = flat(as_dict(config)) | {"workdir": str(workdir), "hetjax": __version__}
     alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
     with process_group(processes, alike_in_all) as group:
-        config, ahead = recipe.resolve(config, arguments, workdir, group)
-        train(config, workdir, group, ahead)
+        alone = not processes.several and config.mesh.devices == 1
+        with beforehand.kernels_compiled(config) if alone else contextlib.nullcontext():
+            config, ahead = recipe.resolve(config, arguments, workdir, group)
+            train(config, workdir, group, ahead)
         if group.first and (words := recipe.kept_back(config, arguments)):
             log.info(words)
 
@@ -301,6 +303,8 @@ def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:
     clock.start()
     for drawn, upcoming in with_upcoming(batches.epoch(epoch, done.step)):
         clock.lap("waiting for a batch")
+        if not run.begun:
+            run.state, run.begun = run.engine.compile(run.state, drawn.batch, soon_evaluated(run, epoch)), True
         run.state, before = run.engine.step(run.state, drawn.batch, upcoming and upcoming.batch)
         loss = float(before)
         clock.lap("step")
@@ -320,6 +324,18 @@ def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:
             clock.start()
 
 
+def soon_evaluated(run: Run, epoch: int) -> np.ndarray:
+    """The nodes that are evaluated after an epoch, if any are."""
+    options = run.config.train
+    nodes = np.concatenate(evaluated_together(run.graph, options.accuracy_nodes))
+    return nodes if is_due(run, epoch) else nodes[:0]
+
+
+def is_due(run: Run, epoch: int) -> bool:
+    """Whether an epoch ends with an evaluation."""
+    return (epoch + 1) % run.config.train.evaluate_every == 0 or epoch + 1 == run.config.train.epochs
+
+
 def note_compiling(run: Run, programs: int) -> None:
     """Say so if epochs go on compiling training steps: the shapes of batches still grow."""
     run.compiling += programs > 0
@@ -335,8 +351,7 @@ def end_epoch(run: Run, epoch: int) -> None:
     done, options, step = run.progress, run.config.train, (epoch + 1) * run.engine.batches.steps()
     run.engine.tell_progress(done)
     record: dict[str, Any] = {"epoch": epoch + 1, "step": step, "train_loss": done.end_epoch()}
-    last = epoch + 1 == options.epochs
-    due = (epoch + 1) % options.evaluate_every == 0 or last
+    last, due = epoch + 1 == options.epochs, is_due(run, epoch)
     if due:
         quality, accuracy = validate(run)
         record |= {"train_accuracy": accuracy} if options.accuracy_nodes else {}

@@ -157,6 +157,17 @@ class Engine(ABC):
         learned = {name: on_host(table.rows) for name, table in whole.tables.items()}
         return self.evaluator.logits(whole.params, self.given_features() | learned, ids)
 
+    def compile(self, state: Any, batch: Any, ids: np.ndarray) -> Any:
+        """Compile what the first step runs, and beside it what `logits` of the nodes `ids` does; here nothing.
+
+        Args:
+          ids: none, where nothing is evaluated soon.
+
+        Returns:
+          The state, as steps have it.
+        """
+        return state
+
     @cached_property
     def evaluator(self) -> Evaluator:
         """Of one device."""

@@ -1,12 +1,18 @@
 """The plain path on one device, which every other way of running equals: loss, gradients, parameters."""
 
+from collections.abc import Mapping
+
 import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from hetjax.arrays import Array
+from hetjax.beforehand import beside, compile_evaluation, compile_program
 from hetjax.cache.ahead import Ahead
 from hetjax.cache.features import Features
 from hetjax.cache.host import HostTable
+from hetjax.cache.mapped import on_host
+from hetjax.cache.tables import Table
 from hetjax.eager import eagerly
 from hetjax.models.packed import Packed, Packing, packing
 from hetjax.sampling.blocks import Batch
@@ -62,6 +68,22 @@ class SingleEngine(Engine):
     def given_features(self) -> dict[str, np.ndarray | jax.Array]:
         return super().given_features() | self.static
 
+    def compile(self, state: TrainState, batch: Batch, ids: np.ndarray) -> TrainState:
+        state = self._packed(state, batch)
+        if any(isinstance(table, HostTable) for table in state.tables.values()):
+            return state  # whose rows are there when a step has fetched them
+
+        def evaluation() -> None:
+            whole = unpacked(state)
+            learned = {t: on_host(table.rows) for t, table in state.tables.items()}
+            compile_evaluation(self.evaluator, whole.params, self.given_features() | learned, ids)
+
+        with beside(evaluation):
+            read = {t: batch.inputs[t] for t in state.tables if t in batch.inputs}
+            given = self._given(state, state.tables, read, batch)
+            compile_program(self.compiled, *given)
+        return state
+
     def step(self, state: TrainState, batch: Batch, upcoming: Batch | None = None) -> tuple[TrainState, jax.Array]:
         state = self._packed(state, batch)
         away = {t: table for t, table in state.tables.items() if isinstance(table, HostTable)}
@@ -71,10 +93,7 @@ class SingleEngine(Engine):
         held = here | {t: away[t].end(rows) for t, rows in fetched.items()}
         for t, rows in fetched.items():
             away[t].change(rows, True)
-        others = {t: nodes for t, nodes in batch.inputs.items() if t not in state.tables}
-        learned = {t: held[t].rows for t in held if t not in ids} | self.read({t: held[t] for t in ids}, ids)
-        state, batch = state._replace(tables={}), batch._replace(inputs=others)
-        trained, loss, gradient = self.compiled(state, learned, self.static, batch, self.seed)
+        trained, loss, gradient = self.compiled(*self._given(state, held, ids, batch))
         held = self.updated(held, gradient, ids, trained.step)
         if upcoming is not None and self.setup.config.cache.prefetch:
             self.ahead.begin(away, upcoming.inputs)
@@ -82,6 +101,12 @@ class SingleEngine(Engine):
             away[t].store(rows, held[t])
             away[t].change(rows, False)
         return trained._replace(tables=held | away), loss
+
+    def _given(self, state: TrainState, held: Mapping[str, Table], ids: Mapping[str, Array], batch: Batch) -> tuple:
+        """What the program that trains is given: besides the rest of state and batch the rows that are read of tables."""
+        others = {t: nodes for t, nodes in batch.inputs.items() if t not in state.tables}
+        learned = {t: held[t].rows for t in held if t not in ids} | self.read({t: held[t] for t in ids}, ids)
+        return state._replace(tables={}), learned, self.static, batch._replace(inputs=others), self.seed
 
     def _packed(self, state: TrainState, batch: Batch) -> TrainState:
         """The state with all weights in one vector, if that pays."""
