@@ -13,7 +13,6 @@ import numpy as np
 
 from hetjax import models, native
 from hetjax.arrays import Array
-from hetjax.cache import kernels as table_kernels
 from hetjax.compiled import modules
 from hetjax.config import Config
 from hetjax.errors import InputError
@@ -23,12 +22,12 @@ from hetjax.models import additive_kernels, kernels
 
 
 def operations(model: str) -> list[native.Operation]:
-    """The kernels that training a model is likely to call, in the order in which it does."""
+    """The kernels by which a model is likely to fold, in the order in which a step calls them."""
     reached = modules(models.find(model).__module__)
     attention = {"attention": kernels, "additive": additive_kernels}
     used = [own for name, own in attention.items() if f"{models.__name__}.{name}" in reached][-1:]
     folds = [operation for own in used for operation in (own.attend, own.attend_back, own.to_sources)]
-    return [kernels.sums, *folds, table_kernels.update]
+    return [kernels.sums, *folds]
 
 
 @contextlib.contextmanager
@@ -97,10 +96,22 @@ def compile_evaluation(evaluator: Evaluator, params: Any, features: Mapping[str,
     ahead.logits(params, features, ids)
 
 
+def as_here(run: Callable[[], Any]) -> Callable[[], Any]:
+    """What another thread is to call with the floats and the precision of this one: jax keeps both by thread."""
+    wide: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
+    precision = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
+
+    def called() -> Any:
+        with jax.enable_x64(wide), jax.default_matmul_precision(precision):
+            return run()
+
+    return called
+
+
 @contextlib.contextmanager
 def beside(work: Callable[[], None]) -> Iterator[None]:
     """Inside, something is done in a thread; what it raises is raised at the end."""
     with ThreadPoolExecutor(1, "beside") as thread:
-        done = thread.submit(work)
+        done = thread.submit(as_here(work))
         yield
         done.result()

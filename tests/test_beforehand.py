@@ -26,7 +26,7 @@ def trained(engine, ahead: bool, ids: np.ndarray) -> tuple:
     return engine.gather(state), logits, stepped, programs.count - stepped
 
 
-@pytest.mark.parametrize("mode", ["full", "neighbours"])
+@pytest.mark.parametrize("mode", ["full", "minibatch"])
 @pytest.mark.parametrize("name", ["R-GCN", "R-GAT"])
 def test_what_was_compiled_is_not_compiled_again(graph, name, mode):
     """But for small programs around them: the update of learned rows, and packing."""

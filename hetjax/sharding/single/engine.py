@@ -6,8 +6,10 @@ import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from hetjax import native
 from hetjax.arrays import Array
 from hetjax.beforehand import beside, compile_evaluation, compile_program
+from hetjax.cache import kernels
 from hetjax.cache.ahead import Ahead
 from hetjax.cache.features import Features
 from hetjax.cache.host import HostTable
@@ -78,7 +80,11 @@ class SingleEngine(Engine):
             learned = {t: on_host(table.rows) for t, table in state.tables.items()}
             compile_evaluation(self.evaluator, whole.params, self.given_features() | learned, ids)
 
-        with beside(evaluation):
+        def update() -> None:
+            if state.tables and native.usable() and self.features.device.platform == "cpu":
+                kernels.update.compile()
+
+        with beside(evaluation), beside(update):
             read = {t: batch.inputs[t] for t in state.tables if t in batch.inputs}
             given = self._given(state, state.tables, read, batch)
             compile_program(self.compiled, *given)

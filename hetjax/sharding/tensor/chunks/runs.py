@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from hetjax.beforehand import as_here
 from hetjax.sampling.blocks import NO_NODE, pad
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.tensor.chunks import host
@@ -20,18 +21,6 @@ from hetjax.sharding.tensor.chunks.plan import Chunk, Edges, Sending, rows_betwe
 from hetjax.sharding.tensor.chunks.programs import Drawn, Programs
 
 FOLDING = ThreadPoolExecutor(1, "folding")  # one, so that folds keep their order
-
-
-def _as_here(run: Callable[[], Any]) -> Callable[[], Any]:
-    """What another thread is to call with the floats and the precision of this one: jax keeps both by thread."""
-    wide: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
-    precision = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
-
-    def called() -> Any:
-        with jax.enable_x64(wide), jax.default_matmul_precision(precision):
-            return run()
-
-    return called
 
 
 class Given(NamedTuple):
@@ -138,7 +127,7 @@ class There:
         another thread calls it, but for folds that all devices sum logits in: these wait for each other, in one order everywhere.
         """
         if self.pipelined and not self.layer.sums_logits:
-            return FOLDING.submit(_as_here(fold))
+            return FOLDING.submit(as_here(fold))
         done: Future = Future()
         done.set_result(fold() if self.pipelined else jax.block_until_ready(fold()))
         return done
