@@ -2,7 +2,7 @@
 
 `python benchmarks/peers.py --dgl PYTHON` times R-GCN, R-GAT and HGT on every graph of `GRID` in `--rounds` rounds, one process after
 the other: hetjax, DGL, and again. `PYTHON` is that of an environment that has DGL 1.1.3; `experiments/peers/dgl_step.py` runs there, or the scripts of
-`--scripts DIR`: `dgl_step.py`, and `pyg_step.py` for `--pyg PYTHON`, which take the arguments of `step.py` and print a line as it does. Whoever is not given is left
+`--scripts DIR`: `dgl_step.py`, `pyg_step.py` for `--pyg PYTHON`, and `graphbolt_step.py` for `--graphbolt PYTHON` (which says what its environment is), which take the arguments of `step.py` and print a line as it does. Whoever is not given is left
 out. `--graphs` names some of the grid, or `SCHEMA x SCALE`, or files as `graph_file.py` writes. Real graphs are read from
 `HETJAX_DATA`. `--whole` times an epoch of the whole graph (`whole_graph.py`) in place of mini-batches. Where training nodes are
 few, a batch is a quarter of them. A process that takes over `--most` seconds, or fails, is said so in the table.
@@ -100,7 +100,7 @@ def rounds(options: argparse.Namespace, graph: Path) -> Iterator[dict]:
     own = "whole_graph" if options.whole else "step"
     name = "whole_graph_{}.py" if options.whole else "{}_step.py"
     scripts = {"hetjax": [sys.executable, HERE / f"{own}.py"]}
-    peers = {who: getattr(options, who) for who in ("dgl", "pyg")}
+    peers = {who: getattr(options, who) for who in ("dgl", "graphbolt", "pyg")}
     scripts |= {who: [python, options.scripts / name.format(who)] for who, python in peers.items() if python}
     about = {"hidden": options.hidden}
     about |= {} if options.whole else {"batch": batch_of(graph, options.batch), "fanout": options.fanout}
@@ -222,6 +222,9 @@ def main() -> None:
     parser.add_argument("--scripts", type=Path, default=PEERS, help="the folder of the peers' scripts")
     parser.add_argument("--dgl", type=Path, help="the Python of an environment that has DGL")
     parser.add_argument("--pyg", type=Path, help="the Python of an environment that has PyG")
+    parser.add_argument(
+        "--graphbolt", type=Path, help="the Python of an environment that has DGL 2.1; mini-batches alone"
+    )
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument(
@@ -234,9 +237,11 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where graphs are kept; default: they are not")
     parser.add_argument("--out", type=Path, help="without its suffix")
     options = parser.parse_args()
-    for file in filter(None, (options.dgl, options.pyg, options.scripts)):
+    for file in filter(None, (options.dgl, options.graphbolt, options.pyg, options.scripts)):
         if not file.exists():
             parser.error(f"{file} is not there")
+    if options.whole and options.graphbolt:
+        parser.error("--graphbolt samples mini-batches, and --whole has none")
     out = options.out or HERE / "results" / ("peers_whole" if options.whole else "peers_grid")
     kept = out.with_suffix(".json")
     rows: list[dict] = json.loads(kept.read_text())["rounds"] if kept.exists() else []

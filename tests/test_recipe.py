@@ -42,6 +42,11 @@ def test_what_is_given_is_not_chosen():
     assert "model.dropout" in chosen(graph) and "model.dropout" not in chosen(graph, "model.dropout")
 
 
+def test_a_head_is_left_out_of_models_alone_that_can_do_without():
+    found = chosen(homogeneous(), "model.name", model=Model(name="hgt"))
+    assert "model.dropout" in found and "model.head" not in found
+
+
 def test_choices_are_of_the_kind_of_graph():
     bare = replace(random_graph(), features={})
     assert chosen(bare)["model.one_hot"] and chosen(bare)["model.name"] == "rgcn"

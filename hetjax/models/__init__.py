@@ -1,7 +1,7 @@
 """Models as folds: what one relation contributes to a node, and how contributions combine. They never know where they run."""
 
 import importlib
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,9 @@ def takes(name: str) -> frozenset[str]:
     from hetjax.models import hgnn
 
     chosen = find(name)
-    return hgnn.STACK_OPTIONS - {"self_term"} | hgnn.takes(chosen) | ({"self_term"} if chosen.self_term else set())
+    makes_logits = isinstance(chosen, hgnn.HGNN) or "logits" in {own.name for own in fields(chosen)}
+    lacks = {key for key, has in (("self_term", chosen.self_term), ("head", makes_logits)) if not has}
+    return (hgnn.STACK_OPTIONS | hgnn.takes(chosen)) - lacks
 
 
 def options(model: Model) -> dict[str, Any]:
