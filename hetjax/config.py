@@ -277,6 +277,8 @@ class Train:
     """minibatch: largest number of steps in an epoch; 0: as many as it takes to see every training node"""
     baselines: bool = True
     """compute what the model is to be better than, in seconds: the larger class, logistic regression on the target's own features, and label propagation; false, or train.test false: none"""
+    stacking: bool = False
+    """at the end, weigh the model's logits with those of logistic regression and label propagation, and shift those of each class, by what is best on the validation nodes"""
     evaluate_every: int = 1
     """evaluate and write a checkpoint after every so many epochs, and after the last"""
     checkpoint_steps: int = 0

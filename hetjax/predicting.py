@@ -148,7 +148,7 @@ def computed(restored: Restored, embeddings: bool, room: Room | None = None) -> 
         if room.processes.first:
             found.append(kept.matrix((nodes, width)))
             for ids, part in parts:
-                _scatter(found[-1], ids, part)
+                _scatter(found[-1], ids, restored.final(ids, part) if classify else part)
     if not room.processes.first:
         return None
     made = found[0], graph.names, graph.multilabel, found[1] if embeddings else None, restored.threshold
