@@ -24,7 +24,7 @@ from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import registry
 
 SECTIONS = ("model", "sampling", "train", "cache")
-COMPATIBLE = {"model.name", "train.recipe", "train.seed", "train.metric", "train.baselines"}
+COMPATIBLE = {"model.name", *(f"train.{key}" for key in ("recipe", "seed", "metric", "baselines", "stacking"))}
 WHOLE_EDGES, WHOLE_VALUES = 3_000_000, 400_000_000  # of a graph that is trained on as a whole
 ONE_HOT_NODES = 100_000
 ONE_HOT_WEIGHTS = 14_000_000

@@ -24,9 +24,11 @@ from hetjax.metrics import HALF, best_threshold
 
 FILE = "stacking.npz"
 MODEL = "model"
-LEAST = 1e-3  # of a probability that has a logarithm
+LEAST = 0.003  # over the number of classes: of a probability that has a logarithm
 LOOSE = 0.1  # of the penalty on `a`: that on `b` is 1
 FEWEST = 10  # validation nodes that anything is learned of
+MOST = 2**23  # numbers of all logits that it is learned of
+AT_ONCE = 2**20  # logits that are weighed at a time
 REGRESSED, WALKED = baselines.NAMES[1:]  # the baselines that are weighed
 
 
@@ -48,10 +50,13 @@ class Stacked:
 
     def __call__(self, logits: np.ndarray, others: Mapping[str, np.ndarray], several: bool) -> np.ndarray:
         """Logits float32 `[nodes, classes]`, from the model's and, by their names, the baselines' of the same nodes."""
-        total = np.broadcast_to(self.bias, logits.shape)
-        for name, weight in self.weights.items():
-            total = total + weight * log_probabilities(logits if name == MODEL else others[name], several)
-        return total.astype(np.float32)
+        result = np.empty(logits.shape, np.float32)
+        rows = max(1, AT_ONCE // len(self.bias))
+        for part in (slice(start, start + rows) for start in range(0, len(logits), rows)):
+            said = (logits if name == MODEL else others[name] for name in self.weights)
+            weighed = (a * log_probabilities(x[part], several) for a, x in zip(self.weights.values(), said))
+            result[part] = sum(weighed, self.bias[None])
+        return result
 
 
 @dataclass(frozen=True)
@@ -84,9 +89,9 @@ def log_probabilities(logits: np.ndarray, several: bool) -> np.ndarray:
     """Logarithms of the probabilities, none of them below `LEAST`; of several labels of their odds. Float64 `[nodes, classes]`."""
     wide = logits.astype(np.float64)
     if several:
-        most = np.log((1 - LEAST) / LEAST)
+        most = np.log(2 / LEAST - 1)
         return np.clip(wide, -most, most)
-    share = np.maximum(scipy.special.softmax(wide, axis=1), LEAST)
+    share = np.maximum(scipy.special.softmax(wide, axis=1), LEAST / logits.shape[1])
     return np.log(share / share.sum(axis=1, keepdims=True))
 
 
@@ -105,8 +110,9 @@ def fitted(logits: np.ndarray, found: baselines.Found, graph: HetGraph, choose_t
     others = baselines.said(found, "validation")
     others.pop(baselines.NAMES[0], None)  # the same for all nodes, as `b` is
     classes = graph.schema.classes
-    y = graph.labels[ids].astype(np.float64) if several else np.eye(classes)[graph.labels[ids]]
-    stack = np.stack([log_probabilities(x, several) for x in (logits, *others.values())])
+    some = slice(None, None, 1 + (1 + len(others)) * logits.size // MOST)
+    y = graph.labels[ids][some].astype(np.float64) if several else np.eye(classes)[graph.labels[ids][some]]
+    stack = np.stack([log_probabilities(x[some], several) for x in (logits, *others.values())])
     weights, bias = _fit(stack, y, several)
     used = {name: float(a) for name, a in zip((MODEL, *others), weights) if a > 0}
     learned = {name: one.learned for name, one in found.items() if name in used and isinstance(one, baselines.Baseline)}

@@ -82,6 +82,7 @@ def test_a_fanout_that_is_given_fits_the_layers(monkeypatch, tmp_path):
     [
         ({"data.path"}, False, {}, True),
         ({"data.path", "train.seed", "model.name"}, False, {}, True),
+        ({"data.path", "train.stacking"}, False, {}, True),
         ({"model.hidden"}, False, {}, False),
         ({"data.path"}, True, {}, False),
         ({"model.hidden"}, True, {"recipe": "graph"}, True),
