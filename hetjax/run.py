@@ -41,6 +41,7 @@ class Run:
       logits: of the test nodes, in process 0, when they were read.
       baselines: as `hetjax.baselines` gives them, in process 0, if they are asked for.
       stacked: how the model's logits are weighed with theirs, in process 0, once that is known.
+      stacking_seconds: that it took to know.
       alone: what the model has on the test nodes without that.
     """
 
@@ -63,6 +64,7 @@ class Run:
     logits: np.ndarray | None = None
     baselines: Found = field(default_factory=dict)
     stacked: Stacked | None = None
+    stacking_seconds: float = 0.0
     alone: metrics.Quality | None = None
 
     @property

@@ -96,7 +96,8 @@ def _stacking(run: Run) -> dict[str, Any]:
     if not run.stacked:
         return {}
     alone = {f"test_{name}": value for name, value in (run.alone or {}).items()}
-    return {"weights": dict(run.stacked.weights), "model_alone": alone}
+    seconds = round(run.stacking_seconds, 2)
+    return {"weights": dict(run.stacked.weights), "model_alone": alone, "seconds": seconds}
 
 
 def _compared(run: Run) -> dict[str, dict[str, Any]]:

@@ -400,13 +400,14 @@ def save_checkpoint(run: Run) -> None:
 
 def stack(run: Run) -> None:
     """Weigh the logits of the state with those of the baselines, by the validation nodes, if that is asked for; process 0 keeps how."""
-    ids, options = run.graph.splits["validation"], run.config.train
+    ids, options, started = run.graph.splits["validation"], run.config.train, time.perf_counter()
     if options.stacking and len(ids):
         logits = run.engine.logits(run.state, ids)
         if logits is not None:
             run.stacked = stacking.fitted(logits, run.baselines, run.graph, options.threshold == "validation")
         if run.stacked:
             stacking.save(run.stacked, run.workdir.path)
+            run.stacking_seconds = time.perf_counter() - started
 
 
 def stacked(run: Run, logits: np.ndarray | None) -> np.ndarray | None:
