@@ -44,7 +44,11 @@ def options(model: str, graph: str, seed: int, folder: Path) -> dict[str, str]:
 
 def run(model: str, graph: str, seed: int, folder: Path, more: dict[str, str]) -> dict:
     """Train once."""
-    given = options(model, graph, seed, folder) | {"train.seed": str(seed), "train.baselines": "false"} | more
+    given = (
+        options(model, graph, seed, folder)
+        | {"train.seed": str(seed), "train.baselines": "false", "train.stacking": "false"}
+        | more
+    )
     summary = train(folder / f"{model}_{graph}_{seed}", "", given)
     f1 = {key: round(100 * summary[f"test_{key}"], 2) for key in ("micro_f1", "macro_f1")}
     return {"model": model, "graph": graph, "seed": seed, **f1, "epoch": summary["epoch"]}

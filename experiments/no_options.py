@@ -89,11 +89,13 @@ def run(name: str, seed: int, folder: Path, more: list[str]) -> dict:
     metric = summary["chosen_by"]
     baselines = {key: found[metric] for key, found in summary["baselines"].items() if found.get(metric) is not None}
     best = max(baselines, key=lambda key: baselines[key])
+    alone = summary["stacking"].get("model_alone", {}).get(f"test_{metric}", summary[f"test_{metric}"])
     return {
         "graph": name,
         "seed": seed,
         "metric": metric,
         "test": round(100 * summary[f"test_{metric}"], 2),
+        "alone": round(100 * alone, 2),
         "best_baseline": best,
         "baseline": round(100 * baselines[best], 2),
         "epoch": summary["epoch"],
@@ -130,8 +132,8 @@ def cost(name: str, folder: Path) -> dict:
     }
 
 
-def baseline_seconds(found: dict[str, dict]) -> float:
-    return sum(row.get("seconds", 0.0) for row in found.values())
+def baseline_seconds(found: baselines.Found) -> float:
+    return sum(one.seconds for one in found.values() if isinstance(one, baselines.Baseline))
 
 
 def gains(without: Path, with_labels: Path) -> str:

@@ -4,78 +4,102 @@ Each is computed in seconds on one core, reads the training labels alone, and ch
 """
 
 import time
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-import scipy  # which imports its parts when they are first used
 
 from hetjax import label_propagation
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
+from hetjax.logistic import Regression, best_of, regressions
 from hetjax.metrics import Quality, quality
 from hetjax.ranking import AREAS
 
 NAMES = ("larger class", "logistic regression", "label propagation")
 MOST_EDGE_CLASSES = 10**9  # edges times classes that labels are propagated along
 MOST_VALUES = 10**8  # numbers of features read times classes, at every step of logistic regression
-PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # one over the factor of half the sum of squares
-ITERATIONS = 50  # for each of these
-FEW = 0.2  # share of features that are not zero, up to which the zeros are left out
-AT_ONCE = 2**22  # numbers of features
+SPLITS = ("validation", "test")
 SMALLEST = 1e-12  # share of a class that has a logarithm
 
 
-class Baseline(NamedTuple):
+@dataclass(frozen=True)
+class Baseline:
     """A baseline of a graph.
 
     Attributes:
-      logits: `[nodes of the target type, classes]`, rows of other nodes than those of the validation and test splits are of no use.
+      logits: float32 `[nodes of the split, classes]`, of the validation and the test nodes, by the names of these splits.
       how: what it read, in words.
+      learned: arrays from which `again` computes the logits of any nodes.
+      seconds: that it took.
     """
 
-    logits: np.ndarray
+    logits: Mapping[str, np.ndarray]
     how: str
+    learned: Mapping[str, np.ndarray]
+    seconds: float = 0.0
 
-    def score(self, graph: HetGraph, split: str, metric: str) -> float | None:
-        """Its quality by one metric; None where a split says nothing of it."""
-        return _quality(graph, self.logits, split, metric).get(metric)
+    def quality(self, graph: HetGraph, split: str, metric: str) -> Quality:
+        """Its quality on a split, whose labels are read; `metric` says whether areas are measured."""
+        return quality(self.logits[split], graph.labels[graph.splits[split]], ordered=metric in AREAS)
 
 
-def baselines(graph: HetGraph, metric: str, test: bool = True) -> dict[str, dict[str, Any]]:
-    """Quality on the test nodes by name of the baseline, with `how`, the validation's (`validation_NAME`) and `seconds`.
+Found = Mapping[str, Baseline | str]  # by name; or why it was left out
+
+
+def baselines(graph: HetGraph, metric: str) -> dict[str, Baseline | str]:
+    """All of a graph. No test node's label is read.
 
     What would take longer than seconds is left out, or reads some training nodes alone: then `how` says it.
 
     Args:
       graph: without label inputs and metapaths.
       metric: of `metrics.quality`, by which baselines choose.
-      test: whether the test nodes' labels are read; if not, the validation's quality is all there is.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, Baseline | str] = {}
     for name, make in zip(NAMES, (larger_class, logistic, walk)):
         started = time.perf_counter()
         made = make(graph, metric)
-        if isinstance(made, str):
-            found[name] = {"how": made}
-            continue
-        reached = _quality(graph, made.logits, "test", metric) if test else {}
-        validation = _quality(graph, made.logits, "validation", metric)
-        found[name] = {"how": made.how, **reached, **{f"validation_{key}": value for key, value in validation.items()}}
-        found[name]["seconds"] = round(time.perf_counter() - started, 2)
+        seconds = round(time.perf_counter() - started, 2)
+        found[name] = made if isinstance(made, str) else replace(made, seconds=seconds)
     return found
 
 
-def _quality(graph: HetGraph, logits: np.ndarray, split: str, metric: str) -> Quality:
-    ids = graph.splits[split]
-    return quality(logits[ids], graph.labels[ids], ordered=metric in AREAS)
+def said(found: Found, split: str, count: int | None = None) -> dict[str, np.ndarray]:
+    """The logits of all that were not left out, of the first nodes of a split, by name."""
+    return {name: made.logits[split][:count] for name, made in found.items() if isinstance(made, Baseline)}
+
+
+def measured(found: Found, graph: HetGraph, metric: str) -> dict[str, dict[str, Any]]:
+    """Quality of baselines on the test nodes by name, with `how`, the validation's (`validation_NAME`) and `seconds`."""
+    rows: dict[str, dict[str, Any]] = {}
+    for name, made in found.items():
+        if isinstance(made, str):
+            rows[name] = {"how": made}
+            continue
+        validation = made.quality(graph, "validation", metric)
+        rows[name] = {"how": made.how, **made.quality(graph, "test", metric)}
+        rows[name] |= {f"validation_{key}": value for key, value in validation.items()} | {"seconds": made.seconds}
+    return rows
+
+
+def again(name: str, learned: Mapping[str, np.ndarray], graph: HetGraph, ids: np.ndarray) -> np.ndarray:
+    """Logits float32 `[ids, classes]` of a baseline, from what it learned, perhaps on another graph.
+
+    Args:
+      graph: of the same relations, and features of the same width.
+    """
+    ways = {"larger class": _same, "logistic regression": _regressed, "label propagation": _walked}
+    return ways[name](learned, graph, ids)
 
 
 def prior(graph: HetGraph) -> np.ndarray:
-    """Share of the training nodes that have each class, `[classes]`."""
-    labels = graph.labels[graph.splits["train"]]
-    if graph.multilabel:
-        return labels.mean(axis=0)
-    return np.bincount(labels, minlength=graph.schema.classes) / len(labels)
+    """Share of the training nodes that have each class, `[classes]`; without any of them, the same for all."""
+    labels, classes = graph.labels[graph.splits["train"]], graph.schema.classes
+    if not len(labels):
+        return np.full(classes, 0.5 if graph.multilabel else 1 / classes)
+    return labels.mean(axis=0) if graph.multilabel else np.bincount(labels, minlength=classes) / len(labels)
 
 
 def _logits(share: np.ndarray, multilabel: bool) -> np.ndarray:
@@ -85,96 +109,56 @@ def _logits(share: np.ndarray, multilabel: bool) -> np.ndarray:
 
 def larger_class(graph: HetGraph, metric: str) -> Baseline:
     """The same for every node: the class that most training nodes have; of several labels those that at least half of them have."""
-    logits = np.broadcast_to(_logits(prior(graph), graph.multilabel), (len(graph.labels), graph.schema.classes))
-    return Baseline(logits, "the class of most training nodes")
+    return _made(graph, "larger class", "the class of most training nodes", {"prior": prior(graph)})
 
 
 def walk(graph: HetGraph, metric: str) -> Baseline | str:
     """Label propagation, along all relations or along one: what does best on the validation nodes."""
     if graph.edges * graph.schema.classes > MOST_EDGE_CLASSES:
         return f"left out: {graph.edges:,} edges times {graph.schema.classes} classes > {MOST_EDGE_CLASSES:,}"
-    start, share = label_propagation.known(graph, graph.splits["train"]), prior(graph)
-    tried = []
-    for name, relations in label_propagation.ways(graph).items():
-        spread = label_propagation.Propagation(graph, relations)(start)
-        logits = _logits(label_propagation.shares(spread, share, graph.multilabel), graph.multilabel)
-        made = Baseline(logits, f"along {name}")
-        score = made.score(graph, "validation", metric)
-        tried.append((-1.0 if score is None else score, made))
-    return max(tried, key=lambda pair: pair[0])[1]
+    ways = label_propagation.ways(graph)
+    tried = [
+        _made(graph, "label propagation", f"along {name}", {"relations": np.array(relations, str).reshape(-1, 3)})
+        for name, relations in ways.items()
+    ]
+    return tried[best_of([made.quality(graph, "validation", metric).get(metric) for made in tried])]
 
 
 def logistic(graph: HetGraph, metric: str) -> Baseline | str:
-    """Multinomial logistic regression, of several labels one per class, with an L2 penalty; by L-BFGS."""
+    """Logistic regression on the target's own features, with the penalty that does best on the validation nodes."""
     features = graph.features.get(graph.schema.target)
     if features is None:
         return "left out: the target type has no features"
     train = graph.splits["train"]
     most = max(1, MOST_VALUES // (features.shape[1] * graph.schema.classes))
     some = np.sort(np.random.default_rng(0).permutation(train)[:most])
-    scaled = _Scale(features[some])
-    x, y = scaled(features[some]), label_propagation.known(graph, some)[some][:, : graph.schema.classes]
-    tried, weights = [], np.zeros((x.shape[1] + 1, y.shape[1]))
-    for penalty in PENALTIES:
-        weights = _fit(x, y, graph.multilabel, penalty, weights)
-        tried.append(weights)
-    validation, test = (_apply(features, graph.splits[split], scaled, tried) for split in ("validation", "test"))
-    labels = graph.labels[graph.splits["validation"]]
-    scores = [quality(found, labels, ordered=metric in AREAS).get(metric) for found in validation]
-    number = int(np.argmax([-1.0 if score is None else score for score in scores]))
-    logits = np.zeros((len(graph.labels), y.shape[1]), np.float32)
-    for split, found in (("validation", validation), ("test", test)):
-        logits[graph.splits[split]] = found[number]
+    y = label_propagation.known(graph, some)[some][:, : graph.schema.classes]
     read = "" if len(some) == len(train) else f", on {len(some):,} of {len(train):,} training nodes"
-    return Baseline(logits, f"on the features of {graph.schema.target}{read}")
+    how = f"on the features of {graph.schema.target}{read}"
+    tried = [
+        _made(graph, "logistic regression", how, found._asdict())
+        for found in regressions(features[some], y, graph.multilabel)
+    ]
+    return tried[best_of([made.quality(graph, "validation", metric).get(metric) for made in tried])]
 
 
-class _Scale:
-    """Scales features as those of some nodes are: to rows whose squares add up to 1 on average; columns with negative numbers or few zeros
-    are brought to mean 0 and standard deviation 1 before, so that units do not matter."""
-
-    def __init__(self, rows: np.ndarray):
-        self.few = np.count_nonzero(rows) <= FEW * rows.size
-        plain = self.few or (rows.min() >= 0 and rows.dtype.kind in "biu")
-        wide = rows.astype(np.float64)
-        spread = np.ones(rows.shape[1]) if plain else wide.std(axis=0)
-        self.mean = np.zeros(rows.shape[1]) if plain else wide.mean(axis=0)
-        self.scale = 1 / np.where(spread > 0, spread, 1)
-        self.scale /= np.sqrt(np.mean(np.sum(((wide - self.mean) * self.scale) ** 2, axis=1))) or 1
-
-    def __call__(self, rows: np.ndarray) -> Any:
-        if self.few:
-            return scipy.sparse.csr_matrix(rows).multiply(self.scale).tocsr()
-        return (rows - self.mean) * self.scale
+def _made(graph: HetGraph, name: str, how: str, learned: Mapping[str, np.ndarray]) -> Baseline:
+    ids = np.concatenate([graph.splits[split] for split in SPLITS])
+    parts = np.split(again(name, learned, graph, ids), [len(graph.splits[SPLITS[0]])])
+    return Baseline(dict(zip(SPLITS, parts)), how, learned)
 
 
-def _apply(features: np.ndarray, ids: np.ndarray, scaled: _Scale, tried: Sequence[np.ndarray]) -> np.ndarray:
-    """Logits `[weights, ids, classes]`, of so many nodes at a time."""
-    logits = np.zeros((len(tried), len(ids), tried[0].shape[1]), np.float32)
-    rows = max(1, AT_ONCE // features.shape[1])
-    for start in range(0, len(ids), rows):
-        x = scaled(features[ids[start : start + rows]])
-        for number, weights in enumerate(tried):
-            logits[number, start : start + rows] = x @ weights[:-1] + weights[-1:]
-    return logits
+def _same(learned: Mapping[str, np.ndarray], graph: HetGraph, ids: np.ndarray) -> np.ndarray:
+    logits = _logits(learned["prior"], graph.multilabel).astype(np.float32)
+    return np.broadcast_to(logits, (len(ids), len(logits)))
 
 
-def _fit(x: Any, y: np.ndarray, multilabel: bool, penalty: float, first: np.ndarray) -> np.ndarray:
-    """Weights `[width + 1, classes]`, the last row of which is added to every node; `first` is where they start."""
-    shape = first.shape
+def _regressed(learned: Mapping[str, np.ndarray], graph: HetGraph, ids: np.ndarray) -> np.ndarray:
+    return Regression(**learned).logits(graph.features[graph.schema.target], ids)
 
-    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        weights = flat.reshape(shape)
-        scores = x @ weights[:-1] + weights[-1:]
-        if multilabel:
-            value, guess = np.sum(np.logaddexp(0, scores) - y * scores), scipy.special.expit(scores)
-        else:
-            log = scipy.special.log_softmax(scores, axis=1)
-            value, guess = -np.sum(y * log), np.exp(log)
-        off = guess - y
-        gradient = np.concatenate([x.T @ off + weights[:-1] / penalty, off.sum(axis=0, keepdims=True)])
-        return value + np.sum(weights[:-1] ** 2) / (2 * penalty), gradient.ravel()
 
-    options = {"maxiter": ITERATIONS}
-    done = scipy.optimize.minimize(loss, first.ravel(), jac=True, method="L-BFGS-B", options=options)
-    return done.x.reshape(shape)
+def _walked(learned: Mapping[str, np.ndarray], graph: HetGraph, ids: np.ndarray) -> np.ndarray:
+    relations = [Relation(*map(str, names)) for names in learned["relations"]]
+    start = label_propagation.known(graph, graph.splits["train"])
+    spread = label_propagation.Propagation(graph, relations)(start)[ids]
+    return _logits(label_propagation.shares(spread, prior(graph), graph.multilabel), graph.multilabel)

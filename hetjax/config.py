@@ -230,7 +230,7 @@ class Train:
     """Train: how long, and how fast."""
 
     recipe: Literal["auto", "graph", "none"] = "auto"
-    """what becomes of options of data, model, sampling and train that are not given; graph: chosen by the graph's statistics, and said; none: as by default; auto: chosen if there is no --config, the graph is not synthetic, and of model, sampling, train and cache nothing is given but model.name, train.seed, train.metric and train.baselines"""
+    """what becomes of options of data, model, sampling and train that are not given; graph: chosen by the graph's statistics, and said; none: as by default; auto: chosen if there is no --config, the graph is not synthetic, and of model, sampling, train and cache nothing is given but model.name, train.seed, train.metric, train.baselines and train.stacking"""
     epochs: int = 5
     """passes over the training nodes"""
     learning_rate: float = 0.01
@@ -277,6 +277,8 @@ class Train:
     """minibatch: largest number of steps in an epoch; 0: as many as it takes to see every training node"""
     baselines: bool = True
     """compute what the model is to be better than, in seconds: the larger class, logistic regression on the target's own features, and label propagation; false, or train.test false: none"""
+    stacking: bool = False
+    """at the end, weigh the model's logits with those of logistic regression and label propagation, and shift those of each class, by what is best on the validation nodes"""
     evaluate_every: int = 1
     """evaluate and write a checkpoint after every so many epochs, and after the last"""
     checkpoint_steps: int = 0

@@ -61,8 +61,9 @@ def judged(config: Config, graph: HetGraph, given: Set[str], metric: str, ahead:
     if (config.data.normalize_features if asked else inputs.needed(graph)[0]) == "auto":
         seen = inputs.normalised(seen)
     metric = compared_by(metric)
-    found = baselines.baselines(seen, metric, config.train.test and config.train.baselines)
+    found = baselines.baselines(seen, metric)
     if ahead:
         ahead.baselines = found
-    larger, features, neighbours = (found[name].get(f"validation_{metric}") for name in baselines.NAMES)
+    made = [None if isinstance(one, str) else one.quality(seen, "validation", metric)[metric] for one in found.values()]
+    larger, features, neighbours = made
     return Judged(larger or 0.0, features or 0.0, neighbours)

@@ -1,7 +1,7 @@
 """From the `data` section of a configuration to a graph."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,13 @@ class Ahead:
 
     Attributes:
       graph: as it was read, to be taken once; after that it is not kept here. None of a store, which is opened again.
-      baselines: as `hetjax.baselines` gives them, if they were looked at.
+      baselines: as `hetjax.baselines.baselines` gives them, if they were looked at.
     """
 
     def __init__(self, data: Data, graph: HetGraph | None):
         self.data = as_read(data)
         self.graph = graph
-        self.baselines: dict[str, dict[str, Any]] | None = None
+        self.baselines: Mapping[str, Any] | None = None
 
     def take(self, data: Data) -> HetGraph | None:
         """The graph, if it is that of the same files, read alike."""
@@ -60,17 +60,15 @@ def read_ahead(data: Data) -> tuple[HetGraph, Ahead]:
     return _without(graph, data), Ahead(data, None if data.format == "store" else graph)
 
 
+def without_metapaths(data: Data) -> Data:
+    """The same graph, of which no metapaths are made."""
+    return replace(data, metapath_hops=0, metapath_label_hops=0, metapath_one_hot=False)
+
+
 def as_read(data: Data) -> Data:
     """The same files, of which nothing is made after they were read."""
     kept = data.normalize_features if data.normalize_features == "row" else "none"
-    return replace(
-        data,
-        normalize_features=kept,
-        label_inputs=False,
-        metapath_hops=0,
-        metapath_label_hops=0,
-        metapath_one_hot=False,
-    )
+    return replace(without_metapaths(data), normalize_features=kept, label_inputs=False)
 
 
 def makes(data: Data) -> bool:

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -148,7 +148,7 @@ def computed(restored: Restored, embeddings: bool, room: Room | None = None) -> 
         if room.processes.first:
             found.append(kept.matrix((nodes, width)))
             for ids, part in parts:
-                _scatter(found[-1], ids, part)
+                _scatter(found[-1], ids, part, restored.final if classify else lambda _, rows: rows)
     if not room.processes.first:
         return None
     made = found[0], graph.names, graph.multilabel, found[1] if embeddings else None, restored.threshold
@@ -174,7 +174,9 @@ def held_bytes(model: Stack, graph: HetGraph) -> int:
     return max((below + above for below, above in zip([0, *sizes], [*sizes, 0])), default=0)
 
 
-def _scatter(matrix: np.ndarray, ids: np.ndarray, rows: np.ndarray) -> None:
-    """Write rows to their places, of mapped files a few at a time."""
+def _scatter(
+    matrix: np.ndarray, ids: np.ndarray, rows: np.ndarray, changed: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> None:
+    """Write what becomes of rows to their places, of mapped files a few at a time."""
     for portion in portions(matrix, ids):
-        matrix[ids[portion]] = rows[portion]
+        matrix[ids[portion]] = changed(ids[portion], rows[portion])

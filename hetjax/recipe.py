@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hetjax import inputs, label_inputs, models, yaml_file
+from hetjax import inputs, label_inputs, models, stacking, yaml_file
 from hetjax.command_line import given_options
 from hetjax.config import Config, flat
 from hetjax.errors import InputError
@@ -24,7 +24,7 @@ from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import registry
 
 SECTIONS = ("model", "sampling", "train", "cache")
-COMPATIBLE = {"model.name", "train.recipe", "train.seed", "train.metric", "train.baselines"}
+COMPATIBLE = {"model.name", *(f"train.{key}" for key in ("recipe", "seed", "metric", "baselines", "stacking"))}
 WHOLE_EDGES, WHOLE_VALUES = 3_000_000, 400_000_000  # of a graph that is trained on as a whole
 ONE_HOT_NODES = 100_000
 ONE_HOT_WEIGHTS = 14_000_000
@@ -53,7 +53,7 @@ CHOSEN = {
     *("model.name", "model.one_hot", "model.hidden", "model.head", "model.bases", "model.share_self", "model.bias"),
     *("model.layers", "model.dropout", "model.input_dropout", "model.residual", "model.norm", "model.input_projection"),
     *("train.l2", "train.learning_rate", "train.feature_learning_rate", "train.warmup_steps"),
-    *("train.epochs", "train.patience", "train.evaluate_every"),
+    *("train.epochs", "train.patience", "train.evaluate_every", "train.stacking"),
 }
 
 
@@ -242,6 +242,8 @@ def _all(about: Statistics, name: str, config: Config, graph: HetGraph, given: S
         yield from _few_labels(about)
     else:
         yield from _features(about, whole, whole or about.seeds <= config.sampling.batch_size)
+    if len(graph.splits["validation"]) >= stacking.FEWEST:
+        yield Choice("train.stacking", True, "what baselines know and the model does not is not to be lost")
     yield Choice("train.on_divergence", "back", "a loss that explodes takes the run back, and lowers the rate")
 
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import jax
 import numpy as np
 
-from hetjax import digests, models
+from hetjax import digests, models, stacking
 from hetjax.cache.mapped import mapped, on_host
 from hetjax.carry import NewNodes, carried, check_one_hot
 from hetjax.checkpoint import Checkpoint, Checkpoints, Damaged
@@ -19,13 +19,15 @@ from hetjax.command_line import given_value, parse
 from hetjax.config import SECTIONS, Config, Data
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import UNLABELLED, HetGraph
-from hetjax.load import as_read, load, made, makes
+from hetjax.label_inputs import without_labels
+from hetjax.load import as_read, load, made, makes, without_metapaths
 from hetjax.metrics import HALF
 from hetjax.models.hgnn import Stack
 from hetjax.progress import check_progress, threshold_of
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer
+from hetjax.stacking import Applied
 from hetjax.workdir import config_file
 
 
@@ -41,6 +43,7 @@ class Restored(NamedTuple):
       chosen: which checkpoint it was, in words.
       new: by type, how many nodes are new, and had nothing learned of them.
       threshold: as of `Predictions`.
+      stacked: what its logits become, weighed with those of baselines; None: they stay.
     """
 
     config: Config
@@ -52,6 +55,11 @@ class Restored(NamedTuple):
     chosen: str
     new: Mapping[str, int]
     threshold: float = HALF
+    stacked: Applied | None = None
+
+    def final(self, ids: np.ndarray, logits: np.ndarray) -> np.ndarray:
+        """What the run predicts of nodes, from the model's logits."""
+        return self.stacked(ids, logits) if self.stacked else logits
 
 
 def run_of(workdir: str | os.PathLike) -> tuple[Config, HetGraph]:
@@ -96,8 +104,10 @@ def restore(
     given = setup(config, trained)
     trainer, graph = given.trainer, given.graph
     name = "graph" if isinstance(other, HetGraph) else other
+    seen = trained
     if name:
-        others = setup(config, _with_classes(_another(config, other), trained))
+        seen = _with_classes(_another(config, other), trained)
+        others = setup(config, seen)
         graph = others.graph
         same_shape(name, graph, trained, others.trainer, trainer)
     state, chosen, threshold = best_state(
@@ -111,7 +121,10 @@ def restore(
         check_one_hot(trainer.widths.keys() - learned.keys() - graph.features.keys(), trained, graph, name)
     features = {t: learned[t] if t in learned else graph.features[t] for t in trainer.widths}
     graph = replace(graph, names=replace(graph.names, classes=trained.names.classes))
-    return Restored(config, trainer.model, state.params, graph, features, sorted(learned), chosen, new, threshold)
+    stacked = stacking.saved(Path(workdir), trained.schema.classes)
+    known = sorted(learned), chosen, new, stacked.threshold if stacked else threshold
+    applied = Applied(stacked, _plain(config, other, seen)) if stacked else None
+    return Restored(config, trainer.model, state.params, graph, features, *known, applied)
 
 
 def _in_memory(node_type: str, shape: tuple[int, int]) -> np.ndarray:
@@ -124,6 +137,14 @@ def _in_file(folder: Path, node_type: str, shape: tuple[int, int]) -> np.ndarray
 
 def _graph(config: Config, data: Data) -> HetGraph:
     return models.folded(config.model.name, load(data))
+
+
+def _plain(config: Config, other: HetGraph | str, seen: HetGraph) -> HetGraph:
+    """The graph that baselines read, of one that the model does: without metapaths and label inputs."""
+    if not config.data.metapath_hops:
+        return without_labels(seen)
+    config = replace(config, data=without_metapaths(config.data))
+    return _with_classes(_another(config, other), seen) if other else _graph(config, config.data)
 
 
 def _another(config: Config, given: HetGraph | str) -> HetGraph:

@@ -20,6 +20,7 @@ FILES = (
     "curves.png",
     "cache.png",
     "config.yaml",
+    "stacking.npz",
     "checkpoints",
 )  # that a run leaves
 
@@ -46,6 +47,7 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
         scores = "the test nodes were not read" if validation is not None else "nothing was validated or tested"
     printed = [
         f"{scores} (epoch {summary['epoch']}, {chosen})",
+        *_stacking_lines(summary),
         *_baseline_lines(summary, synthetic),
         f"took {summary['seconds']:.1f} s, peak memory {summary['peak_memory_bytes'] / 2**20:.0f} MiB",
     ]
@@ -78,6 +80,18 @@ def details(summary: dict) -> list[str]:
 def compared_by(metric: str) -> str:
     """What baselines choose by and are compared by: the run's metric, but for the loss, which of a constant says little, the micro-F1."""
     return "micro_f1" if metric == "loss" else metric
+
+
+def _stacking_lines(summary: dict) -> list[str]:
+    """How the model was weighed with baselines, and what it has alone."""
+    found = summary.get("stacking") or {}
+    if not found:
+        return []
+    weights = " + ".join(f"{weight:.2f} {name}" for name, weight in found["weights"].items())
+    metric = compared_by(summary.get("chosen_by", "micro_f1"))
+    alone = found["model_alone"].get(f"test_{metric}")
+    words = f"; the model alone has {_percent(alone)} of the test's {METRICS[metric]}" if alone is not None else ""
+    return [f"the logits are stacked, as is best on the validation nodes: {weights}{words}"]
 
 
 def _baseline_lines(summary: dict, synthetic: bool) -> list[str]:

@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 
 from hetjax import metrics
+from hetjax.baselines import Found
 from hetjax.checkpoint import Checkpoints
 from hetjax.config import Config
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.logs import log
 from hetjax.processes.group import ProcessGroup
-from hetjax.progress import Progress
+from hetjax.progress import Progress, threshold_of
 from hetjax.records import Records
 from hetjax.sharding.strategy import Engine
+from hetjax.stacking import Stacked
 from hetjax.workdir import Workdir
 
 
@@ -38,6 +40,9 @@ class Run:
       compiling: epochs that compiled something.
       logits: of the test nodes, in process 0, when they were read.
       baselines: as `hetjax.baselines` gives them, in process 0, if they are asked for.
+      stacked: how the model's logits are weighed with theirs, in process 0, once that is known.
+      stacking_seconds: that it took to know.
+      alone: what the model has on the test nodes without that.
     """
 
     config: Config
@@ -57,7 +62,15 @@ class Run:
     reported: int = 0
     compiling: int = 0
     logits: np.ndarray | None = None
-    baselines: dict[str, dict[str, Any]] = field(default_factory=dict)
+    baselines: Found = field(default_factory=dict)
+    stacked: Stacked | None = None
+    stacking_seconds: float = 0.0
+    alone: metrics.Quality | None = None
+
+    @property
+    def threshold(self) -> float:
+        """The probability above which each of several labels is predicted."""
+        return self.stacked.threshold if self.stacked else threshold_of(self.progress.best)
 
     def seconds(self) -> float:
         """Time of this run, over all of its processes."""

@@ -63,7 +63,7 @@ class Served:
         self._model, self._params = restored.model, jax.device_put(restored.params)
         self._sampler = Sampler(self.graph, reads_own=self._model.reads_own)
         self._needed = self.graph.schema.layer_types(len(self._model.layers), self._model.reads_own)
-        self._threshold = restored.threshold
+        self._threshold, self._final = restored.threshold, restored.final
         self._read: Mapping[str, Any] = restored.features
         self._first = 0  # the layer that reads them
         self._lock, self._ladders = threading.Lock(), dict[tuple[str, int, bool], Ladder]()
@@ -126,7 +126,7 @@ class Served:
 
     def _predictions(self, ids: Any) -> Predictions:
         numbers = self._numbers(self.target, ids)
-        logits = self._answer(self.target, numbers, len(self._model.layers) - 1, True)
+        logits = self._final(numbers, self._answer(self.target, numbers, len(self._model.layers) - 1, True))
         return Predictions(self.target, logits, self.graph.names, self.graph.multilabel, threshold=self._threshold)
 
     def _depth(self, node_type: str) -> int:

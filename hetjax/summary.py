@@ -9,12 +9,11 @@ from typing import Any
 
 import jax
 
-from hetjax import metrics, report, runtime
+from hetjax import baselines, metrics, report, results, runtime
 from hetjax.checkpoint import parameters
 from hetjax.config import Config, as_dict
 from hetjax.pictures import draw_run
 from hetjax.predictions import Predictions
-from hetjax.progress import threshold_of
 from hetjax.ranking import AREAS
 from hetjax.run import Run
 from hetjax.sharding.traffic import Sent
@@ -53,9 +52,10 @@ def summarise(
         **_areas(test, best),
         **({"validation_loss": best["loss"]} if best and config.train.metric == "loss" else {}),
         "chosen_by": config.train.metric,
-        **({"threshold": best["threshold"]} if best and "threshold" in best else {}),
+        **({"threshold": run.threshold} if best and "threshold" in best else {}),
         "learning_rate_lowered": run.progress.lowered,
-        "baselines": run.baselines,
+        "stacking": _stacking(run),
+        "baselines": _compared(run),
         "epoch": best["epoch"] if best else config.train.epochs,
         "seconds": round(run.seconds(), 2),
         "milliseconds_per_step": run.clock.medians(),
@@ -86,9 +86,25 @@ def told(run: Run, summary: dict, records: list[dict]) -> report.Told:
     """What the report is made of."""
     graph = run.graph
     ids = graph.splits["test"][: None if run.config.train.test else 0]
-    made = graph.names, graph.multilabel, None, threshold_of(run.progress.best)
+    made = graph.names, graph.multilabel, None, run.threshold
     found = None if run.logits is None else Predictions(graph.schema.target, run.logits, *made)
     return report.Told(run.config, summary, records, found, graph.labels[ids], run.workdir.path, title(run.config))
+
+
+def _stacking(run: Run) -> dict[str, Any]:
+    """How the model's logits were weighed, and what it has without that; nothing, where they were not."""
+    if not run.stacked:
+        return {}
+    alone = {f"test_{name}": value for name, value in (run.alone or {}).items()}
+    seconds = round(run.stacking_seconds, 2)
+    return {"weights": dict(run.stacked.weights), "model_alone": alone, "seconds": seconds}
+
+
+def _compared(run: Run) -> dict[str, dict[str, Any]]:
+    """What the baselines reach on the test nodes, if that is asked for."""
+    options = run.config.train
+    shown = options.baselines and options.test
+    return baselines.measured(run.baselines, run.graph, results.compared_by(options.metric)) if shown else {}
 
 
 def _areas(test: metrics.Quality, best: dict | None) -> dict:

@@ -26,7 +26,7 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
-from hetjax import baselines, digests, guard, metrics, models, progress, recipe, summary
+from hetjax import baselines, digests, guard, metrics, models, progress, recipe, stacking, summary
 from hetjax.callables import call_as
 from hetjax.checkpoint import Checkpoint, Checkpoints
 from hetjax.config import Config, as_dict, data_path, flat
@@ -35,7 +35,7 @@ from hetjax.evaluate import evaluated_together
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
 from hetjax.label_inputs import without_labels
-from hetjax.load import Ahead, load
+from hetjax.load import Ahead, load, without_metapaths
 from hetjax.loggers import Loggers
 from hetjax.logs import counted, hides_bar, log
 from hetjax.partition import Partitioning, read, save
@@ -145,9 +145,8 @@ def prepare(
         records = begin(config, workdir, processes, graph, checkpoints, checkpoint, done)
         if partitioning is not None:
             keep_partitioning(partitioning, folder, run_setup.graph)
-    asked = config.train.baselines and config.train.test  # they are measured on the test nodes
     known = ahead.baselines if ahead else None
-    compared = (baselines_of(config, graph, processes) if known is None else known) if asked else {}
+    compared = baselines_of(config, graph, processes) if known is None else known
     graph = replace(
         abstract_graph(sizes(graph), graph.labels, graph.splits), names=graph.names
     )  # the engine has the rest
@@ -186,23 +185,24 @@ def check_ordered(graph: HetGraph, metric: str) -> None:
         )
 
 
-def baselines_of(config: Config, graph: HetGraph, processes: ProcessGroup) -> dict[str, dict[str, Any]]:
-    """What the model is to be better than, in process 0.
+def baselines_of(config: Config, graph: HetGraph, processes: ProcessGroup) -> baselines.Found:
+    """What the model is to be better than, or is to be weighed with, in process 0, if either is asked for.
 
-    Of a graph that is there in shape alone its store is opened, but where several processes have parts of it there is nothing:
-    they would wait, longer than they may, while process 0 reads all of it. Of metapaths the graph is read again, without them.
+    Of a graph that is there in shape alone its store is opened. Where several processes have parts of it, that is done where baselines are to be
+    weighed alone: all wait for it.
     """
-    outlined = any(map(in_shape_alone, graph.relations.values()))
-    if not processes.first:
-        return {}
-    if outlined and processes.count > 1:
-        log.info("no baselines: they need the whole graph, and each process has a part of it")
-        return {}
-    again = outlined or config.data.metapath_hops
-    whole = (
-        load(replace(config.data, metapath_hops=0, metapath_label_hops=0, metapath_one_hot=False)) if again else graph
-    )
-    return baselines.baselines(without_labels(whole), compared_by(config.train.metric))
+    options, outlined = config.train, any(map(in_shape_alone, graph.relations.values()))
+    found: baselines.Found = {}
+    if options.stacking or (options.baselines and options.test):  # what is shown is measured on the test nodes
+        if processes.first and outlined and processes.count > 1 and not options.stacking:
+            log.info("no baselines: they need the whole graph, and each process has a part of it")
+        elif processes.first:
+            again = outlined or config.data.metapath_hops
+            whole = load(without_metapaths(config.data)) if again else graph
+            found = baselines.baselines(without_labels(whole), compared_by(options.metric))
+    if options.stacking:
+        processes.barrier("baselines")
+    return found
 
 
 def begin(
@@ -371,7 +371,8 @@ def evaluate(
       threshold: as of `metrics.quality`; None: the best for these nodes, which is given beside their quality.
     """
     logits, labels, ordered = run.engine.logits(run.state, ids), run.graph.labels[ids], run.config.train.metric in AREAS
-    run.logits = logits if split == "test" else None
+    if split == "test":
+        logits = run.logits = stacked(run, logits)
     found = None
     if logits is not None:
         at = metrics.best_threshold(logits[:count], labels[:count]) if threshold is None else threshold
@@ -397,6 +398,30 @@ def save_checkpoint(run: Run) -> None:
     run.processes.barrier("saved")
 
 
+def stack(run: Run) -> None:
+    """Weigh the logits of the state with those of the baselines, by the validation nodes, if that is asked for; process 0 keeps how."""
+    ids, options, started = run.graph.splits["validation"], run.config.train, time.perf_counter()
+    if options.stacking and len(ids):
+        logits = run.engine.logits(run.state, ids)
+        if logits is not None:
+            run.stacked = stacking.fitted(logits, run.baselines, run.graph, options.threshold == "validation")
+        if run.stacked:
+            stacking.save(run.stacked, run.workdir.path)
+            run.stacking_seconds = time.perf_counter() - started
+
+
+def stacked(run: Run, logits: np.ndarray | None) -> np.ndarray | None:
+    """The logits of the test nodes, or of none of them, as the run predicts them; what the model says alone is measured."""
+    if logits is None or not run.stacked:
+        return logits
+    ids = run.graph.splits["test"][: len(logits)]
+    run.alone = metrics.quality(
+        logits, run.graph.labels[ids], run.config.train.metric in AREAS, threshold_of(run.progress.best)
+    )
+    said = baselines.said(run.baselines, "test", len(logits))
+    return run.stacked(logits, said, run.graph.multilabel)
+
+
 def finish(run: Run) -> dict:
     """Read the test nodes, once, with the checkpoint that validation chose, and write the summary."""
     best, cache = run.progress.best, cached(run)
@@ -406,8 +431,9 @@ def finish(run: Run) -> dict:
             chosen.verify()
         run.state = None  # its tables make room for those of the checkpoint
         run.state = run.engine.restored(chosen)
+    stack(run)
     ids = run.graph.splits["test"][: None if run.config.train.test else 0]
-    test, _ = evaluate(run, "test", ids, len(ids), threshold_of(best))
+    test, _ = evaluate(run, "test", ids, len(ids), run.threshold)
     sent = summary.total_traffic(run.processes.all_gather("sent", [list(row) for row in traffic(run.engine)]))
     details = run.engine.details()
     run.engine.close()

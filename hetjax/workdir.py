@@ -23,8 +23,9 @@ WRITTEN = (
     "partition_*",
     "tables*",
     "penalties*.json",
+    "stacking.npz",
 )
-FILES = "config.yaml", "metrics.jsonl", "summary.json", "report.html", "curves.png", "cache.png"
+FILES = "config.yaml", "metrics.jsonl", "summary.json", "report.html", "curves.png", "cache.png", "stacking.npz"
 FOLDERS = "checkpoints", "tables", "tables_[0-9]", "partition_*"
 FIXED = "data.", "model.", "sampling.", "train."  # what results depend on; a run may be continued with other keys else
 FREE = ("train.loggers",)  # and with these of them
@@ -94,7 +95,7 @@ class Workdir:
             self.path.mkdir(parents=True, exist_ok=True)
             self._lock()
             if self._longer:  # its results are those of fewer epochs
-                for name in ("summary.json", "report.html"):
+                for name in ("summary.json", "report.html", "stacking.npz"):
                     self.file(name).unlink(missing_ok=True)
             self.write("config.yaml", yaml.safe_dump(self.config, sort_keys=False))
         except OSError as error:

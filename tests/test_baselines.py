@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from hetjax import baselines, label_propagation
+from hetjax import baselines, label_propagation, logistic
 from hetjax.graph.csc import reverse
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
@@ -87,7 +87,8 @@ def two_kinds(nodes=200, seed=0):
 
 
 def test_baselines_read_what_they_say():
-    found = baselines.baselines(two_kinds(), "micro_f1")
+    graph = two_kinds()
+    found = baselines.measured(baselines.baselines(graph, "micro_f1"), graph, "micro_f1")
     assert found["label propagation"]["micro_f1"] == 1.0
     assert found["larger class"]["micro_f1"] < 0.7
     assert found["logistic regression"]["micro_f1"] < 0.7
@@ -102,7 +103,9 @@ def test_no_test_label_is_read(change):
     labels[others] = 1 - labels[others] if graph.multilabel else (labels[others] + 1) % graph.schema.classes
     poisoned = replace(graph, labels=labels)
     for make in (baselines.larger_class, baselines.logistic, baselines.walk):
-        np.testing.assert_array_equal(make(graph, "micro_f1").logits, make(poisoned, "micro_f1").logits)
+        one, two = (make(g, "micro_f1").logits for g in (graph, poisoned))
+        for split in baselines.SPLITS:
+            np.testing.assert_array_equal(one[split], two[split])
 
 
 def test_logistic_regression_is_scikit_learns(monkeypatch):
@@ -110,9 +113,9 @@ def test_logistic_regression_is_scikit_learns(monkeypatch):
     graph = two_kinds()
     features = rng.standard_normal((200, 4)).astype(np.float32) + graph.labels[:, None] * [1, 0.5, 0, 0]
     graph = replace(graph, features={"node": features.astype(np.float32)})
-    monkeypatch.setattr(baselines, "PENALTIES", (1.0,))
+    monkeypatch.setattr(logistic, "PENALTIES", (1.0,))
     ids = graph.splits["test"]
-    logits = baselines.logistic(graph, "micro_f1").logits[ids]
+    logits = baselines.logistic(graph, "micro_f1").logits["test"]
     train = graph.splits["train"]
     x = (
         (features - features[train].mean(axis=0)) / features[train].std(axis=0) / 2
@@ -129,11 +132,11 @@ def test_logistic_regression_chooses_its_penalty_by_the_area_where_that_is_asked
     graph = replace(graph, features={target: features})
     ids = graph.splits["validation"]
     with pytest.MonkeyPatch.context() as patch:
-        for penalty in baselines.PENALTIES:
-            patch.setattr(baselines, "PENALTIES", (penalty,))
-            logits = baselines.logistic(graph, "roc_auc").logits
-            tried.append(areas(logits[ids], graph.labels[ids])["roc_auc"])
-    chosen = areas(baselines.logistic(graph, "roc_auc").logits[ids], graph.labels[ids])["roc_auc"]
+        for penalty in logistic.PENALTIES:
+            patch.setattr(logistic, "PENALTIES", (penalty,))
+            logits = baselines.logistic(graph, "roc_auc").logits["validation"]
+            tried.append(areas(logits, graph.labels[ids])["roc_auc"])
+    chosen = areas(baselines.logistic(graph, "roc_auc").logits["validation"], graph.labels[ids])["roc_auc"]
     assert chosen == pytest.approx(max(tried), abs=0.02) and max(tried) > tried[0] + 0.02
 
 
@@ -147,7 +150,8 @@ def test_a_run_that_does_not_test_has_no_baselines(tmp_path):
 def test_what_would_take_long_is_left_out_and_said(monkeypatch):
     monkeypatch.setattr(baselines, "MOST_EDGE_CLASSES", 10)
     monkeypatch.setattr(baselines, "MOST_VALUES", 8 * 10)
-    found = baselines.baselines(two_kinds(), "micro_f1")
+    graph = two_kinds()
+    found = baselines.measured(baselines.baselines(graph, "micro_f1"), graph, "micro_f1")
     assert found["label propagation"].keys() == {"how"} and "> 10" in found["label propagation"]["how"]
     assert found["logistic regression"]["how"].endswith("on 10 of 40 training nodes")
 

@@ -169,6 +169,8 @@ def test_partitions_of_the_nodes_in_two_processes_write_one_checkpoint(folder):
         "communicate",
         "--train.epochs",
         "2",
+        "--train.stacking",
+        "true",
         "--cache.placement",
         "[author=disk,venue=host,paper=disk]",
     ]
@@ -185,9 +187,12 @@ def test_partitions_of_the_nodes_in_two_processes_write_one_checkpoint(folder):
     moved = shutil.copytree(run_folder, folder / "nodes_moved")
     (moved / "summary.json").unlink()
     shutil.rmtree(max((moved / "checkpoints").iterdir()))
-    done = train(moved, *SHARED, "--data.path", folder / "data_0" / "graph", "--train.epochs", "2")
+    again = ["--data.path", folder / "data_0" / "graph", "--train.epochs", "2", "--train.stacking", "true"]
+    done = train(moved, *SHARED, *again)
     assert done.returncode == 0 and "continuing from" in done.stdout, done.stderr
     np.testing.assert_allclose(records(moved)[-1]["test_loss"], records(run_folder)[-1]["test_loss"], rtol=1e-4)
+    one, two = (json.loads((run / "summary.json").read_text())["stacking"]["weights"] for run in (run_folder, moved))
+    assert one == pytest.approx(two, rel=1e-3)
 
 
 def test_what_was_started_wrongly_is_one_line_in_every_process(folder):

@@ -198,6 +198,10 @@ def compared(told: Told) -> list[Part]:
         return []
     keys = [key for key in ("accuracy", "macro_f1", "roc_auc") if told.summary.get(f"test_{key}") is not None]
     rows = [["this model", *(percent(told.summary[f"test_{key}"]) for key in keys), ""]]
+    if stacking := told.summary.get("stacking"):
+        alone = stacking["model_alone"]
+        rows[0][-1] = " + ".join(f"{weight:.2f} {name}" for name, weight in stacking["weights"].items())
+        rows += [["the model alone", *(percent(alone.get(f"test_{key}")) for key in keys), ""]]
     rows += [[name, *(percent(row.get(key)) for key in keys), row["how"]] for name, row in found.items()]
     head = ("", *("ROC AUC" if key == "roc_auc" else key.replace("_", "-").replace("f1", "F1") for key in keys), "how")
     words = "What can be had without a graph neural network."

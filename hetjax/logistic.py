@@ -1,0 +1,93 @@
+"""Multinomial logistic regression with an L2 penalty, of several labels one per class, by L-BFGS."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy  # which imports its parts when they are first used
+
+PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # one over the factor of half the sum of squares
+ITERATIONS = 50  # for each of these
+FEW = 0.2  # share of features that are not zero, up to which the zeros are left out
+AT_ONCE = 2**22  # numbers of features
+
+
+class Regression(NamedTuple):
+    """What was fitted: the logits of rows are `(rows - mean) kernel + bias`.
+
+    Attributes:
+      mean: `[width]`, zeros of features that are mostly 0.
+      kernel: `[width, classes]`.
+      bias: `[classes]`.
+    """
+
+    mean: np.ndarray
+    kernel: np.ndarray
+    bias: np.ndarray
+
+    def logits(self, features: np.ndarray, ids: np.ndarray) -> np.ndarray:
+        """Logits float32 `[ids, classes]`, of so many nodes at a time."""
+        found = np.empty((len(ids), len(self.bias)), np.float32)
+        rows = max(1, AT_ONCE // features.shape[1])
+        for start in range(0, len(ids), rows):
+            part = features[ids[start : start + rows]]
+            x = part - self.mean if self.mean.any() else scipy.sparse.csr_matrix(part)
+            found[start : start + rows] = x @ self.kernel + self.bias[None]
+        return found
+
+
+def regressions(rows: np.ndarray, y: np.ndarray, multilabel: bool) -> list[Regression]:
+    """One for each of `PENALTIES`, each starting from the one before.
+
+    Args:
+      rows: features of the training nodes, `[nodes, width]`.
+      y: of each class whether they have it, `[nodes, classes]`.
+    """
+    mean, scale = _scale(rows)
+    x = (rows - mean) * scale if mean.any() else scipy.sparse.csr_matrix(rows).multiply(scale).tocsr()
+    tried, weights = [], np.zeros((rows.shape[1] + 1, y.shape[1]))
+    for penalty in PENALTIES:
+        weights = _fit(x, y, multilabel, penalty, weights)
+        tried.append(Regression(mean, scale[:, None] * weights[:-1], weights[-1]))
+    return tried
+
+
+def _scale(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What is taken from features, and what they are multiplied by then, `[width]` each: so that the squares of rows add up to 1 on average.
+
+    Columns with negative numbers or few zeros are brought to mean 0 and standard deviation 1 before, so that units do not matter.
+    """
+    plain = np.count_nonzero(rows) <= FEW * rows.size or (rows.min() >= 0 and rows.dtype.kind in "biu")
+    wide = rows.astype(np.float64)
+    spread = np.ones(rows.shape[1]) if plain else wide.std(axis=0)
+    mean = np.zeros(rows.shape[1]) if plain else wide.mean(axis=0)
+    scale = 1 / np.where(spread > 0, spread, 1)
+    return mean, scale / (np.sqrt(np.mean(np.sum(((wide - mean) * scale) ** 2, axis=1))) or 1)
+
+
+def _fit(x: Any, y: np.ndarray, multilabel: bool, penalty: float, first: np.ndarray) -> np.ndarray:
+    """Weights `[width + 1, classes]`, the last row of which is added to every node; `first` is where they start."""
+    shape = first.shape
+
+    def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        weights = flat.reshape(shape)
+        value, off = loss_of(x @ weights[:-1] + weights[-1:], y, multilabel)
+        gradient = np.concatenate([x.T @ off + weights[:-1] / penalty, off.sum(axis=0, keepdims=True)])
+        return value + np.sum(weights[:-1] ** 2) / (2 * penalty), gradient.ravel()
+
+    options = {"maxiter": ITERATIONS}
+    done = scipy.optimize.minimize(loss, first.ravel(), jac=True, method="L-BFGS-B", options=options)
+    return done.x.reshape(shape)
+
+
+def loss_of(scores: np.ndarray, y: np.ndarray, multilabel: bool) -> tuple[float, np.ndarray]:
+    """The sum of the cross-entropies of nodes, and its gradient by their scores `[nodes, classes]`."""
+    if multilabel:
+        return float(np.sum(np.logaddexp(0, scores) - y * scores)), scipy.special.expit(scores) - y
+    log = scipy.special.log_softmax(scores, axis=1)
+    return float(-np.sum(y * log)), np.exp(log) - y
+
+
+def best_of(scores: Sequence[float | None]) -> int:
+    """Which score is the highest, of equal ones the first; None is the lowest."""
+    return int(np.argmax([-1.0 if score is None else score for score in scores]))

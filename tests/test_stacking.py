@@ -1,0 +1,195 @@
+"""A model's logits weighed with those of baselines: what is best on the validation nodes, the same wherever it is used, and without a change to training."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import hetjax
+from hetjax import baselines, stacking
+from hetjax.errors import InputError
+from hetjax.graph import store
+from hetjax.logistic import loss_of
+from hetjax.train import main
+from hetjax.trained import Trained
+from tests.test_label_inputs import relabelled
+from tests.test_recipe import communities, shop
+
+GRAPHS = {
+    "features tell": lambda: communities(False, "all"),
+    "edges tell": lambda: communities(True, "nothing"),
+    "several labels": lambda: two_labels(shop("all")),
+}
+
+
+def two_labels(graph):
+    """The same graph, whose nodes may have a second label, which nothing tells."""
+    second = np.random.default_rng(1).integers(0, 2, len(graph.labels))
+    labels = np.stack([graph.labels == 0, graph.labels == 1, second], axis=1).astype(np.int8)
+    return replace(graph, labels=labels)
+
+
+def noise(graph) -> np.ndarray:
+    """Logits of validation nodes from a model that knows nothing."""
+    shape = len(graph.splits["validation"]), graph.schema.classes
+    return np.random.default_rng(0).standard_normal(shape, np.float32)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_nothing_near_has_a_lower_loss_on_the_validation_nodes(graph):
+    graph = GRAPHS[graph]()
+    found, ids, several = baselines.baselines(graph, "micro_f1"), graph.splits["validation"], graph.multilabel
+    model = noise(graph)
+    said = baselines.said(found, "validation")
+    stacked = stacking.fitted(model, found, graph, False)
+    y = graph.labels[ids] if several else np.eye(graph.schema.classes)[graph.labels[ids]]
+
+    def loss(weights, bias) -> float:
+        scores = replace(stacked, weights=weights, bias=bias)(model, said, several)
+        far = sum((weight - (name == "model")) ** 2 for name, weight in weights.items())
+        far += "model" not in weights
+        return loss_of(scores.astype(np.float64), y, several)[0] + (stacking.LOOSE * far + np.sum(bias**2)) / 2
+
+    least = loss(stacked.weights, stacked.bias)
+    names = {"model", "logistic regression", "label propagation"}
+    for name in names:
+        for step in (-0.05, 0.05):
+            other = max(0.0, stacked.weights.get(name, 0.0) + step)
+            assert loss({**stacked.weights, name: other}, stacked.bias) > least - 1e-2
+    for number in range(len(stacked.bias)):
+        for step in (-0.05, 0.05):
+            assert loss(stacked.weights, stacked.bias + step * np.eye(len(stacked.bias))[number]) > least - 1e-2
+
+
+@pytest.mark.parametrize(("kind", "teller"), [("features tell", 1), ("edges tell", 2)])
+def test_a_model_that_knows_nothing_harms_no_baseline(kind, teller):
+    graph, name = GRAPHS[kind](), baselines.NAMES[teller]
+    found, ids = baselines.baselines(graph, "micro_f1"), graph.splits["test"]
+    stacked = stacking.fitted(noise(graph), found, graph, False)
+    assert max(stacked.weights, key=stacked.weights.get) == name
+    nothing = np.random.default_rng(1).standard_normal((len(ids), 3), np.float32)
+    after = stacked(nothing, baselines.said(found, "test"), False)
+    right = [np.mean(x.argmax(axis=1) == graph.labels[ids]) for x in (after, found[name].logits["test"])]
+    assert right[0] >= right[1] > 0.9
+
+
+def test_a_share_of_a_class_that_is_another_in_training_is_set_right():
+    """The model is right but for the shares, which it has from the training nodes."""
+    graph = communities(False, "no features")
+    ids = graph.splits["validation"]
+    kept = ids[(graph.labels[ids] == 0) | (np.arange(len(ids)) % 10 == 0)]  # most are of class 0
+    graph = replace(graph, splits=graph.splits | {"validation": kept})
+    right = np.eye(3)[graph.labels[kept]]
+    logits = (right + np.random.default_rng(0).standard_normal(right.shape)).astype(np.float32)
+    stacked = stacking.fitted(logits, {}, graph, False)
+    assert stacked.bias[0] > max(stacked.bias[1:])
+    before, after = (np.mean(x.argmax(1) == graph.labels[kept]) for x in (logits, stacked(logits, {}, False)))
+    assert after > before
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_no_test_label_is_read(graph):
+    graph = GRAPHS[graph]()
+    poisoned = relabelled(graph, graph.splits["test"])
+    one, two = (stacking.fitted(noise(g), baselines.baselines(g, "micro_f1"), g, True) for g in (graph, poisoned))
+    assert one.weights == two.weights and one.threshold == two.threshold
+    np.testing.assert_array_equal(one.bias, two.bias)
+
+
+def test_of_too_few_validation_nodes_nothing_is_learned():
+    graph = communities(True, "all")
+    few = replace(graph, splits=graph.splits | {"validation": graph.splits["validation"][: stacking.FEWEST - 1]})
+    assert stacking.fitted(noise(few), baselines.baselines(few, "micro_f1"), few, False) is None
+
+
+def run(graph, folder, *options: str) -> dict:
+    """Train for two epochs, and give the summary."""
+    if not (folder.parent / "store").exists():
+        store.save(graph, folder.parent / "store")
+    fixed = "--model.hidden=4", "--sampling.mode=full", "--train.epochs=2", "--train.stacking=true"
+    read = "--data.format=store", f"--data.path={folder.parent / 'store'}", f"--workdir={folder}"
+    main([*read, *fixed, *options])
+    return json.loads((folder / "summary.json").read_text())
+
+
+METAPATHS = "--model.name=sehgnn", "--model.layers=1", "--data.metapath_hops=1"
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("features tell", ()),
+        ("several labels", ("--train.threshold=validation",)),
+        ("edges tell", ("--data.label_inputs=true",)),
+        ("several labels", METAPATHS),
+    ],
+    ids=["features", "several labels", "label inputs", "metapaths"],
+)
+def test_predictions_are_those_that_were_measured(kind, options, tmp_path):
+    """By `predict` on the same graph and on another store of it, and by `load`."""
+    graph = GRAPHS[kind]()
+    summary = run(graph, tmp_path / "run", *options)
+    ids = graph.splits["test"]
+    found = Trained(tmp_path / "run").predict()
+    right = (found.classes[ids] == graph.labels[ids]).reshape(len(ids), -1).all(axis=1)
+    assert right.mean() == pytest.approx(summary["test_accuracy"], abs=1e-6)
+    assert summary["test_micro_f1"] > summary["stacking"]["model_alone"]["test_micro_f1"]
+    weights = summary["stacking"]["weights"]
+    assert max(weight for name, weight in weights.items() if name != "model") > 0.5
+    again = Trained(tmp_path / "run").predict(tmp_path / "store")
+    np.testing.assert_array_equal(found.logits, again.logits)
+    served = hetjax.load(tmp_path / "run")
+    np.testing.assert_allclose(served.logits(ids[:5]), found.logits[ids[:5]], rtol=1e-4, atol=1e-4)
+
+
+def test_training_is_the_same_without_it_and_on_a_mesh_the_result(tmp_path):
+    graph = shop("all")
+    with_it, on_mesh = (
+        run(graph, tmp_path / "one"),
+        run(graph, tmp_path / "mesh", "--mesh.data=2", "--mesh.strategy=vanilla"),
+    )
+    without = run(graph, tmp_path / "two", "--train.stacking=false")
+    losses = [
+        [json.loads(line).get("train_loss") for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
+        for name in ("one", "two")
+    ]
+    assert losses[0] == losses[1] and not without["stacking"]
+    assert with_it["stacking"]["model_alone"]["test_micro_f1"] == without["test_micro_f1"]
+    for name, weight in with_it["stacking"]["weights"].items():
+        assert on_mesh["stacking"]["weights"][name] == pytest.approx(weight, rel=1e-3)
+    assert on_mesh["test_micro_f1"] == pytest.approx(with_it["test_micro_f1"], abs=0.01)
+
+
+def test_a_run_that_is_finished_again_gives_the_same(tmp_path):
+    graph = shop("all")
+    before = run(graph, tmp_path / "run")
+    file = tmp_path / "run" / stacking.FILE
+    first = file.read_bytes()
+    file.unlink()
+    (tmp_path / "run" / "summary.json").unlink()  # as if it had been killed before its end
+    after = run(graph, tmp_path / "run")
+    assert before["stacking"] | {"seconds": 0} == after["stacking"] | {"seconds": 0}
+    assert before["test_micro_f1"] == after["test_micro_f1"]
+    one, two = np.load(file), {}
+    file.write_bytes(first)
+    two = np.load(file)
+    assert set(one) == set(two)
+    for name in one:
+        np.testing.assert_array_equal(one[name], two[name])
+
+
+def test_a_damaged_file_is_one_line(tmp_path):
+    graph = shop("all")
+    stacked = stacking.fitted(noise(graph), baselines.baselines(graph, "micro_f1"), graph, False)
+    stacking.save(stacked, tmp_path)
+    kept = stacking.saved(tmp_path, 3)
+    assert kept.weights == stacked.weights
+    with pytest.raises(InputError, match="bias: float64 .3,., and should be numbers .4"):
+        stacking.saved(tmp_path, 4)
+    stacking.save(replace(stacked, bias=np.full(3, np.nan)), tmp_path)
+    with pytest.raises(InputError, match="not finite"):
+        stacking.saved(tmp_path, 3)
+    (tmp_path / stacking.FILE).write_bytes(b"no archive")
+    with pytest.raises(InputError, match=stacking.FILE):
+        stacking.saved(tmp_path, 3)
