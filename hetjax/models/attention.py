@@ -5,7 +5,7 @@ are not to be had, operations of XLA do the same.
 """
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -161,7 +161,16 @@ def _attend_natively(rows, queries, offsets, keys, values, keep, slope):
     return *sums, _for_kernel(numerator, values), logits, weights
 
 
-def attend_plainly(rows, queries, offsets, keys, values, keep, slope):
+def attend_plainly(
+    rows: Rows,
+    queries: jax.Array | None,
+    offsets: jax.Array,
+    keys: jax.Array,
+    values: jax.Array,
+    keep: jax.Array,
+    slope: jax.Array,
+) -> tuple[jax.Array, ...]:
+    """`Attended`, and logits and weights `[edges, heads]`; as of `_attend`."""
     target = row_of(rows)
     if queries is None:
         logits = read(keys[..., 0], rows.indices)
@@ -193,7 +202,15 @@ def _back_natively(rows, queries, keys, values, edges, gradient):
     return _for_kernel(by_queries, keys), *others
 
 
-def back_plainly(rows, queries, keys, values, edges, gradient):
+def back_plainly(
+    rows: Rows, queries: jax.Array | None, keys: jax.Array, values: jax.Array, edges: tuple, gradient: tuple
+) -> tuple[Any, jax.Array, jax.Array]:
+    """The gradients of queries, offsets and logits; None for the first without queries.
+
+    Args:
+      edges: `(keep, slope, logits, weights)`.
+      gradient: of the denominator, of what is kept, and of the numerator.
+    """
     keep, slope, logits, weights = edges
     denominator, kept, numerator = gradient
     target = row_of(rows)

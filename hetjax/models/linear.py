@@ -1,6 +1,7 @@
 """Products with matrices: of nodes' rows, and of what a fold sums, before or after."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,8 @@ class Kernel(nn.Module):
 @functools.singledispatch
 def times(x: Any, kernel: jax.Array) -> jax.Array:
     """Rows `[rows, width]`, `SparseRows` too, times a matrix `[width, ...]`: `[rows, ...]`."""
-    return product(x[None], kernel.reshape(1, len(kernel), -1))[0].reshape(len(x), *kernel.shape[1:])
+    width, *shape = kernel.shape
+    return product(x[None], kernel.reshape(1, width, math.prod(shape)))[0].reshape(len(x), *shape)
 
 
 @times.register

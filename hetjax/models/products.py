@@ -4,6 +4,8 @@ The gradient of `W` in `x W` is `x^T g`, a sum over the rows of both. XLA's CPU 
 longer than the product does; a kernel reads both as they lie. Elsewhere the operation of XLA is taken.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numba
@@ -43,7 +45,7 @@ def turned_product(x: jax.Array, y: jax.Array) -> jax.Array:
 def added(parts: jax.Array) -> jax.Array:
     """The sum of a few large arrays, `[parts, ...]`: as a product, because XLA's sums of few long rows take many times as long on a CPU."""
     count, *shape = parts.shape
-    return (jnp.ones(count, parts.dtype) @ parts.reshape(count, -1)).reshape(shape)
+    return (jnp.ones(count, parts.dtype) @ parts.reshape(count, math.prod(shape))).reshape(shape)
 
 
 def _natively(x, y):
@@ -53,7 +55,8 @@ def _natively(x, y):
     return added(_multiply(parts * BLOCK, x, y, results=[result])[0])
 
 
-def turned_by_xla(x, y):
+def turned_by_xla(x: jax.Array, y: jax.Array) -> jax.Array:
+    """As `turned_product`."""
     return jax.lax.dot_general(jnp.swapaxes(x, 1, 2), y, (((2,), (1,)), ((0,), (0,))))
 
 

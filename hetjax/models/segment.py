@@ -63,7 +63,7 @@ def share_products(
     adjacency: Mapping[str, Edges], sources: jax.Array, features: int, heads: int, products: int
 ) -> frozenset[str]:
     """Which of some relations fold products that they share; arguments as of `multiply_first`. None, where devices divide the nodes."""
-    if not all(isinstance(edges, Adjacency) for edges in adjacency.values()):
+    if any(type(edges) is not Adjacency for edges in adjacency.values()):
         return frozenset()
     if isinstance(sources, SparseRows):
         return frozenset(adjacency if len(adjacency) > 1 else ())

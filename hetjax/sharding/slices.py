@@ -7,6 +7,8 @@ from hetjax.sharding.strategy import Setup
 def check_slices(setup: Setup) -> None:
     """Raise an InputError if the run's features and seeds cannot be divided as its mesh says."""
     axes, widths = setup.config.mesh, setup.trainer.widths
+    if not widths:
+        raise InputError(f"mesh.feature is {axes.feature}, and the model reads no features to divide")
     widest = max(widths, key=lambda t: widths[t])
     if axes.feature > widths[widest]:
         raise InputError(
