@@ -26,11 +26,11 @@ class Costs(NamedTuple):
       group: of an edge that is grouped by its source in the program, where the sampler did not.
     """
 
-    multiply: float = 0.006
+    multiply: float = 0.008
     narrow: float = 0.011
     move: float = 0.02
     copy: float = 0.2
-    weigh: float = 0.017
+    weigh: float = 0.015
     group: float = 6.0
 
 
