@@ -199,7 +199,7 @@ class HGTLayer(Layer):
         made = dict(sources)
         for t, rows in sources.items():
             edges = {r.key: adjacency[r.key] for r in self.relations if r.source == t and r.key in adjacency}
-            if readers := share_products(edges, rows, self.features, self.heads, 2):
+            if readers := share_products(edges, rows, self.features, self.heads, self.products):
                 (key, key_bias), (value, value_bias) = self.key[t](rows.shape[1]), self.value[t](rows.shape[1])
                 keys, values = (times(rows.astype(key.dtype), kernel) for kernel in (key, value))
                 made[t] = Shared(rows, readers, keys, values, key_bias, value_bias)

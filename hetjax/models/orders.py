@@ -1,8 +1,8 @@
 """Whether sources are multiplied by a matrix before they are folded, or what they fold to after it, by what either costs.
 
 The same mathematics either way. Costs are counted from the shapes when a program is traced, way back included, and weighed by
-constants (`Costs`) by which choices were best on one CPU of two cores, over the shapes of `benchmarks/orders.py`; the same on every machine,
-so that a run has the same bits wherever it goes on. A sum of static features needs no way back to them; multiplied first, they
+constants (`Costs`) by which choices were best on one CPU of two cores, over the shapes of `benchmarks/orders.py`, but for `narrow` and `copy`, which were
+chosen later by the times of a few graphs' steps; the same on every machine, so that a run has the same bits wherever it goes on. A sum of static features needs no way back to them; multiplied first, they
 need one for the matrix' sake.
 """
 

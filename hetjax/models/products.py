@@ -1,7 +1,7 @@
 """Products with matrices whose gradient sums over many rows.
 
-The gradient of `W` in `x W` is `x^T g`, a sum over the rows of both. XLA's CPU backend turns one of the two around first, which takes
-longer than the product does; a kernel reads both as they lie. Elsewhere the operation of XLA is taken.
+The gradient of `W` in `x W` is `x^T g`, a sum over the rows of both. XLA's CPU backend turns one of the two around first;
+a kernel reads both as they lie. Elsewhere the operation of XLA is taken.
 """
 
 import math
@@ -15,7 +15,7 @@ from hetjax.native import BLOCK, Operation, arrays
 from hetjax.vectors import add_products, clear
 
 ROWS = 128  # that stay in the processor's cache while they are multiplied column by column
-PARTS, LEAST = 16, 1024
+PARTS, LEAST = 16, 1024  # the most sums that threads make apart, and the fewest rows of one
 
 
 @jax.custom_vjp
