@@ -4,7 +4,6 @@ A layer says three things: what one relation contributes to a node (`relation`),
 (`aggregate_self`), and how the combined total becomes an embedding (`finish`). A model file defines one layer and names it `MODEL`.
 """
 
-import functools
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar
@@ -312,10 +311,10 @@ class Layer(nn.Module):
             types = [t for t, _ in group.rows] if self.reads_target else []
             asked |= {t: self.ask(t, own[t], exchange) for t in types if t not in asked}
             contributions += self.fold_together(group, sources, asked).items()
-        total: dict[str, Any] = {}
+        parts: dict[str, list[Any]] = {}
         for target, partial in contributions:
-            total[target] = self.monoid.combine(total[target], partial) if target in total else partial
-        return total
+            parts.setdefault(target, []).append(partial)
+        return {target: self.monoid.combined(own) for target, own in parts.items()}
 
     def fold_edges(
         self,
@@ -341,7 +340,7 @@ class Layer(nn.Module):
         if len(folded) == 1:
             return folded[0]
         assert self.edge_monoid, "only a layer with an edge_monoid folds a relation's edges in groups"
-        return functools.reduce(self.edge_monoid.combine, folded)
+        return self.edge_monoid.combined(folded)
 
     def __call__(
         self, block: Block, x: Mapping[str, jax.Array], masks: Masks | None = None, exchange: Exchange = LOCAL

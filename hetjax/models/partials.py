@@ -4,13 +4,16 @@ What a relation contributes to a node is a partial aggregate. Partial aggregates
 hosts, and only their total is finished into an embedding; so where a relation is folded is free to choose.
 """
 
+import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
+
+from hetjax.models.once import once
 
 
 class Monoid(NamedTuple):
@@ -20,11 +23,19 @@ class Monoid(NamedTuple):
       lift: from what a relation gives, `[nodes, features]`, to a partial aggregate, a pytree of arrays `[nodes, ...]`.
       combine: a commutative and associative function of two partial aggregates.
       total: from the combined partial aggregate to `[nodes, features]`.
+      join: how several combine at once, where that is cheaper than one after the other.
     """
 
     lift: Callable[[jax.Array], Any]
     combine: Callable[[Any, Any], Any]
     total: Callable[[Any], jax.Array]
+    join: "Callable[[Sequence[Any]], Any] | None" = None
+
+    def combined(self, parts: Sequence[Any]) -> Any:
+        """The partial aggregate of all parts; there is at least one."""
+        if len(parts) > 1 and self.join:
+            return self.join(parts)
+        return functools.reduce(self.combine, parts)
 
 
 class Weighted(NamedTuple):
@@ -62,13 +73,19 @@ def add_weighted(one: Weighted, other: Weighted) -> Weighted:
 
 
 def merge(one: Attention, other: Attention) -> Attention:
-    """Attention over the edges of both: each is rescaled to the larger of the two shifts, then they add."""
-    largest = jnp.maximum(one.largest, other.largest)
-    shift = finite(largest)
-    ours, theirs = (jnp.exp(jax.lax.stop_gradient(part.largest - shift)) for part in (one, other))
-    denominator = ours * one.denominator + theirs * other.denominator
-    numerator = ours[..., None] * one.numerator + theirs[..., None] * other.numerator
-    return Attention(largest, denominator, numerator)
+    """Attention over the edges of both."""
+    return merge_all([one, other])
+
+
+def merge_all(parts: Sequence[Attention]) -> Attention:
+    """Attention over the edges of all: each part is rescaled to the largest of the shifts, then they add."""
+    own = jax.lax.stop_gradient(jnp.stack([part.largest for part in parts]))
+    largest = once(jnp.max(own, axis=0))
+    factors = once(jnp.exp(own - finite(largest)))
+    scales = [jax.lax.index_in_dim(factors, number, keepdims=False) for number in range(len(parts))]
+    denominator = sum(scale * part.denominator for scale, part in zip(scales, parts))
+    numerator = sum(scale[..., None] * part.numerator for scale, part in zip(scales, parts))
+    return Attention(largest, once(denominator), once(numerator))
 
 
 def attended(partial: Attention) -> jax.Array:
@@ -106,7 +123,7 @@ def _counted(value: jax.Array) -> Weighted:
 SUM = Monoid(_same, operator.add, _same)
 MEAN = Monoid(_counted, add_weighted, lambda sum: sum.value / sum.weight)
 MAX = Monoid(_same, jnp.maximum, _same)
-SOFTMAX = Monoid(_same, merge, attended)
+SOFTMAX = Monoid(_same, merge, attended, merge_all)
 """Over all in-edges of all relations; what a relation gives is an `Attention` already."""
 
 NAMED = {"sum": SUM, "mean": MEAN, "max": MAX, "softmax": SOFTMAX}

@@ -55,8 +55,8 @@ def _merge(partial: Attention, axis: str) -> Attention:
 
 def _fold(monoid: Monoid, partial: Any, axis: str) -> Any:
     every = gathered(partial, axis)
-    parts = (jax.tree.map(lambda leaf: leaf[part], every) for part in range(jax.lax.axis_size(axis)))
-    return functools.reduce(monoid.combine, parts)
+    parts = [jax.tree.map(lambda leaf: leaf[part], every) for part in range(jax.lax.axis_size(axis))]
+    return monoid.combined(parts)
 
 
 COLLECTIVES: dict[Callable[..., Any], Callable[[Any, str], Any]] = {

@@ -5,7 +5,6 @@ No process reads what another partition folds. A partition computes the embeddin
 computes partial aggregates, which process 0 combines and finishes where training would exchange them.
 """
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -150,7 +149,7 @@ def _partials(
 
 
 def _reduced(monoid: Monoid, every: Sequence[Any]) -> Any:
-    return functools.reduce(monoid.combine, every)
+    return monoid.combined(every)
 
 
 def _finished(model: Stack, target: str, depth: int, total: Any, own: jax.Array | None) -> jax.Array:
