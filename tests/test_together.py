@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 
 from hetjax.models import grouping
+from hetjax.models.grouping import Group
 from hetjax.models.packed import Packed
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding.registry import make_engine
 from tests.equivalence import MODELS, alone, apart, setting
 
-TOGETHER = ("R-GAT", "HGT, joint", "HGT, relation")
+TOGETHER = ("R-GAT", "HGT, joint", "HGT, relation", "R-GCN", "R-GCN, bases")
 
 
 def engine_of(graph, name: str, monkeypatch, fewest: int):
@@ -18,13 +19,14 @@ def engine_of(graph, name: str, monkeypatch, fewest: int):
     return make_engine(setting(graph, "full", (1, 1), MODELS[name], {}), graph)
 
 
+@pytest.mark.parametrize("mode", ["full", "minibatch"])
 @pytest.mark.parametrize("name", TOGETHER)
-def test_loss_gradients_and_state_are_the_same(graph, name, monkeypatch):
+def test_loss_gradients_and_state_are_the_same(graph, name, mode, monkeypatch):
     """In float64, ten steps; the graph has an empty relation, parallel edges, and nodes without edges."""
     with jax.enable_x64(True):
-        plain = alone(graph, "full", MODELS[name], wide=True)
+        plain = alone(graph, mode, MODELS[name], wide=True)
         monkeypatch.setattr(grouping, "FEWEST", 1)
-        errors = apart(alone(graph, "full", MODELS[name], wide=True), plain)
+        errors = apart(alone(graph, mode, MODELS[name], wide=True), plain)
     assert max(errors) < 1e-9
 
 
@@ -66,8 +68,10 @@ def test_a_run_that_goes_on_from_its_checkpoint_is_the_same_to_the_last_bit(grap
 def test_rows_are_pairs_that_have_an_edge(graph):
     (block, _) = whole_graph(graph, 2)
     relations = [relation for relation in graph.schema.relations if relation.key in block.adjacency]
-    group = grouping.as_one(relations, block.adjacency, graph.schema.nodes)
+    made = Group((tuple(relations),))
+    found = grouping.find_pairs(relations, block.adjacency)
+    group = grouping.as_one(made, found, made.sizes(found), len(found.places), graph.schema.nodes, graph.schema.nodes)
     pairs = sum(int((np.diff(block.adjacency[r.key].indptr) > 0).sum()) for r in relations)
-    assert len(group.targets.indices) == pairs
+    assert group.targets.indptr[-1] == pairs == len(found.targets)
     assert len(group.edges.indices) == sum(len(block.adjacency[r.key].indices) for r in relations)
     assert len(group.targets.indptr) - 1 == sum(b.relations * b.targets for b in group.buckets)

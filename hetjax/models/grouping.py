@@ -1,10 +1,11 @@
 """Which relations of a graph are folded together, and the one bipartite graph that is made of their edges, in host memory."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from hetjax.compiled import compiled
 from hetjax.graph.schema import Relation
 from hetjax.models.together import Bucket, Together
 from hetjax.sampling.blocks import Adjacency, Block
@@ -15,111 +16,167 @@ MOST = 250_000  # rows of all source types, which are laid out one type after th
 ALIKE = 2  # times as many pairs as another that a relation may have, which is padded to as many
 
 
-def with_together(layer: Any, block: Block, sources: Mapping[str, int], sparse: Container[str] = ()) -> Block:
+class Pairs(NamedTuple):
+    """Edges of some relations, from pairs of a relation and a source to pairs of a relation and a target: one relation after the other.
+
+    Attributes:
+      sources, targets: int32 `[pairs]`, rows of the nodes that have an edge.
+      degrees: int32, of every pair of a target its edges.
+      places: int32 `[edges]`, of every edge which of its relation's pairs it comes from.
+      counts: int64 `[relations, 3]`, of every relation its pairs of a source and of a target, and its edges.
+    """
+
+    sources: np.ndarray
+    targets: np.ndarray
+    degrees: np.ndarray
+    places: np.ndarray
+    counts: np.ndarray
+
+
+class Group(NamedTuple):
+    """Relations that are folded together.
+
+    Attributes:
+      buckets: of relations with about as many pairs, those with most first.
+    """
+
+    buckets: tuple[tuple[Relation, ...], ...]
+
+    @property
+    def relations(self) -> tuple[Relation, ...]:
+        """In the order of the rows."""
+        return tuple(relation for bucket in self.buckets for relation in bucket)
+
+    def sizes(self, pairs: Pairs) -> list[Bucket]:
+        """The smallest buckets that hold the relations' pairs."""
+        counts = iter(pairs.counts)
+        most = [np.max([next(counts) for _ in bucket], axis=0) for bucket in self.buckets]
+        return [Bucket(len(bucket), *map(int, own[:2])) for bucket, own in zip(self.buckets, most)]
+
+
+def with_together(layer: Any, block: Block, sources: Mapping[str, int], alone: Container[str] = ()) -> Block:
     """A block in which relations of like shapes are one graph, if they are many.
 
     Args:
-      layer: that reads it.
+      layer, sources, alone: as of `groups`.
       block: in host memory, of a whole graph.
+    """
+    made = groups(layer, block, sources, alone)
+    apart = with_pairs(block, made)
+    rows = {r.target: block.adjacency[r.key].targets for own in made for r in own.relations}
+    together = [
+        as_one(own, pairs, own.sizes(pairs), len(pairs.places), sources, rows)
+        for own, pairs in zip(made, apart.together)
+    ]
+    return apart._replace(together=tuple(together))
+
+
+def groups(layer: Any, block: Block, sources: Mapping[str, int], alone: Container[str] = ()) -> tuple[Group, ...]:
+    """The relations of like shapes, if they are many; in buckets by how many pairs they have in this block.
+
+    Args:
+      layer: that reads it.
+      block: in host memory.
       sources: the number of source rows per node type.
-      sparse: types whose rows are `SparseRows`, which do not lie beside others'.
+      alone: types whose relations are not folded together: `SparseRows`, which do not lie beside others' rows, and what is known
+        (`models.known`).
     """
     alike: dict[Any, list[Relation]] = {}
     for relation in layer.relations:
         edges = block.adjacency.get(relation.key)
         plain = isinstance(edges, Adjacency) and edges.weights is None and edges.whole is None
-        if plain and relation.source not in sparse and relation.target not in sparse:
+        if plain and relation.source not in alone and relation.target not in alone:
             shape = layer.alike(relation)
             if shape is not None:
                 alike.setdefault(shape, []).append(relation)
-    groups = [
-        relations for relations in alike.values() if len(relations) >= FEWEST and _rows(relations, sources) <= MOST
-    ]
-    taken = {relation.key for relations in groups for relation in relations}
-    together = tuple(as_one(relations, block.adjacency, sources) for relations in groups)
+    return tuple(
+        _in_buckets(relations, find_pairs(relations, block.adjacency))
+        for relations in alike.values()
+        if len(relations) >= FEWEST and sum(sources[t] for t in {r.source for r in relations}) <= MOST
+    )
+
+
+def with_pairs(block: Block, groups: Sequence[Group]) -> Block:
+    """A block in which the edges of groups are `Pairs`, in the place of `Together`."""
+    taken = {relation.key for own in groups for relation in own.relations}
     apart = {key: edges for key, edges in block.adjacency.items() if key not in taken}
-    return block._replace(adjacency=apart, together=together)
+    pairs = tuple(find_pairs(own.relations, block.adjacency) for own in groups)
+    return block._replace(adjacency=apart, together=pairs)
 
 
-class Pairs(NamedTuple):
-    """A relation's edges, from pairs to pairs.
-
-    Attributes:
-      sources, targets: rows of the nodes that have an edge.
-      counts: of the edges of every such target.
-      indices: of every edge which of the sources it comes from.
-    """
-
-    sources: np.ndarray
-    targets: np.ndarray
-    counts: np.ndarray
-    indices: np.ndarray
-
-
-def _rows(relations: Sequence[Relation], sources: Mapping[str, int]) -> int:
-    return sum(sources[t] for t in {relation.source for relation in relations})
-
-
-def as_one(relations: Sequence[Relation], adjacency: Mapping[str, Adjacency], sources: Mapping[str, int]) -> Together:
+def as_one(
+    own: Group,
+    pairs: Pairs,
+    buckets: Sequence[Bucket],
+    edges: int,
+    sources: Mapping[str, int],
+    targets: Mapping[str, int],
+    flows: bool = True,
+) -> Together:
     """Relations as one graph, in host memory.
 
     Args:
-      adjacency: per relation key; what lies beyond the last pointer is left out.
-      sources: the number of source rows per node type.
+      pairs: of the group's relations.
+      buckets: that hold them, padding included.
+      edges: how many there are, padding included.
+      sources, targets: the number of rows per node type.
+      flows: whether a gradient flows to the sources.
     """
-    pairs = {relation: _pairs(adjacency[relation.key]) for relation in relations}
-    rows = {r.target: adjacency[r.key].targets for r in sorted(relations, key=lambda r: r.target)}
-    sources = {t: sources[t] for t in sorted({relation.source for relation in relations})}
-    source_starts, target_starts = _starts(sources), _starts(rows)
-    owners: list[np.ndarray] = []
-    chosen_sources, chosen_targets, counts, indices, first = [], [], [], [], 0
-    alike = _alike(pairs)
-    buckets = [
-        Bucket(len(bucket), *(max(len(getattr(pairs[r], side)) for r in bucket) for side in ("sources", "targets")))
-        for bucket in alike
-    ]
-    for bucket, members in zip(buckets, alike):
-        for relation in members:
-            own = pairs[relation]
-            indices.append(own.indices + first)
-            counts.append(_filled(own.counts, bucket.targets, 0))
-            chosen_sources.append(_filled(own.sources + source_starts[relation.source], bucket.sources, -1))
-            chosen_targets.append(_filled(own.targets + target_starts[relation.target], bucket.targets, -1))
-            owners.append(_filled(np.full(len(own.targets), len(owners)), bucket.targets, -1))
-            first += bucket.sources
-    targets = _chosen(np.concatenate(chosen_targets), sum(rows.values()))
-    assert targets.reverse
+    rows = {t: targets[t] for t in sorted({r.target for r in own.relations})}
+    sources = {t: sources[t] for t in sorted({r.source for r in own.relations})}
+    starts = [[at[t] for t in ends] for at, ends in zip(map(_starts, (sources, rows)), _ends_of(own))]
+    room = np.array([bucket[1:] for bucket, held in zip(buckets, own.buckets) for _ in held], np.int64)
+    (q, p), relations = room.sum(axis=0), len(own.relations)
+    indptr, source_indptr, target_indptr = (np.zeros(count + 1, np.int32) for count in (p, q, p))
+    indices, source_rows, target_rows, owners = (np.zeros(count, np.int32) for count in (edges, q, p, p))
+    ends = (source_indptr, source_rows), (target_indptr, target_rows, owners)
+    _lay_out(*pairs, room, np.array(starts, np.int64), (indptr, indices), *ends)
+    to_targets = group(target_indptr, target_rows, sum(rows.values()))
+    assert to_targets.reverse
     return Together(
-        group(_ends(np.concatenate(counts)), np.concatenate(indices).astype(np.int32), first),
-        _chosen(np.concatenate(chosen_sources), sum(sources.values())),
-        targets,
-        Adjacency(*targets.reverse[:2], targets.indptr, targets.indices, targets.reverse[2]),
-        _chosen(np.concatenate(owners), len(relations)),
-        tuple(relation for members in alike for relation in members),
+        group(indptr, indices, int(q)),
+        group(source_indptr, source_rows, sum(sources.values()) if flows else None),
+        to_targets,
+        Adjacency(*to_targets.reverse[:2], to_targets.indptr, to_targets.indices, to_targets.reverse[2]),
+        group(target_indptr, owners, relations),
+        own.relations,
         tuple(buckets),
         tuple(rows.items()),
         tuple(sources),
     )
 
 
-def _pairs(adjacency: Adjacency) -> Pairs:
-    counts = np.diff(np.asarray(adjacency.indptr))
-    indices = np.asarray(adjacency.indices)[: adjacency.indptr[-1]]
-    sources, places = np.unique(indices, return_inverse=True)
-    targets = np.flatnonzero(counts)
-    return Pairs(sources, targets, counts[targets], places)
+def find_pairs(relations: Sequence[Relation], adjacency: Mapping[str, Adjacency]) -> Pairs:
+    """The pairs of some relations' edges, sources in the order in which edges first meet them; padding left out."""
+    given = [adjacency[relation.key] for relation in relations]
+    indptr = [np.asarray(edges.indptr) for edges in given]
+    indices = [np.asarray(edges.indices)[: own[-1]] for edges, own in zip(given, indptr)]
+    rows, edges = np.array([len(own) - 1 for own in indptr]), np.array([len(own) for own in indices])
+    every, each = np.concatenate(indices), np.concatenate(indptr)
+    sources, places = np.empty(len(every), np.int32), np.empty(len(every), np.int32)
+    targets, degrees = np.empty(rows.sum(), np.int32), np.empty(rows.sum(), np.int32)
+    seen = np.full(every.max(initial=-1) + 1, -1, np.int64)
+    counts = np.zeros((len(given), 3), np.int64)
+    _find_pairs(each, every, rows, edges, seen, sources, targets, degrees, places, counts)
+    s, t, _ = counts.sum(axis=0)
+    return Pairs(sources[:s], targets[:t], degrees[:t], places, counts)
 
 
-def _alike(pairs: Mapping[Relation, Pairs]) -> list[list[Relation]]:
-    """Relations, the largest first, in groups of which none has `ALIKE` times as many pairs as another."""
-    sizes = {relation: max(len(own.sources), len(own.targets)) for relation, own in pairs.items()}
-    groups: list[list[Relation]] = []
-    for relation in sorted(pairs, key=lambda r: -sizes[r]):
-        if groups and ALIKE * sizes[relation] >= sizes[groups[-1][0]]:
-            groups[-1].append(relation)
+def _in_buckets(relations: Sequence[Relation], pairs: Pairs) -> Group:
+    """The relations, those with most pairs first, in buckets of which none has `ALIKE` times as many as another; a handful counts as eight."""
+    sizes = dict(zip(relations, np.maximum(FEWEST, pairs.counts[:, :2].max(axis=1))))
+    buckets: list[list[Relation]] = []
+    for relation in sorted(relations, key=lambda r: -sizes[r]):
+        if buckets and ALIKE * sizes[relation] >= sizes[buckets[-1][0]]:
+            buckets[-1].append(relation)
         else:
-            groups.append([relation])
-    return groups
+            buckets.append([relation])
+    return Group(tuple(map(tuple, buckets)))
+
+
+def _ends_of(own: Group) -> Iterator[list[str]]:
+    yield [r.source for r in own.relations]
+    yield [r.target for r in own.relations]
 
 
 def _starts(counts: Mapping[str, int]) -> dict[str, int]:
@@ -127,14 +184,50 @@ def _starts(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(zip(counts, np.cumsum([0, *counts.values()])))
 
 
-def _filled(x: np.ndarray, count: int, value: int) -> np.ndarray:
-    return np.concatenate([x, np.full(count - len(x), value, x.dtype)])
+@compiled
+def _find_pairs(indptr, indices, rows, edges, seen, sources, targets, degrees, places, counts):
+    at, edge, source, target = 0, 0, 0, 0
+    for relation in range(len(rows)):
+        first_source, first_target = source, target
+        for row in range(rows[relation]):
+            degree = indptr[at + row + 1] - indptr[at + row]
+            if degree:
+                targets[target], degrees[target] = row, degree
+                target += 1
+        for e in range(edge, edge + edges[relation]):
+            row = indices[e]
+            if seen[row] < first_source:  # by no edge of this relation
+                seen[row], sources[source] = source, row
+                source += 1
+            places[e] = seen[row] - first_source
+        counts[relation, 0], counts[relation, 1] = source - first_source, target - first_target
+        counts[relation, 2] = edges[relation]
+        at, edge = at + rows[relation] + 1, edge + edges[relation]
 
 
-def _ends(counts: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-
-
-def _chosen(rows: np.ndarray, count: int) -> Adjacency:
-    """An edge from each of these rows, of `count`; none where it is negative."""
-    return group(_ends(rows >= 0), rows[rows >= 0].astype(np.int32), count)
+@compiled
+def _lay_out(sources, targets, degrees, places, counts, room, starts, out, out_sources, out_targets):
+    """Fill the edges, and the ends of every pair, relation after relation, each with so much room."""
+    (indptr, indices), (source_indptr, source_rows), (target_indptr, target_rows, owners) = (
+        out,
+        out_sources,
+        out_targets,
+    )
+    q, p, source, target, edge = 0, 0, 0, 0, 0
+    for relation in range(len(counts)):
+        for e in range(edge, edge + counts[relation, 2]):
+            indices[e] = places[e] + q
+        for i in range(room[relation, 0]):
+            if i < counts[relation, 0]:
+                source_rows[source] = sources[source] + starts[0, relation]
+                source += 1
+            source_indptr[q + i + 1] = source
+        for i in range(room[relation, 1]):
+            degree = 0
+            if i < counts[relation, 1]:
+                target_rows[target], owners[target] = targets[target] + starts[1, relation], relation
+                degree = degrees[target]
+                target += 1
+            target_indptr[p + i + 1] = target
+            indptr[p + i + 1] = indptr[p + i] + degree
+        q, p, edge = q + room[relation, 0], p + room[relation, 1], edge + counts[relation, 2]

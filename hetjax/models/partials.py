@@ -82,7 +82,7 @@ def merge_all(parts: Sequence[Attention]) -> Attention:
     """Attention over the edges of all: each part is rescaled to the largest of the shifts, then they add."""
     own = jax.lax.stop_gradient(jnp.stack([part.largest for part in parts]))
     largest = once(jnp.max(own, axis=0))
-    factors = once(jnp.exp(own - finite(largest)))
+    factors = once(jnp.exp(own - finite(largest)[None]))
     scales = [jax.lax.index_in_dim(factors, number, keepdims=False) for number in range(len(parts))]
     denominator = sum(scale * part.denominator for scale, part in zip(scales, parts))
     numerator = sum(scale[..., None] * part.numerator for scale, part in zip(scales, parts))

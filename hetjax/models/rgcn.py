@@ -14,7 +14,8 @@ from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer, glorot
 from hetjax.models.linear import Dense, fold_product, times
-from hetjax.models.segment import neighbour_mean
+from hetjax.models.segment import multiply_first, neighbour_mean
+from hetjax.models.together import Together
 from hetjax.sampling.blocks import Adjacency
 
 
@@ -48,10 +49,17 @@ class RelationMean(nn.Module):
     features: int
     bases: Bases | None = None
 
-    @nn.compact
     def __call__(self, adjacency: Adjacency, sources: jax.Array) -> jax.Array:
-        kernel = matrix(self, sources.shape[1], self.features, self.bases)
+        width = sources.shape[1]
+        kernel = self.own(width) if self.bases is None else combined(self.own(width), self.bases(width))
         return fold_product(adjacency, neighbour_mean, sources, kernel)
+
+    @nn.compact
+    def own(self, width: int) -> jax.Array:
+        """What the relation alone has: a matrix `[width, features]`, or how it combines the bases."""
+        if self.bases is None:
+            return self.param("kernel", nn.initializers.glorot_uniform(), (width, self.features))
+        return coefficients(self, self.bases.count, self.bases.users)
 
 
 class SelfTerm(nn.Module):
@@ -66,14 +74,13 @@ class SelfTerm(nn.Module):
 
     @nn.compact
     def __call__(self, targets: jax.Array) -> jax.Array:
-        return times(targets, matrix(self, targets.shape[1], self.features, self.bases))
+        own, width = coefficients(self, self.bases.count, self.bases.users), targets.shape[1]
+        return times(targets, combined(own, self.bases(width)))
 
 
-def matrix(module: nn.Module, width: int, features: int, bases: Bases | None) -> jax.Array:
-    """A module's `[width, features]`: a combination of the bases (equation 3), or without any a matrix of its own."""
-    if bases is None:
-        return module.param("kernel", nn.initializers.glorot_uniform(), (width, features))
-    return jnp.einsum("b,bio->io", coefficients(module, bases.count, bases.users), bases(width))
+def combined(own: jax.Array, bases: jax.Array) -> jax.Array:
+    """`W_r`, the combination of the bases (equation 3); of several relations `[R, width, features]`."""
+    return jnp.einsum("...b,bio->...io", own, bases)
 
 
 def coefficients(module: nn.Module, bases: int, users: int) -> jax.Array:
@@ -203,6 +210,25 @@ class RGCNLayer(PlainLayer):
         if self._one_hot(relation.source):
             return fold_product(adjacency, neighbour_mean, sources[relation.key])
         return self.mean[relation.key](adjacency, sources)
+
+    def alike(self, relation: Relation) -> Any:
+        return None if self._one_hot(relation.source) else self.widths[relation.source]
+
+    def together_weights(self, relation: Relation) -> list[tuple[str, ...]]:
+        return [(f"mean_{relation.key}", "coefficients" if self.bases else "kernel")]
+
+    def fold_together(
+        self, group: Together, sources: Mapping[str, Any], asked: Mapping[str, Any]
+    ) -> dict[str, jax.Array]:
+        x = group.of_sources(sources)
+        width = x.shape[1]
+        (kernels,) = group.stacked(lambda r: [self.mean[r.key].own(width)])
+        if self.bases:
+            kernels = combined(kernels, self.shared[str(width)](width))
+        x = x.astype(kernels.dtype)
+        if multiply_first(group.edges, x, self.features):
+            return group.total(neighbour_mean(group.edges, group.from_sources(x, kernels)))
+        return group.total(group.from_targets(neighbour_mean(group.edges, x), kernels))
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> jax.Array:
         if not self._one_hot(node_type):

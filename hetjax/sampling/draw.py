@@ -120,7 +120,7 @@ def draw_neighbours(
       The position in `indices` of an id that is no source node, which is their number if pointers point beyond; or -1.
     """
     for i in range(len(targets) + AHEAD):
-        if i < len(targets):
+        if i < len(targets) and out_indptr[i] < out_indptr[i + 1]:
             start, stop = indptr[targets[i]], indptr[targets[i] + 1]
             if start < 0 or stop > len(indices):
                 return len(indices)
@@ -128,7 +128,7 @@ def draw_neighbours(
             _choose(key, targets[i], stop - start, chosen, always)
             for j in range(len(chosen)):
                 prefetch(indices, start + chosen[j])
-        if i >= AHEAD:
+        if i >= AHEAD and out_indptr[i - AHEAD] < out_indptr[i - AHEAD + 1]:
             start, chosen = indptr[targets[i - AHEAD]], out[out_indptr[i - AHEAD] : out_indptr[i - AHEAD + 1]]
             for j in range(len(chosen)):
                 source = indices[start + chosen[j]]

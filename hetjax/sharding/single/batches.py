@@ -11,6 +11,7 @@ from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
 from hetjax.sampling.whole import whole_graph
+from hetjax.sharding.single.grouped import Grouped
 
 
 class SingleBatches(Batches):
@@ -20,21 +21,30 @@ class SingleBatches(Batches):
       sampler: draws from the graph.
       regime, seed: as in `Batches`.
       to_device: puts a batch of host arrays on the device.
+      grouped: what mini-batches fold together.
     """
 
     def __init__(
-        self, sampler: Sampler, regime: Regime, seed: int, to_device: Callable[[Batch], Batch] = jax.device_put
+        self,
+        sampler: Sampler,
+        regime: Regime,
+        seed: int,
+        to_device: Callable[[Batch], Batch] = jax.device_put,
+        grouped: Grouped | None = None,
     ):
-        self.sampler, self.to_device = sampler, to_device
+        self.sampler, self.to_device, self.grouped = sampler, to_device, grouped
         super().__init__(sampler.graph, regime, seed, "train")
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> Sample:
         if self.regime.whole:
             return Sample(whole_graph(self.graph, len(self.regime.fanouts), self.sampler.reads_own), {}, ())
-        return self.sampler.sample({self.graph.schema.target: seeds}, self.regime.fanouts, stream)
+        sample = self.sampler.sample({self.graph.schema.target: seeds}, self.regime.fanouts, stream)
+        return self.grouped.paired(sample) if self.grouped else sample
 
     def measure(self, sample: Sample) -> Iterator[tuple[str, int, int]]:
-        return measure(self.use, sample, self.graph)
+        yield from measure(self.use, sample, self.graph)
+        if self.grouped:
+            yield from self.grouped.measure(sample)
 
     def reads(self, sample: Sample) -> dict[tuple[str, int], np.ndarray]:
         return {(node_type, 0): ids for node_type, ids in sample.inputs.items()}
@@ -43,6 +53,9 @@ class SingleBatches(Batches):
         size, rows, blocks = self.regime.batch_size, seeds, sample.blocks
         inputs: Mapping[str, Array] = {}
         if not self.regime.whole:  # in which nothing is padded, and every node is the row of its id
-            blocks, inputs = pad_sample(self.capacities, self.use, sample, {self.graph.schema.target: size}, self.graph)
+            room = {self.graph.schema.target: size}
+            blocks, inputs = pad_sample(self.capacities, self.use, sample, room, self.graph)
+            if self.grouped:
+                blocks = self.grouped.filled(self.capacities, blocks, sample, room)
             rows = np.arange(size, dtype=np.int32)
         return self.to_device(Batch(blocks, inputs, rows, *self.labels_and_weights(seeds, size)))

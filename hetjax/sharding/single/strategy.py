@@ -15,6 +15,7 @@ from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.single import declared
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.single.engine import SingleEngine
+from hetjax.sharding.single.grouped import grouped
 from hetjax.sharding.single.reading import gathered, without_zeros
 from hetjax.sharding.strategy import Setup, Strategy, read_in_place
 
@@ -40,13 +41,20 @@ def engine_on(setup: Setup, device: jax.Device | None = None) -> SingleEngine:
         if not setup.regime.whole:
             return features.send(batch)
         blocks = tuple(
-            with_together(layer, block, graph.schema.nodes, trainer.model.sparse(depth, features.static))
+            with_together(layer, block, graph.schema.nodes, folded_alone(setup, features, depth))
             for depth, (layer, block) in enumerate(zip(trainer.model.layers, batch.blocks))
         )
         sent = features.send(batch._replace(blocks=blocks))
         return sent._replace(blocks=known(setup, features, sent.blocks))
 
     return SingleEngine(setup, make_batches(setup, features, to_device), features)
+
+
+def folded_alone(setup: Setup, features: Features, depth: int) -> set[str]:
+    """The types of which a layer of the whole graph folds no relations together."""
+    model = setup.trainer.model
+    sums_known = features.static if not depth and model.layers[0].linear_fold else ()
+    return {*model.sparse(depth, features.static), *sums_known}
 
 
 def known(setup: Setup, features: Features, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
@@ -66,4 +74,4 @@ def make_batches(setup: Setup, features: Features, to_device: Callable[[Batch], 
     by_id, flowing = read_in_place(setup, features) - kept, setup.flowing | kept  # a gradient flows to their products
     by_id -= gathered(setup, by_id)
     sampler = Sampler(setup.graph, by_id, flowing, model.reads_own, model.drops)
-    return SingleBatches(sampler, setup.regime, setup.config.train.seed, to_device)
+    return SingleBatches(sampler, setup.regime, setup.config.train.seed, to_device, grouped(setup, features, by_id))
