@@ -13,6 +13,8 @@ from hetjax.sampling.sampler import group
 
 FEWEST = 8  # relations that are worth it: their rows are read, and what they fold to is summed, once more
 MOST = 250_000  # rows of all source types, which are laid out one type after the other: a copy
+LARGE = 12_000  # pairs of a relation that is folded alone, in the order that costs least
+SOME = 8  # pairs: a relation that has fewer is padded as if it had so many
 ALIKE = 2  # times as many pairs as another that a relation may have, which is padded to as many
 
 
@@ -89,11 +91,13 @@ def groups(layer: Any, block: Block, sources: Mapping[str, int], alone: Containe
             shape = layer.alike(relation)
             if shape is not None:
                 alike.setdefault(shape, []).append(relation)
-    return tuple(
-        _in_buckets(relations, find_pairs(relations, block.adjacency))
-        for relations in alike.values()
-        if len(relations) >= FEWEST and sum(sources[t] for t in {r.source for r in relations}) <= MOST
-    )
+    made = []
+    for relations in alike.values():
+        counts = find_pairs(relations, block.adjacency).counts[:, :2].max(axis=1, initial=0)
+        sizes = {relation: int(size) for relation, size in zip(relations, counts) if size <= LARGE}
+        if len(sizes) >= FEWEST and sum(sources[t] for t in {r.source for r in sizes}) <= MOST:
+            made.append(Group(tuple(_in_buckets(sizes))))
+    return tuple(made)
 
 
 def with_pairs(block: Block, groups: Sequence[Group]) -> Block:
@@ -162,16 +166,15 @@ def find_pairs(relations: Sequence[Relation], adjacency: Mapping[str, Adjacency]
     return Pairs(sources[:s], targets[:t], degrees[:t], places, counts)
 
 
-def _in_buckets(relations: Sequence[Relation], pairs: Pairs) -> Group:
-    """The relations, those with most pairs first, in buckets of which none has `ALIKE` times as many as another; a handful counts as eight."""
-    sizes = dict(zip(relations, np.maximum(FEWEST, pairs.counts[:, :2].max(axis=1))))
+def _in_buckets(sizes: Mapping[Relation, int]) -> list[tuple[Relation, ...]]:
+    """Relations, those with most pairs first, in buckets of which none has `ALIKE` times as many as another; few count as some."""
     buckets: list[list[Relation]] = []
-    for relation in sorted(relations, key=lambda r: -sizes[r]):
-        if buckets and ALIKE * sizes[relation] >= sizes[buckets[-1][0]]:
+    for relation in sorted(sizes, key=lambda r: -sizes[r]):
+        if buckets and ALIKE * max(SOME, sizes[relation]) >= sizes[buckets[-1][0]]:
             buckets[-1].append(relation)
         else:
             buckets.append([relation])
-    return Group(tuple(map(tuple, buckets)))
+    return [tuple(bucket) for bucket in buckets]
 
 
 def _ends_of(own: Group) -> Iterator[list[str]]:
