@@ -12,12 +12,13 @@ from hetjax.checkpoint import Checkpoint, Checkpoints
 from hetjax.config import Train
 from hetjax.errors import InputError
 from hetjax.metrics import HALF
+from hetjax.models.orders import Costs
 from hetjax.processes.group import ProcessGroup
 from hetjax.ranking import AREAS
 
 COUNTS, SUMS = ("epoch", "step", "nodes", "metrics_bytes"), ("loss_sum", "seconds")
 KEYS = (*COUNTS, *SUMS, "best", "graph", "capacities")
-LATER = ("lowered", "recent")  # which checkpoints of before have not
+LATER = ("lowered", "recent", "costs")  # which checkpoints of before have not
 OF_BEST, QUALITY = ("step", "epoch"), ("loss", "accuracy", "micro_f1", "macro_f1")
 MOST, MOST_ROWS = 2**53, 2**31  # of any count, and of what a batch has room for
 
@@ -37,6 +38,8 @@ class Progress:
       seconds: time trained.
       lowered: how often the guard has lowered the learning rates (`hetjax.guard`).
       recent: the losses of the last two steps.
+      costs: what orders are counted with (`models.orders.Costs`), as results depend on orders in their last bits; none yet, or
+        in a checkpoint of before: the usual ones.
     """
 
     epoch: int = 0
@@ -50,6 +53,7 @@ class Progress:
     seconds: float = 0.0
     lowered: int = 0
     recent: list[float] = field(default_factory=list)
+    costs: list[float] = field(default_factory=list)
 
     def count(self, loss: float, nodes: int, capacities: dict[str, int]) -> None:
         """A step is done."""
@@ -116,10 +120,13 @@ def check_progress(given: dict[str, Any]) -> None:
     for name in SUMS:
         _number(name, given[name])
     _count("lowered", given.get("lowered", 0))
-    if not isinstance(given.get("recent", []), list):
-        raise ValueError("recent is no list")
-    for loss in given.get("recent", []):
-        _number("recent", loss)
+    for name in ("recent", "costs"):
+        if not isinstance(given.get(name, []), list):
+            raise ValueError(f"{name} is no list")
+        for number in given.get(name, []):
+            _number(name, number)
+    if len(given.get("costs", [])) not in (0, len(Costs._fields)):
+        raise ValueError(f"costs are {len(given['costs'])} numbers, and should be {len(Costs._fields)}")
     if not isinstance(given["graph"], str):
         raise ValueError("graph is no text")
     if not isinstance(given["capacities"], dict):

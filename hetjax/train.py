@@ -38,6 +38,9 @@ from hetjax.label_inputs import without_labels
 from hetjax.load import Ahead, load, without_metapaths
 from hetjax.loggers import Loggers
 from hetjax.logs import counted, hides_bar, log
+from hetjax.models import orders
+from hetjax.models.calibration import order_costs
+from hetjax.models.orders import Costs
 from hetjax.partition import Partitioning, read, save
 from hetjax.processes.group import ProcessGroup
 from hetjax.processes.launch import process_group
@@ -94,7 +97,10 @@ def trained(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
     """Train to the end, and as often from where the guard goes back to; returns the results."""
     lowered = 0
     while True:
-        with contextlib.closing(prepare(config, strategy, workdir, processes, lowered, ahead)) as run:
+        with (
+            orders.restored(),
+            contextlib.closing(prepare(config, strategy, workdir, processes, lowered, ahead)) as run,
+        ):
             try:
                 loop(run)
             except FloatingPointError as error:
@@ -127,6 +133,7 @@ def prepare(
     checkpoints = Checkpoints(workdir.file("checkpoints"))
     checkpoint, done = progress.newest(checkpoints, processes, log.warning)
     done.lowered = max(lowered, done.lowered)
+    count_orders(config, done, checkpoint, processes)
     run_setup = setup(guard.lowered(config, done.lowered), graph, processes, workdir.path)
     folder = workdir.file(strategy.partition_name(config))
     partitioning = strategy.partition(run_setup, folder)
@@ -156,6 +163,16 @@ def prepare(
     measures = programs, records, started, done.seconds
     made = config, workdir, processes, graph, engine, checkpoints, done, state, *measures
     return Run(*made, rises=metrics.Rises(done.recent), reported=done.epoch, baselines=compared)
+
+
+def count_orders(config: Config, done: Progress, checkpoint: Checkpoint | None, processes: ProcessGroup) -> None:
+    """Let orders be counted with what they cost on this machine, or on that where the run began."""
+    if not done.costs:
+        fresh = config.train.order_costs == "measured" and not checkpoint
+        done.costs = list(order_costs(processes) if fresh else Costs())
+    orders.use(Costs(*done.costs))
+    if processes.first:
+        log.debug(f"orders are counted with {orders.costs()}")
 
 
 def open_graph(config: Config, strategy: Strategy, ahead: Ahead | None = None) -> HetGraph:

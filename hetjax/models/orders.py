@@ -1,9 +1,10 @@
 """Whether sources are multiplied by a matrix before they are folded, or what they fold to after it, by what either costs.
 
-The same mathematics either way. Costs are counted from the shapes when a program is traced, way back included, and weighed by
-constants (`Costs`) by which choices were best on one CPU of two cores, over the shapes of `benchmarks/orders.py`, but for `narrow` and `copy`, which were
-chosen later by the times of a few graphs' steps; the same on every machine, so that a run has the same bits wherever it goes on. A sum of static features needs no way back to them; multiplied first, they
-need one for the matrix' sake.
+The same mathematics either way. Work is counted from the shapes when a program is traced, way back included, and weighed by `Costs`:
+constants by which choices were best on one CPU of two cores, over the shapes of `benchmarks/orders.py`, but for `narrow` and `copy`, which were
+chosen later by the times of a few graphs' steps; a run that trains scales them to its own machine first (`models.calibration`), and keeps what it
+counted with in its checkpoints, so that it has the same bits wherever it goes on. A sum of static features needs no way back to them;
+multiplied first, they need one for the matrix' sake.
 """
 
 import contextlib
@@ -65,6 +66,22 @@ _costs = Costs()
 def costs() -> Costs:
     """What orders are counted with."""
     return _costs
+
+
+def use(costs: Costs) -> None:
+    """Count orders with other costs from now on, in this process."""
+    global _costs
+    _costs = costs
+
+
+@contextlib.contextmanager
+def restored() -> Iterator[None]:
+    """Costs that are used inside are forgotten after it."""
+    before = _costs
+    try:
+        yield
+    finally:
+        use(before)
 
 
 def trained() -> bool:

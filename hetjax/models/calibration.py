@@ -1,0 +1,116 @@
+"""What orders of products and folds are counted with (`models.orders`), measured on the machine that trains.
+
+On a CPU four operations are timed that stand for the costs, in under two seconds, once per machine and version of their code: the rest
+is read from the user's cache folder. How much longer each takes, beside a multiplication, than on the machine that the constants are
+from, is rounded to a power of the square root of two: so a machine like that one counts with the constants themselves, and noise
+changes few choices. Elsewhere, and where native operations are not to be had, the constants stay.
+"""
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from hetjax import compiled, durable, native, runtime
+from hetjax.cache.tables import rows_at
+from hetjax.models.attention import attend
+from hetjax.models.linear import times
+from hetjax.models.orders import Costs
+from hetjax.models.segment import by_source, neighbour_sum
+from hetjax.processes.group import ProcessGroup
+from hetjax.sampling.sampler import group
+
+ROWS, TARGETS, DEGREE, WIDTH, HEADS, ROUNDS = 2**14, 2**13, 8, 64, 4, 7
+SPREAD = 2**17  # rows that are copied from, which no cache holds
+# Nanoseconds on the machine that the constants are from, of what `measure` says, by `benchmarks/calibration.py`.
+REFERENCE = {"multiply": 0.0053, "move": 0.078, "copy": 0.13, "weigh": 0.1, "group": 4.5}
+MOST = 2.0**4  # times as much, or as little, as there: more is no machine, but something that stood in the way
+
+
+def order_costs(processes: ProcessGroup) -> Costs:
+    """Those of the first process's machine, in all processes; together."""
+    found = _kept() if processes.first else None
+    return Costs(*processes.broadcast_object("costs of orders", found and list(found)))
+
+
+def scaled(measured: dict[str, float]) -> Costs:
+    """The constants, each times how much longer its operation takes here, beside a multiplication, than where they are from.
+
+    Args:
+      measured: nanoseconds, as of `measure`.
+    """
+    usual, own = Costs()._asdict(), measured["multiply"] / REFERENCE["multiply"]
+    factors = {name: measured[name] / REFERENCE[name] / own for name in REFERENCE}
+    return Costs(**usual | {name: usual[name] * _rounded(factor) for name, factor in factors.items()})
+
+
+def measure() -> dict[str, float]:
+    """Nanoseconds of a multiplication, of a number that an edge reads, of one that a copied row has, of a multiplication at an edge
+    of attention, and of an edge that is grouped by its source; each the least of some rounds."""
+    chance, edges = np.random.default_rng(0), TARGETS * DEGREE
+    indices = chance.integers(0, ROWS, edges, np.int32)
+    adjacency = group(np.arange(TARGETS + 1, dtype=np.int32) * DEGREE, indices, None)
+    rows, x = jnp.ones((ROWS, WIDTH), jnp.float32), jnp.ones((TARGETS, WIDTH), jnp.float32)
+    keys, queries = (whole.reshape(-1, HEADS, WIDTH // HEADS) for whole in (rows, x))
+    work: dict[str, tuple[Callable, tuple, int]] = {
+        "multiply": (times, (x, jnp.ones((WIDTH, WIDTH), jnp.float32)), TARGETS * WIDTH * WIDTH),
+        "move": (neighbour_sum, (adjacency, rows), edges * WIDTH),
+        "copy": (rows_at, (jnp.ones((SPREAD, WIDTH), jnp.float32), SPREAD // ROWS * indices), edges * WIDTH),
+        "weigh": (attend, (adjacency, queries, jnp.ones((TARGETS, HEADS), jnp.float32), keys), 2 * edges * WIDTH),
+        "group": (lambda edges: by_source(edges, ROWS), (adjacency,), edges),
+    }
+    programs = {name: jax.jit(run).lower(*given).compile() for name, (run, given, _) in work.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in work}
+    for _ in range(ROUNDS):  # in turns, so that what else the machine does falls on all alike
+        for name, (_, given, _) in work.items():
+            started = time.perf_counter()
+            jax.block_until_ready(programs[name](*given))
+            seconds[name].append(time.perf_counter() - started)
+    return {name: 1e9 * min(seconds[name]) / count for name, (_, _, count) in work.items()}
+
+
+def _rounded(factor: float) -> float:
+    steps = round(2 * math.log2(min(MOST, max(1 / MOST, factor))))
+    return 2.0 ** (steps / 2)
+
+
+def _kept() -> Costs:
+    """What was measured before on this machine; the first that is kept counts, for whoever measures at the same time."""
+    if jax.default_backend() != "cpu" or not native.usable():
+        return Costs()
+    about = {
+        "machine": [platform.node(), platform.machine(), runtime.cores()],
+        "versions": [jax.__version__, compiled.digest(__name__)],
+    }
+    name = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
+    file = Path(runtime.caches(), "hetjax", "costs", f"orders_{name}.json")
+    measured = _read(file)
+    if measured is None:
+        measured = measure()
+        with contextlib.suppress(Exception):  # a folder that is only read
+            file.parent.mkdir(parents=True, exist_ok=True)
+            own = file.with_name(f".{file.name}.{os.getpid()}")
+            durable.write(own, json.dumps({"about": about, "nanoseconds": measured}, indent=1) + "\n")
+            with contextlib.suppress(FileExistsError):
+                os.link(own, file)
+            own.unlink()
+        measured = _read(file) or measured
+    return scaled(measured)
+
+
+def _read(file: Path) -> dict[str, float] | None:
+    """What a file says; None if there is none, or it is damaged."""
+    with contextlib.suppress(Exception):
+        found = json.loads(file.read_text())["nanoseconds"]
+        if found.keys() == REFERENCE.keys() and all(0 < number < math.inf for number in found.values()):
+            return {name: float(number) for name, number in found.items()}
+    return None

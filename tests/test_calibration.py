@@ -1,0 +1,91 @@
+"""Orders are counted with what operations cost on the machine where a run begins."""
+
+import json
+
+import pytest
+
+from hetjax.config import Config, Train
+from hetjax.models import calibration, orders
+from hetjax.models.calibration import REFERENCE, order_costs, scaled
+from hetjax.models.orders import Costs
+from hetjax.processes.group import ProcessGroup
+from hetjax.progress import Progress, check_progress
+from hetjax.train import count_orders
+
+SLOWER = REFERENCE | {"move": 2 * REFERENCE["move"]}
+
+
+@pytest.fixture(autouse=True)
+def usual_after():
+    with orders.restored():
+        yield
+
+
+@pytest.fixture
+def measured(tmp_path, monkeypatch):
+    """How often a machine whose memory is half as fast was measured; its folder of costs is new."""
+    times = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(calibration, "measure", lambda: times.append(1) or dict(SLOWER))
+    return times
+
+
+def test_a_machine_like_that_of_the_constants_counts_with_them():
+    assert scaled(REFERENCE) == Costs()
+    noisy = {name: number * (1.1 if number > 0.1 else 0.95) for name, number in REFERENCE.items()}
+    assert scaled(noisy) == Costs()
+    assert scaled({name: 3 * number for name, number in REFERENCE.items()}) == Costs()
+
+
+def test_what_takes_longer_costs_more():
+    assert scaled(SLOWER) == Costs()._replace(move=2 * Costs().move)
+    assert scaled(REFERENCE | {"move": 1e9}).move == calibration.MOST * Costs().move
+
+
+def test_every_operation_is_measured():
+    found = calibration.measure()
+    assert found.keys() == REFERENCE.keys() and min(found.values()) > 0
+
+
+def test_a_machine_is_measured_once(measured, tmp_path):
+    assert [order_costs(ProcessGroup()) for _ in range(2)] == 2 * [scaled(SLOWER)]
+    assert len(measured) == 1
+    (file,) = (tmp_path / "hetjax" / "costs").iterdir()
+    file.write_text('{"nanoseconds": {"move": -1}}')
+    order_costs(ProcessGroup())
+    assert len(measured) == 2
+
+
+def test_who_measures_at_the_same_time_takes_what_is_kept_first(measured, monkeypatch):
+    def measure_late():
+        order_costs(ProcessGroup())  # another process, which is done first
+        return dict(REFERENCE)
+
+    first = calibration.measure
+    monkeypatch.setattr(
+        calibration, "measure", lambda: monkeypatch.setattr(calibration, "measure", first) or measure_late()
+    )
+    assert order_costs(ProcessGroup()) == scaled(SLOWER)
+
+
+def test_a_folder_that_cannot_be_written(measured, tmp_path):
+    (tmp_path / "hetjax").write_text("no folder")
+    assert order_costs(ProcessGroup()) == scaled(SLOWER)
+
+
+def test_a_run_goes_on_with_what_it_began_with(measured):
+    begun = Progress()
+    count_orders(Config(), begun, None, ProcessGroup())
+    assert orders.costs() == scaled(SLOWER) and len(measured) == 1
+    saved = json.loads(json.dumps(begun.__dict__))
+    check_progress(saved | {"metrics_bytes": 0})
+    orders.use(Costs())
+    count_orders(Config(train=Train(order_costs="usual")), Progress(**saved), None, ProcessGroup())
+    assert orders.costs() == scaled(SLOWER)
+    with pytest.raises(ValueError, match="costs are 1 numbers"):
+        check_progress(saved | {"costs": [1.0]})
+
+
+def test_usual_costs_are_not_measured(measured):
+    count_orders(Config(train=Train(order_costs="usual")), Progress(), None, ProcessGroup())
+    assert orders.costs() == Costs() and not measured
