@@ -14,10 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
 from hetjax.models.known import Known
-from hetjax.sampling.blocks import NO_NODE, Adjacency, Batch
+from hetjax.models.together import Together
+from hetjax.sampling.blocks import NO_NODE, Adjacency, Batch, Block
 
 NUMBER = 4  # bytes of a float32, and of an int32
+ENDS = "sources", "targets"
 HEADS, LEARNABLE = 4, 64  # of attention, and how wide learnable features are: what `step.py` and `whole_graph.py` train
 
 
@@ -152,16 +155,13 @@ def of_step(
         total += Work(rows * (2 * widths[t] + 2 * (3 * widths[t] + 1) + widths[t]))
     for depth, block in enumerate(batch.blocks):
         into: dict[str, int] = {}
-        for relation in graph.schema.relations:
-            if relation.key not in block.adjacency:
+        for relation, found in counts(block, graph).items():
+            learned = depth > 0 or relation.source not in graph.features
+            if isinstance(found, Known):  # folded before the first step, so that a product with a matrix is left
+                total += product(found.targets, widths[relation.source], hidden, False)
+                into[relation.target] = found.targets
                 continue
-            adjacency, learned = block.adjacency[relation.key], depth > 0 or relation.source not in graph.features
-            if isinstance(adjacency, Known):  # folded before the first step, so that a product with a matrix is left
-                total += product(adjacency.targets, widths[relation.source], hidden, False)
-                into[relation.target] = adjacency.targets
-                continue
-            shape = shape_of(adjacency, hidden if depth else widths[relation.source], hidden)
-            shape = shape._replace(heads=heads, learned=learned)
+            shape = Shape(*found, hidden if depth else widths[relation.source], hidden, heads, learned)
             total += min(ORDERS[model](shape), key=rates.seconds)
             into[relation.target] = max(into.get(relation.target, 0), shape.targets)
         for t, rows in into.items():
@@ -185,12 +185,31 @@ def floor(model: str, batch: Batch, graph: HetGraph, hidden: int) -> dict[str, f
     }
 
 
-def shape_of(adjacency: Adjacency, width: int, features: int) -> Shape:
-    """What an adjacency has, padding apart."""
+def counts(block: Block, graph: HetGraph) -> dict[Relation, Known | tuple[int, int, int]]:
+    """Of every relation its sources that are reached, its targets that have edges, and its edges, padding apart."""
+    found: dict[Relation, Known | tuple[int, int, int]] = {}
+    for relation in graph.schema.relations:
+        edges = block.adjacency.get(relation.key)
+        if edges is not None:
+            found[relation] = edges if isinstance(edges, Known) else alone(edges)
+    return found | {relation: own for group in block.together for relation, own in together(group).items()}
+
+
+def alone(adjacency: Adjacency) -> tuple[int, int, int]:
+    """Of one relation's adjacency; as of `counts`."""
     indptr = np.asarray(adjacency.indptr)
     edges, targets = int(indptr[-1]), int(np.sum(np.diff(indptr) > 0))
-    rows = len(np.unique(np.asarray(adjacency.indices)[:edges]))
-    return Shape(rows, targets, edges, width, features, 0, False)
+    return len(np.unique(np.asarray(adjacency.indices)[:edges])), targets, edges
+
+
+def together(group: Together) -> dict[Relation, tuple[int, int, int]]:
+    """Of relations that are folded together; as of `counts`."""
+    places, many = np.arange(len(group.relations)), len(group.relations)
+    relations = [bucket.relations for bucket in group.buckets]
+    rows = [np.repeat(places, np.repeat([getattr(b, end) for b in group.buckets], relations)) for end in ENDS]
+    has = [np.diff(np.asarray(adjacency.indptr)) for adjacency in (group.sources, group.targets, group.edges)]
+    sources, targets, edges = (np.bincount(r, n, many).astype(int) for r, n in zip((*rows, rows[1]), has))
+    return dict(zip(group.relations, zip(sources.tolist(), targets.tolist(), edges.tolist())))
 
 
 def rates(size: int = 2**27, repeats: int = 15) -> Rates:

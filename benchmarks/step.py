@@ -78,7 +78,7 @@ def main() -> None:
     if options.double:
         graph = replace(graph, features={t: matrix.astype(float) for t, matrix in graph.features.items()})
     steps = train(graph, options)
-    print(json.dumps(describe(steps, options) | beside_floor(steps, graph, options)))
+    print(json.dumps(describe(steps, graph, options) | beside_floor(steps, graph, options)))
 
 
 def parse() -> argparse.Namespace:
@@ -138,7 +138,7 @@ def milliseconds(steps: Steps) -> float:
     return round(1000 * float(np.median([row["waiting"] + row["step"] for row in steps.timed])), 1)
 
 
-def describe(steps: Steps, options: argparse.Namespace) -> dict:
+def describe(steps: Steps, graph: HetGraph, options: argparse.Namespace) -> dict:
     timed = steps.timed
     return {
         "ms_per_step": milliseconds(steps),
@@ -149,7 +149,7 @@ def describe(steps: Steps, options: argparse.Namespace) -> dict:
         "programs": steps.programs,
         "system": f"hetjax, jax {jax.__version__}",
         "model": options.model,
-        "edges": sum(int(a.indptr[-1]) for block in steps.batch.blocks for a in block.adjacency.values()),
+        "edges": sum(edges for block in steps.batch.blocks for *_, edges in bytes_moved.counts(block, graph).values()),
         "peak_mib": round(peak_memory() / 2**20),
         "loss": steps.losses[-1],
     } | ({"losses": steps.losses} if options.losses else {})
