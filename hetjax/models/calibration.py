@@ -38,7 +38,10 @@ MOST = 2.0**4  # times as much, or as little, as there: more is no machine, but 
 
 def order_costs(processes: ProcessGroup) -> Costs:
     """Those of the first process's machine, in all processes; together."""
-    found = _kept() if processes.first else None
+    measurable = (
+        jax.default_backend() == "cpu" and native.usable()
+    )  # asked by all, as backends of all processes start together
+    found = (_kept() if measurable else Costs()) if processes.first else None
     return Costs(*processes.broadcast_object("costs of orders", found and list(found)))
 
 
@@ -85,8 +88,6 @@ def _rounded(factor: float) -> float:
 
 def _kept() -> Costs:
     """What was measured before on this machine; the first that is kept counts, for whoever measures at the same time."""
-    if jax.default_backend() != "cpu" or not native.usable():
-        return Costs()
     about = {
         "machine": [platform.node(), platform.machine(), runtime.cores()],
         "versions": [jax.__version__, compiled.digest(__name__)],

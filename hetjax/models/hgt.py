@@ -130,7 +130,9 @@ class MutualAttention(nn.Module):
 def _related(projection: tuple[jax.Array, jax.Array], matrices: jax.Array) -> tuple[jax.Array, jax.Array]:
     """A type's projection and after it a relation's matrices, one per head, as one map; or of several relations."""
     kernel, bias = projection
-    return jnp.einsum("...whd,...hde->...whe", kernel, matrices), jnp.einsum("...hd,...hde->...he", bias, matrices)
+    several = kernel.ndim > 3
+    related = jnp.einsum("rwhd,rhde->rwhe", kernel, matrices) if several else each_head(kernel, matrices)
+    return related, jnp.einsum("...hd,...hde->...he", bias, matrices)
 
 
 class HGTLayer(Layer):
