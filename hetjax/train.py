@@ -35,7 +35,7 @@ from hetjax.evaluate import evaluated_together
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
 from hetjax.label_inputs import without_labels
-from hetjax.load import Ahead, load, without_metapaths
+from hetjax.load import Ahead, load, source, without_metapaths
 from hetjax.loggers import Loggers
 from hetjax.logs import counted, hides_bar, log
 from hetjax.models import orders
@@ -184,7 +184,8 @@ def open_graph(config: Config, strategy: Strategy, ahead: Ahead | None = None) -
     models.find(config.model.name)  # a wrong name is said before a large graph is read
     graph = models.folded(config.model.name, strategy.open(config.data, ahead))
     if not len(graph.splits["train"]):
-        raise InputError(f"no training nodes among the {len(graph.labels)} of type {graph.schema.target!r}")
+        place = source(config.data) or "the generated graph"
+        raise InputError(f"{place}: 0 training nodes among the {len(graph.labels)} of type {graph.schema.target!r}")
     if config.train.metric in AREAS:
         check_ordered(graph, config.train.metric)
     if config.train.patience and not len(graph.splits["validation"]):

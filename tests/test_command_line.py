@@ -294,7 +294,7 @@ BAD_DATA = {
             "--data.check",
             "false",
         ],
-        "no training nodes",
+        "g: 0 training nodes among the 40 of type 'paper'",
     ),
     "fewer training nodes": (
         lambda d: source("store", broken_store(d / "g", "split_train.npy", lambda a: a[:-1])),

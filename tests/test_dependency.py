@@ -418,23 +418,6 @@ def test_costs_of_other_code_are_not_used(kept, monkeypatch):
     assert len(list(kept.iterdir())) == 2 * before
 
 
-def test_costs_of_another_link_are_not_used(kept, monkeypatch):
-    """Of several processes: it is measured every time, and what was kept holds while it is much the same."""
-    given, mesh = hybrid(few("cites", "writes"))
-    given = given._replace(processes=Several())
-    now = {"link": (4.0, 2.0)}
-    monkeypatch.setattr(link, "measure", lambda mesh, processes, message: now["link"])
-    for given_link, expected in (
-        ((4.0, 2.0), (4.0, 2.0)),
-        ((5.0, 1.6), (4.0, 2.0)),
-        ((8.0, 2.0), (8.0, 2.0)),
-        ((8.0, 0.5), (8.0, 0.5)),
-    ):
-        now["link"] = given_link
-        found = costs.read_or_measure(given, mesh, 64)
-        assert (found.sent, found.start) == expected
-
-
 class Clock:
     """In place of `time` and of compiled programs: what a link takes that begins in 1 s, and sends a number in 2, and in 5 of large messages.
 

@@ -192,7 +192,7 @@ def test_what_is_small_already_is_not_copied(tmp_path):
         (
             "planetoid",
             {"labels": LABELS.astype(np.int64) + 2**40},
-            ": labels of 1099511627778 classes, outside 1..1048576",
+            ": label 1099511627777 of node 1: 1099511627778 classes > 5 nodes",
         ),
         ("planetoid", {"indptr": PATH["indptr"] + 1}, r": indptr: pointers 1..9 != 0..8 of indices"),
         ("planetoid", {"indptr": np.array([0, 4, 1, 6, 7, 8])}, ": indptr: pointer 2 is 1, below 4 before it"),
@@ -450,6 +450,10 @@ def test_weights_in_text_are_python_s(tmp_path):
         ({"features": np.full((5, 2), np.nan)}, "feature 0 of 'node' node 0 is nan"),
         ({"train": None}, "holds no split, which data.split public takes"),
         ({"train": np.array([0.5])}, r"train.npy: float64 \(1,\), and should be ids, or bool \(5,\) or \(splits, 5\)"),
+        ({"train": np.zeros(0, int)}, "train.npy: 0 training nodes of 5, and there should be 1 or more"),
+        ({"train": np.zeros(5, bool)}, "train.npy: 0 training nodes of 5"),
+        ({"labels": np.array([0, 1, 10**6, 0, 1])}, "label 1000000 of node 2: 1000001 classes > 5 nodes"),
+        ({"labels": np.array([0, 1, 5, 0, 1])}, "label 5 of node 2: 6 classes > 5 nodes"),
         ({"test": np.ones(4, bool)}, r"test.npy: bool \(4,\), and should be ids"),
         ({"test": np.array([1])}, "node 1 is in both split 'train' and split 'test'"),
         ({"edges": np.array(PAIRS)}, "lists of edges: edges.npy, edges.txt, and there should be one of"),
@@ -460,10 +464,20 @@ def test_a_folder_names_what_is_wrong(tmp_path, arrays, message):
         edges.read(folder_of(tmp_path, **arrays))
 
 
+def test_there_may_be_as_many_classes_as_have_names(tmp_path):
+    folder = folder_of(tmp_path, labels=np.array([0, 1, 6, 0, 1]))
+    (folder / "classes.txt").write_text("\n".join("abcdefgh"))
+    assert edges.read(folder).schema.classes == 8
+    (folder / "classes.txt").write_text("\n".join("abcdef"))
+    with pytest.raises(InputError, match="label 6 of node 2: 7 classes > 6 names of classes"):
+        edges.read(folder)
+
+
 @pytest.mark.parametrize(
     ("array", "message"),
     [
         (np.zeros((2, 4), int), r"edges.npy: int64 \(2, 4\), and should be integers \(edges, 2\), or with weights"),
+        (np.zeros((0, 2), int), "edges.npy: 0 edges between 5 nodes, and there should be 1 or more"),
         (np.zeros(4, int), r"edges.npy: int64 \(4,\), and should be"),
         (np.zeros((4, 2), bool), r"edges.npy: bool \(4, 2\), and should be"),
         (np.array([[0.0, 1, 1], [0, 1.5, 1]]), "edges.npy: edge 1: 1.5 in column 1, and should be a node's number"),
@@ -486,6 +500,9 @@ def test_folders_that_are_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="lists of edges: none, and there should be one of edges.npy, edges.txt"):
         edges.read(folder_of(tmp_path, None))
     file = tmp_path / "edges.txt.gz"
+    file.write_bytes(gzip.compress(b"# nothing follows\n"))
+    with pytest.raises(InputError, match="edges.txt.gz: 0 edges between 5 nodes, and there should be 1 or more"):
+        edges.read(tmp_path)
     file.write_bytes(b"no")
     with pytest.raises(InputError, match="edges.txt.gz: .*Not a gzipped file"):
         edges.read(tmp_path)

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from hetjax.datasets import edge_text
-from hetjax.datasets.homogeneous import Edges, Options, assemble, names_of
+from hetjax.datasets.homogeneous import Edges, Options, assemble, check_some, names_of
 from hetjax.datasets.splits import Shipped
 from hetjax.datasets.text import rows
 from hetjax.errors import InputError
@@ -56,9 +56,10 @@ def _edges(folder: Path, nodes: int) -> Edges:
     if len(files) != 1:
         found = ", ".join(file.name for file in files) or "none"
         raise InputError(f"{folder}: lists of edges: {found}, and there should be one of {', '.join(FILES)}")
-    if files[0].suffix != ".npy":
-        return edge_text.read(files[0], nodes)
-    return _columns(load_array(files[0]), files[0])
+    file = files[0]
+    edges = _columns(load_array(file), file) if file.suffix == ".npy" else edge_text.read(file, nodes)
+    check_some(edges, nodes, file)
+    return edges
 
 
 def _columns(array: np.ndarray, file: Path) -> Edges:

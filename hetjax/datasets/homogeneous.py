@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -72,9 +73,8 @@ def assemble(
     Raises:
       InputError: for the first thing that is wrong.
     """
-    classes = _classes(labels, where)
-    if labels.ndim == 1 and names and names.classes is not None:
-        classes = max(classes, len(names.classes))
+    named = len(names.classes) if names and names.classes is not None else 0
+    classes = _classes(labels, named, where)
     if not 1 <= classes <= MOST_CLASSES:
         raise InputError(f"{where}: labels of {classes} classes, outside 1..{MOST_CLASSES}")
     schema = Schema({NODE: len(labels)}, (EDGE,), NODE, classes)
@@ -84,7 +84,8 @@ def assemble(
     return build(schema, {EDGE: ends}, matrices, labels, splits, where, names)
 
 
-def _classes(labels: np.ndarray, where: str) -> int:
+def _classes(labels: np.ndarray, named: int, where: str) -> int:
+    """How many classes there are: no more than nodes, or than have a name."""
     if labels.ndim == 2:
         return labels.shape[1]
     most, least = int(labels.max(initial=UNLABELLED)), int(labels.min(initial=UNLABELLED))
@@ -92,11 +93,15 @@ def _classes(labels: np.ndarray, where: str) -> int:
         raise InputError(f"{where}: label {least} of node {np.argmin(labels)} is below {UNLABELLED}, which is for none")
     if most < 0:
         raise InputError(f"{where}: {len(labels)} nodes, and none has a label")
-    return most + 1
+    if most >= max(len(labels), named):
+        known = f"{named} names of classes" if named > len(labels) else f"{len(labels)} nodes"
+        raise InputError(f"{where}: label {most} of node {np.argmax(labels)}: {most + 1} classes > {known}")
+    return max(most + 1, named)
 
 
 def _edges(edges: Edges, nodes: int, options: Options, where: str) -> tuple[np.ndarray, ...]:
     """What `build` takes: with reverses, if asked for; weights that are all 1 are none."""
+    check_some(edges, nodes, where)
     for side, ids in zip(("source", "target"), edges):
         assert ids is not None  # of the ends alone
         check_ids(ids, nodes, f"{where}: {side} of edge", NODE)
@@ -108,6 +113,12 @@ def _edges(edges: Edges, nodes: int, options: Options, where: str) -> tuple[np.n
     if options.undirected:
         source, target, weights = undirected(Edges(source, target, weights), nodes)
     return (source, target) if weights is None else (source, target, weights)
+
+
+def check_some(edges: Edges, nodes: int, place: str | Path) -> None:
+    """Raise an InputError where there is no edge."""
+    if not len(edges.source):
+        raise InputError(f"{place}: 0 edges between {nodes} nodes, and there should be 1 or more")
 
 
 def undirected(edges: Edges, nodes: int) -> Edges:

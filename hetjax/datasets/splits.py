@@ -101,10 +101,13 @@ def _public(shipped: Shipped, nodes: int, number: int, where: str) -> dict[str, 
             raise InputError(f"{shipped[name][0]}: {len(several)} splits != {count} of {shipped['train'][0]}")
     if number >= count:
         raise InputError(f"{where}: data.split_number {number}, and there are {count} splits, 0 the first")
-    return {
+    ids = {
         name: np.flatnonzero(chosen) if (chosen := several[number]).dtype == bool else chosen
         for name, several in found.items()
     }
+    if not len(ids["train"]):
+        raise InputError(f"{shipped['train'][0]}: 0 training nodes of {nodes}, and there should be 1 or more")
+    return ids
 
 
 def _splits_of(array: np.ndarray, nodes: int, place: str) -> np.ndarray:

@@ -23,8 +23,8 @@ from hetjax.config import as_dict
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.runtime import caches
+from hetjax.sharding.dependency import kept_link, probes, rates
 from hetjax.sharding.dependency import link as links
-from hetjax.sharding.dependency import probes, rates
 from hetjax.sharding.dependency.probes import Kind, Kinds, Seconds
 from hetjax.sharding.strategy import Setup
 
@@ -34,7 +34,6 @@ PROBE = {
 }  # seconds that measuring a linear fold, or another, takes: most of it compiling, so known before by order alone
 EACH = 0.015  # seconds more for every relation of every layer: the whole model is traced
 EPOCHS, MOST = 100, 0.03  # of so many epochs: the share that measuring may take
-ALIKE = 1.5  # costs of a link that differ by less are those of the same link
 
 Layers = list[dict[str, float]]
 
@@ -62,8 +61,9 @@ class Costs(NamedTuple):
 def read_or_measure(setup: Setup, mesh: Mesh, message: int) -> Costs:
     """The same in all processes; together.
 
-    A link between processes is measured every time. The costs that were kept of it hold while it is much the same, so that a
-    run that is resumed chooses as before.
+    The costs that were kept of a link between processes hold while it is much the same, so that a run that is resumed chooses
+    as before: it is measured anew only where a short exchange takes another time than when it was kept. On accelerators, whose
+    rows may go another way than messages, it is measured every time.
 
     Args:
       message: numbers that a device sends to another at once.
@@ -135,15 +135,22 @@ def by_name(kinds: Kinds, of: Mapping[Kind, Seconds]) -> tuple[Layers, Layers, L
 
 def _link(setup: Setup, mesh: Mesh, machine: Mapping, message: int) -> tuple[float, float]:
     """`Costs.sent` and `Costs.start`."""
-    about = {**machine, "message": message}
     if mesh.size == 1:
         return 0.0, 0.0
+    processes, about = setup.processes, {**machine, "message": message}
+    checked = processes.count > 1 and rates.known(mesh)
     known = _read(setup, "link", about)
-    if known is None or setup.processes.count > 1:
-        now = setup.processes.broadcast_object("costs of the link", links.measure(mesh, setup.processes, message))
-        if known is None or max(max(a / b, b / a) for a, b in zip(known, now)) > ALIKE:
-            known = _write(setup, "link", about, now)
-    sent, start = known
+    stays = known and (
+        kept_link.holds(processes, known["link"][0], known["exchange"]) if checked else processes.count == 1
+    )
+    if not stays:
+        now = processes.broadcast_object("costs of the link", links.measure(mesh, processes, message))
+        if known is None or not all(map(kept_link.alike, known["link"], now)):
+            known = {"link": now}
+        if checked:
+            known["exchange"] = kept_link.usual(processes, known["link"][0])
+        _write(setup, "link", about, known)
+    sent, start = known["link"]
     return sent, start
 
 

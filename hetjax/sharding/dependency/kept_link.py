@@ -1,0 +1,58 @@
+"""Whether the network between processes is as it was when costs were kept: some milliseconds of messages that go there and back.
+
+They go over the connections of the processes, so nothing is compiled for them. That is the way that rows of CPUs go too. Process 0
+sends to all others, and they send back: what is between two others is not seen.
+"""
+
+import statistics
+import time
+
+import numpy as np
+
+from hetjax.processes.group import ProcessGroup
+
+LASTS = 0.003  # seconds of an exchange, by what a number costs
+AT_ONCE = 2**16  # numbers that go first and are not timed: a link of limited bandwidth lets some through at once
+LEAST, MOST = 2**8, 2**20  # numbers that process 0 sends to each
+ROUNDS, TRIES = 5, 3
+ALIKE = 1.5  # exchanges, and costs, that differ by less are those of the same link
+
+
+def usual(processes: ProcessGroup, sent: float) -> float:
+    """Seconds that an exchange takes, to be kept: the median of some, as process 0 sees it. All processes together."""
+    return statistics.median(exchange(processes, sent) for _ in range(TRIES))
+
+
+def holds(processes: ProcessGroup, sent: float, seconds: float) -> bool:
+    """Whether an exchange takes about as long as it did, in one of some tries. All processes together, which process 0 tells.
+
+    Args:
+      seconds: that `usual` gave for the same `sent`.
+    """
+    return any(processes.broadcast_object("exchange", alike(exchange(processes, sent), seconds)) for _ in range(TRIES))
+
+
+def exchange(processes: ProcessGroup, sent: float) -> float:
+    """Seconds that process 0 takes to send numbers to all others, and to have them back: the median of some rounds.
+
+    All processes together. It takes `ROUNDS + 1` messages each way, and one before.
+
+    Args:
+      sent: seconds of a number, which say how many are sent.
+    """
+    others = processes.count - 1
+    numbers = min(MOST, max(LEAST, int(LASTS / (sent * others))))
+    processes.barrier("exchange")  # who comes late is not waited for in what is timed
+    _there_and_back(processes, AT_ONCE // others)
+    return statistics.median(_there_and_back(processes, numbers) for _ in range(ROUNDS))
+
+
+def _there_and_back(processes: ProcessGroup, numbers: int) -> float:
+    started = time.perf_counter()
+    given = processes.broadcast("exchange", {"numbers": np.zeros(numbers, np.float32)})
+    processes.gather("exchange", {} if processes.first else {str(processes.number): given["numbers"]})
+    return time.perf_counter() - started
+
+
+def alike(one: float, other: float) -> bool:
+    return max(one / other, other / one) <= ALIKE
