@@ -21,7 +21,7 @@ from runs import markdown, read_rows, replace_rows, train
 from tqdm import tqdm
 
 import hetjax
-from hetjax import baselines, recipe
+from hetjax import baselines, choices
 from hetjax.config import Config, Data
 from hetjax.graph import store
 from hetjax.load import read_ahead
@@ -115,7 +115,7 @@ def cost(name: str, folder: Path) -> dict:
     started = time.process_time()
     graph, ahead = read_ahead(config.data)
     read = time.process_time()
-    choices = list(recipe.choose(config, graph, set(options), ahead))
+    chosen = list(choices.choose(config, graph, set(options), ahead))
     done = time.process_time()
     if ahead.baselines is None:
         baselines.baselines(graph, "micro_f1")
@@ -123,7 +123,7 @@ def cost(name: str, folder: Path) -> dict:
     training = [float(row["seconds"]) for row in read_rows(OUT) if row["graph"] == name]
     return {
         "graph": name,
-        "choices": len(choices),
+        "choices": len(chosen),
         "read_seconds": round(read - started, 2),
         "choose_seconds": round(done - read, 3),
         "baselines_looked_at": ahead.baselines is not None,
