@@ -48,7 +48,9 @@ def test_a_first_step_that_is_too_long_takes_the_run_to_its_start(tmp_path, caps
         run = hetjax.train(random_graph(3), tmp_path / "run", learning_rate=1000.0, epochs=8, **options)
     said = "".join(capsys.readouterr())
     assert "goes back to its start, and on with" in said and run.summary["learning_rate_lowered"] == 4
-    losses = [json.loads(line)["train_loss"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[:-1]]
+    losses = [
+        json.loads(line)["train_loss"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[:-1]
+    ]
     assert max(losses) < 10
 
 
