@@ -136,12 +136,17 @@ def baseline_seconds(found: baselines.Found) -> float:
     return sum(one.seconds for one in found.values() if isinstance(one, baselines.Baseline))
 
 
+def alone(row: dict) -> float:
+    """What the model has alone; a row without that is of a run without stacking."""
+    return float(row.get("alone") or row["test"])
+
+
 def gains(without: Path, with_labels: Path) -> str:
-    """What label inputs win, in points, seed by seed: mean and sample standard deviation."""
-    plain = {(row["graph"], row["seed"]): float(row["test"]) for row in read_rows(without)}
+    """What label inputs win, in points, seed by seed, for models alone, without stacking: mean and sample standard deviation."""
+    plain = {(row["graph"], row["seed"]): alone(row) for row in read_rows(without)}
     lines = []
     for name in ROWS:
-        found = {row["seed"]: float(row["test"]) for row in read_rows(with_labels) if row["graph"] == name}
+        found = {row["seed"]: alone(row) for row in read_rows(with_labels) if row["graph"] == name}
         won = [test - plain[name, seed] for seed, test in found.items() if (name, seed) in plain]
         if won:
             spread = f" ± {statistics.stdev(won):.2f}" if len(won) > 1 else ""
@@ -164,8 +169,11 @@ def table(file: Path) -> str:
                     "metric": found[0]["metric"],
                     "test (%)": f"{statistics.mean(test):.2f}{spread}",
                     "runs": len(test),
+                    "worst": f"{min(test):.2f}",
+                    "alone": f"{statistics.mean(map(alone, found)):.2f}",
                     "published": "" if row.published is None else f"{row.family} {row.published}",
                     "best baseline": f"{statistics.mean(float(line['baseline']) for line in found):.2f}",
+                    "worst beside its baseline": f"{min(float(line['test']) - float(line['baseline']) for line in found):+.2f}",
                 }
             )
     return markdown(lines)
