@@ -21,7 +21,7 @@ from runs import markdown, read_rows, replace_rows, train
 from tqdm import tqdm
 
 import hetjax
-from hetjax import baselines, recipe
+from hetjax import baselines, choices
 from hetjax.config import Config, Data
 from hetjax.graph import store
 from hetjax.load import read_ahead
@@ -115,7 +115,7 @@ def cost(name: str, folder: Path) -> dict:
     started = time.process_time()
     graph, ahead = read_ahead(config.data)
     read = time.process_time()
-    choices = list(recipe.choose(config, graph, set(options), ahead))
+    chosen = list(choices.choose(config, graph, set(options), ahead))
     done = time.process_time()
     if ahead.baselines is None:
         baselines.baselines(graph, "micro_f1")
@@ -123,7 +123,7 @@ def cost(name: str, folder: Path) -> dict:
     training = [float(row["seconds"]) for row in read_rows(OUT) if row["graph"] == name]
     return {
         "graph": name,
-        "choices": len(choices),
+        "choices": len(chosen),
         "read_seconds": round(read - started, 2),
         "choose_seconds": round(done - read, 3),
         "baselines_looked_at": ahead.baselines is not None,
@@ -136,12 +136,17 @@ def baseline_seconds(found: baselines.Found) -> float:
     return sum(one.seconds for one in found.values() if isinstance(one, baselines.Baseline))
 
 
+def alone(row: dict) -> float:
+    """What the model has alone; a row without that is of a run without stacking."""
+    return float(row.get("alone") or row["test"])
+
+
 def gains(without: Path, with_labels: Path) -> str:
-    """What label inputs win, in points, seed by seed: mean and sample standard deviation."""
-    plain = {(row["graph"], row["seed"]): float(row["test"]) for row in read_rows(without)}
+    """What label inputs win, in points, seed by seed, for models alone, without stacking: mean and sample standard deviation."""
+    plain = {(row["graph"], row["seed"]): alone(row) for row in read_rows(without)}
     lines = []
     for name in ROWS:
-        found = {row["seed"]: float(row["test"]) for row in read_rows(with_labels) if row["graph"] == name}
+        found = {row["seed"]: alone(row) for row in read_rows(with_labels) if row["graph"] == name}
         won = [test - plain[name, seed] for seed, test in found.items() if (name, seed) in plain]
         if won:
             spread = f" ± {statistics.stdev(won):.2f}" if len(won) > 1 else ""
@@ -164,8 +169,11 @@ def table(file: Path) -> str:
                     "metric": found[0]["metric"],
                     "test (%)": f"{statistics.mean(test):.2f}{spread}",
                     "runs": len(test),
+                    "worst": f"{min(test):.2f}",
+                    "alone": f"{statistics.mean(map(alone, found)):.2f}",
                     "published": "" if row.published is None else f"{row.family} {row.published}",
                     "best baseline": f"{statistics.mean(float(line['baseline']) for line in found):.2f}",
+                    "worst beside its baseline": f"{min(float(line['test']) - float(line['baseline']) for line in found):+.2f}",
                 }
             )
     return markdown(lines)

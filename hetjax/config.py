@@ -174,6 +174,8 @@ class Model:
     """sehgnn: linear layers that follow the one which joins the metapaths, the head among them"""
     embedding_init: Literal["glorot", "uniform"] = "glorot"
     """sehgnn: how the matrices that embed metapaths' features start; glorot: as a Glorot matrix; uniform: from -1/2 to 1/2, as in the authors' code"""
+    metapath_norm: Literal["each", "together"] = "each"
+    """sehgnn: layer normalisation in the projections is of each metapath of a node alone, or of all of them together, as in the authors' code"""
     logit_norm: bool = False
     """bring every node's logits to mean 0 and variance 1 over the classes, so that with few classes no probability comes near 1; for one label a node of 3 classes or more"""
     decoupled: bool = False

@@ -2,6 +2,8 @@
 
 What explodes is a loss that is no finite number, or one that `metrics.Rises` calls steep. Both are read from what is trained, the same in all
 processes, so a run goes back at the same step on every mesh. It goes back by a checkpoint: a run that is killed meanwhile comes by there again.
+A step's loss is that of the weights before it. So a loss that explodes right after the best epoch is that of the epoch's own weights, as where the
+first step of all was too long: then the run goes back to its start.
 """
 
 from dataclasses import replace
@@ -29,7 +31,9 @@ def watches(run: Run) -> bool:
 
 def go_back(run: Run, error: FloatingPointError) -> int:
     """Leave the best checkpoint as the newest, or none, and say so; returns how often learning rates are lowered from there on."""
-    best, times = run.progress.best, run.progress.lowered + 1
+    done, times = run.progress, run.progress.lowered + 1
+    exploded = done.epoch * run.engine.batches.steps() + done.step  # the step whose loss it was
+    best = done.best if done.best and done.best["step"] < exploded else None
     rate = lowered(run.config, times).train.learning_rate
     where = f"epoch {best['epoch']}, the best" if best else "its start"
     run.say(f"{error}; the run goes back to {where}, and on with train.learning_rate {rate:.3g}")

@@ -95,7 +95,7 @@ def _stacking_lines(summary: dict) -> list[str]:
 
 
 def _baseline_lines(summary: dict, synthetic: bool) -> list[str]:
-    """What the baselines reach on the test nodes, and a word where one of them does better than the model."""
+    """What the baselines reach on the test nodes, and a word where one of them does better than the model, stacked or alone."""
     found, metric = summary.get("baselines") or {}, compared_by(summary.get("chosen_by", "micro_f1"))
     scores = {name: row[metric] for name, row in found.items() if row.get(metric) is not None}
     if not scores:
@@ -104,13 +104,18 @@ def _baseline_lines(summary: dict, synthetic: bool) -> list[str]:
     line = ", ".join(f"{name} {_percent(score)}" for name, score in scores.items())
     printed = [f"baselines, test {words}: {line}"]
     best = max(scores, key=lambda name: scores[name])
-    own = summary.get(f"test_{metric}")
+    alone = (summary.get("stacking") or {}).get("model_alone", {}).get(f"test_{metric}")
+    beaten = [
+        f"{who}, {_percent(score)}"
+        for who, score in (("the model", summary.get(f"test_{metric}")), ("the model alone", alone))
+        if score is not None and score < scores[best]
+    ]
     if synthetic:
         printed.append(
             "label propagation is nearly always right here: the edges of a generated graph follow its labels"
         )
-    elif own is not None and own < scores[best]:
-        printed.append(f"the model, {_percent(own)}, does worse than this baseline: {best} {found[best]['how']}")
+    elif beaten:
+        printed.append(f"{beaten[0]}, does worse than this baseline: {best} {found[best]['how']}")
     return printed
 
 

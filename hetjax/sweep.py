@@ -157,9 +157,9 @@ def trained(run: Run, file: str, config: Config) -> dict[str, Any] | None:
 def kept(run: Run, file: str, config: Config) -> dict[str, Any]:
     """The configuration that the run's folder has if it is of this run: with what was chosen by the graph, if that is asked for."""
     if config.train.recipe == "graph":
-        from hetjax import recipe
+        from hetjax import choices, recipe
 
-        config = recipe.applied(config, recipe.before(run.folder, given_options(run.arguments(file))) or [])
+        config = choices.applied(config, recipe.before(run.folder, given_options(run.arguments(file))) or [])
     return as_dict(config)
 
 

@@ -173,3 +173,5 @@ def test_a_run_says_where_a_baseline_does_better(tmp_path, capsys):
     assert any(
         "does worse than this baseline: label propagation along" in line for line in lines(summary, tmp_path, False)
     )
+    summary |= {"test_micro_f1": 1.0, "stacking": {"weights": {"model": 1.0}, "model_alone": {"test_micro_f1": 0.5}}}
+    assert any("the model alone, 50.00 %, does worse than this" in line for line in lines(summary, tmp_path, False))

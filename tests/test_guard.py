@@ -1,5 +1,6 @@
 """The guard: a run whose loss explodes goes back and on with a lower rate, to the last bit as one that was killed meanwhile."""
 
+import json
 from dataclasses import replace
 
 import jax
@@ -38,6 +39,19 @@ def test_features_of_thousands_at_a_rate_of_ten_train_after_it_was_lowered(tmp_p
     said = "".join(capsys.readouterr())
     assert run.summary["learning_rate_lowered"] >= 1 and "and on with train.learning_rate 1" in said
     assert "nan" not in said.lower() and np.isfinite(run.summary["test_accuracy"])
+
+
+def test_a_first_step_that_is_too_long_takes_the_run_to_its_start(tmp_path, capsys):
+    """And not to the first epoch, whose weights it ruined, though no other was validated."""
+    options = OPTIONS | {"hidden": 16, "layers": 3}
+    with shown():
+        run = hetjax.train(random_graph(3), tmp_path / "run", learning_rate=1000.0, epochs=8, **options)
+    said = "".join(capsys.readouterr())
+    assert "goes back to its start, and on with" in said and run.summary["learning_rate_lowered"] == 4
+    losses = [
+        json.loads(line)["train_loss"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[:-1]
+    ]
+    assert max(losses) < 10
 
 
 def test_a_run_that_is_killed_after_it_went_back_ends_the_same(tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import yaml
 
-from hetjax import baselines, inputs, recipe
+from hetjax import baselines, choices, inputs, recipe
 from hetjax.config import SECTIONS, Config, Data, Model, Sampling, Train
 from hetjax.datasets import synthetic
 from hetjax.errors import InputError
@@ -25,15 +25,16 @@ from tests.equivalence import homogeneous, several_labels
 
 def chosen(graph, *given: str, **sections) -> dict:
     config = Config(data=Data(format="store", path="x"), **sections)
-    return {choice.key: choice.value for choice in recipe.choose(config, graph, set(given))}
+    return {choice.key: choice.value for choice in choices.choose(config, graph, set(given))}
 
 
 def test_every_choice_is_an_option_that_a_resumed_run_keeps():
-    """And each is said with a reason, but for those that go with the one before."""
+    """And each is said with a reason."""
+    config = Config(data=Data(format="store", path="x"))
     for graph in (random_graph(), several_labels(random_graph()), homogeneous(), replace(random_graph(), features={})):
-        for key, value in chosen(graph).items():
+        for key, value, why in choices.choose(config, graph, set()):
             section, name = key.split(".")
-            assert key in recipe.CHOSEN
+            assert key in recipe.CHOSEN and why
             assert type(value) in (type(getattr(SECTIONS[section](), name)), float)
 
 
@@ -56,15 +57,29 @@ def test_choices_are_of_the_kind_of_graph():
     assert typed["model.norm"] == "layer" and typed["model.input_projection"] and typed["sampling.mode"] == "full"
 
 
+def test_learnable_features_are_narrower_where_there_are_many(monkeypatch):
+    def found(graph):
+        options = chosen(graph)
+        return options.get("model.feature_width"), options.get("train.feature_learning_rate")
+
+    assert found(kinds()) == (None, None)  # every type has features
+    graph = random_graph()
+    assert found(graph) == (64, 0.001) and found(replace(graph, features={})) == (None, None)
+    featureless = sum(count for name, count in graph.schema.nodes.items() if name not in graph.features)
+    for most, width in ((64 * featureless, 64), (64 * featureless - 1, 32), (1, 8)):
+        monkeypatch.setattr(choices, "MOST_LEARNED", most)
+        assert found(graph) == (width, 0.001)
+
+
 def test_large_graphs_are_sampled(monkeypatch):
-    monkeypatch.setattr(recipe, "WHOLE_EDGES", 10)
+    monkeypatch.setattr(choices, "WHOLE_EDGES", 10)
     found = chosen(random_graph())
     assert found["sampling.mode"] == "minibatch" and "model.layers" not in found
 
 
 @pytest.mark.parametrize(("layers", "fanout"), [(1, (25,)), (2, None), (4, (25, 20, 20, 20))])
 def test_every_layer_has_a_fanout(layers, fanout, monkeypatch):
-    monkeypatch.setattr(recipe, "WHOLE_EDGES", 10)
+    monkeypatch.setattr(choices, "WHOLE_EDGES", 10)
     sections = {"model": Model(layers=layers), "train": Train(recipe="graph")}
     assert chosen(random_graph(), "model.layers", **sections).get("sampling.fanout") == fanout
     assert "sampling.fanout" not in chosen(
@@ -74,7 +89,7 @@ def test_every_layer_has_a_fanout(layers, fanout, monkeypatch):
 
 def test_a_fanout_that_is_given_fits_the_layers(monkeypatch, tmp_path):
     """Also where it is the default, which could be chosen."""
-    monkeypatch.setattr(recipe, "WHOLE_EDGES", 10)
+    monkeypatch.setattr(choices, "WHOLE_EDGES", 10)
     store.save(random_graph(), tmp_path / "store")
     given = ["--data.format=store", f"--data.path={tmp_path / 'store'}", "--train.recipe=graph", "--model.layers=1"]
     for more in ("[25,20]", "[5,5]"):
@@ -153,7 +168,7 @@ def test_what_is_made_of_a_store_is_the_same_in_parts(tmp_path):
 
 def test_a_run_says_what_it_chose_records_it_and_keeps_it(tmp_path, capsys, monkeypatch):
     store.save(kinds(1000.0), tmp_path / "graph")
-    monkeypatch.setattr(recipe, "_epochs", lambda *_: iter([recipe.Choice("train.epochs", 2, "a test")]))
+    monkeypatch.setattr(choices, "_epochs", lambda *_: iter([choices.Choice("train.epochs", 2, "a test")]))
     options = ["--data.format", "store", "--data.path", str(tmp_path / "graph"), "--workdir", str(tmp_path / "run")]
     with shown():
         main(options)
@@ -234,7 +249,7 @@ def test_labels_become_inputs_where_features_say_little_and_neighbours_much(told
     assert ("data.label_inputs" in found) == by_labels and "model.one_hot" not in found
     for given in ("data.label_inputs", "raf.plan", "raf.cut", "averaging.folder", "data.metapath_hops"):
         more = {"data": Data(metapath_hops=2)} if given == "data.metapath_hops" else {}
-        assert "data.label_inputs" not in {c.key for c in recipe.choose(Config(**more), graph, {given})}
+        assert "data.label_inputs" not in {c.key for c in choices.choose(Config(**more), graph, {given})}
     batches = chosen(graph, "sampling.mode", sampling=Sampling(mode="minibatch"))
     assert ("data.label_inputs" in batches) == by_labels
     assert batches["train.epochs"] == found["train.epochs"]  # of one step each

@@ -143,12 +143,13 @@ def test_what_does_not_go_with_it_is_refused():
         Data(metapath_hops=2, label_inputs=True)
 
 
-def test_the_logits_are_those_of_the_equations():
+@pytest.mark.parametrize("norm", ["each", "together"])
+def test_the_logits_are_those_of_the_equations(norm):
     """Without dropout, in plain NumPy: equations 5 to 7, and what follows."""
     graph = along_metapaths(few("cites", "writes"), 1, 2, ones=True)
     made = setup(
         Config(
-            model=Model(**SEHGNN | {"hidden": 8, "output_layers": 4, "logit_norm": True}),
+            model=Model(**SEHGNN | {"hidden": 8, "output_layers": 4, "logit_norm": True, "metapath_norm": norm}),
             sampling=Sampling(mode="full"),
         ),
         graph,
@@ -160,10 +161,10 @@ def test_the_logits_are_those_of_the_equations():
     found = Evaluator(made.trainer.model, made.graph, 10**6).logits(
         params, dict(made.graph.features), np.arange(len(graph.labels))
     )
-    np.testing.assert_allclose(found, by_hand(params["params"], graph, heads=2), atol=2e-5)
+    np.testing.assert_allclose(found, by_hand(params["params"], graph, 2, norm), atol=2e-5)
 
 
-def by_hand(params, graph: HetGraph, heads: int) -> np.ndarray:
+def by_hand(params, graph: HetGraph, heads: int, norm: str) -> np.ndarray:
     params = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), params)
     layer = params["layers_0"]
 
@@ -182,7 +183,7 @@ def by_hand(params, graph: HetGraph, heads: int) -> np.ndarray:
     for number in range(2):
         of = layer["project"]
         h = np.einsum("tpi,pio->tpo", h, of[f"kernel_{number}"]) + of[f"bias_{number}"]
-        h = prelu(normalised(h, of[f"LayerNorm_{number}"], (1, 2)), of[f"PReLU_{number}"])
+        h = prelu(normalised(h, of[f"LayerNorm_{number}"], (2,) if norm == "each" else (1, 2)), of[f"PReLU_{number}"])
     q, k, v = (linear(h, layer["fuse"][name]).reshape(*h.shape[:2], heads, -1) for name in ("query", "key", "value"))
     scores = np.exp(np.einsum("tphd,tqhd->thpq", q, k) / np.sqrt(q.shape[-1]))
     mixed = np.einsum("thpq,tqhd->tphd", scores / scores.sum(axis=-1, keepdims=True), v).reshape(h.shape)

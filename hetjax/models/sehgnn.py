@@ -36,23 +36,25 @@ STARTS = {"glorot": nn.initializers.glorot_uniform(), "uniform": _uniform}  # of
 
 class Projections(nn.Module):
     """The perceptrons of all metapaths, `[T, metapaths, features]` to the same (equation 5): linear layers, each with layer normalisation, PReLU
-    and dropout after it. As in the authors' code the normalisation is of all metapaths of a node together.
+    and dropout after it.
 
     Attributes:
       dropout: share of the entries that are dropped in training.
+      norm: `each` metapath of a node is normalised alone, as a perceptron of its own, or all of them `together`.
     """
 
     dropout: float
+    norm: str
 
     @nn.compact
     def __call__(self, x: jax.Array, masks: NodeMasks | None) -> jax.Array:
         _, paths, features = x.shape
-        draw = _rectified((0,))
+        draw, axes = _rectified((0,)), (2,) if self.norm == "each" else (1, 2)
         for number in range(PROJECTION):
             kernel = self.param(f"kernel_{number}", draw, (paths, features, features))
             bias = self.param(f"bias_{number}", nn.initializers.zeros_init(), (paths, features))
             x = jnp.einsum("tpi,pio->tpo", x, kernel) + bias[None]
-            x = nn.PReLU()(nn.LayerNorm(reduction_axes=(1, 2), feature_axes=(1, 2))(x))
+            x = nn.PReLU()(nn.LayerNorm(reduction_axes=axes, feature_axes=(1, 2))(x))
             x = _dropped(x, self.dropout, masks, (*self.path, str(number)))
         return x
 
@@ -116,6 +118,7 @@ class SeHGNNLayer(Layer):
       output_layers: linear layers that follow the one which joins the metapaths; the head is the last of them.
       embedding_init: how `W_P` starts. `uniform`: every entry from -1/2 to 1/2, as in the authors' code; of thousands of words it then stays nearly
         what was drawn, a random projection, for which 512 numbers are enough and 64 few. `glorot`: as a Glorot matrix.
+      metapath_norm: what is normalised in the metapaths' projections, as of `Projections`.
       logits: whether the layer makes the logits, which it does not.
     """
 
@@ -125,6 +128,7 @@ class SeHGNNLayer(Layer):
     residual: bool = False
     output_layers: int = 3
     embedding_init: str = "glorot"
+    metapath_norm: str = "each"
     logits: bool = False
     self_term = False
 
@@ -135,7 +139,7 @@ class SeHGNNLayer(Layer):
             raise InputError("model sehgnn has one layer, of metapaths: set model.layers 1 and data.metapath_hops")
         start = STARTS[self.embedding_init]
         self.embed = {r.key: nn.Dense(self.features, use_bias=False, kernel_init=start) for r in self.relations}
-        self.project, self.fuse = Projections(self.dropout), Fusion(self.heads)
+        self.project, self.fuse = Projections(self.dropout, self.metapath_norm), Fusion(self.heads)
         self.join = nn.Dense(self.features, kernel_init=_rectified())
         self.own = nn.Dense(self.features, use_bias=False, kernel_init=_rectified())
         self.activation, self.output = nn.PReLU(), Output(self.output_layers - 1, self.dropout)

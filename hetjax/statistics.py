@@ -1,0 +1,63 @@
+"""What options are chosen by: counts of a graph's nodes, edges and labels. Its edges and features are not read."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hetjax.graph.hetgraph import HetGraph
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What choices are made by.
+
+    Attributes:
+      seeds: training nodes.
+      classes: number of them.
+      smallest: share of the training nodes of the class that has the fewest.
+      plain: whether there is one node type and one relation.
+      featured: whether the target type has features.
+      bare: whether no type has features.
+      validated: whether there are validation nodes.
+      nodes, edges, relations: how many there are.
+      values: numbers of all features, of all types that have some.
+      featureless: nodes of the types that have none, whose features are learned.
+      width: of the target's features; 0 without any.
+    """
+
+    seeds: int
+    classes: int
+    smallest: float
+    plain: bool
+    featured: bool
+    bare: bool
+    validated: bool
+    nodes: int
+    edges: int
+    relations: int
+    values: int
+    featureless: int
+    width: int
+
+
+def statistics(graph: HetGraph) -> Statistics:
+    """Of a graph; its edges and features are not read."""
+    schema, train = graph.schema, graph.splits["train"]
+    labels = graph.labels[train]
+    counts = labels.sum(axis=0) if graph.multilabel else np.bincount(labels, minlength=schema.classes)
+    target = graph.features.get(schema.target)
+    return Statistics(
+        len(train),
+        schema.classes,
+        float(counts[counts > 0].min(initial=len(train)) / max(1, len(train))),
+        len(schema.nodes) == len(schema.relations) == 1,
+        target is not None,
+        not graph.features,
+        bool(len(graph.splits["validation"])),
+        sum(schema.nodes.values()),
+        graph.edges,
+        len(schema.relations),
+        sum(matrix.size for matrix in graph.features.values()),
+        sum(count for name, count in schema.nodes.items() if name not in graph.features),
+        0 if target is None else target.shape[1],
+    )
