@@ -51,7 +51,7 @@ def test_a_machine_is_measured_once(measured, tmp_path):
     assert [order_costs(ProcessGroup()) for _ in range(2)] == 2 * [scaled(SLOWER)]
     assert len(measured) == 1
     (file,) = (tmp_path / "hetjax" / "costs").iterdir()
-    file.write_text('{"nanoseconds": {"move": -1}}')
+    file.write_text('{"about": {}, "costs": {"move": -1}}')
     order_costs(ProcessGroup())
     assert len(measured) == 2
 

@@ -6,21 +6,16 @@ from, is rounded to a power of the square root of two: so a machine like that on
 changes few choices. Elsewhere, and where native operations are not to be had, the constants stay.
 """
 
-import contextlib
-import hashlib
-import json
 import math
-import os
 import platform
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hetjax import compiled, durable, native, runtime
+from hetjax import compiled, measured, native, runtime
 from hetjax.cache.tables import rows_at
 from hetjax.models.attention import attend
 from hetjax.models.linear import times
@@ -45,14 +40,14 @@ def order_costs(processes: ProcessGroup) -> Costs:
     return Costs(*processes.broadcast_object("costs of orders", found and list(found)))
 
 
-def scaled(measured: dict[str, float]) -> Costs:
+def scaled(nanoseconds: dict[str, float]) -> Costs:
     """The constants, each times how much longer its operation takes here, beside a multiplication, than where they are from.
 
     Args:
-      measured: nanoseconds, as of `measure`.
+      nanoseconds: as of `measure`.
     """
-    usual, own = Costs()._asdict(), measured["multiply"] / REFERENCE["multiply"]
-    factors = {name: measured[name] / REFERENCE[name] / own for name in REFERENCE}
+    usual, own = Costs()._asdict(), nanoseconds["multiply"] / REFERENCE["multiply"]
+    factors = {name: nanoseconds[name] / REFERENCE[name] / own for name in REFERENCE}
     return Costs(**usual | {name: usual[name] * _rounded(factor) for name, factor in factors.items()})
 
 
@@ -92,26 +87,7 @@ def _kept() -> Costs:
         "machine": [platform.node(), platform.machine(), runtime.cores()],
         "versions": [jax.__version__, compiled.digest(__name__)],
     }
-    name = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
-    file = Path(runtime.caches(), "hetjax", "costs", f"orders_{name}.json")
-    measured = _read(file)
-    if measured is None:
-        measured = measure()
-        with contextlib.suppress(Exception):  # a folder that is only read
-            file.parent.mkdir(parents=True, exist_ok=True)
-            own = file.with_name(f".{file.name}.{os.getpid()}")
-            durable.write(own, json.dumps({"about": about, "nanoseconds": measured}, indent=1) + "\n")
-            with contextlib.suppress(FileExistsError):
-                os.link(own, file)
-            own.unlink()
-        measured = _read(file) or measured
-    return scaled(measured)
-
-
-def _read(file: Path) -> dict[str, float] | None:
-    """What a file says; None if there is none, or it is damaged."""
-    with contextlib.suppress(Exception):
-        found = json.loads(file.read_text())["nanoseconds"]
-        if found.keys() == REFERENCE.keys() and all(0 < number < math.inf for number in found.values()):
-            return {name: float(number) for name, number in found.items()}
-    return None
+    found = measured.read("orders", about)
+    if not isinstance(found, dict) or found.keys() != REFERENCE.keys():
+        found = measured.write_first("orders", about, measure())
+    return scaled(found)

@@ -4,25 +4,18 @@ They are measured with the model's own layers (`probes`) where that is worth its
 machine does in a second (`rates`). All is kept in the user's cache folder, for the computers that train and the code that ran.
 """
 
-import contextlib
-import hashlib
-import json
-import math
 import platform
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 from jax.sharding import Mesh
 
-from hetjax import __version__, compiled, durable
+from hetjax import __version__, compiled, measured
 from hetjax.config import as_dict
-from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.runtime import caches
 from hetjax.sharding.dependency import kept_link, probes, rates
 from hetjax.sharding.dependency import link as links
 from hetjax.sharding.dependency.probes import Kind, Kinds, Seconds
@@ -81,8 +74,8 @@ def read_or_measure(setup: Setup, mesh: Mesh, message: int) -> Costs:
         known = _kept(setup, "layers", about, lambda: probes.measure(setup, mesh, wanted))
     if known is None:
         return Costs(*by_name(kinds, reckoned), *link, False)
-    measured = {kind: Seconds(*seconds) for kind, seconds in zip(wanted, known, strict=True)}
-    return Costs(*by_name(kinds, _scaled(measured, reckoned)), *link, True)
+    found = {kind: Seconds(*seconds) for kind, seconds in zip(wanted, known, strict=True)}
+    return Costs(*by_name(kinds, _scaled(found, reckoned)), *link, True)
 
 
 def _busiest(graph: HetGraph, kinds: Kinds) -> list[Kind]:
@@ -178,27 +171,13 @@ def _kept(setup: Setup, name: str, about: Mapping, make: Callable[[], Any]) -> A
     return known
 
 
-def _file(name: str, about: Mapping) -> Path:
-    digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:16]
-    return Path(caches(), "hetjax", "costs", f"{name}_{digest}.json")
-
-
 def _read(setup: Setup, name: str, about: Mapping) -> Any:
     """Costs that process 0 has kept; None if there are none of this, or they are damaged."""
-    found = None
-    if setup.processes.first:
-        with contextlib.suppress(Exception):
-            saved = json.loads(_file(name, about).read_text())
-            numbers = jax.tree.leaves(saved["costs"])
-            if saved["about"] == json.loads(json.dumps(about)) and all(0 < number < math.inf for number in numbers):
-                found = saved["costs"]
+    found = measured.read(name, about) if setup.processes.first else None
     return setup.processes.broadcast_object(f"known costs, {name}", found)
 
 
 def _write(setup: Setup, name: str, about: Mapping, costs: Any) -> Any:
     if setup.processes.first:
-        with contextlib.suppress(InputError, OSError):  # a folder that is only read
-            file = _file(name, about)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            durable.write(file, json.dumps({"about": about, "costs": costs}, indent=1) + "\n")
+        measured.write(name, about, costs)
     return costs
