@@ -13,10 +13,10 @@ from hetjax import inputs, label_inputs, models, stacking
 from hetjax.config import Config
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph_statistics import Statistics, statistics
 from hetjax.judged import Judged, judged
 from hetjax.load import Ahead
 from hetjax.sharding import registry
-from hetjax.statistics import Statistics, statistics
 
 WHOLE_EDGES, WHOLE_VALUES = 3_000_000, 400_000_000  # of a graph that is trained on as a whole
 ONE_HOT_NODES = 100_000
@@ -97,7 +97,8 @@ def _all(about: Statistics, name: str, config: Config, graph: HetGraph, given: S
         yield from _features(about, whole, whole or about.seeds <= config.sampling.batch_size)
     if about.featureless and not one_hot:
         yield from _learned(about)
-    if len(graph.splits["validation"]) >= stacking.FEWEST:
+    given_back = one_hot and _none_held_out(about, config)
+    if len(graph.splits["validation"]) >= stacking.FEWEST and not given_back:
         yield Choice("train.stacking", True, "what baselines know and the model does not is not to be lost")
     yield Choice("train.on_divergence", "back", "a loss that explodes takes the run back, and lowers the rate")
 
@@ -166,10 +167,15 @@ def _one_hot(about: Statistics, config: Config) -> Iterator[Choice]:
         yield Choice("model.share_self", True, why)
         yield Choice("model.bias", False, why)
         yield Choice("train.l2", 5e-4, why)
-    few = about.seeds < FEW_SEEDS and config.data.format in ("rdf", "hgb")
+    few = _none_held_out(about, config)
     if few:
         yield Choice("data.validation_fraction", 0.0, f"{about.seeds} training nodes are too few to hold some out")
     yield from _epochs(about, few, 50 if few else 200, 50)
+
+
+def _none_held_out(about: Statistics, config: Config) -> bool:
+    """Whether training nodes are so few that none become validation nodes, where files have no split of their own."""
+    return about.seeds < FEW_SEEDS and config.data.format in ("rdf", "hgb")
 
 
 def _few_labels(about: Statistics) -> Iterator[Choice]:

@@ -41,10 +41,11 @@ def write_first(name: str, about: Mapping[str, Any], costs: Any) -> Any:
         durable.write(own, _text(about, costs))
         try:
             os.link(own, file)
-        except FileExistsError:
-            if read(name, about) is None:  # damaged
+        except OSError:  # it is there already, or the file system has no links
+            if read(name, about) is None:
                 os.replace(own, file)
-        own.unlink(missing_ok=True)
+        finally:
+            own.unlink(missing_ok=True)
     kept = read(name, about)
     return costs if kept is None else kept
 

@@ -38,8 +38,8 @@ class Progress:
       seconds: time trained.
       lowered: how often the guard has lowered the learning rates (`hetjax.guard`).
       recent: the losses of the last two steps.
-      costs: what orders are counted with (`models.orders.Costs`), as results depend on orders in their last bits; none yet, or
-        in a checkpoint of before: the usual ones.
+      costs: what orders are counted with (`models.orders.Costs`), as results depend on orders in their last bits; none in a
+        checkpoint of before, which had the usual ones.
     """
 
     epoch: int = 0
@@ -125,6 +125,8 @@ def check_progress(given: dict[str, Any]) -> None:
             raise ValueError(f"{name} is no list")
         for number in given.get(name, []):
             _number(name, number)
+    if not all(given.get("costs", [])):
+        raise ValueError("a cost is 0")
     if len(given.get("costs", [])) not in (0, len(Costs._fields)):
         raise ValueError(f"costs are {len(given['costs'])} numbers, and should be {len(Costs._fields)}")
     if not isinstance(given["graph"], str):

@@ -13,7 +13,7 @@ from hetjax.cache import sparse
 from hetjax.config import Config
 from hetjax.errors import InputError
 from hetjax.graph import store
-from hetjax.models import orders
+from hetjax.models import grouping, orders
 from hetjax.partition import edge_cut
 from hetjax.partition.divided import Divided
 from hetjax.partition.neighbourhood import subgraphs
@@ -130,6 +130,18 @@ def test_equals_a_plain_loop(graph, mode, model, devices, parts, moments):
         for part in subs:
             found = jax.tree.map(np.asarray, state.parts[part].state)
             jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12), found, expected[part])
+
+
+def test_relations_that_partitions_fold_together_are_averaged_each_with_itself(monkeypatch):
+    """Partitions have them in different orders, by how many edges each has of them; in float64."""
+    graph, found = random_graph(), []
+    with jax.enable_x64(True):
+        for fewest in (1, 1000):
+            monkeypatch.setattr(grouping, "FEWEST", fewest)
+            engine = engine_of(graph, 2, "full", MODELS["R-GCN"], every=1, partitions=2)
+            state, losses = trained(engine, 4, wide=True)
+            found.append((losses, engine.gather(state).params, engine.logits(state, graph.splits["validation"])))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9), *found)
 
 
 @pytest.mark.parametrize(("graph", "mode"), [("homogeneous", "full"), ("few relations", "minibatch")])

@@ -107,7 +107,7 @@ def test_shchur_by_hand(tmp_path):
     dense = {f"attr_{name}": None for name in CSR} | {"attr_matrix": FEATURES}
     assert npz.read(saved(tmp_path, SHCHUR, **dense), RANDOM).features["node"].tolist() == FEATURES.tolist()
     with pytest.raises(
-        InputError, match="graph.npz: holds no split, which data.split public takes; give data.split random"
+        InputError, match="graph.npz: holds no split, which --data.split public takes; give --data.split random"
     ):
         npz.read(file)
 
@@ -448,7 +448,7 @@ def test_weights_in_text_are_python_s(tmp_path):
         ({"features": FEATURES[0]}, r"features.npy: int64 \(3,\), and should be \(5, width\)"),
         ({"features": np.full((5, 2), "a")}, r"features are <U1 \(5, 2\), and should be numbers \(nodes, width\)"),
         ({"features": np.full((5, 2), np.nan)}, "feature 0 of 'node' node 0 is nan"),
-        ({"train": None}, "holds no split, which data.split public takes"),
+        ({"train": None}, "holds no split, which --data.split public takes"),
         ({"train": np.array([0.5])}, r"train.npy: float64 \(1,\), and should be ids, or bool \(5,\) or \(splits, 5\)"),
         ({"train": np.zeros(0, int)}, "train.npy: 0 training nodes of 5, and there should be 1 or more"),
         ({"train": np.zeros(5, bool)}, "train.npy: 0 training nodes of 5"),

@@ -9,7 +9,7 @@ from hetjax.models.grouping import Group
 from hetjax.models.packed import Packed
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding.registry import make_engine
-from tests.equivalence import MODELS, alone, apart, setting
+from tests.equivalence import MODELS, alone, apart, floats, initial, setting
 
 TOGETHER = ("R-GAT", "HGT, joint", "HGT, relation", "R-GCN", "R-GCN, bases")
 
@@ -30,7 +30,7 @@ def test_loss_gradients_and_state_are_the_same(graph, name, mode, monkeypatch):
     assert max(errors) < 1e-9
 
 
-@pytest.mark.parametrize("name", TOGETHER[:2])
+@pytest.mark.parametrize("name", TOGETHER)
 def test_weights_are_drawn_alike_and_evaluation_is_the_same(graph, name, monkeypatch):
     ids, found = graph.splits["test"], []
     for fewest in (1, 1000):
@@ -39,6 +39,28 @@ def test_weights_are_drawn_alike_and_evaluation_is_the_same(graph, name, monkeyp
         found.append((state.params, engine.logits(state, ids)))
     jax.tree.map(np.testing.assert_array_equal, found[0][0], found[1][0])
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["R-GCN", "HGT, joint"])
+def test_batches_that_outgrow_their_room_and_a_state_that_moves_change_nothing(graph, name, monkeypatch):
+    """In float64, in batches of three, from capacities of nothing."""
+    found = []
+    with floats(wide=True):
+        for fewest in (1, 1000):
+            monkeypatch.setattr(grouping, "FEWEST", fewest)
+            engine = make_engine(setting(graph, "minibatch", (1, 1), MODELS[name], {"batch_size": 3}), graph)
+            engine.batches.prepare({"train/nothing": 1})
+            state, losses, room = engine.shard(initial(engine.trainer, True)), [], set()
+            for epoch in range(3):
+                for drawn in engine.batches.epoch(epoch):
+                    assert any(block.together for block in drawn.batch.blocks) is (fewest == 1)
+                    room.add(tuple(size for key, size in drawn.capacities.items() if "together" in key))
+                    state, loss = engine.step(state, drawn.batch)
+                    losses.append(float(loss))
+                state = engine.shard(jax.tree.map(np.array, engine.gather(state)))
+            assert len(room) > 1 or fewest > 1
+            found.append((losses, jax.tree.map(np.array, engine.gather(state))))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-9), *found)
 
 
 def test_packed_weights_come_back_as_they_were(graph, monkeypatch):

@@ -93,7 +93,9 @@ def _per_class(labels: np.ndarray, mixed: np.ndarray, wanted: tuple[int, ...], w
 
 def _public(shipped: Shipped, nodes: int, number: int, where: str) -> dict[str, np.ndarray]:
     if "train" not in shipped:
-        raise InputError(f"{where}: holds no split, which data.split public takes; give data.split random or shchur")
+        raise InputError(
+            f"{where}: holds no split, which --data.split public takes; give --data.split random or shchur"
+        )
     found = {name: _splits_of(array, nodes, place) for name, (place, array) in shipped.items()}
     count = len(found["train"])
     for name, several in found.items():

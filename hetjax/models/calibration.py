@@ -1,6 +1,6 @@
 """What orders of products and folds are counted with (`models.orders`), measured on the machine that trains.
 
-On a CPU four operations are timed that stand for the costs, in under two seconds, once per machine and version of their code: the rest
+On a CPU five operations are timed that stand for the costs, once per machine and version of their code: the rest
 is read from the user's cache folder. How much longer each takes, beside a multiplication, than on the machine that the constants are
 from, is rounded to a power of the square root of two: so a machine like that one counts with the constants themselves, and noise
 changes few choices. Elsewhere, and where native operations are not to be had, the constants stay.

@@ -7,6 +7,7 @@ import numpy as np
 
 from hetjax.compiled import compiled
 from hetjax.graph.schema import Relation
+from hetjax.models.pairs import Pairs, find_pairs
 from hetjax.models.together import Bucket, Together
 from hetjax.sampling.blocks import Adjacency, Block
 from hetjax.sampling.sampler import group
@@ -16,23 +17,6 @@ MOST = 250_000  # rows of all source types, which are laid out one type after th
 LARGE = 12_000  # pairs of a relation that is folded alone, in the order that costs least
 SOME = 8  # pairs: a relation that has fewer is padded as if it had so many
 ALIKE = 2  # times as many pairs as another that a relation may have, which is padded to as many
-
-
-class Pairs(NamedTuple):
-    """Edges of some relations, from pairs of a relation and a source to pairs of a relation and a target: one relation after the other.
-
-    Attributes:
-      sources, targets: int32 `[pairs]`, rows of the nodes that have an edge.
-      degrees: int32, of every pair of a target its edges.
-      places: int32 `[edges]`, of every edge which of its relation's pairs it comes from.
-      counts: int64 `[relations, 3]`, of every relation its pairs of a source and of a target, and its edges.
-    """
-
-    sources: np.ndarray
-    targets: np.ndarray
-    degrees: np.ndarray
-    places: np.ndarray
-    counts: np.ndarray
 
 
 class Group(NamedTuple):
@@ -67,10 +51,9 @@ def with_together(layer: Any, block: Block, sources: Mapping[str, int], alone: C
     apart = with_pairs(block, made)
     rows = {r.target: block.adjacency[r.key].targets for own in made for r in own.relations}
     together = [
-        as_one(own, pairs, own.sizes(pairs), len(pairs.places), sources, rows)
-        for own, pairs in zip(made, apart.together)
+        as_one(own, pairs, own.sizes(pairs), len(pairs.places), sources, rows) for own, pairs in zip(made, apart.pairs)
     ]
-    return apart._replace(together=tuple(together))
+    return apart._replace(together=tuple(together), pairs=())
 
 
 def groups(layer: Any, block: Block, sources: Mapping[str, int], alone: Container[str] = ()) -> tuple[Group, ...]:
@@ -101,11 +84,11 @@ def groups(layer: Any, block: Block, sources: Mapping[str, int], alone: Containe
 
 
 def with_pairs(block: Block, groups: Sequence[Group]) -> Block:
-    """A block in which the edges of groups are `Pairs`, in the place of `Together`."""
+    """A block in which the edges of groups are `Pairs`."""
     taken = {relation.key for own in groups for relation in own.relations}
     apart = {key: edges for key, edges in block.adjacency.items() if key not in taken}
     pairs = tuple(find_pairs(own.relations, block.adjacency) for own in groups)
-    return block._replace(adjacency=apart, together=pairs)
+    return block._replace(adjacency=apart, pairs=pairs)
 
 
 def as_one(
@@ -150,22 +133,6 @@ def as_one(
     )
 
 
-def find_pairs(relations: Sequence[Relation], adjacency: Mapping[str, Adjacency]) -> Pairs:
-    """The pairs of some relations' edges, sources in the order in which edges first meet them; padding left out."""
-    given = [adjacency[relation.key] for relation in relations]
-    indptr = [np.asarray(edges.indptr) for edges in given]
-    indices = [np.asarray(edges.indices)[: own[-1]] for edges, own in zip(given, indptr)]
-    rows, edges = np.array([len(own) - 1 for own in indptr]), np.array([len(own) for own in indices])
-    every, each = np.concatenate(indices), np.concatenate(indptr)
-    sources, places = np.empty(len(every), np.int32), np.empty(len(every), np.int32)
-    targets, degrees = np.empty(rows.sum(), np.int32), np.empty(rows.sum(), np.int32)
-    seen = np.full(every.max(initial=-1) + 1, -1, np.int64)
-    counts = np.zeros((len(given), 3), np.int64)
-    _find_pairs(each, every, rows, edges, seen, sources, targets, degrees, places, counts)
-    s, t, _ = counts.sum(axis=0)
-    return Pairs(sources[:s], targets[:t], degrees[:t], places, counts)
-
-
 def _in_buckets(sizes: Mapping[Relation, int]) -> list[tuple[Relation, ...]]:
     """Relations, those with most pairs first, in buckets of which none has `ALIKE` times as many as another; few count as some."""
     buckets: list[list[Relation]] = []
@@ -185,27 +152,6 @@ def _ends_of(own: Group) -> Iterator[list[str]]:
 def _starts(counts: Mapping[str, int]) -> dict[str, int]:
     """Where the rows of each type begin, if they lie one type after the other."""
     return dict(zip(counts, np.cumsum([0, *counts.values()])))
-
-
-@compiled
-def _find_pairs(indptr, indices, rows, edges, seen, sources, targets, degrees, places, counts):
-    at, edge, source, target = 0, 0, 0, 0
-    for relation in range(len(rows)):
-        first_source, first_target = source, target
-        for row in range(rows[relation]):
-            degree = indptr[at + row + 1] - indptr[at + row]
-            if degree:
-                targets[target], degrees[target] = row, degree
-                target += 1
-        for e in range(edge, edge + edges[relation]):
-            row = indices[e]
-            if seen[row] < first_source:  # by no edge of this relation
-                seen[row], sources[source] = source, row
-                source += 1
-            places[e] = seen[row] - first_source
-        counts[relation, 0], counts[relation, 1] = source - first_source, target - first_target
-        counts[relation, 2] = edges[relation]
-        at, edge = at + rows[relation] + 1, edge + edges[relation]
 
 
 @compiled

@@ -35,8 +35,7 @@ class Monoid(NamedTuple):
         """The partial aggregate of all parts; there is at least one."""
         if len(parts) > 1 and self.join:
             return self.join(parts)
-        made = functools.reduce(self.combine, parts)
-        return jax.tree.map(once, made) if len(parts) > 2 else made
+        return functools.reduce(self.combine, parts)
 
 
 class Weighted(NamedTuple):

@@ -81,6 +81,7 @@ class Block(NamedTuple):
         nothing is drawn by them, as dropout is.
       sources: likewise of the first layer's source rows, of types whose features are not read in place.
       together: relations that are not in `adjacency`, as `models.together` folds them.
+      pairs: what these are made of (`models.pairs`), in a sample.
     """
 
     adjacency: Mapping[str, Adjacency]
@@ -88,6 +89,7 @@ class Block(NamedTuple):
     targets: Mapping[str, "Array | None"] = {}
     sources: Mapping[str, "Array | None"] = {}
     together: tuple[Any, ...] = ()
+    pairs: tuple[Any, ...] = ()
 
 
 class Sample(NamedTuple):

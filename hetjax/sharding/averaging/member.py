@@ -67,4 +67,4 @@ def make_member(setup: Setup, sub: Subgraph, device: jax.Device) -> Member:
     shapes = {t: shape._replace(nodes=graph.schema.nodes[t]) for t, shape in setup.trainer.learnable.items()}
     trainer = setup.trainer._replace(optimizer=made.optimizer, adam=made.adam, learnable=shapes)
     own = setup._replace(graph=graph, regime=regime, trainer=trainer, folder=None)
-    return Member(sub, engine_on(own, device), device)
+    return Member(sub, engine_on(own, device, packs=False), device)  # parameters of members are averaged

@@ -11,7 +11,7 @@ from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
 from hetjax.sampling.whole import whole_graph
-from hetjax.sharding.single.grouped import Grouped
+from hetjax.sharding.single.folded_together import FoldedTogether
 
 
 class SingleBatches(Batches):
@@ -21,7 +21,7 @@ class SingleBatches(Batches):
       sampler: draws from the graph.
       regime, seed: as in `Batches`.
       to_device: puts a batch of host arrays on the device.
-      grouped: what mini-batches fold together.
+      together: what mini-batches fold together.
     """
 
     def __init__(
@@ -30,21 +30,21 @@ class SingleBatches(Batches):
         regime: Regime,
         seed: int,
         to_device: Callable[[Batch], Batch] = jax.device_put,
-        grouped: Grouped | None = None,
+        together: FoldedTogether | None = None,
     ):
-        self.sampler, self.to_device, self.grouped = sampler, to_device, grouped
+        self.sampler, self.to_device, self.together = sampler, to_device, together
         super().__init__(sampler.graph, regime, seed, "train")
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> Sample:
         if self.regime.whole:
             return Sample(whole_graph(self.graph, len(self.regime.fanouts), self.sampler.reads_own), {}, ())
         sample = self.sampler.sample({self.graph.schema.target: seeds}, self.regime.fanouts, stream)
-        return self.grouped.paired(sample) if self.grouped else sample
+        return self.together.paired(sample) if self.together else sample
 
     def measure(self, sample: Sample) -> Iterator[tuple[str, int, int]]:
         yield from measure(self.use, sample, self.graph)
-        if self.grouped:
-            yield from self.grouped.measure(sample)
+        if self.together:
+            yield from self.together.measure(sample)
 
     def reads(self, sample: Sample) -> dict[tuple[str, int], np.ndarray]:
         return {(node_type, 0): ids for node_type, ids in sample.inputs.items()}
@@ -55,7 +55,7 @@ class SingleBatches(Batches):
         if not self.regime.whole:  # in which nothing is padded, and every node is the row of its id
             room = {self.graph.schema.target: size}
             blocks, inputs = pad_sample(self.capacities, self.use, sample, room, self.graph)
-            if self.grouped:
-                blocks = self.grouped.filled(self.capacities, blocks, sample, room)
+            if self.together:
+                blocks = self.together.filled(self.capacities, blocks, sample, room)
             rows = np.arange(size, dtype=np.int32)
         return self.to_device(Batch(blocks, inputs, rows, *self.labels_and_weights(seeds, size)))

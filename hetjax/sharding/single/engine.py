@@ -26,13 +26,14 @@ class SingleEngine(Engine):
     Args:
       setup, batches: as in `Engine`.
       features: where those of every input type live.
+      packs: whether a state may have its weights in one vector, which nobody else adds to another's.
     """
 
     features: Features
 
-    def __init__(self, setup: Setup, batches: SingleBatches, features: Features):
+    def __init__(self, setup: Setup, batches: SingleBatches, features: Features, packs: bool = True):
         super().__init__(setup, batches, features)
-        trainer, self.static = self.trainer, features.static
+        trainer, self.static, self.packs = self.trainer, features.static, packs
         self.ahead = Ahead()
         self.packing: Packing | None = None
         self.read, self.compiled = jax.jit(trainer.read), jax.jit(trainer.learn, donate_argnums=0)
@@ -85,7 +86,7 @@ class SingleEngine(Engine):
 
     def _packed(self, state: TrainState, batch: Batch) -> TrainState:
         """The state with all weights in one vector, if that pays."""
-        if isinstance(state.params, Packed) or self.trainer.l2:  # the penalty is on some weights
+        if not self.packs or isinstance(state.params, Packed) or self.trainer.l2:  # the penalty is on some weights
             return state
         self.packing = self.packing or packing(state.params, self.trainer.model.layers, batch.blocks)
         return packed(state, self.packing) if self.packing else state

@@ -15,7 +15,7 @@ from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.single import declared
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.single.engine import SingleEngine
-from hetjax.sharding.single.grouped import grouped
+from hetjax.sharding.single.folded_together import folded_together
 from hetjax.sharding.single.reading import gathered, without_zeros
 from hetjax.sharding.strategy import Setup, Strategy, read_in_place
 
@@ -27,8 +27,8 @@ class Single(declared.Single, Strategy):
         return engine_on(setup)
 
 
-def engine_on(setup: Setup, device: jax.Device | None = None) -> SingleEngine:
-    """What trains a graph on one device, if not given the first one.
+def engine_on(setup: Setup, device: jax.Device | None = None, packs: bool = True) -> SingleEngine:
+    """What trains a graph on one device, if not given the first one; `packs` as of `SingleEngine`.
 
     Raises:
       InputError: features do not fit where they are to live.
@@ -47,7 +47,7 @@ def engine_on(setup: Setup, device: jax.Device | None = None) -> SingleEngine:
         sent = features.send(batch._replace(blocks=blocks))
         return sent._replace(blocks=known(setup, features, sent.blocks))
 
-    return SingleEngine(setup, make_batches(setup, features, to_device), features)
+    return SingleEngine(setup, make_batches(setup, features, to_device), features, packs)
 
 
 def folded_alone(setup: Setup, features: Features, depth: int) -> set[str]:
@@ -74,4 +74,6 @@ def make_batches(setup: Setup, features: Features, to_device: Callable[[Batch], 
     by_id, flowing = read_in_place(setup, features) - kept, setup.flowing | kept  # a gradient flows to their products
     by_id -= gathered(setup, by_id)
     sampler = Sampler(setup.graph, by_id, flowing, model.reads_own, model.drops)
-    return SingleBatches(sampler, setup.regime, setup.config.train.seed, to_device, grouped(setup, features, by_id))
+    return SingleBatches(
+        sampler, setup.regime, setup.config.train.seed, to_device, folded_together(setup, features, by_id)
+    )

@@ -14,7 +14,7 @@ from hetjax.sharding.strategy import Setup
 ENDS = "sources", "targets"
 
 
-class Grouped:
+class FoldedTogether:
     """Relations of like shapes, per layer.
 
     Args:
@@ -35,7 +35,7 @@ class Grouped:
     def measure(self, sample: Sample) -> Iterator[tuple[str, int, int]]:
         """What a sample needs for its pairs and their edges; as `blocks.measure`."""
         for depth, (groups, block) in enumerate(zip(self.layers, sample.blocks, strict=True)):
-            for number, (group, pairs) in enumerate(zip(groups, block.together, strict=True)):
+            for number, (group, pairs) in enumerate(zip(groups, block.pairs, strict=True)):
                 needed = zip(group.sizes(pairs), map(self._most, group.buckets), strict=True)
                 for bucket, (size, most) in enumerate(needed):
                     for end in ENDS:
@@ -57,7 +57,7 @@ class Grouped:
             sources = {**self.graph.schema.nodes, **own}  # all rows of what is read in place
             together = [
                 self._graph(capacities, (depth, number), group, pairs, sources, targets)
-                for number, (group, pairs) in enumerate(zip(self.layers[depth], sample.blocks[depth].together))
+                for number, (group, pairs) in enumerate(zip(self.layers[depth], sample.blocks[depth].pairs))
             ]
             made[depth], targets = made[depth]._replace(together=tuple(together)), own
         return tuple(made)
@@ -81,18 +81,18 @@ class Grouped:
         return "/".join(map(str, (self.use, depth, "together", number, *place)))
 
 
-def grouped(setup: Setup, features: Features, read_by_id: frozenset[str]) -> Grouped | None:
+def folded_together(setup: Setup, features: Features, read_by_id: frozenset[str]) -> FoldedTogether | None:
     """What mini-batches fold together, by how many pairs each relation has in the first; None: nothing.
 
     Args:
-      read_by_id: the types that the first layer reads in place.
+      read_by_id: the types that the first layer reads in place, whose relations are folded one by one there.
     """
     model, graph = setup.trainer.model, setup.graph
     if setup.regime.whole or len(graph.relations) < grouping.FEWEST:
         return None
     sample, layers = first_batch(setup), []
     for depth, (layer, block, rows) in enumerate(zip(model.layers, sample.blocks, sample.rows)):
-        in_place = {t: graph.schema.nodes[t] for t in read_by_id if not depth}
-        counts = {t: 0 for t in graph.schema.nodes} | dict(rows) | in_place
-        layers.append(grouping.groups(layer, block, counts, model.sparse(depth, features.static)))
-    return Grouped(graph, layers, setup.flowing, "train") if any(layers) else None
+        counts = {t: 0 for t in graph.schema.nodes} | dict(rows)
+        whole = () if depth else read_by_id  # all of whose rows would be laid beside others'
+        layers.append(grouping.groups(layer, block, counts, {*model.sparse(depth, features.static), *whole}))
+    return FoldedTogether(graph, layers, setup.flowing, "train") if any(layers) else None
