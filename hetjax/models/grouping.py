@@ -1,6 +1,6 @@
 """Which relations of a graph are folded together, and the one bipartite graph that is made of their edges, in host memory."""
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,7 +111,8 @@ def as_one(
     """
     rows = {t: targets[t] for t in sorted({r.target for r in own.relations})}
     sources = {t: sources[t] for t in sorted({r.source for r in own.relations})}
-    starts = [[at[t] for t in ends] for at, ends in zip(map(_starts, (sources, rows)), _ends_of(own))]
+    first_source, first_target = _starts(sources), _starts(rows)
+    starts = [[first_source[r.source] for r in own.relations], [first_target[r.target] for r in own.relations]]
     room = np.array([bucket[1:] for bucket, held in zip(buckets, own.buckets) for _ in held], np.int64)
     (q, p), relations = room.sum(axis=0), len(own.relations)
     indptr, source_indptr, target_indptr = (np.zeros(count + 1, np.int32) for count in (p, q, p))
@@ -142,11 +143,6 @@ def _in_buckets(sizes: Mapping[Relation, int]) -> list[tuple[Relation, ...]]:
         else:
             buckets.append([relation])
     return [tuple(bucket) for bucket in buckets]
-
-
-def _ends_of(own: Group) -> Iterator[list[str]]:
-    yield [r.source for r in own.relations]
-    yield [r.target for r in own.relations]
 
 
 def _starts(counts: Mapping[str, int]) -> dict[str, int]:
