@@ -44,6 +44,20 @@ def clear(context: Any, x: Any, start: Any, count: Any) -> tuple[Any, Callable]:
 
 
 @intrinsic
+def copy(context: Any, out: Any, to: Any, x: Any, start: Any, count: Any) -> tuple[Any, Callable]:
+    """`out[to + i] = x[start + i]` for all `i < count`; arrays in C order, as if they had one dimension, that do not overlap."""
+
+    def build(context, builder, signature, args):
+        into, given = _place(context, builder, signature, args, 0, 1), _place(context, builder, signature, args, 2, 3)
+        cgutils.raw_memcpy(
+            builder, into, given, _cast(context, builder, signature, args, 4, types.intp), out.dtype.bitwidth // 8
+        )
+        return context.get_dummy_value()
+
+    return types.none(out, to, x, start, count), build
+
+
+@intrinsic
 def add_scaled(context: Any, out: Any, to: Any, scale: Any, x: Any, start: Any, count: Any) -> tuple[Any, Callable]:
     """`out[to + i] += scale * x[start + i]` for all `i < count`; arrays in C order, as if they had one dimension."""
 

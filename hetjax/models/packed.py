@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hetjax.models.joined import parted
 from hetjax.models.layer import Layer
 from hetjax.sampling.blocks import Block
 
@@ -94,7 +95,7 @@ def opened(params: Any, blocks: Sequence[Block]) -> tuple[Any, Sequence[Block]]:
         return params, blocks
     packed = params.packing
     sizes = [len(piece) * math.prod(packed.shapes[piece[0]]) for piece in packed.pieces]
-    parts = iter(list(zip(packed.pieces, jnp.split(params.vector, np.cumsum(sizes)[:-1]))))
+    parts = iter(list(zip(packed.pieces, parted(params.vector, sizes))))
 
     def stack() -> jax.Array:
         piece, part = next(parts)

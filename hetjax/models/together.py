@@ -16,6 +16,7 @@ import numpy as np
 
 from hetjax.cache.tables import read
 from hetjax.graph.schema import Relation
+from hetjax.models.joined import joined, parted
 from hetjax.models.partials import Attention, Weighted, finite
 from hetjax.models.products import product
 from hetjax.models.segment import by_target, neighbour_sum, row_of
@@ -79,11 +80,11 @@ class Together:
 
     def of_sources(self, x: Mapping[str, jax.Array]) -> jax.Array:
         """The rows of the pairs' sources, `[Q, width]`; of padding zeros."""
-        return neighbour_sum(self.sources, _concatenated([x[t] for t in self.source_types]))
+        return neighbour_sum(self.sources, _of_all_types([x[t] for t in self.source_types]))
 
     def of_targets(self, x: Mapping[str, jax.Array]) -> jax.Array:
         """The rows of the pairs' targets, `[P, width]`; of padding zeros."""
-        return neighbour_sum(self.targets, _concatenated([x[t] for t, _ in self.rows]))
+        return neighbour_sum(self.targets, _of_all_types([x[t] for t, _ in self.rows]))
 
     def from_sources(self, x: jax.Array, matrices: jax.Array) -> jax.Array:
         """Every source pair's row times its relation's matrix: `[Q, n]` from `[Q, m]` and `[R, m, n]`."""
@@ -127,24 +128,19 @@ class Together:
     def _divided(self, x: Any) -> dict[str, Any]:
         """Rows of all target types, by type."""
         leaves, form = jax.tree.flatten(x)
-        parts = zip(*(_split(leaf, [count for _, count in self.rows]) for leaf in leaves))
+        parts = zip(*(parted(leaf, [count for _, count in self.rows]) for leaf in leaves))
         return {t: jax.tree.unflatten(form, own) for (t, _), own in zip(self.rows, parts)}
 
 
-def _concatenated(rows: Sequence[jax.Array]) -> jax.Array:
-    """Of all types, as floats that sums are made of."""
-    return jnp.concatenate([own.astype(jnp.promote_types(own.dtype, jnp.float32)) for own in rows])
+def _of_all_types(rows: Sequence[jax.Array]) -> jax.Array:
+    """One type after the other, as floats that sums are made of."""
+    return joined([own.astype(jnp.promote_types(own.dtype, jnp.float32)) for own in rows])
 
 
 def _multiplied(x: jax.Array, matrices: jax.Array, buckets: Sequence[tuple[int, int]]) -> jax.Array:
-    rows = _split(x, [count * rows for count, rows in buckets])
+    rows = parted(x, [count * rows for count, rows in buckets])
     parts = [
         product(own.reshape(count, size, x.shape[1]), kernels).reshape(count * size, matrices.shape[2])
-        for own, kernels, (count, size) in zip(rows, _split(matrices, [count for count, _ in buckets]), buckets)
+        for own, kernels, (count, size) in zip(rows, parted(matrices, [count for count, _ in buckets]), buckets)
     ]
-    return jnp.concatenate(parts)
-
-
-def _split(x: jax.Array, counts: Sequence[int]) -> list[jax.Array]:
-    """Rows in groups; split, not indexed, because the gradient of that is one concatenation."""
-    return jnp.split(x, np.cumsum(counts)[:-1])
+    return joined(parts)
