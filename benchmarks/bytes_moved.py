@@ -206,9 +206,14 @@ def together(group: Together) -> dict[Relation, tuple[int, int, int]]:
     """Of relations that are folded together; as of `counts`."""
     places, many = np.arange(len(group.relations)), len(group.relations)
     relations = [bucket.relations for bucket in group.buckets]
-    rows = [np.repeat(places, np.repeat([getattr(b, end) for b in group.buckets], relations)) for end in ENDS]
-    has = [np.diff(np.asarray(adjacency.indptr)) for adjacency in (group.sources, group.targets, group.edges)]
-    sources, targets, edges = (np.bincount(r, n, many).astype(int) for r, n in zip((*rows, rows[1]), has))
+    own, others = (np.repeat(places, np.repeat([getattr(b, end) for b in group.buckets], relations)) for end in ENDS)
+    sources, edges = (np.diff(np.asarray(adjacency.indptr)) for adjacency in (group.sources, group.edges))
+    if group.targets is None:
+        of, into = own[np.asarray(group.edges.indices)[: edges.sum()]], np.repeat(np.arange(len(edges)), edges)
+        found = [(own, sources), (np.unique(into * many + of) % many, None), (of, None)]
+    else:
+        found = [(own, sources), (others, np.diff(np.asarray(group.targets.indptr))), (others, edges)]
+    sources, targets, edges = (np.bincount(relation, n, many).astype(int) for relation, n in found)
     return dict(zip(group.relations, zip(sources.tolist(), targets.tolist(), edges.tolist())))
 
 

@@ -97,3 +97,27 @@ def test_rows_are_pairs_that_have_an_edge(graph):
     assert group.targets.indptr[-1] == pairs == len(found.targets)
     assert len(group.edges.indices) == sum(len(block.adjacency[r.key].indices) for r in relations)
     assert len(group.targets.indptr) - 1 == sum(b.relations * b.targets for b in group.buckets)
+
+
+def test_joint_edges_go_to_the_targets_themselves(graph):
+    """Every target's edges of all relations, from the pairs of their sources."""
+    (block, _) = whole_graph(graph, 2)
+    nodes, relations = graph.schema.nodes, [r for r in graph.schema.relations if r.key in block.adjacency]
+    made = Group((tuple(relations),), joint=True)
+    found = grouping.find_pairs(relations, block.adjacency)
+    group = grouping.as_one(made, found, made.sizes(found), len(found.places), nodes, nodes)
+    assert group.joint and group.edges.targets == sum(count for _, count in group.rows)
+    owner = np.repeat(np.arange(len(relations)), group.buckets[0].sources)
+    first, starts = (
+        dict(zip(types, np.cumsum([0, *(nodes[t] for t in types)])))
+        for types in (group.source_types, [t for t, _ in group.rows])
+    )
+    wanted = []
+    for number, relation in enumerate(relations):
+        edges = block.adjacency[relation.key]
+        into = np.repeat(np.arange(edges.targets), np.diff(edges.indptr)) + starts[relation.target]
+        wanted += list(zip(into, edges.indices[: len(into)] + first[relation.source], [number] * len(into)))
+    into = np.repeat(np.arange(group.edges.targets), np.diff(group.edges.indptr))
+    of = np.asarray(group.edges.indices)[: len(into)]
+    source = np.asarray(group.sources.indices)[np.asarray(group.sources.indptr)[of]]
+    assert sorted(zip(into, source, owner[of])) == sorted(wanted)

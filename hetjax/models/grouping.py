@@ -24,9 +24,11 @@ class Group(NamedTuple):
 
     Attributes:
       buckets: of relations with about as many pairs, those with most first.
+      joint: as of `Layer.joint`; then only pairs of a source count.
     """
 
     buckets: tuple[tuple[Relation, ...], ...]
+    joint: bool = False
 
     @property
     def relations(self) -> tuple[Relation, ...]:
@@ -37,7 +39,10 @@ class Group(NamedTuple):
         """The smallest buckets that hold the relations' pairs."""
         counts = iter(pairs.counts)
         most = [np.max([next(counts) for _ in bucket], axis=0) for bucket in self.buckets]
-        return [Bucket(len(bucket), *map(int, own[:2])) for bucket, own in zip(self.buckets, most)]
+        return [
+            Bucket(len(bucket), int(own[0]), 0 if self.joint else int(own[1]))
+            for bucket, own in zip(self.buckets, most)
+        ]
 
 
 def with_together(layer: Any, block: Block, sources: Mapping[str, int], alone: Container[str] = ()) -> Block:
@@ -76,10 +81,10 @@ def groups(layer: Any, block: Block, sources: Mapping[str, int], alone: Containe
                 alike.setdefault(shape, []).append(relation)
     made = []
     for relations in alike.values():
-        counts = find_pairs(relations, block.adjacency).counts[:, :2].max(axis=1, initial=0)
+        counts = find_pairs(relations, block.adjacency).counts[:, : 1 if layer.joint else 2].max(axis=1, initial=0)
         sizes = {relation: int(size) for relation, size in zip(relations, counts) if size <= LARGE}
         if len(sizes) >= FEWEST and sum(sources[t] for t in {r.source for r in sizes}) <= MOST:
-            made.append(Group(tuple(_in_buckets(sizes))))
+            made.append(Group(tuple(_in_buckets(sizes)), layer.joint))
     return tuple(made)
 
 
@@ -115,18 +120,29 @@ def as_one(
     starts = [[first_source[r.source] for r in own.relations], [first_target[r.target] for r in own.relations]]
     room = np.array([bucket[1:] for bucket, held in zip(buckets, own.buckets) for _ in held], np.int64)
     (q, p), relations = room.sum(axis=0), len(own.relations)
+    if own.joint:
+        p = sum(rows.values())
     indptr, source_indptr, target_indptr = (np.zeros(count + 1, np.int32) for count in (p, q, p))
     indices, source_rows, target_rows, owners = (np.zeros(count, np.int32) for count in (edges, q, p, p))
-    ends = (source_indptr, source_rows), (target_indptr, target_rows, owners)
-    _lay_out(*pairs, room, np.array(starts, np.int64), (indptr, indices), *ends)
-    to_targets = group(target_indptr, target_rows, sum(rows.values()))
-    assert to_targets.reverse
+    _lay_out_sources(pairs.sources, pairs.counts, room[:, 0], np.array(starts[0], np.int64), source_indptr, source_rows)
+    laid = (indptr, indices), room, np.array(starts[1], np.int64)
+    to_targets = totals = of_relations = None
+    if own.joint:
+        _lay_out_joint(*pairs[1:], *laid)
+    else:
+        _lay_out_pairs(*pairs[1:], *laid, (target_indptr, target_rows, owners))
+        to_targets, of_relations = (
+            group(target_indptr, ends, count)
+            for ends, count in ((target_rows, sum(rows.values())), (owners, relations))
+        )
+        assert to_targets.reverse
+        totals = Adjacency(*to_targets.reverse[:2], to_targets.indptr, to_targets.indices, to_targets.reverse[2])
     return Together(
         group(indptr, indices, int(q)),
         group(source_indptr, source_rows, sum(sources.values()) if flows else None),
         to_targets,
-        Adjacency(*to_targets.reverse[:2], to_targets.indptr, to_targets.indices, to_targets.reverse[2]),
-        group(target_indptr, owners, relations),
+        totals,
+        of_relations,
         own.relations,
         tuple(buckets),
         tuple(rows.items()),
@@ -151,28 +167,54 @@ def _starts(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 @compiled
-def _lay_out(sources, targets, degrees, places, counts, room, starts, out, out_sources, out_targets):
-    """Fill the edges, and the ends of every pair, relation after relation, each with so much room."""
-    (indptr, indices), (source_indptr, source_rows), (target_indptr, target_rows, owners) = (
-        out,
-        out_sources,
-        out_targets,
-    )
-    q, p, source, target, edge = 0, 0, 0, 0, 0
+def _lay_out_sources(sources, counts, room, starts, indptr, rows):
+    """Fill the source of every pair, relation after relation, each with so much room."""
+    q, source = 0, 0
+    for relation in range(len(counts)):
+        for i in range(room[relation]):
+            if i < counts[relation, 0]:
+                rows[source] = sources[source] + starts[relation]
+                source += 1
+            indptr[q + i + 1] = source
+        q += room[relation]
+
+
+@compiled
+def _lay_out_pairs(targets, degrees, places, counts, edges, room, starts, ends):
+    """Fill the edges between pairs, and the target and the relation of every pair, relation after relation."""
+    (indptr, indices), (target_indptr, rows, owners) = edges, ends
+    q, p, target, edge = 0, 0, 0, 0
     for relation in range(len(counts)):
         for e in range(edge, edge + counts[relation, 2]):
             indices[e] = places[e] + q
-        for i in range(room[relation, 0]):
-            if i < counts[relation, 0]:
-                source_rows[source] = sources[source] + starts[0, relation]
-                source += 1
-            source_indptr[q + i + 1] = source
         for i in range(room[relation, 1]):
             degree = 0
             if i < counts[relation, 1]:
-                target_rows[target], owners[target] = targets[target] + starts[1, relation], relation
+                rows[target], owners[target] = targets[target] + starts[relation], relation
                 degree = degrees[target]
                 target += 1
             target_indptr[p + i + 1] = target
             indptr[p + i + 1] = indptr[p + i] + degree
         q, p, edge = q + room[relation, 0], p + room[relation, 1], edge + counts[relation, 2]
+
+
+@compiled
+def _lay_out_joint(targets, degrees, places, counts, edges, room, starts):
+    """Fill the edges from pairs to targets, of each target relation after relation."""
+    indptr, indices = edges
+    target = 0
+    for relation in range(len(counts)):
+        for t in range(target, target + counts[relation, 1]):
+            indptr[targets[t] + starts[relation] + 1] += degrees[t]
+        target += counts[relation, 1]
+    for row in range(len(indptr) - 1):
+        indptr[row + 1] += indptr[row]
+    free = indptr.copy()  # where a target's next edge goes
+    q, target, edge = 0, 0, 0
+    for relation in range(len(counts)):
+        for t in range(target, target + counts[relation, 1]):
+            row = targets[t] + starts[relation]
+            for _ in range(degrees[t]):
+                indices[free[row]] = places[edge] + q
+                free[row], edge = free[row] + 1, edge + 1
+        q, target = q + room[relation, 0], target + counts[relation, 1]

@@ -135,6 +135,12 @@ def _related(projection: tuple[jax.Array, jax.Array], matrices: jax.Array) -> tu
     return related, jnp.einsum("...hd,...hde->...he", bias, matrices)
 
 
+def _halves(rows: jax.Array, heads: int) -> list[jax.Array]:
+    """Keys and values, `[rows, heads, d]`, which lie side by side."""
+    shape = len(rows), heads, rows.shape[1] // (2 * heads)
+    return [half.reshape(shape) for half in jnp.split(rows, 2, axis=1)]
+
+
 class HGTLayer(Layer):
     """`h_v' = s A gelu(a) + (1 - s) h_v`: `a` attends over all in-edges of all relations, `s = sigmoid(skip)` (equation 5).
 
@@ -207,6 +213,10 @@ class HGTLayer(Layer):
                 made[t] = Shared(rows, readers, keys, values, key_bias, value_bias)
         return made
 
+    @property
+    def joint(self) -> bool:
+        return self.softmax == "joint"
+
     def alike(self, relation: Relation) -> Any:
         return (
             None if self.attention_dropout else self.widths[relation.source]
@@ -226,10 +236,15 @@ class HGTLayer(Layer):
             kernel, bias = (group.of_type({t: both[i] for t, both in projections.items()}) for i in range(2))
             ends.append(_related((kernel, bias), related))
         (key, key_bias), (value, value_bias) = ends
+        kernels = jnp.concatenate([jax.lax.collapse(kernel, 2) for kernel in (key, value)], axis=2)
         queries = queries.reshape(-1, heads, size)
+        if group.joint:
+            biases = jnp.concatenate([jax.lax.collapse(bias, 1) for bias in (key_bias, value_bias)], axis=1)
+            keys, values = _halves(group.from_sources(x, kernels, biases), heads)
+            offsets = jnp.zeros(queries.shape[:2], queries.dtype)
+            return group.total(attend(group.edges, queries, offsets, keys, values).partial())
         offsets = jnp.sum(queries * group.at_targets(key_bias), axis=-1)
-        both = group.from_sources(x, jnp.concatenate([jax.lax.collapse(kernel, 2) for kernel in (key, value)], axis=2))
-        keys, values = (half.reshape(-1, heads, size) for half in jnp.split(both, 2, axis=1))
+        keys, values = _halves(group.from_sources(x, kernels), heads)
         attended = attend(group.edges, queries, offsets, keys, values)
         bias = attended.kept[..., None] * group.at_targets(value_bias)
         partial = attended.partial()

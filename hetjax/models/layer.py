@@ -163,6 +163,11 @@ class Layer(nn.Module):
         """What relations that `fold_together` folds in one operation have in common; None: this is folded alone."""
         return None
 
+    @property
+    def joint(self) -> bool:
+        """Whether targets attend over the edges of all relations that `fold_together` folds at once, not over each relation's."""
+        return False
+
     def together_weights(self, relation: Relation) -> list[tuple[str, ...]]:
         """Of the weights that `fold_together` stacks the paths among the layer's parameters, of one relation."""
         raise NotImplementedError

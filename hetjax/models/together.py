@@ -14,12 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from hetjax.cache.tables import read
 from hetjax.graph.schema import Relation
 from hetjax.models.joined import joined, parted
-from hetjax.models.partials import Attention, Weighted, finite
+from hetjax.models.partials import Weighted
 from hetjax.models.products import product
-from hetjax.models.segment import by_target, neighbour_sum, row_of
+from hetjax.models.segment import neighbour_sum
 from hetjax.sampling.blocks import Adjacency
 
 
@@ -41,12 +40,14 @@ class Bucket(NamedTuple):
 class Together:
     """The edges of `R` relations, from `Q` pairs of a relation and a source to `P` pairs of a relation and a target.
 
+    Where targets attend over the edges of all relations at once (`Layer.joint`), edges go to the targets themselves.
+
     Attributes:
-      edges: `P` targets by `Q` sources.
+      edges: `P` targets by `Q` sources; the rows of all target types by `Q` where they are joint.
       sources: the source of every pair, an edge each: `Q` targets by the rows of all source types, one type after the other.
       targets: the target of every pair: `P` targets by the rows of all target types.
       totals: the same turned around.
-      owners: the relation of every target pair: `P` targets by `R`.
+      owners: the relation of every target pair: `P` targets by `R`. These three are None where edges are joint.
       relations: in the order of the rows.
       buckets: of these, in the same order.
       rows: how many, per target type.
@@ -56,14 +57,19 @@ class Together:
 
     edges: Adjacency
     sources: Adjacency
-    targets: Adjacency
-    totals: Adjacency
-    owners: Adjacency
+    targets: Adjacency | None
+    totals: Adjacency | None
+    owners: Adjacency | None
     relations: tuple[Relation, ...] = field(metadata={"static": True})
     buckets: tuple[Bucket, ...] = field(metadata={"static": True})
     rows: tuple[tuple[str, int], ...] = field(metadata={"static": True})
     source_types: tuple[str, ...] = field(metadata={"static": True})
     weights: tuple[jax.Array, ...] | None = None
+
+    @property
+    def joint(self) -> bool:
+        """Whether edges go to the targets themselves."""
+        return self.targets is None
 
     def stacked(self, weights: Callable[[Relation], Sequence[jax.Array]]) -> Sequence[jax.Array]:
         """What every relation has one of each, `[R, ...]`.
@@ -83,12 +89,13 @@ class Together:
         return neighbour_sum(self.sources, _of_all_types([x[t] for t in self.source_types]))
 
     def of_targets(self, x: Mapping[str, jax.Array]) -> jax.Array:
-        """The rows of the pairs' targets, `[P, width]`; of padding zeros."""
-        return neighbour_sum(self.targets, _of_all_types([x[t] for t, _ in self.rows]))
+        """The rows of the pairs' targets, `[P, width]`, of padding zeros; or of all targets where edges are joint."""
+        rows = _of_all_types([x[t] for t, _ in self.rows])
+        return rows if self.joint else neighbour_sum(self.targets, rows)
 
-    def from_sources(self, x: jax.Array, matrices: jax.Array) -> jax.Array:
-        """Every source pair's row times its relation's matrix: `[Q, n]` from `[Q, m]` and `[R, m, n]`."""
-        return _multiplied(x, matrices, [(bucket.relations, bucket.sources) for bucket in self.buckets])
+    def from_sources(self, x: jax.Array, matrices: jax.Array, bias: jax.Array | None = None) -> jax.Array:
+        """Every source pair's row times its relation's matrix, plus its bias: `[Q, n]` from `[Q, m]`, `[R, m, n]` and `[R, n]`."""
+        return _multiplied(x, matrices, [(bucket.relations, bucket.sources) for bucket in self.buckets], bias)
 
     def from_targets(self, x: jax.Array, matrices: jax.Array) -> jax.Array:
         """Every target pair's row times its relation's matrix: `[P, n]` from `[P, m]` and `[R, m, n]`."""
@@ -102,28 +109,16 @@ class Together:
         """The partial aggregates of all targets per type, from those of the pairs; of a target without a pair, of no edges.
 
         Args:
-          partial: `[P, ...]`: numbers to be summed, `Weighted`, of which every relation into a type counts at every target of
-            it, or `Attention`.
+          partial: `[P, ...]`: numbers to be summed, or `Weighted`, of which every relation into a type counts at every target of
+            it. Where edges are joint, any, of all targets already.
         """
-        if isinstance(partial, Attention):
-            return self._divided(self._merged(partial))
+        if self.totals is None:
+            return self._divided(partial)
         if isinstance(partial, Weighted):
             values = self._divided(neighbour_sum(self.totals, partial.value))
             into = {t: sum(relation.target == t for relation in self.relations) for t in values}
             return {t: Weighted(x, jnp.full((len(x), 1), into[t], x.dtype)) for t, x in values.items()}
         return self._divided(neighbour_sum(self.totals, partial))
-
-    def _merged(self, partial: Attention) -> Attention:
-        """Each pair is rescaled to its target's largest logit, then they add."""
-        pairs, heads, width = partial.numerator.shape
-        rows = by_target(self.totals)
-        largest = jax.ops.segment_max(
-            read(jax.lax.stop_gradient(partial.largest), rows.indices), row_of(rows), self.totals.targets
-        )
-        scale = jnp.exp(jax.lax.stop_gradient(partial.largest) - neighbour_sum(self.targets, finite(largest)))
-        sums = [scale * partial.denominator, (scale[..., None] * partial.numerator).reshape(pairs, heads * width)]
-        denominator, numerator = (neighbour_sum(self.totals, x) for x in sums)
-        return Attention(largest, denominator, numerator.reshape(-1, heads, width))
 
     def _divided(self, x: Any) -> dict[str, Any]:
         """Rows of all target types, by type."""
@@ -137,10 +132,15 @@ def _of_all_types(rows: Sequence[jax.Array]) -> jax.Array:
     return joined([own.astype(jnp.promote_types(own.dtype, jnp.float32)) for own in rows])
 
 
-def _multiplied(x: jax.Array, matrices: jax.Array, buckets: Sequence[tuple[int, int]]) -> jax.Array:
+def _multiplied(
+    x: jax.Array, matrices: jax.Array, buckets: Sequence[tuple[int, int]], bias: jax.Array | None = None
+) -> jax.Array:
+    counts = [count for count, _ in buckets]
     rows = parted(x, [count * rows for count, rows in buckets])
     parts = [
-        product(own.reshape(count, size, x.shape[1]), kernels).reshape(count * size, matrices.shape[2])
-        for own, kernels, (count, size) in zip(rows, parted(matrices, [count for count, _ in buckets]), buckets)
+        product(own.reshape(count, size, x.shape[1]), kernels)
+        for own, kernels, (count, size) in zip(rows, parted(matrices, counts), buckets)
     ]
-    return joined(parts)
+    if bias is not None:
+        parts = [part + own[:, None] for part, own in zip(parts, parted(bias, counts))]
+    return joined([jax.lax.collapse(part, 0, 2) for part in parts])

@@ -38,7 +38,7 @@ class FoldedTogether:
             for number, (group, pairs) in enumerate(zip(groups, block.pairs, strict=True)):
                 needed = zip(group.sizes(pairs), map(self._most, group.buckets), strict=True)
                 for bucket, (size, most) in enumerate(needed):
-                    for end in ENDS:
+                    for end in _ends(group):
                         yield self._name(depth, number, bucket, end), getattr(size, end), getattr(most, end)
                 edges = sum(self.graph.relations[relation].edges for relation in group.relations)
                 yield self._name(depth, number, "edges"), len(pairs.places), edges
@@ -65,7 +65,10 @@ class FoldedTogether:
     def _graph(self, capacities, place, group, pairs, sources, targets):
         has = capacities.by_name
         buckets = [
-            Bucket(len(relations), *(has[self._name(*place, bucket, end)] for end in ENDS))
+            Bucket(
+                len(relations),
+                **dict.fromkeys(ENDS, 0) | {end: has[self._name(*place, bucket, end)] for end in _ends(group)},
+            )
             for bucket, relations in enumerate(group.buckets)
         ]
         flows = place[0] > 0 or any(relation.source in self.flowing for relation in group.relations)
@@ -79,6 +82,11 @@ class FoldedTogether:
 
     def _name(self, depth: int, number: int, *place: int | str) -> str:
         return "/".join(map(str, (self.use, depth, "together", number, *place)))
+
+
+def _ends(group: Group) -> tuple[str, ...]:
+    """Those of which it has pairs."""
+    return ENDS[:1] if group.joint else ENDS
 
 
 def folded_together(setup: Setup, features: Features, read_by_id: frozenset[str]) -> FoldedTogether | None:
