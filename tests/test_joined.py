@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax.models.joined import joined, parted
+from hetjax.models.joined import joined, joined_halves, parted
 
 COUNTS = [(3, 0, 5), (700, 1, 2, 900), (4,)]
 
@@ -57,3 +57,14 @@ def test_a_change_of_shape_is_no_part_of_what_joins():
 
     text = jax.jit(jax.grad(made)).lower(jnp.ones(1024)).compile().as_text()
     assert "concatenate(" not in text and "hetjax" in text
+
+
+@pytest.mark.parametrize("counts", COUNTS)
+def test_halves_of_the_columns_lie_apart(counts):
+    rng = np.random.default_rng(2)
+    parts = [rng.standard_normal((count, 6)).astype("float32") for count in counts]
+    weights = rng.standard_normal((2, sum(counts), 3)).astype("float32")
+    left, right = jax.jit(joined_halves)(parts)
+    np.testing.assert_array_equal(np.concatenate([left, right], axis=1), np.concatenate(parts))
+    total = jax.jit(jax.grad(lambda parts: sum(map(jnp.vdot, joined_halves(parts), weights))))
+    np.testing.assert_array_equal(np.concatenate(total(parts)), np.concatenate(weights, axis=1))

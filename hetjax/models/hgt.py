@@ -135,12 +135,6 @@ def _related(projection: tuple[jax.Array, jax.Array], matrices: jax.Array) -> tu
     return related, jnp.einsum("...hd,...hde->...he", bias, matrices)
 
 
-def _halves(rows: jax.Array, heads: int) -> list[jax.Array]:
-    """Keys and values, `[rows, heads, d]`, which lie side by side."""
-    shape = len(rows), heads, rows.shape[1] // (2 * heads)
-    return [half.reshape(shape) for half in jnp.split(rows, 2, axis=1)]
-
-
 class HGTLayer(Layer):
     """`h_v' = s A gelu(a) + (1 - s) h_v`: `a` attends over all in-edges of all relations, `s = sigmoid(skip)` (equation 5).
 
@@ -235,21 +229,13 @@ class HGTLayer(Layer):
             projections = {t: of_type[t](x.shape[1]) for t in group.source_types}
             kernel, bias = (group.of_type({t: both[i] for t, both in projections.items()}) for i in range(2))
             ends.append(_related((kernel, bias), related))
-        (key, key_bias), (value, value_bias) = ends
-        kernels = jnp.concatenate([jax.lax.collapse(kernel, 2) for kernel in (key, value)], axis=2)
-        queries = queries.reshape(-1, heads, size)
-        if group.joint:
-            biases = jnp.concatenate([jax.lax.collapse(bias, 1) for bias in (key_bias, value_bias)], axis=1)
-            keys, values = _halves(group.from_sources(x, kernels, biases), heads)
-            offsets = jnp.zeros(queries.shape[:2], queries.dtype)
-            return group.total(attend(group.edges, queries, offsets, keys, values).partial())
-        offsets = jnp.sum(queries * group.at_targets(key_bias), axis=-1)
-        keys, values = _halves(group.from_sources(x, kernels), heads)
-        attended = attend(group.edges, queries, offsets, keys, values)
-        bias = attended.kept[..., None] * group.at_targets(value_bias)
-        partial = attended.partial()
-        partial = partial._replace(numerator=partial.numerator + bias)
-        return group.total(self.relation_total(group.relations[0], partial))
+        kernels, biases = zip(*ends)
+        kernel = jnp.concatenate([jax.lax.collapse(own, 2) for own in kernels], axis=2)
+        bias = jnp.concatenate([jax.lax.collapse(own, 1) for own in biases], axis=1)
+        halves = group.halves_from_sources(x, kernel, bias)
+        queries, keys, values = (rows.reshape(-1, heads, size) for rows in (queries, *halves))
+        attended = attend(group.edges, queries, jnp.zeros(queries.shape[:2], queries.dtype), keys, values)
+        return group.total(self.relation_total(group.relations[0], attended.partial()))
 
     def ask(self, node_type: str, targets: jax.Array, exchange: Exchange = LOCAL) -> jax.Array:
         """The queries, `[T, heads, d]`."""

@@ -20,44 +20,62 @@ from hetjax.vectors import copy
 
 def joined(parts: Sequence[jax.Array]) -> jax.Array:
     """The rows of all parts, one part after the other: `[rows, ...]` of floats of one dtype."""
-    return _joined(tuple(parts)) if len(parts) > 1 else parts[0]
+    return _joined(1, tuple(parts))[0] if len(parts) > 1 else parts[0]
+
+
+def joined_halves(parts: Sequence[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    """As `joined` of `[rows, 2 n]`; the first `n` columns, and the others."""
+    return _joined(2, tuple(parts))
 
 
 def parted(x: jax.Array, counts: Sequence[int]) -> tuple[jax.Array, ...]:
     """The inverse of `joined`, by the number of each part's rows."""
-    return _parted(tuple(map(int, counts)), x) if len(counts) > 1 else (x,)
-
-
-@jax.custom_vjp
-def _joined(parts):
-    return native.choose(_join_natively, lambda *parts: jnp.concatenate(parts), *parts)
+    return _parted(tuple(map(int, counts)), (x,)) if len(counts) > 1 else (x,)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _parted(counts, x):
-    def plainly(x):
-        return jnp.split(x, np.cumsum(counts)[:-1])
+def _joined(pieces, parts):
+    """As many pieces, of as many columns each, of what the parts are joined to."""
 
-    return tuple(native.choose(functools.partial(_part_natively, counts), plainly, x))
+    def plainly(*parts):
+        return [jnp.concatenate(parts)] if pieces == 1 else jnp.split(jnp.concatenate(parts), pieces, axis=1)
+
+    return tuple(native.choose(functools.partial(_join_natively, pieces), plainly, *parts))
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _parted(counts, pieces):
+    """The inverse of `_joined`."""
+
+    def plainly(*pieces):
+        return jnp.split(jnp.concatenate(pieces, axis=1) if len(pieces) > 1 else pieces[0], np.cumsum(counts)[:-1])
+
+    return tuple(native.choose(functools.partial(_part_natively, counts), plainly, *pieces))
 
 
 _joined.defvjp(
-    lambda parts: (_joined(parts), tuple(len(part) for part in parts)),
-    lambda counts, gradient: (_parted(counts, gradient),),
+    lambda pieces, parts: (_joined(pieces, parts), tuple(len(part) for part in parts)),
+    lambda pieces, counts, gradients: (_parted(counts, tuple(gradients)),),
 )
-_parted.defvjp(lambda counts, x: (_parted(counts, x), None), lambda counts, _, gradients: (_joined(tuple(gradients)),))
+_parted.defvjp(
+    lambda counts, pieces: (_parted(counts, pieces), len(pieces)),
+    lambda counts, pieces, gradients: (_joined(pieces, tuple(gradients)),),
+)
 
 
-def _join_natively(*parts):
+def _join_natively(pieces, *parts):
     count, more = sum(map(len, parts)), parts[0].shape[1:]
-    shape = jax.ShapeDtypeStruct((count, math.prod(more)), parts[0].dtype)
-    return _join(count, *map(_matrix, parts), results=[shape])[0].reshape(count, *more)
+    shape = jax.ShapeDtypeStruct((count, math.prod(more) // pieces), parts[0].dtype)
+    made = _join(count, *map(_matrix, parts), results=pieces * [shape])
+    return [made[0].reshape(count, *more)] if pieces == 1 else made
 
 
-def _part_natively(counts, x):
-    more = x.shape[1:]
-    shapes = [jax.ShapeDtypeStruct((count, math.prod(more)), x.dtype) for count in counts]
-    return [part.reshape(len(part), *more) for part in _part(len(x), _matrix(x), results=shapes)]
+def _part_natively(counts, *pieces):
+    rows, more = len(pieces[0]), pieces[0].shape[1:]
+    width = len(pieces) * math.prod(more)
+    shapes = [jax.ShapeDtypeStruct((count, width), pieces[0].dtype) for count in counts]
+    made = _part(rows, *map(_matrix, pieces), results=shapes)
+    return [part.reshape(len(part), *more) if len(pieces) == 1 else part for part in made]
 
 
 def _matrix(x):
@@ -65,26 +83,43 @@ def _matrix(x):
 
 
 def _join_rows(first, last, frame):
-    whole, place, begin = result(frame, 0, "f2"), 0, 0
+    place, begin = 0, 0
     while begin < last:
         part = argument(frame, place, "f2")
-        _copy(whole, part, max(first, begin), min(last, begin + len(part)), 0, begin)
+        rows, piece, column = (max(first, begin), min(last, begin + len(part))), 0, 0
+        while column < part.shape[1]:
+            whole = result(frame, piece, "f2")
+            _copy(whole, (0, 0), part, (begin, column), rows, whole.shape[1])
+            piece, column = piece + 1, column + whole.shape[1]
         place, begin = place + 1, begin + len(part)
 
 
 def _part_rows(first, last, frame):
-    whole, place, begin = argument(frame, 0, "f2"), 0, 0
+    place, begin = 0, 0
     while begin < last:
         part = result(frame, place, "f2")
-        _copy(part, whole, max(first, begin), min(last, begin + len(part)), begin, 0)
+        rows, piece, column = (max(first, begin), min(last, begin + len(part))), 0, 0
+        while column < part.shape[1]:
+            whole = argument(frame, piece, "f2")
+            _copy(part, (begin, column), whole, (0, 0), rows, whole.shape[1])
+            piece, column = piece + 1, column + whole.shape[1]
         place, begin = place + 1, begin + len(part)
 
 
 @compiled
-def _copy(out, x, first, last, out_begin, begin):
-    """Rows from `first` to before `last` of both, counted in the whole."""
-    width = x.shape[1]
-    copy(out, (first - out_begin) * width, x, (first - begin) * width, (last - first) * width)
+def _copy(out, to, x, start, rows, width):
+    """Some columns of rows that are counted in the whole.
+
+    Args:
+      to, start: of either array, which row of the whole is its first, and the first of the columns.
+      rows: from which to before which.
+    """
+    first, last = rows
+    if out.shape[1] == x.shape[1]:
+        copy(out, (first - to[0]) * width, x, (first - start[0]) * width, max(0, last - first) * width)
+        return
+    for row in range(first, last):
+        copy(out, (row - to[0]) * out.shape[1] + to[1], x, (row - start[0]) * x.shape[1] + start[1], width)
 
 
 _join, _part = Operation(_join_rows), Operation(_part_rows)

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from hetjax.graph.schema import Relation
-from hetjax.models.joined import joined, parted
+from hetjax.models.joined import joined, joined_halves, parted
 from hetjax.models.partials import Weighted
 from hetjax.models.products import product
 from hetjax.models.segment import neighbour_sum
@@ -93,13 +93,17 @@ class Together:
         rows = _of_all_types([x[t] for t, _ in self.rows])
         return rows if self.joint else neighbour_sum(self.targets, rows)
 
-    def from_sources(self, x: jax.Array, matrices: jax.Array, bias: jax.Array | None = None) -> jax.Array:
-        """Every source pair's row times its relation's matrix, plus its bias: `[Q, n]` from `[Q, m]`, `[R, m, n]` and `[R, n]`."""
-        return _multiplied(x, matrices, [(bucket.relations, bucket.sources) for bucket in self.buckets], bias)
+    def from_sources(self, x: jax.Array, matrices: jax.Array) -> jax.Array:
+        """Every source pair's row times its relation's matrix: `[Q, n]` from `[Q, m]` and `[R, m, n]`."""
+        return joined(self._of_buckets(x, matrices, "sources"))
+
+    def halves_from_sources(self, x: jax.Array, matrices: jax.Array, bias: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The same of `[R, m, 2 n]`, plus its relation's bias, `[R, 2 n]`: the first half of the columns, and the other."""
+        return joined_halves(self._of_buckets(x, matrices, "sources", bias))
 
     def from_targets(self, x: jax.Array, matrices: jax.Array) -> jax.Array:
         """Every target pair's row times its relation's matrix: `[P, n]` from `[P, m]` and `[R, m, n]`."""
-        return _multiplied(x, matrices, [(bucket.relations, bucket.targets) for bucket in self.buckets])
+        return joined(self._of_buckets(x, matrices, "targets"))
 
     def at_targets(self, x: jax.Array) -> jax.Array:
         """What every target pair's relation has, `[P, ...]` from `[R, ...]`; of padding zeros."""
@@ -120,6 +124,19 @@ class Together:
             return {t: Weighted(x, jnp.full((len(x), 1), into[t], x.dtype)) for t, x in values.items()}
         return self._divided(neighbour_sum(self.totals, partial))
 
+    def _of_buckets(
+        self, x: jax.Array, matrices: jax.Array, end: str, bias: jax.Array | None = None
+    ) -> list[jax.Array]:
+        counts = [bucket.relations for bucket in self.buckets]
+        rows = parted(x, [bucket.relations * getattr(bucket, end) for bucket in self.buckets])
+        parts = [
+            product(own.reshape(count, -1 if len(own) else 0, x.shape[1]), kernels)
+            for own, kernels, count in zip(rows, parted(matrices, counts), counts)
+        ]
+        if bias is not None:
+            parts = [part + own[:, None] for part, own in zip(parts, parted(bias, counts))]
+        return [jax.lax.collapse(part, 0, 2) for part in parts]
+
     def _divided(self, x: Any) -> dict[str, Any]:
         """Rows of all target types, by type."""
         leaves, form = jax.tree.flatten(x)
@@ -130,17 +147,3 @@ class Together:
 def _of_all_types(rows: Sequence[jax.Array]) -> jax.Array:
     """One type after the other, as floats that sums are made of."""
     return joined([own.astype(jnp.promote_types(own.dtype, jnp.float32)) for own in rows])
-
-
-def _multiplied(
-    x: jax.Array, matrices: jax.Array, buckets: Sequence[tuple[int, int]], bias: jax.Array | None = None
-) -> jax.Array:
-    counts = [count for count, _ in buckets]
-    rows = parted(x, [count * rows for count, rows in buckets])
-    parts = [
-        product(own.reshape(count, size, x.shape[1]), kernels)
-        for own, kernels, (count, size) in zip(rows, parted(matrices, counts), buckets)
-    ]
-    if bias is not None:
-        parts = [part + own[:, None] for part, own in zip(parts, parted(bias, counts))]
-    return joined([jax.lax.collapse(part, 0, 2) for part in parts])
