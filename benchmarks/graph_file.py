@@ -9,6 +9,7 @@ options of `data` (`--help`) any graph that hetjax can read.
 
 import os
 import sys
+import zipfile
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,34 +18,42 @@ from hetjax.command_line import parse, run_command
 from hetjax.config import Data
 from hetjax.errors import InputError
 from hetjax.evaluate import ALIGNED
+from hetjax.graph.npy import LONGEST_HEADER, header
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.load import load
+
+CHUNK = 2**24  # bytes that are read at a time
 
 
 def read(file: str | os.PathLike) -> HetGraph:
     """The graph in a file; without validation or test nodes."""
     try:
-        with np.load(file, allow_pickle=False) as arrays:
-            found = {tuple(key.split("|")): arrays[key] for key in arrays.files}
-    except (OSError, ValueError) as error:
+        with zipfile.ZipFile(file) as archive:
+            found = {tuple(key.removesuffix(".npy").split("|")): _array(archive, key) for key in archive.namelist()}
+    except (OSError, zipfile.BadZipFile) as error:
         raise InputError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
     nodes = {key[1]: int(count) for key, count in found.items() if key[0] == "nodes"}
     edges = {Relation(*key[1:]): tuple(ends) for key, ends in found.items() if key[0] == "edges"}
-    features = {key[1]: _aligned(matrix) for key, matrix in found.items() if key[0] == "features"}
+    features = {key[1]: matrix for key, matrix in found.items() if key[0] == "features"}
     (target,) = (key[1] for key in found if key[0] == "labels")
     labels, nobody = found["labels", target], np.zeros(0, np.int32)
     splits = {"train": found["train", target], "validation": nobody, "test": nobody}
     return build(Schema(nodes, tuple(edges), target, int(labels.max()) + 1), edges, features, labels, splits)
 
 
-def _aligned(matrix: np.ndarray) -> np.ndarray:
-    """The same, where jax uses it as it is, as it does a store's files; elsewhere it would make a copy."""
-    room = np.empty(matrix.nbytes + ALIGNED, np.uint8)
-    start = -room.ctypes.data % ALIGNED
-    copy = room[start : start + matrix.nbytes].view(matrix.dtype).reshape(matrix.shape)
-    copy[:] = matrix
-    return copy
+def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:
+    """An array, where jax uses it as it is, as it does a store's files: elsewhere it would make a copy, and so would numpy first."""
+    with archive.open(name) as stream:
+        about = header(stream.read(LONGEST_HEADER), archive.getinfo(name).file_size, f"{archive.filename}: {name}")
+        size = about.size - about.start
+        room = np.empty(size + ALIGNED, np.uint8)
+        start = -room.ctypes.data % ALIGNED
+        values = room[start : start + size]
+        stream.seek(about.start)
+        for at in range(0, size, CHUNK):
+            stream.readinto(memoryview(values[at : at + CHUNK]))
+    return values.view(about.dtype).reshape(about.shape, order="F" if about.fortran else "C")
 
 
 def write(graph: HetGraph, file: str | os.PathLike) -> None:
