@@ -18,8 +18,8 @@ from hetjax.command_line import parse, run_command
 from hetjax.config import Data
 from hetjax.errors import InputError
 from hetjax.evaluate import ALIGNED
-from hetjax.graph.npy import LONGEST_HEADER, header
 from hetjax.graph.hetgraph import HetGraph, build
+from hetjax.graph.npy import LONGEST_HEADER, header
 from hetjax.graph.schema import Relation, Schema
 from hetjax.load import load
 
