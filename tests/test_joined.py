@@ -7,21 +7,19 @@ import pytest
 
 from hetjax.models.joined import joined, joined_halves, parted
 
-COUNTS = [(3, 0, 5), (700, 1, 2, 900), (4,)]
+COUNTS = [(3, 0, 5), (700, 1, 2, 900), (4,)]  # rows of parts; of the second threads copy blocks
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("more, dtype", [((), "float32"), ((3, 0), "float32"), ((7,), "float64"), ((2, 64), "float16")])
 @pytest.mark.parametrize("counts", COUNTS)
-@pytest.mark.parametrize("more", [(), (7,), (3, 0), (2, 64)])
 def test_rows_are_joined_and_parted(counts, more, dtype):
     with jax.enable_x64(True):
         rng = np.random.default_rng(0)
         parts = [rng.standard_normal((count, *more)).astype(dtype) for count in counts]
         whole = np.concatenate(parts)
-        made = jax.jit(joined)(parts)
+        made, back = jax.jit(lambda parts, whole: (joined(parts), parted(whole, counts)))(parts, whole)
         assert made.dtype == whole.dtype
         np.testing.assert_array_equal(made, whole)
-        back = jax.jit(lambda x: parted(x, counts))(whole)
         assert len(back) == len(parts)
         for part, own in zip(back, parts):
             assert part.dtype == own.dtype
