@@ -232,7 +232,7 @@ def prices(graph, layers, share=-1.0, limit=np.inf, sent=1.0, copied=True, sourc
     has = np.array([copied and t in graph.features for t in graph.schema.nodes])
     vertex, edge = np.full((layers, types), 0.1), np.full((layers, relations), 0.25)
     sources, sent, bytes_ = (np.full((layers, types), each) for each in (source, sent, 8.0))
-    return Prices(vertex, edge, sources, sent, has, bytes_, limit, share)
+    return Prices(vertex, edge, sources, sent, np.zeros_like(sent), has, bytes_, limit, share)
 
 
 def test_algorithm_4_takes_what_costs_less():
@@ -386,7 +386,7 @@ def hybrid(graph, name="rgcn"):
 def kept(tmp_path, monkeypatch):
     """Where costs are kept; blocks are small, and always worth their time."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    nothing_lasts = (costs, "PROBE", {True: 0.0, False: 0.0}), (costs, "EACH", 0.0)
+    nothing_lasts = (costs, "PROBE", {True: 0.0, False: 0.0}), (costs, "EACH", 0.0), (costs, "LINK", [0.0, 0.0])
     for module, name, value in ((probes, "TARGETS", 64), (link, "SMALL", 64), *nothing_lasts):
         monkeypatch.setattr(module, name, value)
     return tmp_path / "hetjax" / "costs"
