@@ -514,6 +514,19 @@ def finished(tmp_path_factory):
     return folder / "run"
 
 
+def test_one_device_says_that_nothing_is_divided(tmp_path):
+    store.save(few(*FEW), tmp_path / "graph")
+    options = ["--data.format", "store", "--data.path", tmp_path / "graph", *SMALL]
+    for named, words in (
+        (["--mesh.strategy", "dependency"], "mesh.strategy is dependency, and there is one device"),
+        ([], ""),
+    ):
+        done = train_anew(tmp_path / f"run_{len(named)}", *options, *named)
+        assert done.returncode == 0, done.stderr
+        said = done.stdout + done.stderr
+        assert words in said and said.count("there is one device") == bool(named)
+
+
 def test_a_run_says_what_it_fetched_and_sent(finished):
     """What the compiled programs send is what is counted, to the byte."""
     summary = json.loads((finished / "summary.json").read_text())
