@@ -15,7 +15,7 @@ from hetjax.processes.group import ProcessGroup
 from hetjax.sampling.sampler import ALL
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
-from hetjax.sharding.dependency import probes
+from hetjax.sharding.dependency import probes, rates
 from hetjax.sharding.dependency.costs import Costs, by_name
 from hetjax.sharding.dependency.declared import Options
 from hetjax.sharding.dependency.exchange import counts
@@ -58,8 +58,9 @@ def measured_here(given: Setup) -> Costs:
     """`T_v` and `T_e` on one device; there is no `T_c`."""
     kinds = probes.kinds(given)
     below = probes.distinct(kinds[:-1])
-    seconds = probes.measure(given, meshes.row(meshes.make(1, 1), 0), below)
-    return Costs(*by_name(kinds, dict(zip(below, seconds))), 0.0, 0.0, True)
+    mesh = meshes.row(meshes.make(1, 1), 0)
+    seconds = probes.measure(given, mesh, below)
+    return Costs(*by_name(kinds, dict(zip(below, seconds))), 0.0, 0.0, rates.measure(mesh)[0], True)
 
 
 def counted(given: Setup, cut: EdgeCut, options: Options, costs: Costs | None = None) -> Counted:

@@ -173,6 +173,7 @@ def row(way: Way, laps: list[list[float]], wire: float, costs: Costs, group) -> 
         "bytes_on_wire": round(wire),
         **rows_of(done, engine.batches.sent, engine.batches.padded),
         "t_sent_ns": round(1e9 * costs.sent, 3),
+        "t_copy_ns": round(1e9 * costs.copy, 3),
         "t_vertex_ns": round(1e9 * max(max(of.values(), default=0) for of in costs.vertex), 1),
         "t_edge_ns": round(1e9 * max(max(of.values(), default=0) for of in costs.edge), 2),
         "t_source_ns": round(1e9 * max(max(of.values(), default=0) for of in costs.source), 1),

@@ -70,7 +70,7 @@ class Row(NamedTuple):
 
 SAGE, GIN, GATV2 = {"model.name": "sage"}, {"model.name": "gin", "model.norm": "layer"}, {"model.name": "gatv2"}
 GCN = {"model.name": "gcn"}
-NO_HEADS = GCN | {"model.heads": "4", "train.epochs": "300", "train.patience": "100"}
+NO_HEADS = GCN | {"model.heads": "4"}
 HEADS = {"model.name": "gat", "model.heads": "8"}
 DECOUPLED = {"model.decoupled": "true"}
 

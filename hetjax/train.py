@@ -29,7 +29,7 @@ from tqdm import tqdm
 from hetjax import baselines, digests, guard, metrics, models, progress, recipe, stacking, summary
 from hetjax.callables import call_as
 from hetjax.checkpoint import Checkpoint, Checkpoints
-from hetjax.config import Config, as_dict, data_path, flat
+from hetjax.config import Config, Mesh, as_dict, data_path, flat
 from hetjax.errors import InputError
 from hetjax.evaluate import evaluated_together
 from hetjax.graph.hetgraph import HetGraph
@@ -243,6 +243,10 @@ def begin(
     devices, cores = len(jax.local_devices()), runtime.cores()
     if config.mesh.devices > 1 and jax.default_backend() == "cpu" and devices > cores:
         log.info(f"{devices} devices share {cores} core{'s' * (cores > 1)}: right for trying a mesh, not for speed")
+    if config.mesh.strategy not in (Mesh.strategy, "single") and registry.find(config).name == "single":
+        log.info(
+            f"mesh.strategy is {config.mesh.strategy}, and there is one device: nothing is divided, and nothing is sent"
+        )
     step = checkpoint.step if checkpoint else 0
     loggers = Loggers(config.train.loggers, workdir.path, flat(as_dict(config)), step)
     return Records(workdir.file("metrics.jsonl"), done.metrics_bytes, loggers)

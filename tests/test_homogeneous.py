@@ -439,8 +439,8 @@ def test_weights_in_text_are_python_s(tmp_path):
         ({"labels": np.array([None])}, "labels.npy: pickled objects"),
         ({"labels": LABELS.astype(float)}, r"labels.npy: float64 \(5,\), and should be integers \(nodes,\) or"),
         ({"labels": np.zeros((5, 2, 2), int)}, r"labels.npy: int64 \(5, 2, 2\), and should be"),
-        ({"labels": np.zeros((5, 0), int)}, "labels of 0 classes, outside 1..1048576"),
-        ({"labels": np.full((5, 2), 3)}, "label 3 of 'node' node 0 for class 0 is neither 0 nor 1"),
+        ({"labels": np.zeros((5, 0), int)}, "labels.npy: labels of 0 classes, outside 1..1048576"),
+        ({"labels": np.full((5, 2), 3)}, "labels.npy: label 3 of 'node' node 0 for class 0 is neither 0 nor 1"),
         (
             {"features": FEATURES[:4]},
             r"features.npy: int64 \(4, 3\), and should be \(5, width\), as there are 5 labels",
@@ -452,8 +452,8 @@ def test_weights_in_text_are_python_s(tmp_path):
         ({"train": np.array([0.5])}, r"train.npy: float64 \(1,\), and should be ids, or bool \(5,\) or \(splits, 5\)"),
         ({"train": np.zeros(0, int)}, "train.npy: 0 training nodes of 5, and there should be 1 or more"),
         ({"train": np.zeros(5, bool)}, "train.npy: 0 training nodes of 5"),
-        ({"labels": np.array([0, 1, 10**6, 0, 1])}, "label 1000000 of node 2: 1000001 classes > 5 nodes"),
-        ({"labels": np.array([0, 1, 5, 0, 1])}, "label 5 of node 2: 6 classes > 5 nodes"),
+        ({"labels": np.array([0, 1, 10**6, 0, 1])}, "labels.npy: label 1000000 of node 2: 1000001 classes > 5 nodes"),
+        ({"labels": np.array([0, 1, 5, 0, 1])}, "labels.npy: label 5 of node 2: 6 classes > 5 nodes"),
         ({"test": np.ones(4, bool)}, r"test.npy: bool \(4,\), and should be ids"),
         ({"test": np.array([1])}, "node 1 is in both split 'train' and split 'test'"),
         ({"edges": np.array(PAIRS)}, "lists of edges: edges.npy, edges.txt, and there should be one of"),
@@ -469,7 +469,7 @@ def test_there_may_be_as_many_classes_as_have_names(tmp_path):
     (folder / "classes.txt").write_text("\n".join("abcdefgh"))
     assert edges.read(folder).schema.classes == 8
     (folder / "classes.txt").write_text("\n".join("abcdef"))
-    with pytest.raises(InputError, match="label 6 of node 2: 7 classes > 6 names of classes"):
+    with pytest.raises(InputError, match="labels.npy: label 6 of node 2: 7 classes > 6 names of classes"):
         edges.read(folder)
 
 

@@ -43,7 +43,7 @@ def read(folder: str | Path, options: Options | None = None) -> HetGraph:
         files = {name: folder / f"{name}.npy" for name in SPLITS}
         shipped = {name: (str(file), load_array(file)) for name, file in files.items() if file.exists()}
     names = names_of(*(_lines(folder / name) for name in ("ids.txt", "classes.txt")))
-    return assemble(edges, features, labels, shipped, options, str(folder), names)
+    return assemble(edges, features, labels, shipped, options, str(folder), names, str(folder / "labels.npy"))
 
 
 def _lines(file: Path) -> list[str] | None:

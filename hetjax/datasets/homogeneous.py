@@ -58,6 +58,7 @@ def assemble(
     options: Options,
     where: str,
     names: Names | None = None,
+    label_file: str = "",
 ) -> HetGraph:
     """A graph of arrays, which are not trusted.
 
@@ -69,19 +70,20 @@ def assemble(
       options: what is made of them.
       where: the file or folder to name in an error.
       names: of the nodes and of the classes; there may be names of more classes than have labels.
+      label_file: what an error of labels names instead, if they lie in a file of their own.
 
     Raises:
       InputError: for the first thing that is wrong.
     """
     named = len(names.classes) if names and names.classes is not None else 0
-    classes = _classes(labels, named, where)
+    classes = _classes(labels, named, label_file or where)
     if not 1 <= classes <= MOST_CLASSES:
-        raise InputError(f"{where}: labels of {classes} classes, outside 1..{MOST_CLASSES}")
+        raise InputError(f"{label_file or where}: labels of {classes} classes, outside 1..{MOST_CLASSES}")
     schema = Schema({NODE: len(labels)}, (EDGE,), NODE, classes)
     ends = _edges(edges, len(labels), options, where)
     matrices = {} if features is None else {NODE: _features(features, options, where)}
     splits = divide(labels, options.split, shipped, where)
-    return build(schema, {EDGE: ends}, matrices, labels, splits, where, names)
+    return build(schema, {EDGE: ends}, matrices, labels, splits, where, names, label_file)
 
 
 def _classes(labels: np.ndarray, named: int, where: str) -> int:

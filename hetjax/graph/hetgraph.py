@@ -116,6 +116,7 @@ def build(
     splits: Mapping[str, np.ndarray],
     where: str = "graph",
     names: Names | None = None,
+    label_file: str = "",
 ) -> HetGraph:
     """Build a graph from edge lists, and check it.
 
@@ -128,6 +129,7 @@ def build(
         not be sorted, and one that is absent is empty.
       where: the file or folder to name in an error.
       names: as in `HetGraph`.
+      label_file: what an error of labels names instead, if they lie in a file of their own.
 
     Raises:
       InputError: for the first thing that is wrong, with its place and both values.
@@ -146,17 +148,17 @@ def build(
             raise InputError(f"{where}: split {name!r}, and the splits are {', '.join(SPLITS)}")
     splits = {name: _split(splits.get(name, empty), f"{where}: split {name!r}", schema) for name in SPLITS}
     features = {name: np.asanyarray(matrix) for name, matrix in features.items()}
-    labels = np.asarray(labels)
+    labels, place = np.asarray(labels), label_file or where
     if labels.ndim not in (1, 2):
         raise InputError(
-            f"{where}: labels of shape {labels.shape}, and there should be [nodes] or [nodes, classes]; -1: not known"
+            f"{place}: labels of shape {labels.shape}, and there should be [nodes] or [nodes, classes]; -1: not known"
         )
     if labels.ndim == 1:
-        labels = _whole(labels, f"{where}: labels", "iub")
+        labels = _whole(labels, f"{place}: labels", "iub")
     check_values = _check_label_matrix if labels.ndim == 2 else _check_label_vector
     names = names or Names()
     names.check(schema, where)
-    check_values(labels, schema, where, names)  # before int8 or int32 wraps a wrong value into a right one
+    check_values(labels, schema, place, names)  # before int8 or int32 wraps a wrong value into a right one
     labels = np.ascontiguousarray(labels, np.int8) if labels.ndim == 2 else np.asarray(labels, np.int32)
     graph = HetGraph(schema, relations, features, labels, splits, names)
     check(graph, where, sorted_edges=True)

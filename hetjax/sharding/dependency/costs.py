@@ -1,9 +1,11 @@
 """What an edge, a target and a row cost on the machine that trains: NeutronStar's `T_e`, `T_v` and `T_c`.
 
-They are measured with the model's own layers (`probes`) where that is worth its time, and otherwise reckoned from what the
-machine does in a second (`rates`). All is kept in the user's cache folder, for the computers that train and the code that ran.
+They are measured where that is worth its time, with the model's own layers (`probes`) and by all-to-alls (`link`). Otherwise they are reckoned
+from what the machine does in a second (`rates`), and from messages between processes (`kept_link`). All is kept in the user's cache folder, for the
+computers that train and the code that ran.
 """
 
+import math
 import platform
 import sys
 from collections import Counter
@@ -26,6 +28,7 @@ PROBE = {
     False: 3.0,
 }  # seconds that measuring a linear fold, or another, takes: most of it compiling, so known before by order alone
 EACH = 0.015  # seconds more for every relation of every layer: the whole model is traced
+LINK = {False: 0.5, True: 2.0}  # seconds that measuring the link takes, if it is between processes or not: likewise
 EPOCHS, MOST = 100, 0.03  # of so many epochs: the share that measuring may take
 
 Layers = list[dict[str, float]]
@@ -40,7 +43,8 @@ class Costs(NamedTuple):
       source: per layer but the last, and type, what reading one more row of the layer below takes, such as its product with a matrix.
       sent: `T_c`, of a row's number that is fetched, and its gradient given back.
       start: of fetching anything in a layer, however little, and giving it back.
-      measured: whether all but the last two are measured with the model's own layers.
+      copy: of copying a number of a row in memory.
+      measured: whether the first three are measured with the model's own layers.
     """
 
     vertex: Layers
@@ -48,6 +52,7 @@ class Costs(NamedTuple):
     source: Layers
     sent: float
     start: float
+    copy: float
     measured: bool
 
 
@@ -62,20 +67,27 @@ def read_or_measure(setup: Setup, mesh: Mesh, message: int) -> Costs:
       message: numbers that a device sends to another at once.
     """
     machine, kinds = _machine(setup, mesh), probes.kinds(setup)
-    link = _link(setup, mesh, machine, 1 << (message.bit_length() - 1))
+    rate, left = None, math.inf
     reckoned: dict[Kind, Seconds] = {}
     if rates.known(mesh):
         rate = _kept(setup, "rates", machine, lambda: rates.measure(mesh))
         reckoned = {kind: rates.seconds(kind, *rate) for kind in probes.distinct(kinds)}
+        left = MOST * EPOCHS * _step(setup.graph, kinds, reckoned) / mesh.size
+    takes = LINK[setup.processes.count > 1]
+    worth = takes <= left
+    link = _link(setup, mesh, machine, 1 << (message.bit_length() - 1), None if worth else rate)
+    left -= worth * takes
     wanted = _busiest(setup.graph, kinds[:-1]) if reckoned else probes.distinct(kinds[:-1])
     about = machine | _about(setup) | {"kinds": wanted}
     known = _read(setup, "layers", about)
-    if known is None and (not reckoned or _worth(setup, mesh, kinds, wanted, reckoned)):
+    takes = sum(PROBE[kind.linear] for kind in wanted) + EACH * sum(map(len, kinds))
+    if known is None and takes <= left:
         known = _kept(setup, "layers", about, lambda: probes.measure(setup, mesh, wanted))
+    copy = rate[0] if rate else 0.0
     if known is None:
-        return Costs(*by_name(kinds, reckoned), *link, False)
+        return Costs(*by_name(kinds, reckoned), *link, copy, False)
     found = {kind: Seconds(*seconds) for kind, seconds in zip(wanted, known, strict=True)}
-    return Costs(*by_name(kinds, _scaled(found, reckoned)), *link, True)
+    return Costs(*by_name(kinds, _scaled(found, reckoned)), *link, copy, True)
 
 
 def _busiest(graph: HetGraph, kinds: Kinds) -> list[Kind]:
@@ -87,16 +99,15 @@ def _busiest(graph: HetGraph, kinds: Kinds) -> list[Kind]:
     return [max(count, key=count.__getitem__) for count in edges if count]
 
 
-def _worth(setup: Setup, mesh: Mesh, kinds: Kinds, wanted: Sequence[Kind], of: Mapping[Kind, Seconds]) -> bool:
-    """Whether measuring takes no more of `EPOCHS` epochs, by what is reckoned, than it may."""
-    graph, step = setup.graph, 0.0
+def _step(graph: HetGraph, kinds: Kinds, of: Mapping[Kind, Seconds]) -> float:
+    """Seconds of a step of the whole graph on one device, by what is reckoned."""
+    step = 0.0
     for layer in kinds:
         for relation, kind in layer.items():
             vertex, edge, source = of[kind]
             step += edge * graph.relations[relation].edges + vertex * graph.schema.nodes[relation.target]
             step += source * graph.schema.nodes[relation.source]
-    takes = sum(PROBE[kind.linear] for kind in wanted) + EACH * sum(map(len, kinds))
-    return takes <= MOST * EPOCHS * step / mesh.size
+    return step
 
 
 def _scaled(measured: Mapping[Kind, Seconds], reckoned: Mapping[Kind, Seconds]) -> dict[Kind, Seconds]:
@@ -126,8 +137,14 @@ def by_name(kinds: Kinds, of: Mapping[Kind, Seconds]) -> tuple[Layers, Layers, L
     return vertices, edges, sources
 
 
-def _link(setup: Setup, mesh: Mesh, machine: Mapping, message: int) -> tuple[float, float]:
-    """`Costs.sent` and `Costs.start`."""
+def _link(
+    setup: Setup, mesh: Mesh, machine: Mapping, message: int, rate: Sequence[float] | None = None
+) -> tuple[float, float]:
+    """`Costs.sent` and `Costs.start`.
+
+    Args:
+      rate: of the machine, if measuring the link is not worth its time.
+    """
     if mesh.size == 1:
         return 0.0, 0.0
     processes, about = setup.processes, {**machine, "message": message}
@@ -136,6 +153,8 @@ def _link(setup: Setup, mesh: Mesh, machine: Mapping, message: int) -> tuple[flo
     stays = known and (
         kept_link.holds(processes, known["link"][0], known["exchange"]) if checked else processes.count == 1
     )
+    if not stays and rate:
+        return _messages(setup, machine) if checked else rates.link(rate[0], mesh.size)
     if not stays:
         now = processes.broadcast_object("costs of the link", links.measure(mesh, processes, message))
         if known is None or not all(map(kept_link.alike, known["link"], now)):
@@ -143,6 +162,16 @@ def _link(setup: Setup, mesh: Mesh, machine: Mapping, message: int) -> tuple[flo
         if checked:
             known["exchange"] = kept_link.usual(processes, known["link"][0])
         _write(setup, "link", about, known)
+    sent, start = known["link"]
+    return sent, start
+
+
+def _messages(setup: Setup, machine: Mapping) -> tuple[float, float]:
+    """As `_link`, by messages between processes; those that were kept, while they hold."""
+    processes = setup.processes
+    known = _read(setup, "messages", machine)
+    if known is None or not kept_link.holds(processes, known["asked"], known["exchange"]):
+        known = _write(setup, "messages", machine, kept_link.reckoned(processes))
     sent, start = known["link"]
     return sent, start
 

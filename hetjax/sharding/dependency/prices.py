@@ -12,6 +12,9 @@ from hetjax.sharding.dependency.work import Work
 from hetjax.sharding.strategy import Setup
 
 NODE_BYTES, EDGE_BYTES = 8, 12  # a number of a copied embedding with its gradient; an edge, grouped both ways
+# How often a number is written in memory, there and back, that comes from another partition, and one that lies where some come, as
+# `exchange.fetch` puts them together; counted in the program of two partitions, the all-to-alls apart, which are measured.
+COMES, LIES = 9, 5
 
 
 class Prices(NamedTuple):
@@ -21,7 +24,8 @@ class Prices(NamedTuple):
       vertex: `[layers, types]`, of computing a node's embedding of depth `k`: `T_v d(k)`.
       edge: `[layers, relations]`, of folding an edge into it: `T_e d(k)`.
       source: `[layers, types]`, of reading a row of depth `k` that was not read before, for the layer above.
-      sent: `[layers, types]`, of fetching a row of depth `k`, there and back: `T_c d(k)`.
+      sent: `[layers, types]`, of fetching a row of depth `k`, there and back: `T_c d(k)`, copies in memory included.
+      lies: `[layers, types]`, of a row of depth `k` that lies here, if rows of its type are fetched: copies in memory.
       copied: `[types]`, whether features are copied.
       bytes: `[layers, types]`, of keeping a row of depth `k`.
       limit: bytes that may be kept.
@@ -33,6 +37,7 @@ class Prices(NamedTuple):
     edge: np.ndarray
     source: np.ndarray
     sent: np.ndarray
+    lies: np.ndarray
     copied: np.ndarray
     bytes: np.ndarray
     limit: float
@@ -61,18 +66,19 @@ def priced(setup: Setup, costs: Costs | None, memory: int = -1, share: float = -
         vertex[1:] = [[of.get(t, 0) for t in types] for of in costs.vertex]
         source[:-1] = [[of.get(t, 0) for t in types] for of in costs.source]
         edge[1:] = [[of.get(relation.key, 0) for relation in graph.relations] for of in costs.edge]
+    lies = LIES * (costs.copy if costs else 0.0) * sent
     if costs:
-        sent *= costs.sent
+        sent *= costs.sent + COMES * costs.copy
     copied = np.array([setup.regime.whole and t in static for t in types])
     limit = np.inf if memory < 0 else float(memory)
-    return Prices(vertex, edge, source, sent, copied, size, limit, share, costs.start if costs else 0.0)
+    return Prices(vertex, edge, source, sent, lies, copied, size, limit, share, costs.start if costs else 0.0)
 
 
 def seconds(
     layers: Sequence[Work], prices: Prices, types: Sequence[str], relations: Sequence[Relation]
 ) -> dict[str, np.ndarray]:
     """What every partition does in a step, `[parts]`, but for the last layer: its `own` nodes, and, because the graph is divided,
-    to `fetch` rows (equation 2, and a collective's own time), and to `compute` others' nodes (equation 1) and what layers do for
+    to `fetch` rows (equation 2, a collective's own time, and the copies of what lies here), and to `compute` others' nodes (equation 1) and what layers do for
     each row of others that they read.
 
     Args:
@@ -85,7 +91,7 @@ def seconds(
         fetch = fetch + prices.start * any(rows.any() for rows in layer.fetched.values())
         for t, rows in layer.fetched.items():
             column = types.index(t)
-            fetch = fetch + prices.sent[depth, column] * rows
+            fetch = fetch + prices.sent[depth, column] * rows + prices.lies[depth, column] * layer.here[t] * rows.any()
             compute = compute + prices.source[depth, column] * (rows + layer.kept.get(t, 0))
         if depth + 1 < len(layers):
             for t, rows in layer.copied.items():

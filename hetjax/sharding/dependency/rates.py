@@ -14,7 +14,8 @@ from hetjax import runtime
 from hetjax.sharding.dependency.probes import Kind, Seconds
 from hetjax.sharding.mesh import positions_here
 
-ROWS, WIDTH, ROUNDS = 2**15, 64, 6
+ROWS, MULTIPLIED, WIDTH, ROUNDS = 2**15, 2**13, 64, 4
+MEETING = 5e-5  # seconds in which devices of one process meet for a collective and its inverse; 28 to 144 microseconds, measured
 WEIGHED = 8  # times that an edge takes longer where it has a weight to be found, in a softmax: 9 to 12 in GAT, 8 to 12 in HGT, measured
 
 
@@ -28,9 +29,22 @@ def measure(mesh: Mesh) -> tuple[float, float]:
     rows, ids = np.ones((ROWS, WIDTH), np.float32), np.random.default_rng(0).permutation(ROWS)
     matrix, into = rows[:WIDTH].copy(), np.empty((len(ids), WIDTH), np.float32)
     read = _least(lambda: np.take(rows, ids, axis=0, out=into, mode="clip")) / into.size
-    product = _least(lambda: rows @ matrix) / (rows.size * WIDTH)
+    some = rows[:MULTIPLIED]
+    product = _least(lambda: some @ matrix) / (some.size * WIDTH)
     here, cores = len(positions_here(mesh)), runtime.cores()
     return read * max(1.0, here / cores), product * here  # numpy reads on one core, and multiplies on all
+
+
+def link(read: float, parts: int) -> tuple[float, float]:
+    """Seconds of a number that is fetched from a device of the same process and of its gradient, and of fetching one number.
+
+    An all-to-all is a copy, and carries as much for every partition itself as for another.
+
+    Args:
+      read: as `measure` gives it.
+      parts: devices.
+    """
+    return 2 * read * parts / (parts - 1), MEETING
 
 
 def _least(work: Callable) -> float:

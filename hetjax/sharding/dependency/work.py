@@ -22,6 +22,7 @@ class Work(NamedTuple):
       edges: that it folds.
       copied_edges: of these, edges into nodes of others: `E_i^l` without `E_i`.
       kept: rows of features of others that lie here; of the first layer alone.
+      here: rows of the layer below that lie here, own ones and copies.
     """
 
     fetched: Mapping[str, np.ndarray]
@@ -30,6 +31,7 @@ class Work(NamedTuple):
     edges: Mapping[Relation, np.ndarray]
     copied_edges: Mapping[Relation, np.ndarray]
     kept: Mapping[str, np.ndarray]
+    here: Mapping[str, np.ndarray]
 
 
 def work(graph: HetGraph, owned: Owned, layers: Sequence[tuple[Share, ...]], seeds: Sequence[np.ndarray]) -> list[Work]:
@@ -59,6 +61,7 @@ def work(graph: HetGraph, owned: Owned, layers: Sequence[tuple[Share, ...]], see
                 {r: np.array([degrees[p][r].sum() for p in parts]) for r in relations},
                 {r: np.array([degrees[p][r][others[p][r.target]].sum() for p in parts]) for r in relations},
                 kept,
+                {t: np.array([len(share.here[t]) for share in shares]) for t in shares[0].here},
             )
         )
     return found

@@ -1,0 +1,133 @@
+"""What rows that are fetched cost besides the network, and costs of a link that are reckoned where measuring takes too long."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import numpy as np
+import pytest
+from jax.sharding import PartitionSpec as P
+
+from hetjax.sampling.blocks import NO_NODE
+from hetjax.sharding import mesh as meshes
+from hetjax.sharding.dependency import costs, kept_link, link, rates
+from hetjax.sharding.dependency.exchange import Mirrors, _back, _inverse, fetch
+from hetjax.sharding.dependency.prices import COMES, LIES, priced, seconds
+from hetjax.sharding.dependency.schedule import schedule
+from hetjax.sharding.dependency.work import Work
+from hetjax.sharding.mesh import DATA, shard_map
+from tests.equivalence import few
+from tests.test_dependency import hybrid, kept  # noqa: F401 (a fixture)
+from tests.test_processes import ends, group  # noqa: F401 (a fixture)
+
+WIDTH = 256
+
+
+def mirrored(here, come, chance):
+    """Of one of two partitions, each of which sends the other some of its rows; in any order."""
+    plan = schedule(np.array([[0, come], [come, 0]]), False)
+    send = np.full(plan.total, NO_NODE)
+    send[come:] = chance.permutation(here)[:come]
+    places = np.concatenate([np.arange(here), here + np.arange(come, 2 * come)]).astype(np.int32)
+    places = chance.permutation(places)
+    return Mirrors(plan, send, _back(send, here), ((places,),), (_inverse(places, here + plan.total),))
+
+
+def written(here, come):
+    """Rows that the program of a fetch, there and back, writes but for its all-to-alls; from what XLA says of its bytes."""
+    rows, brought = (np.zeros((n, WIDTH), np.float32) for n in (here, here + come))
+
+    def there_and_back(mirrors, rows, gradient):
+        read, back = jax.vjp(lambda rows: fetch("remote_embeddings", mirrors, rows)[0][0], rows)
+        return read, back(gradient)[0]
+
+    on_two = shard_map(there_and_back, meshes.row(meshes.make(1, 2), 0), (P(), P(), P()), (P(DATA), P(DATA)))
+    program = jax.jit(on_two).lower(mirrored(here, come, np.random.default_rng(0)), rows, brought).compile()
+    entry = program.as_text().partition("ENTRY")[2].splitlines()
+    made = [line.split(" = ")[1] for line in entry if " fusion(" in line or " custom-call(" in line]
+    shapes = [
+        [int(n) for n in of.partition("[")[2].partition("]")[0].split(",")] for of in made if of.startswith("f32")
+    ]
+    around = 4 * come  # the lines of two all-to-alls, which are cut out before them: measured with these
+    return sum(np.prod(shape) for shape in shapes) / WIDTH - around
+
+
+def test_copies_are_those_of_the_program():
+    base, more_here, more_come = written(4096, 2048), written(8192, 2048), written(4096, 4096)
+    assert (more_here - base) / 4096 == LIES
+    assert (more_come - base) / 2048 == COMES
+
+
+def test_rows_that_are_fetched_cost_copies_of_what_comes_and_of_what_lies_here():
+    """Of learnable rows and embeddings there and back, of static features half of it; where nobody fetches anything nothing."""
+    given, _ = hybrid(few("cites", "writes"))
+    types, relations = list(given.graph.schema.nodes), list(given.graph.relations)
+    one, layers = np.array([1, 0]), len(given.trainer.model.layers)
+    none = dict.fromkeys(types, 0 * one)
+
+    def layer(fetched):
+        return Work(
+            {t: fetched * one for t in types}, none, none, {}, {}, none, {t: np.array([100, 100]) for t in types}
+        )
+
+    def fetching(copy, fetched):
+        known = costs.Costs([{}] * (layers - 1), [{}] * (layers - 1), [{}] * (layers - 1), 0.0, 0.0, copy, True)
+        work = [layer(0), layer(fetched)]
+        return seconds(work, priced(given, known), types, relations)["fetch"]
+
+    width = sum(given.trainer.model.layers[1].widths.get(t, 0) for t in types)
+    np.testing.assert_allclose(fetching(2.0, 10), [2 * width * (10 * COMES + 100 * LIES), 2 * width * 100 * LIES])
+    assert not fetching(2.0, 0).any() and not fetching(0.0, 10).any()
+    prices = priced(given, costs.Costs([{}], [{}], [{}], 0.0, 0.0, 2.0, True))
+    paper, width = types.index("paper"), given.graph.features["paper"].shape[1]
+    assert prices.sent[0, paper] == 2 * COMES * width / 2
+
+
+def test_a_link_of_short_epochs_is_reckoned(kept, monkeypatch):  # noqa: F811
+    given, mesh = hybrid(few("cites", "writes"))
+    monkeypatch.setattr(costs, "LINK", [60.0, 60.0])
+    monkeypatch.setattr(link, "measure", None)
+    found = costs.read_or_measure(given, mesh, 64)
+    assert (found.sent, found.start) == rates.link(found.copy, 2) and found.sent == 4 * found.copy
+    assert not any(file.name.startswith("link") for file in kept.iterdir())
+    assert costs.read_or_measure(given, mesh, 64) == found  # as rates are kept
+
+
+def test_measuring_takes_its_share_once(kept, monkeypatch):  # noqa: F811
+    """What the link took of 3 % of 100 epochs is not there for the layers."""
+    given, mesh = hybrid(few("cites", "writes"))
+    monkeypatch.setattr(costs, "_step", lambda *about: 1.0)  # 3 s, of which each of two devices does half
+    for of_link, of_layers, expected in ((0.7, 0.7, True), (0.7, 0.9, False), (1.6, 1.4, True)):
+        for file in kept.iterdir() if kept.exists() else ():
+            file.unlink()
+        monkeypatch.setattr(costs, "LINK", [of_link, of_link])
+        monkeypatch.setattr(costs, "PROBE", {True: of_layers, False: of_layers})
+        found = costs.read_or_measure(given, mesh, 64)
+        assert found.measured == expected
+        assert any(file.name.startswith("link") for file in kept.iterdir()) == (of_link <= 1.5)
+
+
+@pytest.mark.usefixtures("ends")
+def test_messages_say_what_a_link_of_short_epochs_costs(kept, monkeypatch):  # noqa: F811
+    """As process 0 sees them. They are kept while they hold, so that a run that is resumed chooses as before."""
+    given, mesh, now = *hybrid(few("cites", "writes")), {"number": 2e-7}
+    monkeypatch.setattr(link, "measure", None)
+    monkeypatch.setattr(
+        kept_link, "_there_and_back", lambda one, numbers: numbers * now["number"] if one.first else 1e9
+    )
+
+    def start():
+        groups = group(2, rate=float("inf"))
+        with ThreadPoolExecutor(2) as threads:
+            work = threads.map(
+                lambda of: costs._link(given._replace(processes=of), mesh, {}, 64, (1e-9, 1e-10)), groups
+            )
+            one, other = work
+        assert one == other
+        return one
+
+    assert start() == pytest.approx((kept_link.LARGE * 2e-7, 2e-7))
+    now["number"] = 2.5e-7
+    assert start() == pytest.approx((kept_link.LARGE * 2e-7, 2e-7))  # near enough
+    now["number"] = 4e-9
+    assert start() == pytest.approx((kept_link.LARGE * 4e-9, 4e-9))
+    assert len(list(kept.iterdir())) == 1
