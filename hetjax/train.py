@@ -69,9 +69,12 @@ def main(arguments: Sequence[str]) -> None:
     alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
     with process_group(processes, alike_in_all) as group:
         config, ahead = recipe.resolve(config, arguments, workdir, group)
+        kept_back = recipe.kept_back(config, arguments) if group.first else ""
+        if kept_back:
+            log.info(kept_back)
         train(config, workdir, group, ahead)
-        if group.first and (words := recipe.kept_back(config, arguments)):
-            log.info(words)
+        if kept_back:  # again, below the results
+            log.info(kept_back)
 
 
 def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | None = None) -> None:
