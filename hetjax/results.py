@@ -3,6 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
+from hetjax.logs import counted
 from hetjax.partition.report import readable
 
 METRICS = {
@@ -47,6 +48,7 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
         scores = "the test nodes were not read" if validation is not None else "nothing was validated or tested"
     printed = [
         f"{scores} (epoch {summary['epoch']}, {chosen})",
+        *_guard_lines(summary),
         *_stacking_lines(summary),
         *_baseline_lines(summary, synthetic),
         f"took {summary['seconds']:.1f} s, peak memory {summary['peak_memory_bytes'] / 2**20:.0f} MiB",
@@ -80,6 +82,17 @@ def details(summary: dict) -> list[str]:
 def compared_by(metric: str) -> str:
     """What baselines choose by and are compared by: the run's metric, but for the loss, which of a constant says little, the micro-F1."""
     return "micro_f1" if metric == "loss" else metric
+
+
+def _guard_lines(summary: dict) -> list[str]:
+    """What became of a learning rate that was too high."""
+    if not (times := summary.get("learning_rate_lowered")):
+        return []
+    rate = f"{summary['learning_rate']:.3g}"
+    how = f"{counted(times, 'time')}, to {rate}"
+    return [
+        f"the loss exploded, and train.learning_rate was lowered {how}: a run that begins with a lower one may do better"
+    ]
 
 
 def _stacking_lines(summary: dict) -> list[str]:

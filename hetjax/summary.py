@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from hetjax import baselines, metrics, report, results, runtime
+from hetjax import baselines, guard, metrics, report, results, runtime
 from hetjax.checkpoint import parameters
 from hetjax.config import Config, as_dict
 from hetjax.pictures import draw_run
@@ -54,6 +54,7 @@ def summarise(
         "chosen_by": config.train.metric,
         **({"threshold": run.threshold} if best and "threshold" in best else {}),
         "learning_rate_lowered": run.progress.lowered,
+        "learning_rate": guard.lowered(config, run.progress.lowered).train.learning_rate,
         "stacking": _stacking(run),
         "baselines": _compared(run),
         "epoch": best["epoch"] if best else config.train.epochs,

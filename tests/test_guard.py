@@ -12,6 +12,7 @@ from hetjax import guard
 from hetjax.config import Config, Train
 from hetjax.logs import shown
 from hetjax.restored import restore
+from hetjax.results import lines
 from hetjax.sharding.single.engine import SingleEngine
 from tests.conftest import random_graph
 
@@ -37,7 +38,11 @@ def test_features_of_thousands_at_a_rate_of_ten_train_after_it_was_lowered(tmp_p
     with shown():
         run = hetjax.train(large(), tmp_path / "run", learning_rate=10.0, epochs=8, **OPTIONS)
     said = "".join(capsys.readouterr())
-    assert run.summary["learning_rate_lowered"] >= 1 and "and on with train.learning_rate 1" in said
+    times = run.summary["learning_rate_lowered"]
+    assert times >= 1 and "and on with train.learning_rate 1" in said
+    lowered = f"train.learning_rate was lowered {times} time{'s' * (times > 1)}, to {10 * guard.FACTOR**times:.3g}: "
+    assert lowered in "\n".join(lines(run.summary, tmp_path, False))
+    assert said.count("--data.normalize_features auto brings them to the size of 1") == 1
     assert "nan" not in said.lower() and np.isfinite(run.summary["test_accuracy"])
 
 

@@ -153,6 +153,16 @@ def test_features_are_normalised_by_their_kind_and_whatever_their_scale(scale, m
     np.testing.assert_allclose(other, (2 * graph.features["numbers"] - statistics[0]) / statistics[1], rtol=1e-3)
 
 
+def test_the_largest_of_large_features_are_named():
+    graph = kinds(1.0)
+    name = min(graph.features)
+    large = {name: np.full(graph.features[name].shape, -2000.0, np.float32)}
+    assert inputs.unscaled(replace(graph, features={**graph.features, **large})).startswith(
+        f"features of {name} are 2,000 in "
+    )
+    assert not inputs.unscaled(replace(graph, features={name: large[name] / 1000}))
+
+
 def test_what_is_made_of_a_store_is_the_same_in_parts(tmp_path):
     graph = kinds()
     store.save(graph, tmp_path / "graph")
