@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from hetjax import baselines, choices, inputs, recipe
-from hetjax.config import SECTIONS, Config, Data, Model, Sampling, Train
+from hetjax.config import SECTIONS, Config, Data, Mesh, Model, Sampling, Train
 from hetjax.datasets import synthetic
 from hetjax.errors import InputError
 from hetjax.graph import store
@@ -55,6 +55,12 @@ def test_choices_are_of_the_kind_of_graph():
     typed = chosen(random_graph())
     assert "train.threshold" not in typed and chosen(several_labels(random_graph()))["train.threshold"] == "validation"
     assert typed["model.norm"] == "layer" and typed["model.input_projection"] and typed["sampling.mode"] == "full"
+
+
+@pytest.mark.parametrize("mesh", [{"relation": 2}, {"data": 2}, {"data": 2, "strategy": "vanilla"}])
+def test_choices_are_the_same_on_a_mesh(mesh):
+    for graph in (random_graph(), homogeneous()):
+        assert chosen(graph, mesh=Mesh(**mesh)) == chosen(graph)
 
 
 def test_learnable_features_are_narrower_where_there_are_many(monkeypatch):
