@@ -26,6 +26,9 @@ FILES = (
 )  # that a run leaves
 
 
+ROSE = 10.0  # times the first loss, that a rate which suits a graph does not reach
+
+
 def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
     """The results, and where to look next, a line each.
 
@@ -86,13 +89,16 @@ def compared_by(metric: str) -> str:
 
 def _guard_lines(summary: dict) -> list[str]:
     """What became of a learning rate that was too high."""
-    if not (times := summary.get("learning_rate_lowered")):
+    losses = summary.get("train_loss") or {"first": 0.0, "largest": 0.0}
+    if times := summary.get("learning_rate_lowered"):
+        how = (
+            f"exploded, and train.learning_rate was lowered {counted(times, 'time')}, to {summary['learning_rate']:.3g}"
+        )
+    elif losses["largest"] > max(1.0, ROSE * losses["first"]):
+        how = f"of an epoch rose from {losses['first']:.3g} to {losses['largest']:.3g} at a train.learning_rate of {summary['learning_rate']:.3g}"
+    else:
         return []
-    rate = f"{summary['learning_rate']:.3g}"
-    how = f"{counted(times, 'time')}, to {rate}"
-    return [
-        f"the loss exploded, and train.learning_rate was lowered {how}: a run that begins with a lower one may do better"
-    ]
+    return [f"the loss {how}: a run that begins with a lower one may do better"]
 
 
 def _stacking_lines(summary: dict) -> list[str]:

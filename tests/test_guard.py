@@ -46,6 +46,16 @@ def test_features_of_thousands_at_a_rate_of_ten_train_after_it_was_lowered(tmp_p
     assert "nan" not in said.lower() and np.isfinite(run.summary["test_accuracy"])
 
 
+def test_a_loss_that_rose_slowly_is_said(tmp_path):
+    """Too slowly for the guard."""
+    run = hetjax.train(random_graph(3), tmp_path / "run", epochs=2, **OPTIONS)
+    words = "rose from 2 to 21 at a train.learning_rate of 0.01: a run that begins with a lower one may do better"
+    for largest, said in ((19.0, False), (21.0, True)):
+        about = run.summary | {"train_loss": {"first": 2.0, "largest": largest}}
+        assert (words in "\n".join(lines(about, tmp_path, False))) == said
+    assert run.summary["train_loss"]["first"] == run.summary["train_loss"]["largest"] > 0
+
+
 def test_a_first_step_that_is_too_long_takes_the_run_to_its_start(tmp_path, capsys):
     """And not to the first epoch, whose weights it ruined, though no other was validated."""
     options = OPTIONS | {"hidden": 16, "layers": 3}
