@@ -69,6 +69,7 @@ def run(name: str, case: str, folder: Path) -> dict:
     row = {"graph": name, "case": case, "status": done.returncode}
     row |= dict.fromkeys(("metric", "test", "alone", "baseline", "rate_lowered"), "")
     written = records(workdir)
+    largest = max((line["train_loss"] for line in written if "train_loss" in line), default=math.nan)
     if done.returncode == 0:
         summary = json.loads((workdir / "summary.json").read_text())
         metric = summary["chosen_by"]
@@ -78,7 +79,6 @@ def run(name: str, case: str, folder: Path) -> dict:
         row |= {"metric": metric} | {key: round(100 * value, 2) for key, value in figures.items()}
         row["rate_lowered"] = summary["learning_rate_lowered"]
         written = [*written, summary]
-    largest = max((line["train_loss"] for line in written if "train_loss" in line), default=math.nan)
     return row | {"largest_loss": f"{largest:.3g}", "all_finite": finite(written), "said": "; ".join(said[-2:])}
 
 
