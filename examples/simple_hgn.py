@@ -1,6 +1,6 @@
 """Simple-HGN (Lv et al., Are we really making much progress?, KDD 2021) as a model of one's own: a layer class.
 
-    python -m hetjax.train --model.name examples.simple_hgn:SimpleHGN --model.input_projection true --config examples/dblp.yaml --workdir runs/simple_hgn
+    HETJAX_DATA=FOLDER python -m hetjax.train --config examples/dblp_simple_hgn.yaml --workdir runs/simple_hgn
 
 Run it where `examples` can be imported. Published on HGB: DBLP 94.46, IMDB 67.36 % micro-F1. One thing is left out: attention that remembers the
 weights of the layer below (equation 6, with a factor of 0.05), because a layer here sees the embeddings below and no edges' weights.
@@ -22,13 +22,16 @@ from hetjax.models.partials import Attention, Monoid
 from hetjax.sampling.blocks import Adjacency
 
 SLOPE = 0.05  # of the leaky ReLU below zero, as in the authors' code
+EDGES = 64  # width of the embeddings of relations, as there
+LOOP = "loop"
 
 
 class SimpleHGN(Layer):
-    """`h_v' = elu(sum over u of a_uv W h_u + h_v)`, where `a` is one softmax over the in-edges of all relations and a loop (equations 4, 5 and 7).
+    """`h_v' = elu(sum over u of a_uv W h_u + W' h_v)`, where `a` is one softmax over the in-edges of all relations and a loop (equations 4, 5 and 7).
 
-    `a_uv ~ LeakyReLU(s . W h_u + t . W h_v + b_r)`: `b_r`, a number per head and relation, is what the paper's `a . W_r r` amounts to. One `W` serves all
-    types, so they need embeddings of one width: set `model.input_projection`. Logits are scaled to length 1 (equation 8).
+    `a_uv ~ LeakyReLU(s . W h_u + t . W h_v + e . W_r r)`, `r` being the embedding of the edge's relation, of loops one more. One `W` serves all
+    types, so they need embeddings of one width: leave all features out, or set `model.input_projection`. The residual `W' h_v` is where the layer below is as wide, and in the logits,
+    which are scaled to length 1 (equation 8).
 
     Attributes:
       heads: of the attention, concatenated; a layer that makes logits has one.
@@ -51,8 +54,18 @@ class SimpleHGN(Layer):
         self.matrix = nn.DenseGeneral((self.count, self.features // self.count), use_bias=False)
         draw, shape = nn.initializers.glorot_uniform(), (self.count, self.features // self.count)
         self.towards = [self.param(f"attention_{side}", draw, shape) for side in ("source", "target")]
-        names = [*(relation.key for relation in self.relations), *self.selves]
-        self.edge = {name: self.param(f"edge_{name}", nn.initializers.zeros_init(), (self.count,)) for name in names}
+        self.edge_vector = self.param("attention_edge", draw, (self.count, EDGES))
+        self.edge_matrix = nn.DenseGeneral((self.count, EDGES), use_bias=False)
+        names = [*(relation.key for relation in self.relations), LOOP]
+        self.edge = {name: self.param(f"edge_{name}", nn.initializers.normal(1.0), (EDGES,)) for name in names}
+        if self.logits or self.features in self.widths.values():
+            self.residual = nn.Dense(self.features, use_bias=False)
+        else:
+            self.residual = None
+
+    def edge_score(self, name: str) -> jax.Array:
+        """What a relation, or the loop, adds to the logits of its edges, `[1, heads]`."""
+        return jnp.einsum("hd,hd->h", self.edge_matrix(self.edge[name]), self.edge_vector)[None]
 
     @property
     def monoid(self) -> Monoid:
@@ -67,14 +80,14 @@ class SimpleHGN(Layer):
     def relation(
         self, relation: Relation, adjacency: Adjacency, sources: Any, targets: Any, masks: NodeMasks | None
     ) -> Attention:
-        offsets = targets + self.edge[relation.key][None]
+        offsets = targets + self.edge_score(relation.key)
         path = (*self.path, relation.key)
         keep = edge_keep_mask(adjacency, self.count, self.attention_dropout, masks, path, offsets.dtype)
         return attend(adjacency, self.towards[0][None], offsets, sources, slope=SLOPE, keep=keep).partial()
 
     def aggregate_self(self, node_type: str, targets: jax.Array) -> Attention:
         value = self.matrix(targets)
-        offset = jnp.einsum("thd,hd->th", value, self.towards[0] + self.towards[1]) + self.edge[node_type][None]
+        offset = jnp.einsum("thd,hd->th", value, self.towards[0] + self.towards[1]) + self.edge_score(LOOP)
         logit = nn.leaky_relu(offset, SLOPE)
         largest = jax.lax.stop_gradient(logit)
         factor = jnp.exp(logit - largest)
@@ -82,7 +95,7 @@ class SimpleHGN(Layer):
 
     def finish(self, node_type: str, partial: Any, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
         h = self.total(partial, targets)
+        h = h + self.residual(targets) if self.residual else h
         if self.logits:
             return h / jnp.maximum(jnp.linalg.norm(h, axis=1, keepdims=True), 1e-12)
-        h = h + targets if targets.shape == h.shape else h
         return dropped(nn.elu(h), self.dropout, masks, self.path)

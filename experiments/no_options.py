@@ -151,7 +151,7 @@ def gains(without: Path, with_labels: Path) -> str:
         if won:
             spread = f" ± {statistics.stdev(won):.2f}" if len(won) > 1 else ""
             cells = {"graph": name, "runs": len(won), "with label inputs": f"{statistics.mean(found.values()):.2f}"}
-            lines.append(cells | {"won": f"{statistics.mean(won):+.2f}{spread}"})
+            lines.append(cells | {"won": f"{statistics.mean(won):+.2f}{spread}", "worst": f"{min(won):+.2f}"})
     return markdown(lines)
 
 

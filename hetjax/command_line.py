@@ -2,6 +2,7 @@
 
 import re
 import sys
+import warnings
 from argparse import HelpFormatter
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -225,9 +226,10 @@ def _run(main: Callable, arguments: Sequence[str] | None) -> None:
     with shown(VERBOSE in given):
         try:
             main(given)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
+            warnings.simplefilter("ignore")  # of what was cut off halfway, such as a checkpoint that was written
             log.warning("stopped; the same command continues from the last checkpoint, if there is one")
-            sys.exit(130)
+            sys.exit(runtime.stopped_status(error))
         except Exception as error:
             line_and_status = ending(error)
             if line_and_status is None:

@@ -10,6 +10,7 @@ from hetjax.graph.hetgraph import HetGraph
 
 AT_ONCE = 2**22  # numbers
 LARGEST = 2**32  # bytes of features that are normalised, as float32
+LARGE = 30  # mean size of features that a rate of 0.01 is too high for
 WIDE = 16  # columns from which on zeros tell of what kind the numbers are
 
 
@@ -22,6 +23,19 @@ def needed(graph: HetGraph) -> tuple[str, str]:
         return "none", f"features of more than {LARGEST:,} bytes are read where they are"
     words = {"binary": "0 and 1", "counts": "counts", "sparse": "mostly zeros", "numbers": "numbers of any size"}
     return "auto", "; ".join(f"features of {t} are {words[kind]}" for t, kind in kinds.items())
+
+
+def unscaled(graph: HetGraph) -> str:
+    """A word on features that are large, as their first rows have them; empty if none are."""
+    sizes = {
+        t: mean_size(matrix[: max(1, AT_ONCE // matrix.shape[1])])
+        for t, matrix in graph.features.items()
+        if isinstance(matrix, np.ndarray) and matrix.shape[1]
+    }
+    name = max(sizes, key=lambda t: sizes[t], default="")
+    if not name or sizes[name] < LARGE:
+        return ""
+    return f"features of {name} are {sizes[name]:,.0f} in the mean; --data.normalize_features auto brings them to the size of 1"
 
 
 def kind_of(matrix: np.ndarray) -> str:

@@ -188,12 +188,10 @@ def _path(data: Data) -> Path:
         raise InputError(f"data.path is empty, and data.format {data.format} reads a file or folder")
     path = data_path(data.path)
     if not os.path.exists(path):
-        hint = (
-            ""
-            if DATA_FOLDER in os.environ
-            else f"; {DATA_FOLDER}, the folder that a relative data.path lies in, is not set"
-        )
-        if not hint and os.path.exists(data.path):
+        hint, relative = "", not os.path.isabs(data.path)
+        if relative and DATA_FOLDER not in os.environ:
+            hint = f"; {DATA_FOLDER}, the folder that a relative data.path lies in, is not set"
+        elif relative and os.path.exists(data.path):
             hint = f"; a relative data.path lies in {DATA_FOLDER}: write {os.path.abspath(data.path)} for the one that is here"
         raise InputError(f"{path}: no such file or folder{hint}")
     return path

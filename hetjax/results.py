@@ -3,6 +3,7 @@
 from collections import Counter
 from pathlib import Path
 
+from hetjax.logs import counted
 from hetjax.partition.report import readable
 
 METRICS = {
@@ -23,6 +24,9 @@ FILES = (
     "stacking.npz",
     "checkpoints",
 )  # that a run leaves
+
+
+ROSE = 10.0  # times the first loss, that a rate which suits a graph does not reach
 
 
 def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
@@ -47,6 +51,7 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
         scores = "the test nodes were not read" if validation is not None else "nothing was validated or tested"
     printed = [
         f"{scores} (epoch {summary['epoch']}, {chosen})",
+        *_guard_lines(summary),
         *_stacking_lines(summary),
         *_baseline_lines(summary, synthetic),
         f"took {summary['seconds']:.1f} s, peak memory {summary['peak_memory_bytes'] / 2**20:.0f} MiB",
@@ -80,6 +85,20 @@ def details(summary: dict) -> list[str]:
 def compared_by(metric: str) -> str:
     """What baselines choose by and are compared by: the run's metric, but for the loss, which of a constant says little, the micro-F1."""
     return "micro_f1" if metric == "loss" else metric
+
+
+def _guard_lines(summary: dict) -> list[str]:
+    """What became of a learning rate that was too high."""
+    losses = summary.get("train_loss") or {"first": 0.0, "largest": 0.0}
+    if times := summary.get("learning_rate_lowered"):
+        how = (
+            f"exploded, and train.learning_rate was lowered {counted(times, 'time')}, to {summary['learning_rate']:.3g}"
+        )
+    elif losses["largest"] > max(1.0, ROSE * losses["first"]):
+        how = f"of an epoch rose from {losses['first']:.3g} to {losses['largest']:.3g} at a train.learning_rate of {summary['learning_rate']:.3g}"
+    else:
+        return []
+    return [f"the loss {how}: a run that begins with a lower one may do better"]
 
 
 def _stacking_lines(summary: dict) -> list[str]:

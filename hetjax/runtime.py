@@ -19,6 +19,10 @@ from types import FrameType
 
 LARGEST = 2**32  # bytes up to which freed buffers are kept
 MALLOC = f"glibc.malloc.mmap_threshold={LARGEST}:glibc.malloc.trim_threshold={LARGEST}:glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1"
+STOPS = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+}  # and what they do unless told otherwise
 PROGRAMS = 2**31  # bytes of compiled programs that are kept, those used last
 
 
@@ -48,9 +52,10 @@ def caches() -> str:
 
 
 def hush() -> None:
-    """Until `listen`, Ctrl-C ends a command at once: `python -m hetjax.train` imports for seconds, with nothing to tidy."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, stop)
+    """Until `listen`, Ctrl-C and SIGTERM end a command at once: `python -m hetjax.train` imports for seconds, with nothing to tidy."""
+    for number, usual in STOPS.items():
+        if signal.getsignal(number) == usual:
+            signal.signal(number, stop)
 
 
 def stop(number: int, frame: FrameType | None) -> None:
@@ -59,10 +64,21 @@ def stop(number: int, frame: FrameType | None) -> None:
     os._exit(128 + number)
 
 
+def interrupt(number: int, frame: FrameType | None) -> None:
+    """Let what runs end as by Ctrl-C, whichever signal it was."""
+    raise KeyboardInterrupt(number)
+
+
+def stopped_status(error: KeyboardInterrupt) -> int:
+    """The exit status of a command that was stopped, as a shell has it: 130 after Ctrl-C, 143 after SIGTERM."""
+    return 128 + (error.args[0] if error.args else signal.SIGINT)
+
+
 def listen() -> None:
-    """From now on Ctrl-C is a `KeyboardInterrupt` again, where it was to `stop`; and whatever name is printed can be."""
-    if signal.getsignal(signal.SIGINT) is stop:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    """From now on Ctrl-C and SIGTERM are a `KeyboardInterrupt`, where they were to `stop`; and whatever name is printed can be."""
+    for number in STOPS:
+        if signal.getsignal(number) == stop:
+            signal.signal(number, interrupt)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
 

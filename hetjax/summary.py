@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from hetjax import baselines, metrics, report, results, runtime
+from hetjax import baselines, guard, metrics, report, results, runtime
 from hetjax.checkpoint import parameters
 from hetjax.config import Config, as_dict
 from hetjax.pictures import draw_run
@@ -42,6 +42,7 @@ def summarise(
     assert records is not None  # process 0 has them
     if config.train.test:
         records.write({f"test_{name}": value for name, value in test.items()})
+    written = records.all(say)
     summary = {
         "test_accuracy": test["accuracy"],
         "validation_accuracy": best["accuracy"] if best else None,
@@ -54,6 +55,8 @@ def summarise(
         "chosen_by": config.train.metric,
         **({"threshold": run.threshold} if best and "threshold" in best else {}),
         "learning_rate_lowered": run.progress.lowered,
+        "train_loss": _losses(written),
+        "learning_rate": guard.lowered(config, run.progress.lowered).train.learning_rate,
         "stacking": _stacking(run),
         "baselines": _compared(run),
         "epoch": best["epoch"] if best else config.train.epochs,
@@ -76,7 +79,6 @@ def summarise(
         "versions": metrics.versions(),
     }
     run.workdir.write("summary.json", json.dumps(summary, indent=1) + "\n")
-    written = records.all(say)
     draw_run(written, cache, run.workdir.path, title(config))
     report.write(told(run, summary, written), run.workdir.file(report.FILE))
     return summary
@@ -105,6 +107,12 @@ def _compared(run: Run) -> dict[str, dict[str, Any]]:
     options = run.config.train
     shown = options.baselines and options.test
     return baselines.measured(run.baselines, run.graph, results.compared_by(options.metric)) if shown else {}
+
+
+def _losses(written: Sequence[dict]) -> dict[str, float]:
+    """The first and the largest loss of an epoch in training."""
+    losses = [row["train_loss"] for row in written if row.get("train_loss") is not None]
+    return {"first": losses[0], "largest": max(losses)} if losses else {}
 
 
 def _areas(test: metrics.Quality, best: dict | None) -> dict:

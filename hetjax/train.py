@@ -26,7 +26,7 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
-from hetjax import baselines, digests, guard, metrics, models, progress, recipe, stacking, summary
+from hetjax import baselines, digests, guard, inputs, metrics, models, progress, recipe, stacking, summary
 from hetjax.callables import call_as
 from hetjax.checkpoint import Checkpoint, Checkpoints
 from hetjax.config import Config, Mesh, as_dict, data_path, flat
@@ -69,9 +69,12 @@ def main(arguments: Sequence[str]) -> None:
     alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
     with process_group(processes, alike_in_all) as group:
         config, ahead = recipe.resolve(config, arguments, workdir, group)
+        kept_back = recipe.kept_back(config, arguments) if group.first else ""
+        if kept_back:
+            log.info(kept_back)
         train(config, workdir, group, ahead)
-        if group.first and (words := recipe.kept_back(config, arguments)):
-            log.info(words)
+        if kept_back:  # again, below the results
+            log.info(kept_back)
 
 
 def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | None = None) -> None:
@@ -240,6 +243,8 @@ def begin(
     schema, nodes = graph.schema, counted(sum(graph.schema.nodes.values()), "node")
     types, relations = counted(len(schema.nodes), "type"), counted(len(schema.relations), "relation")
     log.info(f"graph: {nodes} of {types}, {counted(graph.edges, 'edge')} of {relations}; compiling")
+    if config.data.normalize_features == "none" and not done.lowered and (words := inputs.unscaled(graph)):
+        log.info(words)
     devices, cores = len(jax.local_devices()), runtime.cores()
     if config.mesh.devices > 1 and jax.default_backend() == "cpu" and devices > cores:
         log.info(f"{devices} devices share {cores} core{'s' * (cores > 1)}: right for trying a mesh, not for speed")

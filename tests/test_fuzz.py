@@ -23,14 +23,39 @@ def test_no_mutant_ends_in_a_traceback(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process has imported is read in /proc")
-@pytest.mark.parametrize(("module", "about"), [("train", ["--workdir=run"]), ("partition", [])])
-def test_an_interrupt_while_modules_are_imported_is_one_line(module, about, tmp_path):
+@pytest.mark.parametrize(
+    ("module", "about", "signal_sent"),
+    [
+        ("train", ["--workdir=run"], signal.SIGINT),
+        ("train", ["--workdir=run"], signal.SIGTERM),
+        ("partition", [], signal.SIGINT),
+    ],
+)
+def test_an_interrupt_while_modules_are_imported_is_one_line(module, about, signal_sent, tmp_path):
     """Sent as soon as numpy is there: jax, or networkx, is imported then."""
     command = [sys.executable, "-c", HEEDS_INTERRUPTS, sys.executable, "-m", f"hetjax.{module}", *about]
     environment = os.environ | {"GLIBC_TUNABLES": "", "PYTHONPATH": str(FUZZER.parent.parent)}
     started = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
     while started.poll() is None and "_multiarray_umath" not in Path(f"/proc/{started.pid}/maps").read_text():
         time.sleep(0.001)
-    started.send_signal(signal.SIGINT)
+    started.send_signal(signal_sent)
     error = started.communicate(timeout=60)[1]
-    assert (started.returncode, error) == (130, "hetjax: stopped\n")
+    assert (started.returncode, error) == (128 + signal_sent, "hetjax: stopped\n")
+
+
+@pytest.mark.parametrize("signal_sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_while_training_is_one_line(signal_sent, tmp_path):
+    """Sent as soon as the first epoch was trained."""
+    options = ["--workdir=run", "--data.scale=0.001", "--train.epochs=100000", "--train.accuracy_nodes=0"]
+    command = [sys.executable, "-c", HEEDS_INTERRUPTS, sys.executable, "-m", "hetjax.train", *options]
+    environment = os.environ | {"GLIBC_TUNABLES": "", "PYTHONPATH": str(FUZZER.parent.parent)}
+    started = subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, text=True, cwd=tmp_path, stdout=subprocess.DEVNULL
+    )
+    records = tmp_path / "run" / "metrics.jsonl"
+    while started.poll() is None and not (records.exists() and records.read_text()):
+        time.sleep(0.01)
+    started.send_signal(signal_sent)
+    error = started.communicate(timeout=60)[1]
+    words = "hetjax: stopped; the same command continues from the last checkpoint, if there is one\n"
+    assert (started.returncode, error) == (128 + signal_sent, words)

@@ -12,6 +12,7 @@ from hetjax import guard
 from hetjax.config import Config, Train
 from hetjax.logs import shown
 from hetjax.restored import restore
+from hetjax.results import lines
 from hetjax.sharding.single.engine import SingleEngine
 from tests.conftest import random_graph
 
@@ -37,8 +38,22 @@ def test_features_of_thousands_at_a_rate_of_ten_train_after_it_was_lowered(tmp_p
     with shown():
         run = hetjax.train(large(), tmp_path / "run", learning_rate=10.0, epochs=8, **OPTIONS)
     said = "".join(capsys.readouterr())
-    assert run.summary["learning_rate_lowered"] >= 1 and "and on with train.learning_rate 1" in said
+    times = run.summary["learning_rate_lowered"]
+    assert times >= 1 and "and on with train.learning_rate 1" in said
+    lowered = f"train.learning_rate was lowered {times} time{'s' * (times > 1)}, to {10 * guard.FACTOR**times:.3g}: "
+    assert lowered in "\n".join(lines(run.summary, tmp_path, False))
+    assert said.count("--data.normalize_features auto brings them to the size of 1") == 1
     assert "nan" not in said.lower() and np.isfinite(run.summary["test_accuracy"])
+
+
+def test_a_loss_that_rose_slowly_is_said(tmp_path):
+    """Too slowly for the guard."""
+    run = hetjax.train(random_graph(3), tmp_path / "run", epochs=2, **OPTIONS)
+    words = "rose from 2 to 21 at a train.learning_rate of 0.01: a run that begins with a lower one may do better"
+    for largest, said in ((19.0, False), (21.0, True)):
+        about = run.summary | {"train_loss": {"first": 2.0, "largest": largest}}
+        assert (words in "\n".join(lines(about, tmp_path, False))) == said
+    assert run.summary["train_loss"]["first"] == run.summary["train_loss"]["largest"] > 0
 
 
 def test_a_first_step_that_is_too_long_takes_the_run_to_its_start(tmp_path, capsys):

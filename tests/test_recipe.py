@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from hetjax import baselines, choices, inputs, recipe
-from hetjax.config import SECTIONS, Config, Data, Model, Sampling, Train
+from hetjax.config import SECTIONS, Config, Data, Mesh, Model, Sampling, Train
 from hetjax.datasets import synthetic
 from hetjax.errors import InputError
 from hetjax.graph import store
@@ -55,6 +55,12 @@ def test_choices_are_of_the_kind_of_graph():
     typed = chosen(random_graph())
     assert "train.threshold" not in typed and chosen(several_labels(random_graph()))["train.threshold"] == "validation"
     assert typed["model.norm"] == "layer" and typed["model.input_projection"] and typed["sampling.mode"] == "full"
+
+
+@pytest.mark.parametrize("mesh", [{"relation": 2}, {"data": 2}, {"data": 2, "strategy": "vanilla"}])
+def test_choices_are_the_same_on_a_mesh(mesh):
+    for graph in (random_graph(), homogeneous()):
+        assert chosen(graph, mesh=Mesh(**mesh)) == chosen(graph)
 
 
 def test_learnable_features_are_narrower_where_there_are_many(monkeypatch):
@@ -151,6 +157,16 @@ def test_features_are_normalised_by_their_kind_and_whatever_their_scale(scale, m
     statistics = graph.features["numbers"].mean(axis=0), graph.features["numbers"].std(axis=0)
     other = inputs.normalised(kinds(2 * scale), like=graph).features["numbers"]
     np.testing.assert_allclose(other, (2 * graph.features["numbers"] - statistics[0]) / statistics[1], rtol=1e-3)
+
+
+def test_the_largest_of_large_features_are_named():
+    graph = kinds(1.0)
+    name = min(graph.features)
+    large = {name: np.full(graph.features[name].shape, -2000.0, np.float32)}
+    assert inputs.unscaled(replace(graph, features={**graph.features, **large})).startswith(
+        f"features of {name} are 2,000 in "
+    )
+    assert not inputs.unscaled(replace(graph, features={name: large[name] / 1000}))
 
 
 def test_what_is_made_of_a_store_is_the_same_in_parts(tmp_path):

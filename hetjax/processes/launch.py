@@ -24,6 +24,7 @@ from hetjax.internals import detect_cluster
 from hetjax.processes.group import ConnectedGroup, ProcessGroup
 from hetjax.processes.meeting import PATIENCE, connect, find, gather
 from hetjax.processes.secret import read_secret
+from hetjax.runtime import stopped_status
 
 
 @contextlib.contextmanager
@@ -47,8 +48,8 @@ def process_group(options: Processes, about: dict[str, Any]) -> Iterator[Process
         yield group
         group.leave()
         jax.distributed.shutdown()
-    except KeyboardInterrupt:
-        group.fail("stopped from the keyboard", 130)
+    except KeyboardInterrupt as error:
+        group.fail("told to stop", stopped_status(error))
     except Exception as error:
         line_and_status = ending(error)
         if line_and_status and not isinstance(error, ConnectionError):
