@@ -1,7 +1,7 @@
 """Milliseconds of a step by how many pairs a relation may have to be folded together with others (`models.grouping.LARGE`).
 
 `python benchmarks/together.py GRAPH ...` times the models of `step.py` on files as `graph_file.py` writes them, each limit in a process of its
-own, by turns; 0: no relations are folded together. Prints a table, and writes `benchmarks/results/together.{json,md}`: medians of `--rounds`, and
+own, by turns; -1: no relations are folded together. Prints a table, and writes `benchmarks/results/together.{json,md}`: medians of `--rounds`, and
 the least and the most.
 """
 
@@ -22,7 +22,7 @@ import step
 from hetjax.models import grouping
 
 HERE = Path(__file__).parent
-LIMITS = 0, 3_000, 6_000, 12_000, 24_000, 48_000
+LIMITS = -1, 3_000, 6_000, 12_000, 24_000, 48_000
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
 def milliseconds(graph: Path, model: str, limit: int) -> float:
     """Of a step with nothing sampled beside it."""
     command = [sys.executable, __file__, str(graph), "--model", model, "--limit", str(limit)]
-    made = subprocess.run(command, check=True, capture_output=True, text=True)
+    made = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(made.stdout.splitlines()[-1])["parts"]["step, nothing sampled beside it"]
 
 

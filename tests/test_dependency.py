@@ -232,7 +232,7 @@ def prices(graph, layers, share=-1.0, limit=np.inf, sent=1.0, copied=True, sourc
     has = np.array([copied and t in graph.features for t in graph.schema.nodes])
     vertex, edge = np.full((layers, types), 0.1), np.full((layers, relations), 0.25)
     sources, sent, bytes_ = (np.full((layers, types), each) for each in (source, sent, 8.0))
-    return Prices(vertex, edge, sources, sent, np.zeros_like(sent), has, bytes_, limit, share)
+    return Prices(vertex, edge, sources, sent, np.zeros_like(sent), len(sent) * [[]], has, bytes_, limit, share)
 
 
 def test_algorithm_4_takes_what_costs_less():

@@ -64,18 +64,21 @@ def test_rows_that_are_fetched_cost_copies_of_what_comes_and_of_what_lies_here()
     one, layers = np.array([1, 0]), len(given.trainer.model.layers)
     none = dict.fromkeys(types, 0 * one)
 
-    def layer(fetched):
-        return Work(
-            {t: fetched * one for t in types}, none, none, {}, {}, none, {t: np.array([100, 100]) for t in types}
-        )
+    def layer(fetched, of):
+        rows = {t: fetched * one * (t in of) for t in types}
+        return Work(rows, none, none, {}, {}, none, {t: np.array([100, 100]) for t in types})
 
-    def fetching(copy, fetched):
+    def fetching(copy, fetched, of=types):
         known = costs.Costs([{}] * (layers - 1), [{}] * (layers - 1), [{}] * (layers - 1), 0.0, 0.0, copy, True)
-        work = [layer(0), layer(fetched)]
+        work = [layer(0, of), layer(fetched, of)]
         return seconds(work, priced(given, known), types, relations)["fetch"]
 
     width = sum(given.trainer.model.layers[1].widths.get(t, 0) for t in types)
     np.testing.assert_allclose(fetching(2.0, 10), [2 * width * (10 * COMES + 100 * LIES), 2 * width * 100 * LIES])
+    own = given.trainer.model.layers[1].widths[
+        "paper"
+    ]  # all types have it, so all that lies here is copied for one that comes
+    np.testing.assert_allclose(fetching(2.0, 10, ["paper"])[0], 2 * (own * 10 * COMES + width * 100 * LIES))
     assert not fetching(2.0, 0).any() and not fetching(0.0, 10).any()
     prices = priced(given, costs.Costs([{}], [{}], [{}], 0.0, 0.0, 2.0, True))
     paper, width = types.index("paper"), given.graph.features["paper"].shape[1]
@@ -125,9 +128,9 @@ def test_messages_say_what_a_link_of_short_epochs_costs(kept, monkeypatch):  # n
         assert one == other
         return one
 
-    assert start() == pytest.approx((kept_link.LARGE * 2e-7, 2e-7))
+    assert start() == pytest.approx((kept_link.SLOWER * 2e-7, 2e-7))
     now["number"] = 2.5e-7
-    assert start() == pytest.approx((kept_link.LARGE * 2e-7, 2e-7))  # near enough
+    assert start() == pytest.approx((kept_link.SLOWER * 2e-7, 2e-7))  # near enough
     now["number"] = 4e-9
-    assert start() == pytest.approx((kept_link.LARGE * 4e-9, 4e-9))
+    assert start() == pytest.approx((kept_link.SLOWER * 4e-9, 4e-9))
     assert len(list(kept.iterdir())) == 1

@@ -122,14 +122,15 @@ def as_one(
     (q, p), relations = room.sum(axis=0), len(own.relations)
     if own.joint:
         p = sum(rows.values())
-    indptr, source_indptr, target_indptr = (np.zeros(count + 1, np.int32) for count in (p, q, p))
-    indices, source_rows, target_rows, owners = (np.zeros(count, np.int32) for count in (edges, q, p, p))
+    indptr, source_indptr = (np.zeros(count + 1, np.int32) for count in (p, q))
+    indices, source_rows = (np.zeros(count, np.int32) for count in (edges, q))
     _lay_out_sources(pairs.sources, pairs.counts, room[:, 0], np.array(starts[0], np.int64), source_indptr, source_rows)
     laid = (indptr, indices), room, np.array(starts[1], np.int64)
     to_targets = totals = of_relations = None
     if own.joint:
         _lay_out_joint(*pairs[1:], *laid)
     else:
+        target_indptr, target_rows, owners = (np.zeros(count, np.int32) for count in (p + 1, p, p))
         _lay_out_pairs(*pairs[1:], *laid, (target_indptr, target_rows, owners))
         to_targets, of_relations = (
             group(target_indptr, ends, count)

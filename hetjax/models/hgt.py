@@ -180,7 +180,7 @@ class HGTLayer(Layer):
 
     @property
     def monoid(self) -> Monoid:
-        return partials.SOFTMAX if self.softmax == "joint" else partials.MEAN
+        return partials.SOFTMAX if self.joint else partials.MEAN
 
     def relation(
         self,
@@ -257,7 +257,7 @@ class HGTLayer(Layer):
         return partials.unattended(targets, self.heads, self.features // self.heads, dtype)
 
     def relation_total(self, relation: Relation, partial: Attention) -> Any:
-        return partial if self.softmax == "joint" else self.monoid.lift(partials.attended(partial))
+        return partial if self.joint else self.monoid.lift(partials.attended(partial))
 
     def finish(self, node_type: str, partial: Any, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
         h = self.output[node_type](nn.gelu(self.total(partial, targets), approximate=False))

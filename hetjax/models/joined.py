@@ -1,7 +1,7 @@
 """Rows of several arrays as one array's, and the other way round.
 
-XLA's CPU backend asks of every number in which part it lies, where parts are made in the operation that joins them, if only their shape
-changes there; and copies parts number by number too. Rows that follow each other are one piece of memory.
+XLA's CPU backend fuses a reshape into the concatenation that reads it, and then searches the part of every number; it parts number by number
+too. Rows that follow each other are one piece of memory, and copied so here.
 """
 
 import functools
@@ -19,17 +19,19 @@ from hetjax.vectors import copy
 
 
 def joined(parts: Sequence[jax.Array]) -> jax.Array:
-    """The rows of all parts, one part after the other: `[rows, ...]` of floats of one dtype."""
+    """The rows of all parts, one part after the other: `[rows, ...]` of floats of one dtype. Not to be mapped by `vmap`."""
     return _joined(1, tuple(parts))[0] if len(parts) > 1 else parts[0]
 
 
 def joined_halves(parts: Sequence[jax.Array]) -> tuple[jax.Array, jax.Array]:
     """As `joined` of `[rows, 2 n]`; the first `n` columns, and the others."""
+    assert parts[0].shape[1] % 2 == 0
     return _joined(2, tuple(parts))
 
 
 def parted(x: jax.Array, counts: Sequence[int]) -> tuple[jax.Array, ...]:
     """The inverse of `joined`, by the number of each part's rows."""
+    assert sum(counts) == len(x)
     return _parted(tuple(map(int, counts)), (x,)) if len(counts) > 1 else (x,)
 
 

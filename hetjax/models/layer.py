@@ -175,6 +175,8 @@ class Layer(nn.Module):
     def fold_together(self, group: Any, sources: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
         """The partial aggregates that the relations of a `models.together.Together` give all targets, per node type.
 
+        Of a `joint` layer its edges go straight to the targets.
+
         Args:
           sources: as `prepared` gives them.
           asked: what `ask` made of the targets' own embeddings, per node type, of a layer that `reads_target`.

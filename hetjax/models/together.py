@@ -116,7 +116,7 @@ class Together:
           partial: `[P, ...]`: numbers to be summed, or `Weighted`, of which every relation into a type counts at every target of
             it. Where edges are joint, any, of all targets already.
         """
-        if self.totals is None:
+        if self.joint:
             return self._divided(partial)
         if isinstance(partial, Weighted):
             values = self._divided(neighbour_sum(self.totals, partial.value))
@@ -130,7 +130,7 @@ class Together:
         counts = [bucket.relations for bucket in self.buckets]
         rows = parted(x, [bucket.relations * getattr(bucket, end) for bucket in self.buckets])
         parts = [
-            product(own.reshape(count, -1 if len(own) else 0, x.shape[1]), kernels)
+            product(own.reshape(count, len(own) // count, x.shape[1]), kernels)
             for own, kernels, count in zip(rows, parted(matrices, counts), counts)
         ]
         if bias is not None:

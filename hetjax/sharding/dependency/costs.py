@@ -28,7 +28,10 @@ PROBE = {
     False: 3.0,
 }  # seconds that measuring a linear fold, or another, takes: most of it compiling, so known before by order alone
 EACH = 0.015  # seconds more for every relation of every layer: the whole model is traced
-LINK = {False: 0.5, True: 2.0}  # seconds that measuring the link takes, if it is between processes or not: likewise
+LINK = {
+    False: 0.5,
+    True: 2.0,
+}  # seconds that measuring the link takes, within a process and between processes: likewise
 EPOCHS, MOST = 100, 0.03  # of so many epochs: the share that measuring may take
 
 Layers = list[dict[str, float]]
@@ -43,7 +46,7 @@ class Costs(NamedTuple):
       source: per layer but the last, and type, what reading one more row of the layer below takes, such as its product with a matrix.
       sent: `T_c`, of a row's number that is fetched, and its gradient given back.
       start: of fetching anything in a layer, however little, and giving it back.
-      copy: of copying a number of a row in memory.
+      copy: of copying a number of a row in memory; 0 on accelerators, where it is not known.
       measured: whether the first three are measured with the model's own layers.
     """
 
@@ -74,7 +77,8 @@ def read_or_measure(setup: Setup, mesh: Mesh, message: int) -> Costs:
         reckoned = {kind: rates.seconds(kind, *rate) for kind in probes.distinct(kinds)}
         left = MOST * EPOCHS * _step(setup.graph, kinds, reckoned) / mesh.size
     takes = LINK[setup.processes.count > 1]
-    worth = takes <= left
+    shared = 1 < setup.processes.count < mesh.size  # devices of a process share its link, which messages do not see
+    worth = takes <= left or shared
     link = _link(setup, mesh, machine, 1 << (message.bit_length() - 1), None if worth else rate)
     left -= worth * takes
     wanted = _busiest(setup.graph, kinds[:-1]) if reckoned else probes.distinct(kinds[:-1])

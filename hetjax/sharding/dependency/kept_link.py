@@ -16,7 +16,7 @@ LASTS = 0.003  # seconds of an exchange, by what a number costs
 AT_ONCE = 2**16  # numbers that go first and are not timed: a link of limited bandwidth lets some through at once
 LEAST, MOST = 2**8, 2**20  # numbers that process 0 sends to each
 GUESS = 1e-7  # seconds of a number, of a link that nothing is known of
-LARGE = 3.5  # times as long as in such messages a number takes in a step's all-to-all: 2.0 to 4.8, measured from 100 Mbit/s to 10 Gbit/s
+SLOWER = 3.5  # times as long as in such messages a number takes in a step's all-to-all: 2.0 to 4.8, measured from 100 Mbit/s to 10 Gbit/s
 ROUNDS, TRIES = 5, 3
 ALIKE = 1.5  # exchanges, and costs, that differ by less are those of the same link
 
@@ -30,7 +30,7 @@ def holds(processes: ProcessGroup, sent: float, seconds: float) -> bool:
     """Whether an exchange takes about as long as it did, in one of some tries. All processes together, which process 0 tells.
 
     Args:
-      seconds: that `usual` gave for the same `sent`.
+      seconds: that `usual` or `reckoned` gave for the same `sent`.
     """
     return any(processes.broadcast_object("exchange", alike(exchange(processes, sent), seconds)) for _ in range(TRIES))
 
@@ -47,7 +47,7 @@ def reckoned(processes: ProcessGroup) -> dict[str, Any]:
         seconds = processes.broadcast_object("exchange", exchange(processes, asked))
         sent = seconds / (_numbers(processes, asked) * (processes.count - 1))
     start = statistics.median(_there_and_back(processes, 1) for _ in range(ROUNDS))
-    link = LARGE * sent, processes.broadcast_object("exchange", start)
+    link = SLOWER * sent, processes.broadcast_object("exchange", start)
     return {"link": link, "asked": asked, "exchange": seconds}
 
 

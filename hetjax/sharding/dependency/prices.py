@@ -8,12 +8,14 @@ import numpy as np
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.sharding.dependency.costs import Costs
+from hetjax.sharding.dependency.groups import grouped
 from hetjax.sharding.dependency.work import Work
 from hetjax.sharding.strategy import Setup
 
 NODE_BYTES, EDGE_BYTES = 8, 12  # a number of a copied embedding with its gradient; an edge, grouped both ways
-# How often a number is written in memory, there and back, that comes from another partition, and one that lies where some come, as
-# `exchange.fetch` puts them together; counted in the program of two partitions, the all-to-alls apart, which are measured.
+# How often a number is written in memory, there and back, that comes from another partition, and one of a row that is here already, as
+# `exchange.fetch` puts them together; counted in the program of two partitions, the all-to-alls apart, which are measured. Static features, to
+# which nothing goes back, are taken as half: counted are 5 and 2.
 COMES, LIES = 9, 5
 
 
@@ -25,7 +27,8 @@ class Prices(NamedTuple):
       edge: `[layers, relations]`, of folding an edge into it: `T_e d(k)`.
       source: `[layers, types]`, of reading a row of depth `k` that was not read before, for the layer above.
       sent: `[layers, types]`, of fetching a row of depth `k`, there and back: `T_c d(k)`, copies in memory included.
-      lies: `[layers, types]`, of a row of depth `k` that lies here, if rows of its type are fetched: copies in memory.
+      lies: `[layers, types]`, of a row of depth `k` that lies here, if rows of its group are fetched: copies in memory.
+      groups: per layer, the types whose rows are fetched together.
       copied: `[types]`, whether features are copied.
       bytes: `[layers, types]`, of keeping a row of depth `k`.
       limit: bytes that may be kept.
@@ -38,6 +41,7 @@ class Prices(NamedTuple):
     source: np.ndarray
     sent: np.ndarray
     lies: np.ndarray
+    groups: Sequence[Sequence[tuple[str, ...]]]
     copied: np.ndarray
     bytes: np.ndarray
     limit: float
@@ -71,7 +75,8 @@ def priced(setup: Setup, costs: Costs | None, memory: int = -1, share: float = -
         sent *= costs.sent + COMES * costs.copy
     copied = np.array([setup.regime.whole and t in static for t in types])
     limit = np.inf if memory < 0 else float(memory)
-    return Prices(vertex, edge, source, sent, lies, copied, size, limit, share, costs.start if costs else 0.0)
+    groups = [[group.types for group in layer.values()] for layer in grouped(setup, True)]
+    return Prices(vertex, edge, source, sent, lies, groups, copied, size, limit, share, costs.start if costs else 0.0)
 
 
 def seconds(
@@ -89,9 +94,12 @@ def seconds(
     own: np.ndarray = np.zeros(1)
     for depth, layer in enumerate(layers):
         fetch = fetch + prices.start * any(rows.any() for rows in layer.fetched.values())
+        for group in prices.groups[depth]:
+            if any(layer.fetched[t].any() for t in group if t in layer.fetched):
+                fetch = fetch + sum(prices.lies[depth, types.index(t)] * layer.here[t] for t in group)
         for t, rows in layer.fetched.items():
             column = types.index(t)
-            fetch = fetch + prices.sent[depth, column] * rows + prices.lies[depth, column] * layer.here[t] * rows.any()
+            fetch = fetch + prices.sent[depth, column] * rows
             compute = compute + prices.source[depth, column] * (rows + layer.kept.get(t, 0))
         if depth + 1 < len(layers):
             for t, rows in layer.copied.items():
