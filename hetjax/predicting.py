@@ -19,6 +19,7 @@ from hetjax.evaluate import Evaluator, evaluated_together
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.kept import Kept
 from hetjax.logs import log
+from hetjax.models import orders
 from hetjax.models.hgnn import Stack
 from hetjax.predict import Options
 from hetjax.predictions import Predictions
@@ -133,7 +134,12 @@ def computed(restored: Restored, embeddings: bool, room: Room | None = None) -> 
 
     Each split is computed as the trainer computes it on one device: other shapes would be other programs, and other last bits.
     """
-    room = room or Room()
+    with orders.restored():
+        orders.use(restored.costs)
+        return _computed(restored, embeddings, room or Room())
+
+
+def _computed(restored: Restored, embeddings: bool, room: Room) -> Predictions | None:
     model, graph = restored.model, restored.graph
     nodes, last = len(graph.labels), model.layers[-1]
     widths = [model.classes, *[last.makes(graph.schema.target)] * embeddings]

@@ -23,6 +23,7 @@ from hetjax.label_inputs import without_labels
 from hetjax.load import as_read, load, made, makes, without_metapaths
 from hetjax.metrics import HALF
 from hetjax.models.hgnn import Stack
+from hetjax.models.orders import Costs
 from hetjax.progress import check_progress, threshold_of
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
@@ -42,6 +43,7 @@ class Restored(NamedTuple):
       learned: the types whose features were learned.
       chosen: which checkpoint it was, in words.
       new: by type, how many nodes are new, and had nothing learned of them.
+      costs: that the run counted orders with: others could be other last bits.
       threshold: as of `Predictions`.
       stacked: what its logits become, weighed with those of baselines; None: they stay.
     """
@@ -54,6 +56,7 @@ class Restored(NamedTuple):
     learned: Sequence[str]
     chosen: str
     new: Mapping[str, int]
+    costs: Costs = Costs()
     threshold: float = HALF
     stacked: Applied | None = None
 
@@ -110,7 +113,7 @@ def restore(
         others = setup(config, seen)
         graph = others.graph
         same_shape(name, graph, trained, others.trainer, trainer)
-    state, chosen, threshold = best_state(
+    state, chosen, progress = best_state(
         Path(workdir), trainer, config.train.seed, digests.of_graph(config.data, trained)
     )
     learned = {t: on_host(table.rows) for t, table in state.tables.items()}
@@ -122,7 +125,8 @@ def restore(
     features = {t: learned[t] if t in learned else graph.features[t] for t in trainer.widths}
     graph = replace(graph, names=replace(graph.names, classes=trained.names.classes))
     stacked = stacking.saved(Path(workdir), trained.schema.classes)
-    known = sorted(learned), chosen, new, stacked.threshold if stacked else threshold
+    threshold = stacked.threshold if stacked else threshold_of(progress["best"])
+    known = sorted(learned), chosen, new, Costs(*progress.get("costs", ())), threshold
     applied = Applied(stacked, _plain(config, other, seen)) if stacked else None
     return Restored(config, trainer.model, state.params, graph, features, *known, applied)
 
@@ -192,14 +196,14 @@ def same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, trai
             raise InputError(f"{file}: features of type {name!r} are {its.widths[name]} wide != {width} {of_training}")
 
 
-def best_state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[Any, str, float]:
-    """What the run's best checkpoint holds, as host arrays, tables mapped; which that is, in words; and its threshold."""
+def best_state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[Any, str, dict]:
+    """What the run's best checkpoint holds, as host arrays, tables mapped; which that is, in words; and how far the run is."""
     chosen, progress = best_checkpoint(workdir)
     if progress["graph"] != graph:
         raise InputError(f"{workdir}: was trained on another graph: {progress['graph']} != {graph}")
     best = progress["best"]
     words = f"as after epoch {best['epoch']}, the best in validation" if best else "as of the last checkpoint"
-    return chosen.state(jax.eval_shape(trainer.init, np.int32(seed))), words, threshold_of(best)
+    return chosen.state(jax.eval_shape(trainer.init, np.int32(seed))), words, progress
 
 
 def best_checkpoint(workdir: Path) -> tuple[Checkpoint, dict]:

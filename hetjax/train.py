@@ -70,21 +70,24 @@ def main(arguments: Sequence[str]) -> None:
     with process_group(processes, alike_in_all) as group:
         config, ahead = recipe.resolve(config, arguments, workdir, group)
         kept_back = recipe.kept_back(config, arguments) if group.first else ""
-        if kept_back:
-            log.info(kept_back)
-        train(config, workdir, group, ahead)
+        train(config, workdir, group, ahead, kept_back)
         if kept_back:  # again, below the results
             log.info(kept_back)
 
 
-def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | None = None) -> None:
-    """Train, or see that it is done, and print the results; `ahead` is the graph, where it was read already."""
+def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | None = None, said: str = "") -> None:
+    """Train, or see that it is done, and print the results.
+
+    Args:
+      ahead: the graph, where it was read already.
+      said: of the options, when training begins.
+    """
     registry.check(config)
     strategy = registry.find(config)
     provided = meshes.share_of(config.mesh.axes, processes.count)
     if config.mesh.devices > 1:
         meshes.provide_cpu_devices(provided)
-    with contextlib.closing(Workdir(path, as_dict(config), processes.first)) as workdir:
+    with contextlib.closing(Workdir(path, as_dict(config), processes.first, said)) as workdir:
         results = processes.broadcast_object("summary", workdir.summary())
         if results is None:
             results = trained(config, strategy, workdir, processes, ahead)
@@ -243,6 +246,8 @@ def begin(
     schema, nodes = graph.schema, counted(sum(graph.schema.nodes.values()), "node")
     types, relations = counted(len(schema.nodes), "type"), counted(len(schema.relations), "relation")
     log.info(f"graph: {nodes} of {types}, {counted(graph.edges, 'edge')} of {relations}; compiling")
+    if workdir.said:
+        log.info(workdir.said)
     if config.data.normalize_features == "none" and not done.lowered and (words := inputs.unscaled(graph)):
         log.info(words)
     devices, cores = len(jax.local_devices()), runtime.cores()

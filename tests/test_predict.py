@@ -13,9 +13,11 @@ import hetjax
 from hetjax.config import Config, Model, Sampling
 from hetjax.datasets import rdf
 from hetjax.eager import eagerly
+from hetjax.evaluate import Evaluator
 from hetjax.graph import store
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
+from hetjax.models import orders
 from hetjax.predicting import Room, computed, groups_of
 from hetjax.predictions import Predictions
 from hetjax.processes.group import ProcessGroup
@@ -61,6 +63,14 @@ def shared(restored: Restored, folder: Path, count: int) -> list[Predictions | N
     for thread in threads:
         thread.join()
     return found
+
+
+def test_orders_are_counted_as_in_training(monkeypatch):
+    restored, before, odd, counted = fresh(random_graph(4), 500), orders.costs(), orders.Costs(multiply=1.0), []
+    below = Evaluator.below
+    monkeypatch.setattr(Evaluator, "below", lambda *given: counted.append(orders.costs()) or below(*given))
+    computed(restored._replace(costs=odd), False)
+    assert counted == [odd] and orders.costs() == before
 
 
 @pytest.mark.parametrize("model", ["rgcn", "hgt"])

@@ -28,7 +28,7 @@ class Prices(NamedTuple):
       source: `[layers, types]`, of reading a row of depth `k` that was not read before, for the layer above.
       sent: `[layers, types]`, of fetching a row of depth `k`, there and back: `T_c d(k)`, copies in memory included.
       lies: `[layers, types]`, of a row of depth `k` that lies here, if rows of its group are fetched: copies in memory.
-      groups: per layer, the types whose rows are fetched together.
+      group: `[layers, types]`, the first of the types whose rows are fetched together with those of a type; itself if it is fetched alone.
       copied: `[types]`, whether features are copied.
       bytes: `[layers, types]`, of keeping a row of depth `k`.
       limit: bytes that may be kept.
@@ -41,7 +41,7 @@ class Prices(NamedTuple):
     source: np.ndarray
     sent: np.ndarray
     lies: np.ndarray
-    groups: Sequence[Sequence[tuple[str, ...]]]
+    group: np.ndarray
     copied: np.ndarray
     bytes: np.ndarray
     limit: float
@@ -75,8 +75,11 @@ def priced(setup: Setup, costs: Costs | None, memory: int = -1, share: float = -
         sent *= costs.sent + COMES * costs.copy
     copied = np.array([setup.regime.whole and t in static for t in types])
     limit = np.inf if memory < 0 else float(memory)
-    groups = [[group.types for group in layer.values()] for layer in grouped(setup, True)]
-    return Prices(vertex, edge, source, sent, lies, groups, copied, size, limit, share, costs.start if costs else 0.0)
+    group = np.tile(np.arange(len(types)), (len(layers), 1))
+    for depth, groups in enumerate(grouped(setup, True)):
+        for own in groups.values():
+            group[depth, [types.index(t) for t in own.types]] = types.index(own.types[0])
+    return Prices(vertex, edge, source, sent, lies, group, copied, size, limit, share, costs.start if costs else 0.0)
 
 
 def seconds(
@@ -94,9 +97,10 @@ def seconds(
     own: np.ndarray = np.zeros(1)
     for depth, layer in enumerate(layers):
         fetch = fetch + prices.start * any(rows.any() for rows in layer.fetched.values())
-        for group in prices.groups[depth]:
-            if any(layer.fetched[t].any() for t in group if t in layer.fetched):
-                fetch = fetch + sum(prices.lies[depth, types.index(t)] * layer.here[t] for t in group)
+        moved = {prices.group[depth, types.index(t)] for t, rows in layer.fetched.items() if rows.any()}
+        for t, here in layer.here.items():
+            if prices.group[depth, types.index(t)] in moved:
+                fetch = fetch + prices.lies[depth, types.index(t)] * here
         for t, rows in layer.fetched.items():
             column = types.index(t)
             fetch = fetch + prices.sent[depth, column] * rows
