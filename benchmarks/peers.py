@@ -200,7 +200,7 @@ def draw(rows: list[dict], file: Path) -> None:
         axis.set(yscale="log", xticks=range(len(graphs)), ylabel=f"times as long: {who}")
         axis.set_xticklabels(graphs, rotation=20, ha="right")
         axis.margins(y=0.12)
-        axis.legend(frameon=False)
+        axis.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), ncols=len(models))
     figure.savefig(file, dpi=110)
 
 
