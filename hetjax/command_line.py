@@ -2,7 +2,6 @@
 
 import re
 import sys
-import warnings
 from argparse import HelpFormatter
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -227,9 +226,11 @@ def _run(main: Callable, arguments: Sequence[str] | None) -> None:
         try:
             main(given)
         except KeyboardInterrupt as error:
-            warnings.simplefilter("ignore")  # of what was cut off halfway, such as a checkpoint that was written
             log.warning("stopped; the same command continues from the last checkpoint, if there is one")
-            sys.exit(runtime.stopped_status(error))
+            status = runtime.stopped_status(error)
+            if arguments is None:
+                runtime.leave(status)
+            sys.exit(status)
         except Exception as error:
             line_and_status = ending(error)
             if line_and_status is None:
