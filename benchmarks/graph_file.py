@@ -31,7 +31,9 @@ def read(file: str | os.PathLike) -> HetGraph:
     try:
         with zipfile.ZipFile(file) as archive:
             found = {tuple(key.removesuffix(".npy").split("|")): _array(archive, key) for key in archive.namelist()}
-    except (OSError, zipfile.BadZipFile) as error:
+    except InputError:
+        raise
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise InputError(f"{file}: {getattr(error, 'strerror', None) or error}") from None
     nodes = {key[1]: int(count) for key, count in found.items() if key[0] == "nodes"}
     edges = {Relation(*key[1:]): tuple(ends) for key, ends in found.items() if key[0] == "edges"}

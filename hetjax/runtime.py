@@ -19,10 +19,8 @@ from types import FrameType
 
 LARGEST = 2**32  # bytes up to which freed buffers are kept
 MALLOC = f"glibc.malloc.mmap_threshold={LARGEST}:glibc.malloc.trim_threshold={LARGEST}:glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1"
-STOPS = {
-    signal.SIGINT: signal.default_int_handler,
-    signal.SIGTERM: signal.SIG_DFL,
-}  # and what they do unless told otherwise
+# Signals that stop a command, and what they do unless told otherwise.
+STOPS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 PROGRAMS = 2**31  # bytes of compiled programs that are kept, those used last
 
 

@@ -20,7 +20,10 @@ from hetjax.vectors import copy
 
 def joined(parts: Sequence[jax.Array]) -> jax.Array:
     """The rows of all parts, one part after the other: `[rows, ...]` of floats of one dtype. Not to be mapped by `vmap`."""
-    return _joined(1, tuple(parts))[0] if len(parts) > 1 else parts[0]
+    if len(parts) == 1:
+        return parts[0]
+    (whole,) = _joined(1, tuple(map(_matrix, parts)))
+    return whole.reshape(len(whole), *parts[0].shape[1:])
 
 
 def joined_halves(parts: Sequence[jax.Array]) -> tuple[jax.Array, jax.Array]:
@@ -32,17 +35,27 @@ def joined_halves(parts: Sequence[jax.Array]) -> tuple[jax.Array, jax.Array]:
 def parted(x: jax.Array, counts: Sequence[int]) -> tuple[jax.Array, ...]:
     """The inverse of `joined`, by the number of each part's rows."""
     assert sum(counts) == len(x)
-    return _parted(tuple(map(int, counts)), (x,)) if len(counts) > 1 else (x,)
+    if len(counts) == 1:
+        return (x,)
+    return tuple(part.reshape(len(part), *x.shape[1:]) for part in _parted(tuple(map(int, counts)), (_matrix(x),)))
+
+
+def _matrix(x):
+    return x.reshape(len(x), math.prod(x.shape[1:]))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _joined(pieces, parts):
-    """As many pieces, of as many columns each, of what the parts are joined to."""
+    """The columns of what the parts are joined to, in pieces of as many each."""
 
     def plainly(*parts):
-        return [jnp.concatenate(parts)] if pieces == 1 else jnp.split(jnp.concatenate(parts), pieces, axis=1)
+        return jnp.split(jnp.concatenate(parts), pieces, axis=1)
 
-    return tuple(native.choose(functools.partial(_join_natively, pieces), plainly, *parts))
+    def natively(*parts):
+        rows, width, dtype = sum(map(len, parts)), parts[0].shape[1] // pieces, parts[0].dtype
+        return _join(rows, *parts, results=pieces * [jax.ShapeDtypeStruct((rows, width), dtype)])
+
+    return tuple(native.choose(natively, plainly, *parts))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -50,9 +63,13 @@ def _parted(counts, pieces):
     """The inverse of `_joined`."""
 
     def plainly(*pieces):
-        return jnp.split(jnp.concatenate(pieces, axis=1) if len(pieces) > 1 else pieces[0], np.cumsum(counts)[:-1])
+        return jnp.split(jnp.concatenate(pieces, axis=1), np.cumsum(counts)[:-1])
 
-    return tuple(native.choose(functools.partial(_part_natively, counts), plainly, *pieces))
+    def natively(*pieces):
+        width, dtype = sum(piece.shape[1] for piece in pieces), pieces[0].dtype
+        return _part(sum(counts), *pieces, results=[jax.ShapeDtypeStruct((count, width), dtype) for count in counts])
+
+    return tuple(native.choose(natively, plainly, *pieces))
 
 
 _joined.defvjp(
@@ -63,25 +80,6 @@ _parted.defvjp(
     lambda counts, pieces: (_parted(counts, pieces), len(pieces)),
     lambda counts, pieces, gradients: (_joined(pieces, tuple(gradients)),),
 )
-
-
-def _join_natively(pieces, *parts):
-    count, more = sum(map(len, parts)), parts[0].shape[1:]
-    shape = jax.ShapeDtypeStruct((count, math.prod(more) // pieces), parts[0].dtype)
-    made = _join(count, *map(_matrix, parts), results=pieces * [shape])
-    return [made[0].reshape(count, *more)] if pieces == 1 else made
-
-
-def _part_natively(counts, *pieces):
-    rows, more = len(pieces[0]), pieces[0].shape[1:]
-    width = len(pieces) * math.prod(more)
-    shapes = [jax.ShapeDtypeStruct((count, width), pieces[0].dtype) for count in counts]
-    made = _part(rows, *map(_matrix, pieces), results=shapes)
-    return [part.reshape(len(part), *more) if len(pieces) == 1 else part for part in made]
-
-
-def _matrix(x):
-    return x.reshape(len(x), math.prod(x.shape[1:]))
 
 
 def _join_rows(first, last, frame):
