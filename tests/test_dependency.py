@@ -388,7 +388,7 @@ def hybrid(graph, name="rgcn"):
 def kept(tmp_path, monkeypatch):
     """Where costs are kept; blocks are small, and always worth their time."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    nothing_lasts = (costs, "PROBE", {True: 0.0, False: 0.0}), (costs, "EACH", 0.0), (costs, "LINK", [0.0, 0.0])
+    nothing_lasts = (costs, "PROBE", {True: 0.0, False: 0.0}), (costs, "EACH", 0.0), (costs, "LINK", 0.0)
     for module, name, value in ((probes, "TARGETS", 64), (link, "SMALL", 64), *nothing_lasts):
         monkeypatch.setattr(module, name, value)
     return tmp_path / "hetjax" / "costs"
@@ -481,12 +481,6 @@ def test_a_message_is_what_the_layer_that_reads_most_fetches():
     given = setup(given.config, dataclasses.replace(graph, features=wide))
     lower = max(sum(np.sum(ids != part) for ids in each[0].origin.values()) for part, each in enumerate(layers))
     assert message(given, owned, names) == round(lower * 500 / 2)  # features come one way
-
-
-class Several(ProcessGroup):
-    """One process that says that there are two."""
-
-    count = 2
 
 
 def test_a_graph_too_small_to_be_measured_is_reckoned(kept, monkeypatch):

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
+from hetjax.processes.group import ProcessGroup
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.dependency import costs, kept_link, link, rates
+from hetjax.sharding.dependency import costs, kept_link, link, probes, rates
 from hetjax.sharding.dependency.exchange import Mirrors, _back, _inverse, fetch
 from hetjax.sharding.dependency.prices import COMES, LIES, priced, seconds
 from hetjax.sharding.dependency.schedule import schedule
@@ -87,7 +88,7 @@ def test_rows_that_are_fetched_cost_copies_of_what_comes_and_of_what_lies_here()
 
 def test_a_link_of_short_epochs_is_reckoned(kept, monkeypatch):  # noqa: F811
     given, mesh = hybrid(few("cites", "writes"))
-    monkeypatch.setattr(costs, "LINK", [60.0, 60.0])
+    monkeypatch.setattr(costs, "LINK", 60.0)
     monkeypatch.setattr(link, "measure", None)
     found = costs.read_or_measure(given, mesh, 64)
     assert (found.sent, found.start) == rates.link(found.copy, 2) and found.sent == 4 * found.copy
@@ -102,11 +103,27 @@ def test_measuring_takes_its_share_once(kept, monkeypatch):  # noqa: F811
     for of_link, of_layers, expected in ((0.7, 0.7, True), (0.7, 0.9, False), (1.6, 1.4, True)):
         for file in kept.iterdir() if kept.exists() else ():
             file.unlink()
-        monkeypatch.setattr(costs, "LINK", [of_link, of_link])
+        monkeypatch.setattr(costs, "LINK", of_link)
         monkeypatch.setattr(costs, "PROBE", {True: of_layers, False: of_layers})
         found = costs.read_or_measure(given, mesh, 64)
         assert found.measured == expected
         assert any(file.name.startswith("link") for file in kept.iterdir()) == (of_link <= 1.5)
+
+
+class Several(ProcessGroup):
+    """One process that says that there are two."""
+
+    count = 2
+
+
+def test_measuring_is_foreseen_to_take_longer_between_processes(kept, monkeypatch):  # noqa: F811
+    given, mesh = hybrid(few("cites", "writes"))
+    monkeypatch.setattr(costs, "_step", lambda *about: 1.0)
+    monkeypatch.setattr(costs, "PROBE", {True: 0.7, False: 0.7})
+    monkeypatch.setattr(costs, "_link", lambda *about: (0.0, 0.0))
+    monkeypatch.setattr(probes, "measure", lambda setup, mesh, wanted: [probes.Seconds(1.0, 1.0, 1.0)] * len(wanted))
+    between = given._replace(processes=Several())
+    assert [costs.read_or_measure(of, mesh, 64).measured for of in (between, given)] == [False, True]
 
 
 @pytest.mark.usefixtures("ends")

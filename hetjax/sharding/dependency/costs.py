@@ -23,15 +23,10 @@ from hetjax.sharding.dependency import link as links
 from hetjax.sharding.dependency.probes import Kind, Kinds, Seconds
 from hetjax.sharding.strategy import Setup
 
-PROBE = {
-    True: 0.5,
-    False: 3.0,
-}  # seconds that measuring a linear fold, or another, takes: most of it compiling, so known before by order alone
+# Seconds that measuring a linear fold takes, or another, and the link: most of it compiling, so known before by order alone.
+PROBE, LINK = {True: 0.5, False: 3.0}, 0.5
 EACH = 0.015  # seconds more for every relation of every layer: the whole model is traced
-LINK = {
-    False: 0.5,
-    True: 2.0,
-}  # seconds that measuring the link takes, within a process and between processes: likewise
+BETWEEN = 4  # times as long between processes, each of which waits for the slowest: 0.6 to 4 measured
 EPOCHS, MOST = 100, 0.03  # of so many epochs: the share that measuring may take
 
 Layers = list[dict[str, float]]
@@ -76,7 +71,8 @@ def read_or_measure(setup: Setup, mesh: Mesh, message: int) -> Costs:
         rate = _kept(setup, "rates", machine, lambda: rates.measure(mesh))
         reckoned = {kind: rates.seconds(kind, *rate) for kind in probes.distinct(kinds)}
         left = MOST * EPOCHS * _step(setup.graph, kinds, reckoned) / mesh.size
-    takes = LINK[setup.processes.count > 1]
+    slower = BETWEEN if setup.processes.count > 1 else 1
+    takes = slower * LINK
     shared = 1 < setup.processes.count < mesh.size  # devices of a process share its link, which messages do not see
     worth = takes <= left or shared
     link = _link(setup, mesh, machine, 1 << (message.bit_length() - 1), None if worth else rate)
@@ -84,7 +80,7 @@ def read_or_measure(setup: Setup, mesh: Mesh, message: int) -> Costs:
     wanted = _busiest(setup.graph, kinds[:-1]) if reckoned else probes.distinct(kinds[:-1])
     about = machine | _about(setup) | {"kinds": wanted}
     known = _read(setup, "layers", about)
-    takes = sum(PROBE[kind.linear] for kind in wanted) + EACH * sum(map(len, kinds))
+    takes = slower * (sum(PROBE[kind.linear] for kind in wanted) + EACH * sum(map(len, kinds)))
     if known is None and takes <= left:
         known = _kept(setup, "layers", about, lambda: probes.measure(setup, mesh, wanted))
     copy = rate[0] if rate else 0.0
