@@ -3,6 +3,7 @@
 | library | what is used | seen in | without it |
 |---|---|---|---|
 | jax | the names of two monitoring events | jax 0.10 to 0.12 | programs are counted as none |
+| jax | the name of a parameter of `jit` in a jaxpr | jax 0.10 to 0.12 | drawing weights takes longer to compile |
 | jax | `jax._src.clusters` | jax 0.10 to 0.12 | `--cluster` ends in one line; `--coordinator` still works |
 | jaxlib | the frame of a foreign call | its interface 0.3 to 0.5 (jax 0.10 to 0.12) | XLA's own operations do the same, slower |
 | numba | `cgutils`, `populate_array` | numba 0.68 | hetjax does not start |
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 COMPILED, READ_FROM_CACHE = "/jax/core/compile/backend_compile_duration", "/jax/compilation_cache/cache_hits"
+COMPILER_OPTIONS = "compiler_options_kvs"
 
 # The frame of a foreign call, in words of eight bytes, as `xla/ffi/api/c_api.h` in `jax.ffi.include_dir()` lays it out.
 FFI_VERSIONS = ((0, 3), (0, 4), (0, 5))

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hetjax import eager
 from hetjax.config import Config, Model
 from hetjax.eager import eagerly
 from hetjax.sharding.trainer import make_trainer
@@ -16,6 +17,16 @@ def test_weights_are_those_of_one_program():
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected)):
         assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_less_effort_of_the_compiler_changes_last_bits_at_most(monkeypatch):
+    trainer = make_trainer(random_graph(0), Config(model=Model(name="hgt", hidden=8, feature_width=4)), 1)
+    (equation,) = jax.make_jaxpr(jax.jit(jnp.sin))(jnp.float32(0)).eqns
+    assert eager.LITTLE in eager._quick_to_compile(equation).params.values()
+    found = eagerly(trainer.init, np.int32(3))
+    monkeypatch.setattr(eager, "LITTLE", ())
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(eagerly(trainer.init, np.int32(3)))):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
