@@ -17,6 +17,8 @@ from hetjax.compiled import compiled
 from hetjax.native import Operation, argument, result
 from hetjax.vectors import copy
 
+ZERO = np.int64(0)  # numba compiles a function once for numbers, and once more for those that stand in the code
+
 
 def joined(parts: Sequence[jax.Array]) -> jax.Array:
     """The rows of all parts, one part after the other: `[rows, ...]` of floats of one dtype. Not to be mapped by `vmap`."""
@@ -83,25 +85,25 @@ _parted.defvjp(
 
 
 def _join_rows(first, last, frame):
-    place, begin = 0, 0
+    place, begin = 0, ZERO
     while begin < last:
         part = argument(frame, place, "f2")
-        rows, piece, column = (max(first, begin), min(last, begin + len(part))), 0, 0
+        rows, piece, column = (max(first, begin), min(last, begin + len(part))), 0, ZERO
         while column < part.shape[1]:
             whole = result(frame, piece, "f2")
-            _copy(whole, (0, 0), part, (begin, column), rows, whole.shape[1])
+            _copy(whole, (ZERO, ZERO), part, (begin, column), rows, whole.shape[1])
             piece, column = piece + 1, column + whole.shape[1]
         place, begin = place + 1, begin + len(part)
 
 
 def _part_rows(first, last, frame):
-    place, begin = 0, 0
+    place, begin = 0, ZERO
     while begin < last:
         part = result(frame, place, "f2")
-        rows, piece, column = (max(first, begin), min(last, begin + len(part))), 0, 0
+        rows, piece, column = (max(first, begin), min(last, begin + len(part))), 0, ZERO
         while column < part.shape[1]:
             whole = argument(frame, piece, "f2")
-            _copy(part, (begin, column), whole, (0, 0), rows, whole.shape[1])
+            _copy(part, (begin, column), whole, (ZERO, ZERO), rows, whole.shape[1])
             piece, column = piece + 1, column + whole.shape[1]
         place, begin = place + 1, begin + len(part)
 

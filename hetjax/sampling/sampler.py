@@ -152,6 +152,8 @@ class Sampler:
         if csc.piece:
             return drawn_of_piece(csc, relation, sources, targets, fanout, key)
         indptr, always = np.empty(len(targets) + 1, np.int64), int(csc.loops)
+        targets = targets.view()
+        targets.flags.writeable = False  # what draws is compiled once for ids that may be written and others
         wrong = draw.count_neighbours(csc.indptr, targets, fanout, indptr, always)
         if wrong >= 0:
             raise InputError(f"relation {relation}: pointers fall after target {targets[wrong]}")
