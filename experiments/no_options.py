@@ -9,6 +9,7 @@ writes what that wins over the rows that are there without (`experiments/results
 """
 
 import argparse
+import importlib
 import os
 import statistics
 import tempfile
@@ -106,8 +107,11 @@ def run(name: str, seed: int, folder: Path, more: list[str]) -> dict:
 def cost(name: str, folder: Path) -> dict:
     """What choosing a graph's options takes once it was read, in seconds of the processor, beside the median of its trainings' seconds.
 
-    Where baselines were looked at, they are not computed again for the summary: then they are no cost of choosing.
+    Where baselines were looked at, they are not computed again for the summary: then they are no cost of choosing. Nor is the import of what
+    trains.
     """
+    importlib.import_module("hetjax.train")
+    importlib.import_module("hetjax.models.hgnn")
     options = dict(ROWS[name].options)
     if options["data.format"] == "store":
         options["data.path"] = str(yelp(folder).absolute())

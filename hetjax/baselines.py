@@ -4,7 +4,7 @@ Each is computed in seconds on one core, reads the training labels alone, and ch
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -135,17 +135,18 @@ def logistic(graph: HetGraph, metric: str) -> Baseline | str:
     y = label_propagation.known(graph, some)[some][:, : graph.schema.classes]
     read = "" if len(some) == len(train) else f", on {len(some):,} of {len(train):,} training nodes"
     how = f"on the features of {graph.schema.target}{read}"
-    tried = [
-        _made(graph, "logistic regression", how, found._asdict())
-        for found in regressions(features[some], y, graph.multilabel)
-    ]
-    return tried[best_of([made.quality(graph, "validation", metric).get(metric) for made in tried])]
+    found = [one._asdict() for one in regressions(features[some], y, graph.multilabel)]
+    tried = [_made(graph, "logistic regression", how, learned, ("validation",)) for learned in found]
+    best = best_of([made.quality(graph, "validation", metric).get(metric) for made in tried])
+    return _made(graph, "logistic regression", how, found[best])
 
 
-def _made(graph: HetGraph, name: str, how: str, learned: Mapping[str, np.ndarray]) -> Baseline:
-    ids = np.concatenate([graph.splits[split] for split in SPLITS])
-    parts = np.split(again(name, learned, graph, ids), [len(graph.splits[SPLITS[0]])])
-    return Baseline(dict(zip(SPLITS, parts)), how, learned)
+def _made(
+    graph: HetGraph, name: str, how: str, learned: Mapping[str, np.ndarray], splits: Sequence[str] = SPLITS
+) -> Baseline:
+    ids = [graph.splits[split] for split in splits]
+    parts = np.split(again(name, learned, graph, np.concatenate(ids)), np.cumsum([len(own) for own in ids])[:-1])
+    return Baseline(dict(zip(splits, parts)), how, learned)
 
 
 def _same(learned: Mapping[str, np.ndarray], graph: HetGraph, ids: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from hetjax.graph.hetgraph import HetGraph
 
 AT_ONCE = 2**22  # numbers
+CACHED = 2**18  # numbers that stay in a processor's cache from one operation on them to the next
 LARGEST = 2**32  # bytes of features that are normalised, as float32
 LARGE = 30  # mean size of features that a rate of 0.01 is too high for
 WIDE = 16  # columns from which on zeros tell of what kind the numbers are
@@ -44,7 +45,7 @@ def kind_of(matrix: np.ndarray) -> str:
     Most of few columns may be 0 where a category was made of some: those tell nothing of the others.
     """
     least, one, whole, zeros = 0.0, True, True, 0
-    for start in range(0, len(matrix), rows := max(1, AT_ONCE // matrix.shape[1])):
+    for start in range(0, len(matrix), rows := max(1, CACHED // matrix.shape[1])):
         part = matrix[start : start + rows]
         least = min(least, float(part.min(initial=0)))
         one = one and bool(((part == 0) | (part == 1)).all())
@@ -80,7 +81,7 @@ def normalised(graph: HetGraph, like: HetGraph | None = None) -> HetGraph:
 
 def _by_rows(matrix: np.ndarray, change: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     result = np.empty(matrix.shape, np.float32)
-    for start in range(0, len(matrix), rows := max(1, AT_ONCE // matrix.shape[1])):
+    for start in range(0, len(matrix), rows := max(1, CACHED // matrix.shape[1])):
         result[start : start + rows] = change(matrix[start : start + rows].astype(np.float64))
     return result
 
