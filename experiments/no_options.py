@@ -121,9 +121,8 @@ def cost(name: str, folder: Path) -> dict:
     read = time.process_time()
     chosen = list(choices.choose(config, graph, set(options), ahead))
     done = time.process_time()
-    if ahead.baselines is None:
-        baselines.baselines(graph, "micro_f1")
-    compared = time.process_time() - done if ahead.baselines is None else baseline_seconds(ahead.baselines)
+    baselines.baselines(graph, "micro_f1")
+    compared = time.process_time() - done
     training = [float(row["seconds"]) for row in read_rows(OUT) if row["graph"] == name]
     return {
         "graph": name,
@@ -134,10 +133,6 @@ def cost(name: str, folder: Path) -> dict:
         "baselines_seconds": round(compared, 2),
         "training_seconds": round(statistics.median(training), 1) if training else "",
     }
-
-
-def baseline_seconds(found: baselines.Found) -> float:
-    return sum(one.seconds for one in found.values() if isinstance(one, baselines.Baseline))
 
 
 def alone(row: dict) -> float:

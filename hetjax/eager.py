@@ -2,7 +2,7 @@
 
 A model's weights are hundreds of random arrays of a few shapes. As one program XLA compiles each of them; one by one they share a
 program per shape. What a result does not depend on, as the layers' output when weights are drawn, is not computed. As each runs a few
-times, XLA spends less effort on it than usual: that takes half of the time, and changes at most last bits.
+times, XLA spends less effort on it than usual on a CPU: that takes half of the time, and changes at most last bits.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ LITTLE = (("xla_backend_optimization_level", 1),)  # of 3
 
 
 def eagerly(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function of arrays gives, a pytree of arrays."""
+    """What a function of arrays gives, a pytree of arrays. Not to be traced."""
     traced, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
     needed = traced.replace(jaxpr=_needed(traced.jaxpr))
     return jax.tree.unflatten(jax.tree.structure(shapes), jaxpr_as_fun(needed)(*jax.tree.leaves(arguments)))
@@ -36,6 +36,7 @@ def _needed(jaxpr: Jaxpr) -> Jaxpr:
 
 def _quick_to_compile(equation: JaxprEqn) -> JaxprEqn:
     """The same operation, compiled with less effort if it is a program of several."""
-    if OPTIONS not in equation.params:
+    asked = jax.default_backend() == "cpu" and not jax.config.read("jax_disable_most_optimizations")
+    if OPTIONS not in equation.params or not asked:
         return equation
     return equation.replace(params=equation.params | {OPTIONS: LITTLE})

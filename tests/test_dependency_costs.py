@@ -120,10 +120,16 @@ def test_measuring_is_foreseen_to_take_longer_between_processes(kept, monkeypatc
     given, mesh = hybrid(few("cites", "writes"))
     monkeypatch.setattr(costs, "_step", lambda *about: 1.0)
     monkeypatch.setattr(costs, "PROBE", {True: 0.7, False: 0.7})
-    monkeypatch.setattr(costs, "_link", lambda *about: (0.0, 0.0))
+    reckoned = []
+    monkeypatch.setattr(costs, "_link", lambda *about: reckoned.append(about[-1] is not None) or (0.0, 0.0))
     monkeypatch.setattr(probes, "measure", lambda setup, mesh, wanted: [probes.Seconds(1.0, 1.0, 1.0)] * len(wanted))
-    between = given._replace(processes=Several())
-    assert [costs.read_or_measure(of, mesh, 64).measured for of in (between, given)] == [False, True]
+    both = given._replace(processes=Several()), given
+    assert [costs.read_or_measure(of, mesh, 64).measured for of in both] == [False, True]
+    monkeypatch.setattr(costs, "LINK", 0.7)
+    reckoned.clear()
+    for of in both:
+        costs.read_or_measure(of, mesh, 64)
+    assert reckoned == [True, False]
 
 
 @pytest.mark.usefixtures("ends")

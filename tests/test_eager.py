@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from hetjax import eager
 from hetjax.config import Config, Model
@@ -20,6 +21,7 @@ def test_weights_are_those_of_one_program():
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
+@pytest.mark.optimised
 def test_less_effort_of_the_compiler_changes_last_bits_at_most(monkeypatch):
     trainer = make_trainer(random_graph(0), Config(model=Model(name="hgt", hidden=8, feature_width=4)), 1)
     (equation,) = jax.make_jaxpr(jax.jit(jnp.sin))(jnp.float32(0)).eqns

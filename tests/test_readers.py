@@ -3,12 +3,14 @@
 import gzip
 import json
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hetjax.datasets import hgb, packed, rdf
 from hetjax.datasets.splits import hold_out
+from hetjax.datasets.text import LONG, numbers
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 
@@ -401,3 +403,22 @@ def test_imdb_has_the_published_counts(real_data):
         order = np.argsort(archive[f"{name}_idx"])
         assert np.array_equal(ids, archive[f"{name}_idx"][order])
         assert np.array_equal(graph.labels[ids], archive[f"{name}_label"][order])
+
+
+def test_many_numbers_are_read_as_few_are():
+    """Those of a long row are parsed by Arrow: the same values, and the same words where one is none."""
+    given = [repr(value) for value in np.random.default_rng(0).standard_normal(1000).tolist()] + [
+        "1e-50",
+        "3e38",
+        "1e400",
+    ]
+    found = numbers(",".join(given), Path("x"), 7)
+    assert len(",".join(given)) > LONG and found.dtype == np.float32
+    np.testing.assert_array_equal(found, np.concatenate([numbers(one, Path("x"), 7) for one in given]))
+    for bad in ("", "1_0", "two", "\u0663"):
+        said = []
+        for cell in (bad, ",".join([bad, *given])):
+            with pytest.raises(InputError) as raised:
+                numbers(cell, Path("x"), 7)
+            said.append(str(raised.value))
+        assert said[0] == said[1] and said[0].startswith("x: line 7: ")

@@ -13,6 +13,7 @@ from hetjax.errors import InputError, reading
 
 Source = Path | zipfile.Path
 LONGEST_LINE = 2**24  # bytes
+LONG = 1500  # characters of numbers from which on Arrow is faster than Python
 BUFFER = 2**20  # bytes
 LONGEST_CELL = 40  # characters of a cell that an error shows, and an integer has
 
@@ -38,9 +39,8 @@ def opened(file: Source) -> IO[bytes]:
     """The bytes of a file, or of a member of a zip."""
     if not file.exists():
         raise InputError(f"{file}: No such file")
-    return io.BufferedReader(
-        cast(io.RawIOBase, file.open("rb")), BUFFER
-    )  # which gives lines of a zip sooner than the zip does
+    # A member of a zip gives lines slowly.
+    return io.BufferedReader(cast(io.RawIOBase, file.open("rb")), BUFFER)
 
 
 def integer(cell: str, file: Source, line: int, what: str, count: int) -> int:
@@ -67,13 +67,19 @@ def shown(given: object) -> str:
 
 def numbers(cell: str, file: Source, line: int) -> np.ndarray:
     """Float32 `[n]` of numbers between commas; what does not fit is infinite."""
+    if len(cell) < LONG:
+        return _few(cell, file, line)
     import pyarrow
     from pyarrow import compute
 
     with contextlib.suppress(pyarrow.ArrowInvalid), np.errstate(over="ignore"):
         parts = compute.split_pattern(pyarrow.array([cell]), ",").values
         return compute.cast(parts, pyarrow.float64()).to_numpy().astype(np.float32)
-    values = cell.split(",")  # Python takes a little more, and says what it does not take
+    return _few(cell, file, line)  # which takes a little more, and says what it does not take
+
+
+def _few(cell: str, file: Source, line: int) -> np.ndarray:
+    values = cell.split(",")
     with reading(f"{file}: line {line}"), np.errstate(over="ignore"):
         if not cell.isascii() or "_" in cell:  # which Python's `float` takes
             odd = next(number for number in values if not number.isascii() or "_" in number)

@@ -153,7 +153,7 @@ class Sampler:
             return drawn_of_piece(csc, relation, sources, targets, fanout, key)
         indptr, always = np.empty(len(targets) + 1, np.int64), int(csc.loops)
         targets = targets.view()
-        targets.flags.writeable = False  # what draws is compiled once for ids that may be written and others
+        targets.flags.writeable = False  # always: numba compiles once more for arrays that may be written
         wrong = draw.count_neighbours(csc.indptr, targets, fanout, indptr, always)
         if wrong >= 0:
             raise InputError(f"relation {relation}: pointers fall after target {targets[wrong]}")

@@ -23,10 +23,11 @@ from hetjax.sharding.dependency import link as links
 from hetjax.sharding.dependency.probes import Kind, Kinds, Seconds
 from hetjax.sharding.strategy import Setup
 
-# Seconds that measuring a linear fold takes, or another, and the link: most of it compiling, so known before by order alone.
+# Seconds that measuring takes, of which only the order of magnitude is known beforehand, as most of it is compiling: of a fold that is linear,
+# or not, and of the link.
 PROBE, LINK = {True: 0.5, False: 3.0}, 0.5
 EACH = 0.015  # seconds more for every relation of every layer: the whole model is traced
-BETWEEN = 4  # times as long between processes, each of which waits for the slowest: 0.6 to 4 measured
+BETWEEN = 4  # times as long between processes, each of which waits for the slowest: 1 to 4 measured
 EPOCHS, MOST = 100, 0.03  # of so many epochs: the share that measuring may take
 
 Layers = list[dict[str, float]]

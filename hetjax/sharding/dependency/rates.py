@@ -1,7 +1,7 @@
 """What relations cost, reckoned from what a CPU does in a second: for graphs so small that measuring a layer takes longer than training.
 
-A layer is taken for a plain convolution: its product with a matrix comes before the fold where that leaves fewer numbers to fold, as it does in
-attention, and after it otherwise; every number that is folded is read once, and its gradient is written once.
+A layer is taken for a plain convolution: its product with a matrix comes before the fold where that leaves fewer numbers to fold, and in
+attention always, and after it otherwise; every number that is folded is read once, and its gradient is written once.
 """
 
 import time
@@ -16,7 +16,7 @@ from hetjax.sharding.mesh import positions_here
 
 ROWS, MULTIPLIED, WIDTH, ROUNDS = 2**15, 2**13, 64, 4
 MEETING = 5e-5  # seconds in which devices of one process meet for a collective and its inverse; 28 to 144 microseconds, measured
-FOLDED = 0.3  # of the time in which a number is read by its row's, that of one that is folded, asked for before: 0.17 to 0.6, measured
+FOLDED = 0.3  # a fold asks for its rows ahead, so a number that it reads takes this share of `measure`'s: 0.17 to 0.6, measured
 WEIGHED = 5  # times that an edge takes longer where it has a weight to be found, in a softmax: 2 to 6 in GAT, 3 to 18 in HGT, measured
 
 
