@@ -6,7 +6,7 @@
 `alone` is what the model has before its logits are stacked with those of the baselines, as IMDB's are.
 
 `--precompute` trains nothing: it measures `python -m hetjax.convert --data.metapath_hops ...` of a store, by processor time and by the most memory that the process
-had, also on generated graphs of several sizes, and writes `experiments/results/sehgnn_precompute.csv`.
+had, mapped results among it, with what else the example makes of features; also on generated graphs of several sizes, without that. It writes `experiments/results/sehgnn_precompute.csv`.
 """
 
 import argparse
@@ -55,11 +55,13 @@ def precompute(folder: Path) -> None:
     for name, options in tqdm(graphs.items(), unit="graph"):
         plain, along = folder / f"{name} plain", folder / f"{name} along"
         convert(plain, **options)
-        data = hops(name if name in PUBLISHED else "dblp")
+        data = hops(name) if name in PUBLISHED else {"metapath_hops": 2, "metapath_label_hops": 2}
         keys = {key: data[key] for key in ("metapath_hops", "metapath_label_hops")}
-        ones = data.get("metapath_one_hot", False)
-        seconds, peak = convert(along, format="store", path=plain.absolute(), metapath_one_hot=ones, **keys)
-        row = {"graph": name, **keys, "graph_mib": size(plain), "metapaths_mib": size(along)}
+        more = {"metapath_one_hot": False, "normalize_features": "none"}
+        if name in PUBLISHED:
+            more = {key: data.get(key, plainly) for key, plainly in more.items()}
+        seconds, peak = convert(along, format="store", path=plain.absolute(), **keys, **more)
+        row = {"graph": name, **keys, **more, "graph_mib": size(plain), "metapaths_mib": size(along)}
         row |= {"processor_seconds": round(seconds, 1), "peak_mib": round(peak)}
         replace_rows(RESULTS / "sehgnn_precompute.csv", ("graph",), [row])
 

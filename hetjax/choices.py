@@ -5,7 +5,7 @@ what baselines reach on the validation nodes. A choice depends on the graph and 
 same on every mesh, but for strategies that run mini-batches alone.
 """
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -58,7 +58,8 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
     """
     about = statistics(graph)
     metric = [] if "train.metric" in given else list(_metric(about, graph))
-    says = judged(config, graph, given, metric[0].value if metric else config.train.metric, ahead)
+    kinds = inputs.kinds_of(graph)
+    says = judged(config, graph, given, metric[0].value if metric else config.train.metric, kinds, ahead)
     labels = [] if says is None or given & {"data.label_inputs", *DIVIDED} else list(_labels(about, graph, says))
     if labels:  # features of a type of its own
         about = replace(about, plain=False, bare=False)
@@ -66,7 +67,7 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
     if "model.name" not in given:
         name = _model(about, config, says)
     known, found = models.takes(name), {}
-    for choice in [*labels, *metric, *_all(about, name, config, graph, given)]:
+    for choice in [*labels, *metric, *_all(about, name, config, graph, kinds, given)]:
         section, key = choice.key.split(".")
         if choice.key not in given and (section != "model" or key == "name" or key in known):
             found[choice.key] = choice.value
@@ -78,12 +79,14 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
             yield Choice("sampling.fanout", wanted, f"{layers} layers")
 
 
-def _all(about: Statistics, name: str, config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:
+def _all(
+    about: Statistics, name: str, config: Config, graph: HetGraph, kinds: Mapping[str, str], given: Set[str]
+) -> Iterator[Choice]:
     yield Choice("model.name", name, REASONS.get(name, "several relations, no features, or labels as inputs"))
     mode = _mode(about, config)
     whole = (config.sampling.mode if mode.key in given else mode.value) == "full"
     yield mode
-    yield Choice("data.normalize_features", *inputs.needed(graph))
+    yield Choice("data.normalize_features", *inputs.needed(graph, kinds))
     if graph.multilabel and about.validated:
         yield Choice("train.threshold", "validation", "several labels a node: F1 is seldom highest at 0.5")
     if config.data.metapath_hops:

@@ -1,6 +1,6 @@
 """What is made of a graph's features before anything else sees them, so that every way of training sees the same."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -15,15 +15,27 @@ LARGE = 30  # mean size of features that a rate of 0.01 is too high for
 WIDE = 16  # columns from which on zeros tell of what kind the numbers are
 
 
-def needed(graph: HetGraph) -> tuple[str, str]:
-    """`data.normalize_features` for a graph, and why."""
-    kinds = {t: kind_of(matrix) for t, matrix in graph.features.items()}
+def kinds_of(graph: HetGraph) -> dict[str, str]:
+    """The kind of numbers that the features of each type are; of none, if all together are too large to be normalised."""
+    return {} if _large(graph) else {t: kind_of(matrix) for t, matrix in graph.features.items()}
+
+
+def needed(graph: HetGraph, kinds: Mapping[str, str]) -> tuple[str, str]:
+    """`data.normalize_features` for a graph, and why.
+
+    Args:
+      kinds: what `kinds_of` gives of it.
+    """
+    if _large(graph):
+        return "none", f"features of more than {LARGEST:,} bytes are read where they are"
     if (all(kind == "binary" for kind in kinds.values()) and len(kinds) > 1) or not kinds:
         return "none", "all features are 0 and 1" if kinds else "there are no features"
-    if 4 * sum(matrix.size for matrix in graph.features.values()) > LARGEST:
-        return "none", f"features of more than {LARGEST:,} bytes are read where they are"
     words = {"binary": "0 and 1", "counts": "counts", "sparse": "mostly zeros", "numbers": "numbers of any size"}
     return "auto", "; ".join(f"features of {t} are {words[kind]}" for t, kind in kinds.items())
+
+
+def _large(graph: HetGraph) -> bool:
+    return 4 * sum(matrix.size for matrix in graph.features.values()) > LARGEST
 
 
 def unscaled(graph: HetGraph) -> str:
@@ -57,7 +69,12 @@ def kind_of(matrix: np.ndarray) -> str:
     return "counts" if least >= 0 and (whole or few) else "sparse" if few else "numbers"
 
 
-def normalised(graph: HetGraph, like: HetGraph | None = None) -> HetGraph:
+def normalised(
+    graph: HetGraph,
+    like: HetGraph | None = None,
+    kinds: Mapping[str, str] | None = None,
+    done: Mapping[str, np.ndarray] | None = None,
+) -> HetGraph:
     """The graph with features brought to the size of 1, of every type as its kind of numbers asks for; float32.
 
     Counts, and of a graph of one type 0 and 1 too: every row divided by its sum. Zeros mostly: all divided by the mean size of the others.
@@ -65,11 +82,13 @@ def normalised(graph: HetGraph, like: HetGraph | None = None) -> HetGraph:
 
     Args:
       like: the graph that means and deviations are of; this one, unless it is another that a trained model predicts.
+      kinds: what `kinds_of` gives of that graph, if it is known.
+      done: features of some types, as this gave them before.
     """
-    like = like or graph
-    changed = {}
-    for name, matrix in graph.features.items():
-        kind = kind_of(like.features[name])
+    like, done = like or graph, done or {}
+    changed = {name: done[name] for name in graph.features if name in done}
+    for name in graph.features.keys() - changed.keys():
+        matrix, kind = graph.features[name], kinds[name] if kinds else kind_of(like.features[name])
         if kind == "numbers":
             changed[name] = _by_rows(matrix, _standard(like.features[name]))
         elif kind == "sparse":

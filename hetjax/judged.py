@@ -1,6 +1,6 @@
 """What baselines reach on the validation nodes, before a model is chosen: whether features, or the labels of neighbours, say more."""
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 from hetjax import baselines, inputs, models
@@ -45,12 +45,15 @@ class Judged:
         return walked and not self.features_say_nothing
 
 
-def judged(config: Config, graph: HetGraph, given: Set[str], metric: str, ahead: Ahead | None) -> Judged | None:
+def judged(
+    config: Config, graph: HetGraph, given: Set[str], metric: str, kinds: Mapping[str, str], ahead: Ahead | None
+) -> Judged | None:
     """What baselines say of a graph as it is trained on; None where there are too few validation nodes to tell.
 
     Args:
       metric: of the run.
-      ahead: where the baselines are left for who needs them later.
+      kinds: of the features' numbers, as `inputs.kinds_of` gives them.
+      ahead: where the baselines, and features that are normalised, are left for who needs them later.
     """
     if config.data.metapath_hops or len(graph.splits["validation"]) < JUDGES:
         return None
@@ -58,8 +61,10 @@ def judged(config: Config, graph: HetGraph, given: Set[str], metric: str, ahead:
     own = {name: matrix for name, matrix in graph.features.items() if name == graph.schema.target}
     seen = models.folded(config.model.name, replace(graph, features=own))
     asked = "data.normalize_features" in given
-    if (config.data.normalize_features if asked else inputs.needed(graph)[0]) == "auto":
-        seen = inputs.normalised(seen)
+    if (config.data.normalize_features if asked else inputs.needed(graph, kinds)[0]) == "auto":
+        seen = inputs.normalised(seen, kinds=kinds)
+        if ahead:
+            ahead.normalised = seen.features
     metric = compared_by(metric)
     found = baselines.baselines(seen, metric)
     if ahead:

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hetjax import inputs, label_inputs
 from hetjax.callables import call_as
 from hetjax.config import DATA_FOLDER, Data, data_path
@@ -27,17 +29,20 @@ class Ahead:
     Attributes:
       graph: as it was read, to be taken once; after that it is not kept here. None of a store, which is opened again.
       baselines: as `hetjax.baselines.baselines` gives them, if they were looked at.
+      normalised: features as `hetjax.inputs.normalised` gives them, of the types that it was done for; to be taken once, too.
     """
 
     def __init__(self, data: Data, graph: HetGraph | None):
         self.data = as_read(data)
         self.graph = graph
         self.baselines: Mapping[str, Any] | None = None
+        self.normalised: Mapping[str, np.ndarray] = {}
 
-    def take(self, data: Data) -> HetGraph | None:
-        """The graph, if it is that of the same files, read alike."""
-        graph, self.graph = self.graph, None
-        return graph if self.data == as_read(data) else None
+    def take(self, data: Data) -> tuple[HetGraph | None, Mapping[str, np.ndarray]]:
+        """The graph and its normalised features, if it is that of the same files, read alike."""
+        taken = self.graph, self.normalised
+        self.graph, self.normalised = None, {}
+        return taken if self.data == as_read(data) else (None, {})
 
 
 def load(data: Data, ahead: Ahead | None = None) -> HetGraph:
@@ -46,8 +51,8 @@ def load(data: Data, ahead: Ahead | None = None) -> HetGraph:
     Raises:
       InputError: as the readers do; or a type whose features are to be left out has none.
     """
-    graph = ahead.take(data) if ahead else None
-    return made(_without(_read(data) if graph is None else graph, data), data)
+    graph, normalised = ahead.take(data) if ahead else (None, {})
+    return made(_without(_read(data) if graph is None else graph, data), data, normalised=normalised)
 
 
 def read_ahead(data: Data) -> tuple[HetGraph, Ahead]:
@@ -77,16 +82,21 @@ def makes(data: Data) -> bool:
 
 
 def made(
-    graph: HetGraph, data: Data, like: HetGraph | None = None, features: Collection[str] | None = None
+    graph: HetGraph,
+    data: Data,
+    like: HetGraph | None = None,
+    features: Collection[str] | None = None,
+    normalised: Mapping[str, np.ndarray] | None = None,
 ) -> HetGraph:
     """The graph with what is made of it after it was read, as `data` says.
 
     Args:
       like: the graph that was trained on, if this is another: its statistics and its ways of propagation are used.
       features: of metapaths, the node types whose features are computed; the others have them in shape alone. None: all.
+      normalised: features of some types, as `inputs.normalised` gave them before.
     """
     if data.normalize_features == "auto":
-        graph = inputs.normalised(graph, like)
+        graph = inputs.normalised(graph, like, done=normalised)
     if data.metapath_hops:
         return along_metapaths(graph, data.metapath_hops, data.metapath_label_hops, features, data.metapath_one_hot)
     return label_inputs.with_labels(graph, like) if data.label_inputs else graph
@@ -120,7 +130,7 @@ def load_abstract(data: Data, ahead: Ahead | None = None) -> HetGraph:
 
 
 def load_some(data: Data, relations: Collection[Relation], features: Collection[str]) -> HetGraph:
-    """Some relations of a store and the features of some types; no file of others is opened.
+    """Some relations of a store and the features of some types; no file of others is opened, unless `data` makes something of what was read.
 
     Raises:
       InputError: as `load`.

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
+import hetjax
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.hetgraph import build
@@ -34,8 +35,9 @@ from hetjax.sharding.dependency.strategy import chosen, message, sampler_of
 from hetjax.sharding.dependency.work import described, work
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
+from hetjax.train import main
 from tests.conftest import random_graph
-from tests.equivalence import GRAPHS, MODELS, compare, few, setting
+from tests.equivalence import GRAPHS, MODELS, compare, few, homogeneous, setting
 from tests.test_command_line import SMALL, train_anew
 from tests.test_vanilla import lopsided
 
@@ -43,6 +45,8 @@ FEW = "cites", "writes", "written_by"
 CACHE, COMMUNICATE, RING = {"mode": "cache"}, {"mode": "communicate"}, {"mode": "communicate", "schedule": "ring"}
 OVERLAP, HALF_OVERLAP = RING | {"schedule": "overlap"}, {"mode": "hybrid", "cached": 0.5, "schedule": "overlap"}
 HALF, ALL_CACHED = {"mode": "hybrid", "cached": 0.5}, {"mode": "hybrid", "cached": 1.0}
+CHOSEN = {"mode": "hybrid"}
+METIS, FENNEL, RANDOM = ({"partitioning": name} for name in ("metis", "fennel", "random"))
 LITTLE = {"mode": "hybrid", "cached": 1.0, "memory": 3000}
 
 
@@ -63,10 +67,25 @@ LITTLE = {"mode": "hybrid", "cached": 1.0, "memory": 3000}
         (HALF_OVERLAP, 3, "full", "R-GCN, residual"),
         (HALF_OVERLAP, 2, "minibatch", "HGT, relation"),
         (OVERLAP, 2, "full", "HGNN, mean, no target"),
+        (HALF | METIS, 3, "full", "HGT, dropout"),
+        (CHOSEN | FENNEL, 3, "full", "HGT, relation"),
+        (COMMUNICATE | METIS, 4, "full", "GCN"),
+        (CHOSEN | METIS, 4, "full", "GCN, residual"),
+        (HALF | FENNEL, 3, "minibatch", "GCN"),
+        (HALF | FENNEL, 4, "full", "SAGE"),
+        (RING | RANDOM, 4, "minibatch", "SAGE"),
+        (RING | FENNEL, 3, "full", "GIN"),
+        (CACHE | RANDOM, 4, "minibatch", "GIN, no head"),
+        (HALF_OVERLAP | RANDOM, 2, "full", "GAT"),
+        (COMMUNICATE, 1, "full", "GAT, no head"),
+        (COMMUNICATE | METIS, 3, "minibatch", "GATv2"),
+        (CHOSEN | RANDOM, 2, "full", "GATv2"),
     ],
 )
 def test_equals_one_device_in_double_precision(options, parts, mode, model):
-    graph = few(*FEW) if "GCN" in model else few("cites", "writes")  # attention's programs are the largest
+    graph = few(*FEW) if model.startswith("R-GCN") else few("cites", "writes")  # attention's programs are the largest
+    if model.startswith(("GCN", "SAGE", "GIN", "GAT")):
+        graph = homogeneous()
     errors = compare(graph, (1, parts, "dependency"), mode, MODELS[model], wide=True, options=options)
     assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-9
 
@@ -534,11 +553,23 @@ def test_a_run_says_what_it_fetched_and_sent(finished):
         ({"cached": 2}, "dependency.cached is 2, and must be in"),
         ({"cached": 0.5, "mode": "cache"}, "dependency.cached is 0.5, and is for dependency.mode hybrid; it is cache"),
         ({"memory": -2}, "dependency.memory is -2, and must be at least -1"),
+        ({"memory": 9, "mode": "communicate"}, "dependency.memory is 9, and is for dependency.mode cache or hybrid"),
     ],
 )
 def test_options_that_cannot_be_are_one_line(options, words):
     with pytest.raises(InputError, match=words):
         Options(**options)
+
+
+@pytest.mark.parametrize("partitioning", ["contiguous", "metis", "fennel", "random"])
+def test_more_partitions_than_nodes_are_one_line(tmp_path, partitioning):
+    edges = {("node", "to", "node"): np.array([[0, 1], [1, 2]])}
+    splits = {"train": np.array([0]), "validation": np.array([1]), "test": np.array([2])}
+    graph = hetjax.from_arrays(edges, {"node": np.eye(3, dtype=np.float32)}, {"node": np.array([0, 1, 0])}, splits)
+    store.save(graph, tmp_path / "graph")
+    mesh = ["--mesh.strategy=dependency", "--mesh.data=4", f"--dependency.partitioning={partitioning}"]
+    with pytest.raises(InputError, match="^4 partitions of 3 nodes, outside 1..3$"):
+        main(["--data.format=store", f"--data.path={tmp_path / 'graph'}", *mesh, f"--workdir={tmp_path / 'run'}"])
 
 
 def test_memory_that_one_partition_exceeds_is_refused():

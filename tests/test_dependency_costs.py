@@ -97,17 +97,19 @@ def test_a_link_of_short_epochs_is_reckoned(kept, monkeypatch):  # noqa: F811
 
 
 def test_measuring_takes_its_share_once(kept, monkeypatch):  # noqa: F811
-    """What the link took of 3 % of 100 epochs is not there for the layers."""
+    """What the link took of 3 % of 100 epochs is not there for the layers. A machine that is half as fast takes twice as long."""
     given, mesh = hybrid(few("cites", "writes"))
     monkeypatch.setattr(costs, "_step", lambda *about: 1.0)  # 3 s, of which each of two devices does half
-    for of_link, of_layers, expected in ((0.7, 0.7, True), (0.7, 0.9, False), (1.6, 1.4, True)):
+    cases = (0.7, 0.7, 1, True), (0.7, 0.9, 1, False), (1.6, 1.4, 1, True), (0.7, 0.7, 2, False), (0.3, 0.4, 2, True)
+    for of_link, of_layers, slower, expected in cases:
         for file in kept.iterdir() if kept.exists() else ():
             file.unlink()
+        monkeypatch.setattr(rates, "measure", lambda *about, slower=slower: (slower * costs.USUAL, 1e-11))
         monkeypatch.setattr(costs, "LINK", of_link)
         monkeypatch.setattr(costs, "PROBE", {True: of_layers, False: of_layers})
         found = costs.read_or_measure(given, mesh, 64)
         assert found.measured == expected
-        assert any(file.name.startswith("link") for file in kept.iterdir()) == (of_link <= 1.5)
+        assert any(file.name.startswith("link") for file in kept.iterdir()) == (slower * of_link <= 1.5)
 
 
 class Several(ProcessGroup):
@@ -119,6 +121,7 @@ class Several(ProcessGroup):
 def test_measuring_is_foreseen_to_take_longer_between_processes(kept, monkeypatch):  # noqa: F811
     given, mesh = hybrid(few("cites", "writes"))
     monkeypatch.setattr(costs, "_step", lambda *about: 1.0)
+    monkeypatch.setattr(rates, "measure", lambda *about: (costs.USUAL, 1e-11))
     monkeypatch.setattr(costs, "PROBE", {True: 0.7, False: 0.7})
     reckoned = []
     monkeypatch.setattr(costs, "_link", lambda *about: reckoned.append(about[-1] is not None) or (0.0, 0.0))
@@ -157,3 +160,25 @@ def test_messages_say_what_a_link_of_short_epochs_costs(kept, monkeypatch):  # n
     now["number"] = 4e-9
     assert start() == pytest.approx((kept_link.SLOWER * 4e-9, 4e-9))
     assert len(list(kept.iterdir())) == 1
+
+
+def test_rates_are_shared_by_the_processes_of_a_computer(monkeypatch):
+    """Devices read at the rate of a core, of which there may be too few, and share what all cores multiply."""
+    _, mesh = hybrid(few("cites", "writes"))
+    monkeypatch.setattr(rates, "_least", lambda *about: 1.0)
+    monkeypatch.setattr(rates.runtime, "cores", lambda: 4)
+    (read, product), (shared_read, shared_product) = rates.measure(mesh), rates.measure(mesh, 3)
+    assert (shared_read, shared_product) == (1.5 * read, 3 * product)
+
+
+def test_one_process_measures_rates(kept, monkeypatch):  # noqa: F811
+    class Second(ProcessGroup):
+        first = False
+
+        def broadcast_object(self, name, value):
+            return (costs.USUAL, 1e-11) if name == "costs, rates" else value
+
+    given, mesh = hybrid(few("cites", "writes"))
+    monkeypatch.setattr(rates, "measure", None)
+    monkeypatch.setattr(costs, "_step", lambda *about: 0.0)
+    assert costs.read_or_measure(given._replace(processes=Second()), mesh, 64).copy == costs.USUAL

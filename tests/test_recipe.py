@@ -21,6 +21,7 @@ from hetjax.sharding.trainer import schedule
 from hetjax.train import main
 from tests.conftest import random_graph
 from tests.equivalence import homogeneous, several_labels
+from tests.test_label_inputs import relabelled
 
 
 def chosen(graph, *given: str, **sections) -> dict:
@@ -57,10 +58,28 @@ def test_choices_are_of_the_kind_of_graph():
     assert typed["model.norm"] == "layer" and typed["model.input_projection"] and typed["sampling.mode"] == "full"
 
 
-@pytest.mark.parametrize("mesh", [{"relation": 2}, {"data": 2}, {"data": 2, "strategy": "vanilla"}])
+@pytest.mark.parametrize(
+    "mesh",
+    [
+        {"relation": 2},
+        {"data": 2},
+        {"data": 2, "strategy": "vanilla"},
+        {"data": 3, "strategy": "dependency"},
+        {"feature": 2, "strategy": "tensor"},
+    ],
+)
 def test_choices_are_the_same_on_a_mesh(mesh):
-    for graph in (random_graph(), homogeneous()):
+    """Also those that read what baselines reach."""
+    judged = shop(), communities(True, "nothing"), communities(False, "all")
+    for graph in (random_graph(), homogeneous(), *judged):
         assert chosen(graph, mesh=Mesh(**mesh)) == chosen(graph)
+    assert [chosen(g, mesh=Mesh(**mesh)).get("data.label_inputs", False) for g in judged] == [True, True, False]
+
+
+@pytest.mark.parametrize("told", ["nothing", "all"])
+def test_labels_of_test_nodes_choose_nothing(told):
+    for graph in (shop(told), communities(True, told)):
+        assert chosen(relabelled(graph, graph.splits["test"])) == chosen(graph)
 
 
 def test_learnable_features_are_narrower_where_there_are_many(monkeypatch):
@@ -144,8 +163,8 @@ def kinds(scale: float = 1.0):
 def test_features_are_normalised_by_their_kind_and_whatever_their_scale(scale, monkeypatch):
     monkeypatch.setattr(inputs, "AT_ONCE", 7)  # a few rows at a time
     graph = kinds(scale)
-    assert inputs.needed(graph)[0] == "auto"
-    of_kind = {t: inputs.kind_of(x) for t, x in graph.features.items()}
+    of_kind = inputs.kinds_of(graph)
+    assert inputs.needed(graph, of_kind)[0] == "auto"
     assert of_kind == {"counts": "counts", "numbers": "numbers", "sparse": "sparse", "flags": "binary"}
     found = inputs.normalised(graph).features
     sums = found["counts"].sum(axis=1)
@@ -240,6 +259,24 @@ def test_a_graph_that_was_read_is_handed_on_once(monkeypatch):
     _, ahead = read_ahead(data)
     load(replace(data, seed=1), ahead)  # another graph
     assert len(times) == 4
+
+
+def test_features_that_were_normalised_to_choose_are_not_normalised_again(tmp_path, monkeypatch):
+    graph = shop()
+    store.save(replace(graph, features={t: 3.5 * x - 1 for t, x in graph.features.items()}), tmp_path / "store")
+    data = Data(format="store", path=str(tmp_path / "store"), normalize_features="auto")
+    expected, changed, change = load(data).features, [], inputs._by_rows
+    monkeypatch.setattr(inputs, "_by_rows", lambda matrix, by: (changed.append(matrix.shape), change(matrix, by))[1])
+    graph, ahead = read_ahead(data)
+    assert "data.normalize_features" in {c.key for c in choices.choose(Config(data=data), graph, set(), ahead)}
+    found = load(data, ahead).features
+    assert (
+        sorted(changed) == sorted(x.shape for x in expected.values())
+        and found.keys() == expected.keys()
+        and not ahead.normalised
+    )
+    for name, matrix in found.items():
+        np.testing.assert_array_equal(matrix, expected[name])
 
 
 def shop(told: str = "nothing"):

@@ -24,10 +24,11 @@ from hetjax.sharding.dependency.probes import Kind, Kinds, Seconds
 from hetjax.sharding.strategy import Setup
 
 # Seconds that measuring takes, of which only the order of magnitude is known beforehand, as most of it is compiling: of a fold that is linear,
-# or not, and of the link.
+# or not, and of the link. They are of a machine that reads a number in `USUAL` seconds; one that reads slower compiles slower.
 PROBE, LINK = {True: 0.5, False: 3.0}, 0.5
 EACH = 0.015  # seconds more for every relation of every layer: the whole model is traced
 BETWEEN = 4  # times as long between processes, each of which waits for the slowest: 1 to 4 measured
+USUAL = 3e-10
 EPOCHS, MOST = 100, 0.03  # of so many epochs: the share that measuring may take
 
 Layers = list[dict[str, float]]
@@ -69,10 +70,11 @@ def read_or_measure(setup: Setup, mesh: Mesh, message: int) -> Costs:
     rate, left = None, math.inf
     reckoned: dict[Kind, Seconds] = {}
     if rates.known(mesh):
-        rate = _kept(setup, "rates", machine, lambda: rates.measure(mesh))
+        sharing = machine["hosts"].count(platform.node())
+        rate = _kept(setup, "rates", machine, lambda: rates.measure(mesh, sharing) if setup.processes.first else None)
         reckoned = {kind: rates.seconds(kind, *rate) for kind in probes.distinct(kinds)}
         left = MOST * EPOCHS * _step(setup.graph, kinds, reckoned) / mesh.size
-    slower = BETWEEN if setup.processes.count > 1 else 1
+    slower = (BETWEEN if setup.processes.count > 1 else 1) * (max(1.0, rate[0] / USUAL) if rate else 1.0)
     takes = slower * LINK
     shared = 1 < setup.processes.count < mesh.size  # devices of a process share its link, which messages do not see
     worth = takes <= left or shared
@@ -102,12 +104,14 @@ def _busiest(graph: HetGraph, kinds: Kinds) -> list[Kind]:
 
 def _step(graph: HetGraph, kinds: Kinds, of: Mapping[Kind, Seconds]) -> float:
     """Seconds of a step of the whole graph on one device, by what is reckoned."""
-    step = 0.0
+    step, nodes = 0.0, graph.schema.nodes
     for layer in kinds:
+        vertices: dict[str, float] = {}
         for relation, kind in layer.items():
             vertex, edge, source = of[kind]
-            step += edge * graph.relations[relation].edges + vertex * graph.schema.nodes[relation.target]
-            step += source * graph.schema.nodes[relation.source]
+            step += edge * graph.relations[relation].edges + source * nodes[relation.source]
+            vertices[relation.target] = max(vertices.get(relation.target, 0.0), vertex)
+        step += sum(vertex * nodes[node_type] for node_type, vertex in vertices.items())
     return step
 
 

@@ -13,7 +13,7 @@ class Options:
     """Dependency: the nodes are divided among mesh.data devices; each fetches, or computes too, what it reads of others' nodes."""
 
     mode: Literal["cache", "communicate", "hybrid"] = "hybrid"
-    """cache: compute the embeddings of others' nodes here too; communicate: fetch them from their owners; hybrid: each as what costs less, measured at the start"""
+    """cache: compute the embeddings of others' nodes here too; communicate: fetch them from their owners; hybrid: each as what costs less, measured or reckoned at the start"""
     partitioning: Literal["random", "metis", "metis-vol", "contiguous", "fennel"] = "contiguous"
     """how nodes are divided; random; metis: few cut edges; metis-vol: little communication (both need pymetis); contiguous: ranges of ids; fennel: few cut edges, in one pass"""
     schedule: Literal["all_to_all", "ring", "overlap"] = "all_to_all"
@@ -21,7 +21,7 @@ class Options:
     memory: Bytes = UNBOUNDED
     """cache, hybrid: bytes of each device for what it keeps of others' nodes, features included, such as 2GB; -1: no bound"""
     cached: float = -1.0
-    """hybrid: share of every layer's dependencies to compute, the cheapest, whatever they cost; -1: as measured costs say"""
+    """hybrid: share of every layer's dependencies to compute, the cheapest, whatever they cost; -1: as costs say"""
 
     def __post_init__(self):
         object.__setattr__(self, "memory", int(Bytes(self.memory)))
@@ -32,6 +32,10 @@ class Options:
         if self.cached != -1 and self.mode != "hybrid":
             raise InputError(
                 f"dependency.cached is {self.cached}, and is for dependency.mode hybrid; it is {self.mode}"
+            )
+        if self.memory >= 0 and self.mode == "communicate":
+            raise InputError(
+                f"dependency.memory is {self.memory}, and is for dependency.mode cache or hybrid; it is communicate, which keeps nothing"
             )
 
 

@@ -14,7 +14,7 @@ from hetjax import runtime
 from hetjax.sharding.dependency.probes import Kind, Seconds
 from hetjax.sharding.mesh import positions_here
 
-ROWS, MULTIPLIED, WIDTH, ROUNDS = 2**15, 2**13, 64, 4
+ROWS, MULTIPLIED, WIDTH, ROUNDS = 2**15, 2**11, 64, 4
 MEETING = 5e-5  # seconds in which devices of one process meet for a collective and its inverse; 28 to 144 microseconds, measured
 FOLDED = 0.3  # a fold asks for its rows ahead, so a number that it reads takes this share of `measure`'s: 0.17 to 0.6, measured
 WEIGHED = 5  # times that an edge takes longer where it has a weight to be found, in a softmax: 2 to 6 in GAT, 3 to 18 in HGT, measured
@@ -25,14 +25,20 @@ def known(mesh: Mesh) -> bool:
     return mesh.devices.flat[0].platform == "cpu"
 
 
-def measure(mesh: Mesh) -> tuple[float, float]:
-    """Seconds of a number that is read by a row's number, and of a multiplication and an addition, on a device of this mesh."""
+def measure(mesh: Mesh, processes: int = 1) -> tuple[float, float]:
+    """Seconds of a number that is read by a row's number, and of a multiplication and an addition, on a device of this mesh.
+
+    One process measures while the others wait: numpy's threads of two processes that multiply at once stop each other for ten times as long.
+
+    Args:
+      processes: that share this computer.
+    """
     rows, ids = np.ones((ROWS, WIDTH), np.float32), np.random.default_rng(0).permutation(ROWS)
     matrix, into = rows[:WIDTH].copy(), np.empty((len(ids), WIDTH), np.float32)
     read = _least(lambda: np.take(rows, ids, axis=0, out=into, mode="clip")) / into.size
     some = rows[:MULTIPLIED]
-    product = _least(lambda: some @ matrix) / (some.size * WIDTH)
-    here, cores = len(positions_here(mesh)), runtime.cores()
+    product = _least(lambda: some @ matrix, 4 * ROUNDS) / (some.size * WIDTH)
+    here, cores = processes * len(positions_here(mesh)), runtime.cores()
     return read * max(1.0, here / cores), product * here  # numpy reads on one core, and multiplies on all
 
 
@@ -48,9 +54,9 @@ def link(read: float, parts: int) -> tuple[float, float]:
     return 2 * read * parts / (parts - 1), MEETING
 
 
-def _least(work: Callable) -> float:
+def _least(work: Callable, rounds: int = ROUNDS) -> float:
     seconds = []
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         started = time.perf_counter()
         work()
         seconds.append(time.perf_counter() - started)
