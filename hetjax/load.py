@@ -120,10 +120,11 @@ def load_abstract(data: Data, ahead: Ahead | None = None) -> HetGraph:
     """
     if data.format != "store":
         return load(data, ahead)
+    _, normalised = ahead.take(data) if ahead else (None, {})
     path = _path(data)
     opened = store.open(path, (), ())
     if makes(data):
-        return made(_without(_read(data), data), data, features=())
+        return made(_without(_read(data), data), data, features=(), normalised=normalised)
     graph = replace(abstract_graph(store.describe(path), opened.labels, opened.splits), names=opened.names)
     check_labels(graph, str(path))
     return _without(graph, data)
