@@ -71,6 +71,13 @@ MODELS = {
     "R-GCN, dropout": {"dropout": 0.3, "input_dropout": 0.2},
     "R-GAT, dropout": {"name": "rgat", "heads": 2, "dropout": 0.3, "input_dropout": 0.2, "attention_dropout": 0.4},
     "HGT, dropout": {"name": "hgt", "heads": 2, "dropout": 0.3, "input_dropout": 0.2, "attention_dropout": 0.4},
+    "HGT, relation, dropout": {
+        "name": "hgt",
+        "heads": 2,
+        "softmax": "relation",
+        "dropout": 0.3,
+        "attention_dropout": 0.4,
+    },
     "HGNN, dropout": {"name": "tests.equivalence:own_drops"},
     "HGNN, mean": {"name": "tests.equivalence:own_mean"},
     "HGNN, mean, no target": {"name": "tests.equivalence:own_blind"},
@@ -95,6 +102,9 @@ MODELS = {
 GRAPHS = {
     "random": lambda: random_graph(3),
     "few relations": lambda: few("cites", "writes", "written_by", "of"),  # which compile sooner
+    "four relations": lambda: few(
+        "writes", "written_by", "publishes", "haunts"
+    ),  # of a type of six nodes, and one of none
     "two relations": lambda: few("cites", "writes"),
     "homogeneous": lambda: homogeneous(),
     "homogeneous, weights": lambda: weighted(homogeneous()),

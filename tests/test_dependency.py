@@ -37,7 +37,7 @@ from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
 from hetjax.train import main
 from tests.conftest import random_graph
-from tests.equivalence import GRAPHS, MODELS, compare, few, homogeneous, setting
+from tests.equivalence import GRAPHS, MODELS, compare, few, setting
 from tests.test_command_line import SMALL, train_anew
 from tests.test_vanilla import lopsided
 
@@ -45,49 +45,60 @@ FEW = "cites", "writes", "written_by"
 CACHE, COMMUNICATE, RING = {"mode": "cache"}, {"mode": "communicate"}, {"mode": "communicate", "schedule": "ring"}
 OVERLAP, HALF_OVERLAP = RING | {"schedule": "overlap"}, {"mode": "hybrid", "cached": 0.5, "schedule": "overlap"}
 HALF, ALL_CACHED = {"mode": "hybrid", "cached": 0.5}, {"mode": "hybrid", "cached": 1.0}
-CHOSEN = {"mode": "hybrid"}
-METIS, FENNEL, RANDOM = ({"partitioning": name} for name in ("metis", "fennel", "random"))
+CHOSEN, MOST_RING = {"mode": "hybrid"}, {"mode": "hybrid", "cached": 0.7, "schedule": "ring"}
+METIS, VOLUME, FENNEL, RANDOM = ({"partitioning": name} for name in ("metis", "metis-vol", "fennel", "random"))
 LITTLE = {"mode": "hybrid", "cached": 1.0, "memory": 3000}
+FOLDS = {
+    "homogeneous": ("GAT",),
+    "homogeneous, weights": ("GCN", "SAGE", "GIN"),
+}  # whose the graphs of one relation are
 
 
 @pytest.mark.parametrize(
     ("options", "parts", "mode", "model"),
     [
-        (COMMUNICATE, 2, "minibatch", "R-GCN, dropout"),
-        (COMMUNICATE, 4, "full", "R-GCN, one-hot"),
-        (RING, 3, "minibatch", "HGT, joint"),
-        (RING, 4, "full", "R-GAT, dropout"),
-        (HALF, 3, "minibatch", "R-GCN"),
-        (HALF, 4, "full", "HGT, relation"),
-        (ALL_CACHED, 3, "full", "R-GCN, residual"),
-        (LITTLE, 2, "full", "HGNN, mean, no target"),
-        (CACHE, 3, "full", "HGT, joint"),
-        (OVERLAP, 3, "minibatch", "R-GAT, dropout"),
-        (OVERLAP, 4, "full", "HGT, joint"),
-        (HALF_OVERLAP, 3, "full", "R-GCN, residual"),
-        (HALF_OVERLAP, 2, "minibatch", "HGT, relation"),
-        (OVERLAP, 2, "full", "HGNN, mean, no target"),
-        (HALF | METIS, 3, "full", "HGT, dropout"),
-        (CHOSEN | FENNEL, 3, "full", "HGT, relation"),
         (COMMUNICATE | METIS, 4, "full", "GCN"),
-        (CHOSEN | METIS, 4, "full", "GCN, residual"),
         (HALF | FENNEL, 3, "minibatch", "GCN"),
+        (CHOSEN | METIS, 4, "full", "GCN, residual"),
         (HALF | FENNEL, 4, "full", "SAGE"),
         (RING | RANDOM, 4, "minibatch", "SAGE"),
         (RING | FENNEL, 3, "full", "GIN"),
         (CACHE | RANDOM, 4, "minibatch", "GIN, no head"),
         (HALF_OVERLAP | RANDOM, 2, "full", "GAT"),
+        (CHOSEN | VOLUME, 3, "minibatch", "GAT"),
         (COMMUNICATE, 1, "full", "GAT, no head"),
         (COMMUNICATE | METIS, 3, "minibatch", "GATv2"),
         (CHOSEN | RANDOM, 2, "full", "GATv2"),
+        (COMMUNICATE, 2, "minibatch", "R-GCN, dropout"),
+        (CHOSEN | METIS, 4, "full", "R-GCN, dropout"),
+        (COMMUNICATE, 4, "full", "R-GCN, one-hot"),
+        (HALF | VOLUME, 3, "minibatch", "R-GCN"),
+        (ALL_CACHED, 3, "full", "R-GCN, residual"),
+        (HALF_OVERLAP, 3, "full", "R-GCN, residual"),
+        (LITTLE, 2, "full", "HGNN, mean, no target"),
+        (OVERLAP, 2, "full", "HGNN, mean, no target"),
+        (CACHE | METIS, 2, "full", "R-GAT"),
+        (RING, 4, "full", "R-GAT, dropout"),
+        (OVERLAP, 3, "minibatch", "R-GAT, dropout"),
+        (CHOSEN | FENNEL, 4, "minibatch", "R-GAT, dropout"),
+        (RING, 3, "minibatch", "HGT, joint"),
+        (CACHE | FENNEL, 3, "full", "HGT, joint"),
+        (OVERLAP | VOLUME, 4, "full", "HGT, joint"),
+        (HALF | METIS, 3, "full", "HGT, dropout"),
+        (CHOSEN | RANDOM, 2, "minibatch", "HGT, dropout"),
+        (HALF, 4, "full", "HGT, relation"),
+        (HALF_OVERLAP, 2, "minibatch", "HGT, relation"),
+        (CHOSEN | FENNEL, 3, "full", "HGT, relation"),
+        (MOST_RING | RANDOM, 3, "full", "HGT, relation, dropout"),
+        (COMMUNICATE | FENNEL, 4, "minibatch", "HGT, relation, dropout"),
     ],
 )
 def test_equals_one_device_in_double_precision(options, parts, mode, model):
-    graph = few(*FEW) if model.startswith("R-GCN") else few("cites", "writes")  # attention's programs are the largest
-    if model.startswith(("GCN", "SAGE", "GIN", "GAT")):
-        graph = homogeneous()
+    """Eight partitions are in tests/test_many.py."""
+    names = FEW if model.startswith("R-GCN") else ("cites", "writes")  # attention's programs are the largest
+    graph = next((GRAPHS[name]() for name, of in FOLDS.items() if model.startswith(of)), few(*names))
     errors = compare(graph, (1, parts, "dependency"), mode, MODELS[model], wide=True, options=options)
-    assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-9
+    assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-9, errors
 
 
 @pytest.mark.parametrize(("options", "mode"), [(COMMUNICATE, "minibatch"), (HALF, "full")])
@@ -208,14 +219,14 @@ def test_rows_come_from_their_masters_and_gradients_go_back(ring, in_steps):
 
 
 @pytest.mark.parametrize("ring", [False, True])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(20))
 def test_a_schedule_carries_every_row_once_with_little_padding(seed, ring):
     rng = np.random.default_rng(seed)
     parts = int(rng.integers(2, 8))
     rows = np.where(rng.random((parts, parts)) < 0.2, 0, rng.zipf(1.5, (parts, parts)) % 10_000)
     np.fill_diagonal(rows, 0)
     plan = schedule(rows, ring)
-    assert rows.sum() <= plan.sent <= 1.25 * rows.sum()
+    assert rows.sum() <= plan.sent <= 1.15 * rows.sum()
     for number, (size, pairs) in enumerate(plan.rounds):
         assert size > 0 and plan.rows(number) == (size if pairs else parts * size)
         assert len({sender for sender, _ in pairs}) == len({receiver for _, receiver in pairs}) == len(pairs)
@@ -595,13 +606,22 @@ def test_padding_is_never_sent_to_anyone():
         assert np.count_nonzero(send != NO_NODE) == sum(len(rows) for rows in share.sent["paper"])
 
 
-@pytest.mark.parametrize(("model", "edges"), [("HGT, joint", 500_000), ("R-GCN, one-hot", 20)])
-def test_partitions_evaluate_as_one_device_does(model, edges):
+@pytest.mark.parametrize(
+    ("graph", "model", "edges", "parts", "options"),
+    [
+        ("random", "HGT, joint", 500_000, 4, COMMUNICATE),
+        ("random", "R-GCN, one-hot", 20, 4, CACHE | METIS),
+        ("random", "R-GAT", 30, 2, CHOSEN | RANDOM),
+        ("homogeneous, weights", "GCN", 20, 3, RING | FENNEL),
+        ("homogeneous", "GATv2", 500_000, 4, HALF_OVERLAP | VOLUME),
+    ],
+)
+def test_partitions_evaluate_as_one_device_does(graph, model, edges, parts, options):
     """In one chunk and in many, of any ids in any order; a type that one of them has no node of, and one without any."""
-    graph, found = random_graph(3), []
+    graph, found = GRAPHS[graph](), []
     ids = np.concatenate([graph.splits["validation"], graph.splits["test"]])[::-1]
-    for mesh, options in (((1, 1), {}), ((1, 4, "dependency"), {"options": COMMUNICATE})):
-        config = setting(graph, "minibatch", mesh, MODELS[model], options)
+    for mesh, given in (((1, 1), {}), ((1, parts, "dependency"), {"options": options})):
+        config = setting(graph, "minibatch", mesh, MODELS[model], given)
         config = dataclasses.replace(config, sampling=dataclasses.replace(config.sampling, evaluation_edges=edges))
         engine = make_engine(config, graph)
         found.append(engine.logits(engine.init(0), ids))

@@ -17,12 +17,8 @@ VANILLA, RAF = (1, 2, "vanilla"), (2, 1)
 @pytest.mark.parametrize(
     ("model", "graph", "mesh", "mode"),
     [
-        ("GCN", "homogeneous", VANILLA, "minibatch"),
         ("GCN, residual", "homogeneous, weights", VANILLA, "full"),
         ("SAGE", "homogeneous, weights", VANILLA, "minibatch"),
-        ("GIN", "homogeneous, weights", VANILLA, "minibatch"),
-        ("GAT", "homogeneous", VANILLA, "minibatch"),
-        ("GATv2", "homogeneous", VANILLA, "minibatch"),
         ("SAGE", "homogeneous", RAF, "full"),
         ("GIN, no head", "homogeneous, weights", RAF, "minibatch"),
         ("GCN", "few relations", RAF, "minibatch"),
@@ -31,8 +27,9 @@ VANILLA, RAF = (1, 2, "vanilla"), (2, 1)
     ],
 )
 def test_equals_one_device(model, graph, mesh, mode):
+    """By partitions of the nodes all of them are in tests/test_dependency.py."""
     errors = compare(GRAPHS[graph](), mesh, mode, MODELS[model], wide=True)
-    assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-7
+    assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-9, errors
 
 
 def test_one_relation_is_not_divided():

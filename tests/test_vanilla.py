@@ -95,18 +95,15 @@ def test_equals_one_device():
 @pytest.mark.parametrize(
     ("parts", "mode", "model"),
     [
-        (2, "minibatch", "HGT, joint"),
         (2, "minibatch", "HGT, relation"),
-        (2, "full", "R-GAT"),
         (4, "minibatch", "HGNN, mean"),
         (2, "minibatch", "R-GAT, dropout"),
-        (2, "full", "HGT, dropout"),
     ],
 )
 def test_equals_one_device_in_double_precision(parts, mode, model):
-    """All differences then are rounding."""
+    """All differences then are rounding. Other models are in tests/test_dependency.py, with `dependency.mode cache`, which this is."""
     errors = compare(few("cites", "writes"), (1, parts, "vanilla"), mode, MODELS[model], wide=True)
-    assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-7
+    assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-9, errors
 
 
 @pytest.mark.parametrize(("mode", "model"), [("minibatch", "R-GCN, residual"), ("full", "R-GCN, bases")])
