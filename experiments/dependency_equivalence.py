@@ -1,6 +1,7 @@
 """Dependency management against one device: every model, mode, schedule and partitioning, 1 to 8 partitions, in float64.
 
-    python experiments/dependency_equivalence.py [--seconds S] [--processes 1 2 4] [--grid | --divided] [--models M ...]
+    python experiments/dependency_equivalence.py [--seconds S] [--processes 1 2 4] [--grid | --divided]
+        [--models M ...] [--most N]
 
 Prints a line per case and writes experiments/results/dependency_equivalence.csv: relative errors of the loss, of the worst
 gradient, and of the worst weight or table after ten steps of Adam. Graphs are directed; one has one relation, the others several,
@@ -66,6 +67,7 @@ def main() -> None:
     parser.add_argument("--grid", action="store_true", help="every way on every number of partitions")
     parser.add_argument("--divided", action="store_true", help="all pairs of each model of several relations, divided")
     parser.add_argument("--models", nargs="+", help="these alone")
+    parser.add_argument("--most", type=int, help="so many cases that run together")
     options = parser.parse_args()
     rows = {tuple(row[name] for name in CASE): row for row in read_rows(RESULTS)}
     design, started = grid if options.grid else divided if options.divided else pairs, time.perf_counter()
@@ -74,7 +76,7 @@ def main() -> None:
     for (count, graph, *_), some in itertools.groupby(sorted(wanted, key=program), program):
         if time.perf_counter() - started > options.seconds:
             break
-        for case, errors in found(graph, list(some), int(count)):
+        for case, errors in found(graph, list(some)[: options.most], int(count)):
             rows[case] = dict(zip(FIELDS, (*case, *(f"{error:.1e}" for error in errors))))
             print(*rows[case].values(), "OVER ITS BOUND" if max(errors) > BOUND else "", flush=True)
             write_rows(RESULTS, [rows[case] for case in sorted(rows)])

@@ -35,10 +35,9 @@ from hetjax.sharding.dependency.strategy import chosen, message, sampler_of
 from hetjax.sharding.dependency.work import described, work
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
-from hetjax.train import main
 from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, compare, few, setting
-from tests.test_command_line import SMALL, train_anew
+from tests.test_command_line import SMALL, train, train_anew
 from tests.test_vanilla import lopsided
 
 FEW = "cites", "writes", "written_by"
@@ -572,15 +571,25 @@ def test_options_that_cannot_be_are_one_line(options, words):
         Options(**options)
 
 
-@pytest.mark.parametrize("partitioning", ["contiguous", "metis", "fennel", "random"])
-def test_more_partitions_than_nodes_are_one_line(tmp_path, partitioning):
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (f"partitioning={name}", "4 partitions of 3 nodes, outside 1..3")
+        for name in ("contiguous", "metis", "metis-vol", "fennel", "random")
+    ]
+    + [
+        ("memory=1GB", "dependency.memory is 1000000000, and is for dependency.mode cache or hybrid; it is communicate")
+    ],
+)
+def test_what_cannot_be_divided_or_bounded_ends_with_one_line(tmp_path, options, words):
     edges = {("node", "to", "node"): np.array([[0, 1], [1, 2]])}
     splits = {"train": np.array([0]), "validation": np.array([1]), "test": np.array([2])}
     graph = hetjax.from_arrays(edges, {"node": np.eye(3, dtype=np.float32)}, {"node": np.array([0, 1, 0])}, splits)
     store.save(graph, tmp_path / "graph")
-    mesh = ["--mesh.strategy=dependency", "--mesh.data=4", f"--dependency.partitioning={partitioning}"]
-    with pytest.raises(InputError, match="^4 partitions of 3 nodes, outside 1..3$"):
-        main(["--data.format=store", f"--data.path={tmp_path / 'graph'}", *mesh, f"--workdir={tmp_path / 'run'}"])
+    about = ["--data.format=store", f"--data.path={tmp_path / 'graph'}", "--mesh.strategy=dependency", "--mesh.data=4"]
+    done = train(tmp_path / "run", *about, "--dependency.mode=communicate", f"--dependency.{options}")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert done.stderr.startswith(f"hetjax: error: {words}")
 
 
 def test_memory_that_one_partition_exceeds_is_refused():
