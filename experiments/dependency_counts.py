@@ -56,11 +56,11 @@ def setup_of(config: Config, processes: ProcessGroup | None = None) -> Setup:
 
 def measured_here(given: Setup) -> Costs:
     """`T_v` and `T_e` on one device; there is no `T_c`."""
-    kinds = probes.kinds(given)
-    below = probes.distinct(kinds[:-1])
+    layers = probes.kinds(given)[:-1]
+    below = probes.distinct(layers)
     mesh = meshes.row(meshes.make(1, 1), 0)
     seconds = probes.measure(given, mesh, below)
-    return Costs(*by_name(kinds, dict(zip(below, seconds))), 0.0, 0.0, rates.measure(mesh)[0], True)
+    return Costs(*by_name(layers, dict(zip(below, seconds))), 0.0, 0.0, rates.measure(mesh)[0], True)
 
 
 def counted(given: Setup, cut: EdgeCut, options: Options, costs: Costs | None = None) -> Counted:

@@ -23,8 +23,12 @@ PUBLISHED = {
     ("HAN", "dblp"): 92.05,
     ("HAN", "imdb"): 64.63,
 }
-EXAMPLES = [pair for pair in PUBLISHED if pair != ("Simple-HGN", "imdb")]  # that have a recipe
 HOPS = {"dblp": 4, "imdb": 2}  # of HAN's metapaths
+
+
+def example(model: str, graph: str) -> str:
+    """The name of a recipe in `examples/`."""
+    return f"{graph}_{model.lower().replace('-', '_')}"
 
 
 def options(model: str, graph: str, seed: int, folder: Path) -> dict[str, str]:
@@ -46,8 +50,7 @@ def options(model: str, graph: str, seed: int, folder: Path) -> dict[str, str]:
 def run(model: str, graph: str, seed: int, folder: Path, more: dict[str, str]) -> dict:
     """Train once."""
     given = options(model, graph, seed, folder) | {"train.seed": str(seed), "train.baselines": "false"} | more
-    example = f"{graph}_{model.lower().replace('-', '_')}"
-    summary = train(folder / f"{model}_{graph}_{seed}", example, given)
+    summary = train(folder / f"{model}_{graph}_{seed}", example(model, graph), given)
     f1 = {key: round(100 * summary[f"test_{key}"], 2) for key in ("micro_f1", "macro_f1")}
     validation = round(100 * summary["validation_micro_f1"], 2)
     return {"model": model, "graph": graph, "seed": seed, "validation": validation, **f1, "epoch": summary["epoch"]}
@@ -77,7 +80,8 @@ def main() -> None:
     given = parser.parse_args()
     more = dict(pair.split("=", 1) for pair in given.set)
     with tempfile.TemporaryDirectory() as folder:
-        pairs = [(model, graph) for model in given.models for graph in given.graphs if (model, graph) in EXAMPLES]
+        pairs = [(model, graph) for model in given.models for graph in given.graphs]
+        pairs = [pair for pair in pairs if (ROOT / "examples" / f"{example(*pair)}.yaml").exists()]
         for seed in given.seeds:
             for model, graph in tqdm(pairs, f"seed {seed}", unit="run"):
                 row = run(model, graph, seed, Path(folder), more)

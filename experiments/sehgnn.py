@@ -23,6 +23,12 @@ from tqdm import tqdm
 
 RESULTS = Path(__file__).parent / "results"
 OUT = RESULTS / "sehgnn.csv"
+MADE = {  # of a graph's features, and what it is where a recipe does not say
+    "metapath_hops": 0,
+    "metapath_label_hops": 0,
+    "metapath_one_hot": False,
+    "normalize_features": "none",
+}
 SCALES = (0.02, 0.05, 0.1)  # of generated graphs in the shape of ogbn-mag
 PUBLISHED = {"dblp": ("95.42 / 95.06", "HGB DBLP"), "imdb": ("69.17 / 67.11", "HGB IMDB")}  # micro / macro-F1
 
@@ -43,25 +49,23 @@ def size(store: Path) -> int:
     return round(sum(file.stat().st_size for file in store.glob("*.npy")) / 2**20)
 
 
-def hops(name: str) -> dict[str, object]:
-    """How long the metapaths of an example are, and where its graph is."""
+def recipe(name: str) -> dict[str, object]:
+    """What an example makes of its graph, and where that is."""
     return yaml.safe_load((ROOT / "examples" / f"{name}_sehgnn.yaml").read_text())["data"]
 
 
 def precompute(folder: Path) -> None:
     """Measure what the means along metapaths take, of every graph once."""
-    graphs: dict[str, dict[str, object]] = {name: {"format": "hgb", "path": hops(name)["path"]} for name in PUBLISHED}
-    graphs |= {f"ogbn-mag, scale {scale}": {"format": "synthetic", "scale": scale} for scale in SCALES}
-    for name, options in tqdm(graphs.items(), unit="graph"):
+    rows: dict[str, dict[str, object]] = {name: recipe(name) for name in PUBLISHED}
+    for scale, hops in [*((scale, 2) for scale in SCALES), (SCALES[0], 4)]:
+        made = {"metapath_hops": 2, "metapath_label_hops": hops}
+        rows[f"ogbn-mag, scale {scale}, labels along {hops}"] = {"format": "synthetic", "scale": scale} | made
+    for name, data in tqdm(rows.items(), unit="graph"):
         plain, along = folder / f"{name} plain", folder / f"{name} along"
-        convert(plain, **options)
-        data = hops(name) if name in PUBLISHED else {"metapath_hops": 2, "metapath_label_hops": 2}
-        keys = {key: data[key] for key in ("metapath_hops", "metapath_label_hops")}
-        more = {"metapath_one_hot": False, "normalize_features": "none"}
-        if name in PUBLISHED:
-            more = {key: data.get(key, plainly) for key, plainly in more.items()}
-        seconds, peak = convert(along, format="store", path=plain.absolute(), **keys, **more)
-        row = {"graph": name, **keys, **more, "graph_mib": size(plain), "metapaths_mib": size(along)}
+        convert(plain, **{key: data[key] for key in ("format", "path", "scale") if key in data})
+        keys = {key: data.get(key, usual) for key, usual in MADE.items()}
+        seconds, peak = convert(along, format="store", path=plain.absolute(), **keys)
+        row = {"graph": name, **keys, "graph_mib": size(plain), "metapaths_mib": size(along)}
         row |= {"processor_seconds": round(seconds, 1), "peak_mib": round(peak)}
         replace_rows(RESULTS / "sehgnn_precompute.csv", ("graph",), [row])
 

@@ -16,6 +16,7 @@ from hetjax.sharding.dependency.prices import COMES, LIES, priced, seconds
 from hetjax.sharding.dependency.schedule import schedule
 from hetjax.sharding.dependency.work import Work
 from hetjax.sharding.mesh import DATA, shard_map
+from tests.conftest import random_graph
 from tests.equivalence import few
 from tests.test_dependency import hybrid, kept  # noqa: F401 (a fixture)
 from tests.test_processes import ends, group  # noqa: F401 (a fixture)
@@ -160,6 +161,21 @@ def test_messages_say_what_a_link_of_short_epochs_costs(kept, monkeypatch):  # n
     now["number"] = 4e-9
     assert start() == pytest.approx((kept_link.SLOWER * 4e-9, 4e-9))
     assert len(list(kept.iterdir())) == 1
+
+
+def test_what_a_type_makes_of_its_own_rows_is_reckoned_once():
+    """However many relations end there; of every relation its edges and sources."""
+    graph = random_graph()
+    given, _ = hybrid(graph)
+    kinds = probes.kinds(given)
+    own, edges, rows = (
+        costs._step(graph, kinds, {kind: probes.Seconds(*of) for kind in probes.distinct(kinds)})
+        for of in ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    )
+    nodes = graph.schema.nodes
+    assert own == sum(nodes[t] for layer in kinds for t in {relation.target for relation in layer})
+    assert edges == sum(graph.relations[relation].edges for layer in kinds for relation in layer)
+    assert rows == sum(nodes[relation.source] for layer in kinds for relation in layer)
 
 
 def test_rates_are_shared_by_the_processes_of_a_computer(monkeypatch):

@@ -270,11 +270,8 @@ def test_features_that_were_normalised_to_choose_are_not_normalised_again(tmp_pa
     graph, ahead = read_ahead(data)
     assert "data.normalize_features" in {c.key for c in choices.choose(Config(data=data), graph, set(), ahead)}
     found = load(data, ahead).features
-    assert (
-        sorted(changed) == sorted(x.shape for x in expected.values())
-        and found.keys() == expected.keys()
-        and not ahead.normalised
-    )
+    assert sorted(changed) == sorted(x.shape for x in expected.values())
+    assert found.keys() == expected.keys() and not ahead.normalised
     for name, matrix in found.items():
         np.testing.assert_array_equal(matrix, expected[name])
 

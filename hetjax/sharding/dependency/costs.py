@@ -25,10 +25,10 @@ from hetjax.sharding.strategy import Setup
 
 # Seconds that measuring takes, of which only the order of magnitude is known beforehand, as most of it is compiling: of a fold that is linear,
 # or not, and of the link. They are of a machine that reads a number in `USUAL` seconds; one that reads slower compiles slower.
+USUAL = 3e-10
 PROBE, LINK = {True: 0.5, False: 3.0}, 0.5
 EACH = 0.015  # seconds more for every relation of every layer: the whole model is traced
 BETWEEN = 4  # times as long between processes, each of which waits for the slowest: 1 to 4 measured
-USUAL = 3e-10
 EPOCHS, MOST = 100, 0.03  # of so many epochs: the share that measuring may take
 
 Layers = list[dict[str, float]]
@@ -74,7 +74,9 @@ def read_or_measure(setup: Setup, mesh: Mesh, message: int) -> Costs:
         rate = _kept(setup, "rates", machine, lambda: rates.measure(mesh, sharing) if setup.processes.first else None)
         reckoned = {kind: rates.seconds(kind, *rate) for kind in probes.distinct(kinds)}
         left = MOST * EPOCHS * _step(setup.graph, kinds, reckoned) / mesh.size
-    slower = (BETWEEN if setup.processes.count > 1 else 1) * (max(1.0, rate[0] / USUAL) if rate else 1.0)
+    slower = max(1.0, rate[0] / USUAL) if rate else 1.0
+    if setup.processes.count > 1:
+        slower *= BETWEEN
     takes = slower * LINK
     shared = 1 < setup.processes.count < mesh.size  # devices of a process share its link, which messages do not see
     worth = takes <= left or shared
@@ -88,9 +90,9 @@ def read_or_measure(setup: Setup, mesh: Mesh, message: int) -> Costs:
         known = _kept(setup, "layers", about, lambda: probes.measure(setup, mesh, wanted))
     copy = rate[0] if rate else 0.0
     if known is None:
-        return Costs(*by_name(kinds, reckoned), *link, copy, False)
+        return Costs(*by_name(kinds[:-1], reckoned), *link, copy, False)
     found = {kind: Seconds(*seconds) for kind, seconds in zip(wanted, known, strict=True)}
-    return Costs(*by_name(kinds, _scaled(found, reckoned)), *link, copy, True)
+    return Costs(*by_name(kinds[:-1], _scaled(found, reckoned)), *link, copy, True)
 
 
 def _busiest(graph: HetGraph, kinds: Kinds) -> list[Kind]:
@@ -104,15 +106,9 @@ def _busiest(graph: HetGraph, kinds: Kinds) -> list[Kind]:
 
 def _step(graph: HetGraph, kinds: Kinds, of: Mapping[Kind, Seconds]) -> float:
     """Seconds of a step of the whole graph on one device, by what is reckoned."""
-    step, nodes = 0.0, graph.schema.nodes
-    for layer in kinds:
-        vertices: dict[str, float] = {}
-        for relation, kind in layer.items():
-            vertex, edge, source = of[kind]
-            step += edge * graph.relations[relation].edges + source * nodes[relation.source]
-            vertices[relation.target] = max(vertices.get(relation.target, 0.0), vertex)
-        step += sum(vertex * nodes[node_type] for node_type, vertex in vertices.items())
-    return step
+    nodes, edges = graph.schema.nodes, {relation.key: csc.edges for relation, csc in graph.relations.items()}
+    parts = zip(by_name(kinds, of), (nodes, edges, nodes))
+    return sum(cost * counts[name] for layers, counts in parts for layer in layers for name, cost in layer.items())
 
 
 def _scaled(measured: Mapping[Kind, Seconds], reckoned: Mapping[Kind, Seconds]) -> dict[Kind, Seconds]:
@@ -126,11 +122,11 @@ def _scaled(measured: Mapping[Kind, Seconds], reckoned: Mapping[Kind, Seconds]) 
 
 
 def by_name(kinds: Kinds, of: Mapping[Kind, Seconds]) -> tuple[Layers, Layers, Layers]:
-    """Costs of every layer but the last by type and by relation."""
+    """`Costs.vertex`, `Costs.edge` and `Costs.source` of layers."""
     vertices: Layers = []
     edges: Layers = []
     sources: Layers = []
-    for layer in kinds[:-1]:
+    for layer in kinds:
         vertex: dict[str, float] = {}
         source: dict[str, float] = {}
         for relation, kind in layer.items():

@@ -28,10 +28,11 @@ def known(mesh: Mesh) -> bool:
 def measure(mesh: Mesh, processes: int = 1) -> tuple[float, float]:
     """Seconds of a number that is read by a row's number, and of a multiplication and an addition, on a device of this mesh.
 
-    One process measures while the others wait: numpy's threads of two processes that multiply at once stop each other for ten times as long.
+    One process measures while the others of the computer wait: numpy multiplies with a thread for each core, and the threads of two processes
+    slow each other down several times over (`experiments/dependency_rates.py`).
 
     Args:
-      processes: that share this computer.
+      processes: how many share this computer.
     """
     rows, ids = np.ones((ROWS, WIDTH), np.float32), np.random.default_rng(0).permutation(ROWS)
     matrix, into = rows[:WIDTH].copy(), np.empty((len(ids), WIDTH), np.float32)
