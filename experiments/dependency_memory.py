@@ -1,7 +1,7 @@
 """What partitions keep of others' nodes under `dependency.memory`, and the memory that processes hold.
 
 `python experiments/dependency_memory.py` trains GCN on a graph, on the whole of it, in `--count` processes of one device: communicate, cache, and
-hybrid with everything computed that fits (`dependency.cached 1`) at several limits, shares of what cache keeps. Of every way it prints what
+hybrid with everything computed that fits (`dependency.cached 1`), and as costs say, at several limits, shares of what cache keeps. Of every way it prints what
 the fullest partition keeps of others' nodes, counted (features, embeddings with gradients, edges), and the most memory that any of the
 processes held; and what cache says where its limit is too low. Ends with status 1 if a limit is exceeded, or cache does not refuse one. Writes
 `experiments/results/dependency_memory.csv`.
@@ -43,7 +43,9 @@ def trained(options: list[str], count: int, folder: Path) -> dict:
             return {"refused": next(errors for errors, status in ended if status == 2).strip().splitlines()[-1]}
         if any(status for _, status in ended):
             sys.exit(f"{' '.join(command)}\n{ended[0][0][-3000:]}")
-        return {"peak_mib": max(int(peak.read_text()) for _, peak in made)}
+        details = json.loads(Path(workdir, "run", "summary.json").read_text())["details"]
+        kept = {"kept_bytes": details["kept_bytes"]} if "kept_bytes" in details else {}
+        return {"peak_mib": max(int(peak.read_text()) for _, peak in made)} | kept
 
 
 def _started(command: list[str], peak: Path) -> subprocess.Popen:
@@ -83,8 +85,9 @@ def main() -> None:
             for share in SHARES:
                 limit = int(share * everything)
                 bound = f"--dependency.memory={limit}"
-                hybrid = Options(mode="hybrid", memory=limit, cached=1.0)
-                ways.append((f"hybrid, {share:.0%} of cache's", [HYBRID, "--dependency.cached=1", bound], hybrid))
+                fits = [HYBRID, "--dependency.cached=1", bound]
+                ways.append((f"hybrid, {share:.0%} of cache's", fits, Options("hybrid", memory=limit, cached=1.0)))
+                ways.append((f"hybrid as costs say, {share:.0%} of cache's", [HYBRID, bound], None))
             ways.append(("cache, 50% of cache's", [CACHE, f"--dependency.memory={everything // 2}"], None))
             for way, how, counts in tqdm(ways, desc=name, unit="run"):
                 found = trained([*common, f"--mesh.data={options.count}", *how], options.count, folder)

@@ -79,14 +79,17 @@ def yelp(folder: Path) -> Path:
     return where
 
 
+def given(name: str, seed: int, folder: Path) -> dict[str, str]:
+    """The options that a run has: the graph, and what a seed decides."""
+    row = ROWS[name]
+    if row.options["data.format"] == "store":
+        return row.options | {"train.seed": str(seed), "data.path": str(yelp(folder).absolute())}
+    return row.options | {"train.seed": str(seed), row.seeded: str(seed)}
+
+
 def run(name: str, seed: int, folder: Path, more: list[str]) -> dict:
     """Train once."""
-    row = ROWS[name]
-    options = row.options | {"train.seed": str(seed)} | dict(pair.split("=", 1) for pair in more)
-    if row.options["data.format"] == "store":
-        options["data.path"] = str(yelp(folder).absolute())
-    else:
-        options[row.seeded] = str(seed)
+    options = given(name, seed, folder) | dict(pair.split("=", 1) for pair in more)
     summary = train(folder / f"{name.replace(' ', '_')}_{seed}", "", options)
     metric = summary["chosen_by"]
     baselines = {key: found[metric] for key, found in summary["baselines"].items() if found.get(metric) is not None}

@@ -527,16 +527,13 @@ def test_a_graph_too_small_to_be_measured_is_reckoned(kept, monkeypatch):
     assert more.source > 9 * less.source and more.vertex > less.vertex
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory):
-    """A run on two partitions."""
-    folder = tmp_path_factory.mktemp("dependency")
+def divided(folder, *options):
+    """The summary of a run on two partitions."""
     store.save(few(*FEW), folder / "graph")
-    options = ["--data.format", "store", "--data.path", folder / "graph", *SMALL, "--mesh.data", "2"]
-    options += ["--mesh.strategy", "dependency", "--dependency.mode", "communicate"]
-    done = train_anew(folder / "run", *options)
+    common = ["--data.format", "store", "--data.path", folder / "graph", *SMALL, "--mesh.data", "2"]
+    done = train_anew(folder / "run", *common, "--mesh.strategy", "dependency", *options)
     assert done.returncode == 0, done.stderr
-    return folder / "run"
+    return json.loads((folder / "run" / "summary.json").read_text())
 
 
 def test_one_device_says_that_nothing_is_divided(tmp_path):
@@ -547,14 +544,22 @@ def test_one_device_says_that_nothing_is_divided(tmp_path):
     assert done.stdout.count("mesh.strategy is dependency, and there is one device") == 1
 
 
-def test_a_run_says_what_it_fetched_and_sent(finished):
+def test_a_run_says_what_it_keeps_and_that_is_within_the_limit(tmp_path):
+    options = "--dependency.cached", "1", "--dependency.memory", "3000", "--sampling.mode", "full"
+    assert 2000 < divided(tmp_path, *options)["details"]["kept_bytes"] <= 3000
+
+
+def test_a_run_says_what_it_fetched_and_sent(tmp_path):
     """What the compiled programs send is what is counted, to the byte."""
-    summary = json.loads((finished / "summary.json").read_text())
+    summary = divided(tmp_path, "--dependency.mode", "communicate")
     sent = {one["kind"]: one["bytes"] for one in summary["sent_per_step"] if one["kind"] != "gradients"}
     assert sent.keys() == {"remote_features", "remote_learnable_rows", "remote_embeddings"}
     layers, padded = (summary["details"][name] for name in ("layers", "rows_with_padding"))
     assert sum(layers[1]["fetched"].values()) <= sum(padded[1].values())
-    assert sent["remote_embeddings"] == 2 * sum(rows * 4 * int(n.rsplit("_", 1)[1]) for n, rows in padded[1].items())
+    for kind, depth, ways in (("remote_features", 0, 1), ("remote_learnable_rows", 0, 2), ("remote_embeddings", 1, 2)):
+        names = (name.rsplit("_", 2) for name in padded[depth])
+        numbers = sum(rows * int(width) for (of, _, width), rows in zip(names, padded[depth].values()) if of == kind)
+        assert sent[kind] == ways * 4 * numbers
 
 
 @pytest.mark.parametrize(

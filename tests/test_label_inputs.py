@@ -96,17 +96,21 @@ def test_it_is_a_graph_with_another_target_and_back():
 
 
 @pytest.mark.parametrize(
-    ("mesh", "mode"),
+    ("mesh", "mode", "model"),
     [
-        ((2, 1), "minibatch"),
-        ((2, 1), "full"),
-        ((1, 2, "vanilla"), "minibatch"),
-        ((1, 2, "dependency"), "full"),
-        ((1, 1, "tensor", 2), "full"),
+        ((2, 1), "minibatch", "R-GCN"),
+        ((2, 1), "full", "HGT, joint"),
+        ((2, 1), "full", "R-GAT, dropout"),
+        ((1, 2, "vanilla"), "minibatch", "R-GCN"),
+        ((1, 2, "vanilla"), "minibatch", "HGT, relation"),
+        ((1, 2, "dependency"), "full", "R-GCN, residual"),
+        ((1, 2, "dependency"), "full", "HGT, dropout"),
+        ((1, 1, "tensor", 2), "full", "R-GAT"),
+        ((1, 1, "tensor", 2), "full", "R-GCN"),
     ],
 )
-def test_every_strategy_equals_one_device(mesh, mode):
-    errors = compare(with_labels(few("cites", "writes")), mesh, mode, MODELS["R-GCN"], wide=True)
+def test_every_strategy_equals_one_device(mesh, mode, model):
+    errors = compare(with_labels(few("cites", "writes")), mesh, mode, MODELS[model], wide=True)
     assert errors.loss < 1e-9 and errors.gradient < 1e-9 and errors.state < 1e-7
 
 

@@ -1,11 +1,13 @@
 """SeHGNN: metapaths and their means by hand, the model by its equations, no way for a label to its own node, every strategy as one device."""
 
+import tracemalloc
 from dataclasses import replace
 
 import jax
 import numpy as np
 import pytest
 
+from hetjax import from_arrays
 from hetjax.config import Config, Data, Model, Sampling
 from hetjax.eager import eagerly
 from hetjax.errors import InputError
@@ -41,9 +43,10 @@ def product(graph: HetGraph, path: Metapath) -> np.ndarray:
     return found
 
 
-@pytest.fixture(params=[2**24, 50], ids=["at once", "in parts"])
+@pytest.fixture(params=[(2**24, 1), (50, 1), (50, 0)], ids=["at once", "in parts", "in parts, as full matrices"])
 def at_once(request, monkeypatch):
-    monkeypatch.setattr(means, "AT_ONCE", request.param)
+    for name, value in zip(("AT_ONCE", "FULL"), request.param):
+        monkeypatch.setattr(means, name, value)
 
 
 def test_metapaths_are_all_that_end_at_the_target():
@@ -79,6 +82,39 @@ def test_means_and_labels_are_those_of_the_products_of_matrices(at_once):
             others[train, train] = 0
             np.testing.assert_allclose(made.features[f"labels {name}"], others @ labels, atol=1e-6)
     assert {r.target for r in made.relations} == {"paper"}
+
+
+def test_a_nodes_own_label_does_not_reach_what_metapaths_have(at_once):
+    plain = random_graph(3)
+    before = along_metapaths(plain, 1, 3).features
+    labels = [name for name in before if name.startswith("labels ")]
+    reached = 0
+    for node in plain.splits["train"]:
+        after = along_metapaths(relabelled(plain, np.array([node])), 1, 3, labels).features
+        for name in labels:
+            np.testing.assert_array_equal(before[name][node], after[name][node])
+        reached += any(not np.array_equal(before[name], after[name]) for name in labels)
+    assert labels and reached
+
+
+@pytest.mark.parametrize("full", [0, 1])
+def test_what_is_held_besides_the_result_is_bounded(full, monkeypatch):
+    monkeypatch.setattr(means, "FULL", full)
+    monkeypatch.setattr(means, "AT_ONCE", 2**16)
+    nodes, edges, rng = 3000, 30_000, np.random.default_rng(0)
+    ends = rng.integers(0, nodes, (2, edges))
+    graph = from_arrays({("paper", "writes", "author"): ends}, {}, {"paper": rng.integers(0, 3, nodes)}, reverse=True)
+    there, back = (
+        graph.schema.relations if graph.schema.relations[0].target == "paper" else graph.schema.relations[::-1]
+    )
+    path, own = Metapath("paper", (there, back, there, back)), np.arange(nodes)
+    y = np.ones((nodes, 3), np.float32)
+    tracemalloc.start()
+    found = means.means_of_others(graph, path, y, own)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.mean() > 0.9  # the product of the four is full: 36 MB
+    assert most < 32 * 2**16 + 80 * edges  # an index and a number of some intermediate products, and of the relations
 
 
 @pytest.mark.parametrize("several", [False, True])

@@ -18,6 +18,7 @@ from hetjax.metapaths.paths import Metapath
 AT_ONCE = 2**24  # numbers of an intermediate product
 MOST_EDGES = 2**28  # of a metapath whose first type has no features
 MOST_ONE_HOT = 2**28  # numbers of a metapath's one-hot features
+FULL = 0.1  # share of a product's numbers that are not 0, from which on it is held as a matrix of all numbers
 IN_MEMORY = 2**28  # bytes of a result; a larger one lies in a file that is mapped into memory
 
 
@@ -55,13 +56,13 @@ def means_of_others(graph: HetGraph, path: Metapath, y: np.ndarray, own: np.ndar
       y: `[nodes, columns]`, zeros of every node that is not in `own`.
       own: ids.
     """
-    found = means(graph, path, y)
-    matrices = _matrices(graph, path)
-    for rows, product in _products(matrices, own):
-        entries = product.tocoo()
-        others = entries.col != rows[entries.row]
-        kept = (entries.data[others], (entries.row[others], entries.col[others]))
-        found[rows] = scipy.sparse.csr_matrix(kept, shape=product.shape) @ y.astype(np.float32)
+    found, y = means(graph, path, y), y.astype(np.float32)
+    for rows, product in _products(_matrices(graph, path), own):
+        if isinstance(product, np.ndarray):
+            product[np.arange(len(rows)), rows] = 0
+        else:
+            product.data[product.indices == np.repeat(rows, np.diff(product.indptr))] = 0
+        found[rows] = product @ y
     return found
 
 
@@ -80,7 +81,7 @@ def one_hot(graph: HetGraph, path: Metapath) -> np.ndarray:
         )
     found = room(shape)
     for rows, product in _products(_matrices(graph, path), np.arange(shape[0])):
-        found[rows] = product.toarray()
+        found[rows] = product if isinstance(product, np.ndarray) else product.toarray()
     return found
 
 
@@ -93,6 +94,7 @@ def composed(graph: HetGraph, path: Metapath) -> CSC:
     matrices, nodes = _matrices(graph, path), graph.schema.nodes
     degrees, indices, weights, edges = [], [], [], 0
     for _, product in _products(matrices, np.arange(nodes[path.target])):
+        product = scipy.sparse.csr_matrix(product)
         edges += product.nnz
         if edges > MOST_EDGES:
             name = path.name(graph.schema)
@@ -124,13 +126,15 @@ def _mean(csc: CSC, sources: int) -> scipy.sparse.csr_matrix:
 
 def _products(
     matrices: Sequence[scipy.sparse.csr_matrix], rows: np.ndarray
-) -> Iterator[tuple[np.ndarray, scipy.sparse.csr_matrix]]:
-    """Some rows of the product of all matrices, so many at a time, with their ids."""
+) -> Iterator[tuple[np.ndarray, scipy.sparse.csr_matrix | np.ndarray]]:
+    """Some rows of the product of all matrices, so many at a time, with their ids; all numbers of them where few are 0."""
     for part in _ranges(len(rows), max(matrix.shape[1] for matrix in matrices)):
         product = matrices[0][rows[part]]
         for matrix in matrices[1:]:
+            if scipy.sparse.issparse(product) and product.nnz > FULL * product.shape[0] * product.shape[1]:
+                product = product.toarray()
             product = product @ matrix
-        yield rows[part], scipy.sparse.csr_matrix(product)
+        yield rows[part], product
 
 
 def _ranges(count: int, height: int) -> Iterator[slice]:

@@ -27,7 +27,7 @@ from hetjax.sharding.dependency.evaluate import DependencyEvaluator
 from hetjax.sharding.dependency.exchange import Fetch
 from hetjax.sharding.dependency.features import OwnedTable, PartitionFeatures
 from hetjax.sharding.dependency.groups import grouped
-from hetjax.sharding.dependency.prices import Prices, seconds
+from hetjax.sharding.dependency.prices import Prices, kept_bytes, seconds
 from hetjax.sharding.dependency.work import described
 from hetjax.sharding.gathered import Own, whole_tables
 from hetjax.sharding.mesh import DATA, from_shards, positions_here, shards
@@ -146,8 +146,9 @@ class DependencyEngine(SpmdEngine):
         assert isinstance(batches, DependencyBatches)
         steps, found = max(1, batches.sent), dict[str, Any]()
         if self.prices:
-            schema, found["costs"] = batches.graph.schema, "measured" if self.measured else "reckoned"
-            predicted = seconds(batches.done, self.prices, list(schema.nodes), list(batches.graph.relations))
+            types, found["costs"] = list(batches.graph.schema.nodes), "measured" if self.measured else "reckoned"
+            found["kept_bytes"] = round(float(kept_bytes(batches.done, self.prices, types).max()) / steps)
+            predicted = seconds(batches.done, self.prices, types, list(batches.graph.relations))
             found["predicted_milliseconds"] = {
                 n: round(1000 * float(of.max()) / steps, 4) for n, of in predicted.items()
             }
