@@ -60,7 +60,7 @@ def measured_here(given: Setup) -> Costs:
     below = probes.distinct(layers)
     mesh = meshes.row(meshes.make(1, 1), 0)
     seconds = probes.measure(given, mesh, below)
-    return Costs(*by_name(layers, dict(zip(below, seconds))), 0.0, 0.0, rates.measure(mesh)[0], True)
+    return Costs(*by_name(layers, dict(zip(below, seconds))), 0.0, 0.0, rates.measure()[0], True)
 
 
 def counted(given: Setup, cut: EdgeCut, options: Options, costs: Costs | None = None) -> Counted:

@@ -35,17 +35,20 @@ def with_speedup(rows: list[dict]) -> list[dict]:
 
 
 def draw(rows: list[dict], file: Path) -> None:
-    """Speedups over cache, a group of bars per graph, a panel per bandwidth."""
+    """Speedups over cache, a group of bars per graph, width and number of hosts, a panel per bandwidth."""
     rates, cells = list(dict.fromkeys(row["rate"] for row in rows)), {}
     for row in rows:
-        cells[row["graph"], row["model"], row["rate"], row["way"]] = float(row["speedup"])
-    graphs = list(dict.fromkeys(key[:2] for key in cells))
-    figure, axes = pyplot.subplots(1, len(rates), figsize=(5 * len(rates), 3.6), layout="constrained", squeeze=False)
-    for axis, rate in zip(axes[0], rates):
+        group = row["graph"], int(row["hidden"]), int(row["hosts"])
+        cells[*group, row["rate"], row["way"]] = float(row["speedup"])
+    graphs = sorted(set(key[:3] for key in cells), key=lambda group: (group[2], *group[:2]))
+    size = 2 + 1.1 * len(graphs), 2.6 * len(rates)
+    figure, axes = pyplot.subplots(len(rates), 1, figsize=size, layout="constrained", squeeze=False)
+    for axis, rate in zip(axes[:, 0], rates):
         for number, way in enumerate(WAYS):
             places = [place + 0.12 * (number - 3) for place in range(len(graphs))]
             axis.bar(places, [cells.get((*graph, rate, way), 0) for graph in graphs], 0.11, label=way)
-        axis.set_xticks(range(len(graphs)), [f"{graph}\n{model}" for graph, model in graphs], fontsize=8)
+        labels = [f"{graph}\n{hidden} wide\n{hosts} hosts" for graph, hidden, hosts in graphs]
+        axis.set_xticks(range(len(graphs)), labels, fontsize=8)
         axis.set(title=rate, ylabel="speedup over cache")
         axis.axhline(1, color="grey", linewidth=0.5)
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right", frameon=False, fontsize=8)

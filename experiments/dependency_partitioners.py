@@ -6,6 +6,7 @@ of the cell, over the same edge-cut. Prints its table, the best and the worst ce
 `experiments/results/dependency_partitioners.{csv,png}`.
 """
 
+import itertools
 import tempfile
 from pathlib import Path
 
@@ -45,9 +46,10 @@ def compared(rows: list[dict]) -> list[dict]:
 
 def draw(rows: list[dict], file: Path) -> None:
     """Milliseconds of a step, a panel per graph and bandwidth, a group of bars per edge-cut."""
-    panels = list(dict.fromkeys((row["graph"], row["rate"]) for row in rows))
-    figure, axes = pyplot.subplots(1, len(panels), figsize=(4 * len(panels), 3.4), layout="constrained", squeeze=False)
-    for axis, panel in zip(axes[0], panels):
+    graphs, rates = (list(dict.fromkeys(row[key] for row in rows)) for key in ("graph", "rate"))
+    size = 1.5 + 4 * len(graphs), 2.8 * len(rates)
+    figure, axes = pyplot.subplots(len(rates), len(graphs), figsize=size, layout="constrained", squeeze=False)
+    for axis, panel in zip(axes.T.flat, itertools.product(graphs, rates)):
         for number, way in enumerate(MODES):
             found = {
                 r["partitioning"]: float(r["milliseconds_per_step"])
@@ -58,7 +60,7 @@ def draw(rows: list[dict], file: Path) -> None:
             axis.bar(places, [found.get(method, 0) for method in METHODS], 0.25, label=way)
         axis.set_xticks(range(len(METHODS)), METHODS, fontsize=8)
         axis.set(title=", ".join(panel), ylabel="ms a step")
-    axes[0][0].legend(frameon=False, fontsize=8)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside right", frameon=False, fontsize=8)
     figure.savefig(file, dpi=120)
 
 

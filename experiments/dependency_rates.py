@@ -13,7 +13,6 @@ from pathlib import Path
 from runs import markdown, replace_rows
 from tqdm import tqdm
 
-from hetjax.sharding import mesh as meshes
 from hetjax.sharding.dependency import rates
 
 OUT = Path(__file__).parent / "results" / "dependency_rates.csv"
@@ -21,10 +20,9 @@ OUT = Path(__file__).parent / "results" / "dependency_rates.csv"
 
 def measure(together, times: int, found) -> None:
     """Put the seconds of every time into a queue."""
-    mesh = meshes.row(meshes.make(1, 1), 0)
     for _ in range(times):
         together.wait()
-        found.put(rates.measure(mesh))
+        found.put(rates.measure())
 
 
 def row(count: int, times: int) -> dict:

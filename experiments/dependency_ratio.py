@@ -32,19 +32,29 @@ def compared(rows: list[dict]) -> list[dict]:
 
 
 def draw(rows: list[dict], file: Path) -> None:
-    """Milliseconds of a step by the share, a panel per graph, a line per bandwidth; the choice is a dashed line."""
-    graphs, rates = (list(dict.fromkeys(row[key] for row in rows)) for key in ("graph", "rate"))
-    figure, axes = pyplot.subplots(1, len(graphs), figsize=(4 * len(graphs), 3.4), layout="constrained", squeeze=False)
-    for axis, graph in zip(axes[0], graphs):
+    """Milliseconds of a step by the share, a panel per graph and width, a line per bandwidth; the choice is a dashed line."""
+    rates = list(dict.fromkeys(row["rate"] for row in rows))
+    graphs = sorted({(row["graph"], int(row["hidden"])) for row in rows})
+    columns = min(4, len(graphs))
+    down = -(-len(graphs) // columns)
+    size = 4 * columns, 3.4 * down
+    figure, axes = pyplot.subplots(down, columns, figsize=size, layout="constrained", squeeze=False)
+    for axis in axes.flat[len(graphs) :]:
+        axis.axis("off")
+    for axis, graph in zip(axes.flat, graphs):
         for number, rate in enumerate(rates):
             found = {
-                r["way"]: float(r["milliseconds_per_step"]) for r in rows if (r["graph"], r["rate"]) == (graph, rate)
+                row["way"]: float(row["milliseconds_per_step"])
+                for row in rows
+                if (row["graph"], int(row["hidden"]), row["rate"]) == (*graph, rate)
             }
             shares = [share for share in SHARES if str(share) in found]
+            if not shares:
+                continue
             axis.plot(shares, [found[str(share)] for share in shares], "o-", color=f"C{number}", label=rate)
             if CHOSEN in found:
                 axis.axhline(found[CHOSEN], linestyle="--", color=f"C{number}")
-        axis.set(title=graph, xlabel="share computed", ylabel="ms a step", yscale="log")
+        axis.set(title=f"{graph[0]}, {graph[1]} wide", xlabel="share computed", ylabel="ms a step", yscale="log")
     axes[0][0].legend(frameon=False, fontsize=8)
     figure.savefig(file, dpi=120)
 

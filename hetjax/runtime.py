@@ -102,8 +102,13 @@ def keep_stdout() -> None:
 
 
 def cores() -> int:
-    """Of the computer, those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """How many of the computer this process may use."""
+    return len(core_ids())
+
+
+def core_ids() -> list[int]:
+    """Those of the computer that this process may use."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
 def memory() -> int:

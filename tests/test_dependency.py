@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import math
 import platform
 
 import jax
@@ -21,7 +22,7 @@ from hetjax.processes.group import ProcessGroup
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding import mesh as meshes
-from hetjax.sharding.dependency import costs, link, probes, rates
+from hetjax.sharding.dependency import costs, link, probes, rates, strategy
 from hetjax.sharding.dependency.declared import Options
 from hetjax.sharding.dependency.exchange import counts, fetch, mirrors
 from hetjax.sharding.dependency.groups import Group
@@ -47,10 +48,39 @@ HALF, ALL_CACHED = {"mode": "hybrid", "cached": 0.5}, {"mode": "hybrid", "cached
 CHOSEN, MOST_RING = {"mode": "hybrid"}, {"mode": "hybrid", "cached": 0.7, "schedule": "ring"}
 METIS, VOLUME, FENNEL, RANDOM = ({"partitioning": name} for name in ("metis", "metis-vol", "fennel", "random"))
 LITTLE = {"mode": "hybrid", "cached": 1.0, "memory": 3000}
-FOLDS = {
-    "homogeneous": ("GAT",),
+ONE_RELATION = {  # the graphs of models for one relation, by the beginnings of these models' names
+    "homogeneous": ("GAT",),  # and GATv2
     "homogeneous, weights": ("GCN", "SAGE", "GIN"),
-}  # whose the graphs of one relation are
+}
+
+
+@pytest.fixture
+def mixture(monkeypatch):
+    """What hybrid chose, by costs that make every partition of small graphs compute some embeddings and fetch others."""
+    made = []
+
+    def costs_of(given, *about):
+        kinds = probes.kinds(given)[:-1]
+        edges = {kind: probes.Seconds(0.0, 1.0, 0.0) for kind in probes.distinct(kinds)}
+        return costs.Costs(*costs.by_name(kinds, edges), sent=0.4, start=0.0, copy=0.0, measured=True)
+
+    def kept(given, owned, names, prices):
+        every = choose(
+            given.graph,
+            owned,
+            strategy.reading(given, owned, names, nothing),
+            prices._replace(share=1.0),
+            given.regime.fanouts,
+            given.trainer.model.reads_own,
+        )
+        made.append((chosen(given, owned, names, prices), Copies(every)))
+        return made[-1][0]
+
+    chosen = strategy.chosen
+    monkeypatch.setattr(strategy, "read_or_measure", costs_of)
+    monkeypatch.setattr(strategy, "NOTABLE", math.inf)
+    monkeypatch.setattr(strategy, "chosen", kept)
+    return made
 
 
 @pytest.mark.parametrize(
@@ -92,12 +122,19 @@ FOLDS = {
         (COMMUNICATE | FENNEL, 4, "minibatch", "HGT, relation, dropout"),
     ],
 )
-def test_equals_one_device_in_double_precision(options, parts, mode, model):
+def test_equals_one_device_in_double_precision(options, parts, mode, model, mixture):
     """Eight partitions are in tests/test_many.py."""
     names = FEW if model.startswith("R-GCN") else ("cites", "writes")  # attention's programs are the largest
-    graph = next((GRAPHS[name]() for name, of in FOLDS.items() if model.startswith(of)), few(*names))
+    graph = next((GRAPHS[name]() for name, of in ONE_RELATION.items() if model.startswith(of)), few(*names))
     errors = compare(graph, (1, parts, "dependency"), mode, MODELS[model], wide=True, options=options)
     assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-9, errors
+    if options.items() >= CHOSEN.items() and "cached" not in options:
+        assert mixture and all(0 < embeddings(some) < embeddings(every) for some, every in mixture)
+
+
+def embeddings(copies: Copies) -> int:
+    """How many of others' nodes partitions compute."""
+    return sum(int(np.bitwise_count(bits).sum()) for of in copies.copies[1:] for bits in of.values())
 
 
 @pytest.mark.parametrize(("options", "mode"), [(COMMUNICATE, "minibatch"), (HALF, "full")])
@@ -432,7 +469,7 @@ def test_costs_are_measured_once(kept, monkeypatch):
     files = {file.name.partition("_")[0]: file for file in kept.iterdir()}
     assert files.keys() == {"link", "rates", "layers"}
     about = json.loads(files["layers"].read_text())["about"]
-    assert about["hosts"] == [platform.node()] and len(about["kinds"]) == 1
+    assert [host["name"] for host in about["hosts"]] == [platform.node()] and len(about["kinds"]) == 1
     monkeypatch.setattr(probes, "measure", None)
     assert costs.read_or_measure(given, mesh, 64) == found
     files["layers"].write_text("no json")

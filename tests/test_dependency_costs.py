@@ -1,6 +1,7 @@
 """What rows that are fetched cost besides the network, and costs of a link that are reckoned where measuring takes too long."""
 
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -178,18 +179,23 @@ def test_what_a_type_makes_of_its_own_rows_is_reckoned_once():
     assert rows == sum(nodes[relation.source] for layer in kinds for relation in layer)
 
 
-def test_rates_are_shared_by_the_processes_of_a_computer(monkeypatch):
-    """Devices read at the rate of a core, of which there may be too few, and share what all cores multiply."""
-    _, mesh = hybrid(few("cites", "writes"))
-    monkeypatch.setattr(rates, "_least", lambda *about: 1.0)
-    monkeypatch.setattr(rates.runtime, "cores", lambda: 4)
-    (read, product), (shared_read, shared_product) = rates.measure(mesh), rates.measure(mesh, 3)
-    assert (shared_read, shared_product) == (1.5 * read, 3 * product)
+@pytest.mark.parametrize(
+    ("others", "times"),
+    [
+        ([], 1.0),  # two devices on two cores
+        ([{"name": "here", "cores": [0, 1]}], 2.0),
+        ([{"name": "here", "cores": [2, 3]}], 1.0),
+        ([{"name": "there", "cores": [0, 1]}], 1.0),
+    ],
+)
+def test_one_process_measures_rates_and_those_of_the_same_cores_share_them(kept, monkeypatch, others, times):  # noqa: F811
+    """Devices read at the rate of a core, of which there may be too few."""
 
-
-def test_one_process_measures_rates(kept, monkeypatch):  # noqa: F811
     class Second(ProcessGroup):
-        first = False
+        first, count = False, 1 + len(others)
+
+        def all_gather(self, tag, value):
+            return [{"name": "here", "cores": [0, 1]}, *others] if tag == "hosts" else [value]
 
         def broadcast_object(self, name, value):
             return (costs.USUAL, 1e-11) if name == "costs, rates" else value
@@ -197,4 +203,10 @@ def test_one_process_measures_rates(kept, monkeypatch):  # noqa: F811
     given, mesh = hybrid(few("cites", "writes"))
     monkeypatch.setattr(rates, "measure", None)
     monkeypatch.setattr(costs, "_step", lambda *about: 0.0)
-    assert costs.read_or_measure(given._replace(processes=Second()), mesh, 64).copy == costs.USUAL
+    monkeypatch.setattr(costs, "_link", lambda *about: (0.0, 0.0))
+    mesh = SimpleNamespace(size=2 * (1 + len(others)), devices=mesh.devices)
+    assert costs.read_or_measure(given._replace(processes=Second()), mesh, 64).copy == times * costs.USUAL
+
+
+def test_devices_share_what_all_cores_multiply():
+    assert rates.shared(1.0, 1.0, 3, 4) == (1.0, 3.0) and rates.shared(1.0, 1.0, 6, 4) == (1.5, 6.0)

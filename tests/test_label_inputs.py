@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import jax
 import numpy as np
 import pytest
 
@@ -32,12 +33,19 @@ def relabelled(graph: HetGraph, ids: np.ndarray) -> HetGraph:
     return replace(graph, labels=labels)
 
 
+def alike(one: HetGraph, other: HetGraph) -> bool:
+    """Whether their edges and weights are the same."""
+    pairs = ((one.relations[relation], csc) for relation, csc in other.relations.items())
+    return all(jax.tree.all(jax.tree.map(np.array_equal, tuple(a), tuple(b))) for a, b in pairs)
+
+
 def logits(graph: HetGraph, *others: HetGraph, name: str, layers: int = 3, **options) -> list[np.ndarray]:
     """Of every target node, of each graph, by one model with random weights; the others differ from the first in features alone."""
     config = Config(
         model=Model(**{"name": name, "hidden": 8, "layers": layers} | options), sampling=Sampling(mode="full")
     )
     made = setup(config, graph)
+    assert all(one.schema == graph.schema and alike(one, graph) for one in others)
     state = eagerly(made.trainer.init, np.int32(0))
     learned = {name: np.asarray(table.rows) for name, table in state.tables.items()}
     evaluator, nodes = Evaluator(made.trainer.model, made.graph, 10**6), np.arange(len(graph.labels))

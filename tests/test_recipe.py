@@ -261,7 +261,8 @@ def test_a_graph_that_was_read_is_handed_on_once(monkeypatch):
     assert len(times) == 4
 
 
-def test_features_that_were_normalised_to_choose_are_not_normalised_again(tmp_path, monkeypatch):
+@pytest.mark.parametrize("way", [load, load_abstract])
+def test_features_that_were_normalised_to_choose_are_not_normalised_again(tmp_path, monkeypatch, way):
     graph = shop()
     store.save(replace(graph, features={t: 3.5 * x - 1 for t, x in graph.features.items()}), tmp_path / "store")
     data = Data(format="store", path=str(tmp_path / "store"), normalize_features="auto")
@@ -269,11 +270,17 @@ def test_features_that_were_normalised_to_choose_are_not_normalised_again(tmp_pa
     monkeypatch.setattr(inputs, "_by_rows", lambda matrix, by: (changed.append(matrix.shape), change(matrix, by))[1])
     graph, ahead = read_ahead(data)
     assert "data.normalize_features" in {c.key for c in choices.choose(Config(data=data), graph, set(), ahead)}
-    found = load(data, ahead).features
+    found = way(data, ahead).features
     assert sorted(changed) == sorted(x.shape for x in expected.values())
     assert found.keys() == expected.keys() and not ahead.normalised
     for name, matrix in found.items():
         np.testing.assert_array_equal(matrix, expected[name])
+    _, ahead = read_ahead(data)
+    ahead.normalised = dict.fromkeys(expected, np.zeros((1, 1), np.float32))
+    other = load(
+        replace(data, without_features=("product",)), ahead
+    ).features  # read otherwise, so what was left is dropped
+    np.testing.assert_array_equal(other["customer"], expected["customer"])
 
 
 def shop(told: str = "nothing"):

@@ -1,7 +1,7 @@
 """Neighbour means along a metapath, `A_1 A_2 ... A_k X`, where `A_i` is the mean over the neighbours of the i-th relation.
 
 SeHGNN's equation 4 (Yang et al., AAAI 2023, "neighbour aggregation"). Products are taken from the right, so many columns at a time, or
-from the left, so many rows at a time: no more than `AT_ONCE` numbers are held besides the result.
+from the left, so many rows at a time: an intermediate product has no more than `AT_ONCE` numbers, and a few of that size are held at a time.
 """
 
 import tempfile
@@ -18,7 +18,7 @@ from hetjax.metapaths.paths import Metapath
 AT_ONCE = 2**24  # numbers of an intermediate product
 MOST_EDGES = 2**28  # of a metapath whose first type has no features
 MOST_ONE_HOT = 2**28  # numbers of a metapath's one-hot features
-FULL = 0.1  # share of a product's numbers that are not 0, from which on it is held as a matrix of all numbers
+FULL = 0.1  # of a product's numbers the share that are not 0, over which all are held before a further product: a sparse one takes longer
 IN_MEMORY = 2**28  # bytes of a result; a larger one lies in a file that is mapped into memory
 
 
@@ -95,6 +95,7 @@ def composed(graph: HetGraph, path: Metapath) -> CSC:
     degrees, indices, weights, edges = [], [], [], 0
     for _, product in _products(matrices, np.arange(nodes[path.target])):
         product = scipy.sparse.csr_matrix(product)
+        product.eliminate_zeros()
         edges += product.nnz
         if edges > MOST_EDGES:
             name = path.name(graph.schema)
@@ -127,7 +128,7 @@ def _mean(csc: CSC, sources: int) -> scipy.sparse.csr_matrix:
 def _products(
     matrices: Sequence[scipy.sparse.csr_matrix], rows: np.ndarray
 ) -> Iterator[tuple[np.ndarray, scipy.sparse.csr_matrix | np.ndarray]]:
-    """Some rows of the product of all matrices, so many at a time, with their ids; all numbers of them where few are 0."""
+    """Some rows of the product of all matrices, so many at a time, with their ids; as a sparse matrix, or one of all numbers (`FULL`)."""
     for part in _ranges(len(rows), max(matrix.shape[1] for matrix in matrices)):
         product = matrices[0][rows[part]]
         for matrix in matrices[1:]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import Mesh
 
-from hetjax import __version__, compiled, measured
+from hetjax import __version__, compiled, measured, runtime
 from hetjax.config import as_dict
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.sharding.dependency import kept_link, probes, rates
@@ -24,7 +24,7 @@ from hetjax.sharding.dependency.probes import Kind, Kinds, Seconds
 from hetjax.sharding.strategy import Setup
 
 # Seconds that measuring takes, of which only the order of magnitude is known beforehand, as most of it is compiling: of a fold that is linear,
-# or not, and of the link. They are of a machine that reads a number in `USUAL` seconds; one that reads slower compiles slower.
+# or not, and of the link. They are of a machine that reads a number in `USUAL` seconds on one core; one that reads slower is taken to compile slower.
 USUAL = 3e-10
 PROBE, LINK = {True: 0.5, False: 3.0}, 0.5
 EACH = 0.015  # seconds more for every relation of every layer: the whole model is traced
@@ -67,14 +67,16 @@ def read_or_measure(setup: Setup, mesh: Mesh, message: int) -> Costs:
       message: numbers that a device sends to another at once.
     """
     machine, kinds = _machine(setup, mesh), probes.kinds(setup)
-    rate, left = None, math.inf
+    rate, left, slower = None, math.inf, 1.0
     reckoned: dict[Kind, Seconds] = {}
     if rates.known(mesh):
-        sharing = machine["hosts"].count(platform.node())
-        rate = _kept(setup, "rates", machine, lambda: rates.measure(mesh, sharing) if setup.processes.first else None)
+        alone = _kept(setup, "rates", machine, lambda: rates.measure() if setup.processes.first else None)
+        slower = max(1.0, alone[0] / USUAL)
+        first = machine["hosts"][0]  # whose processes stand for all
+        devices = machine["hosts"].count(first) * mesh.size // setup.processes.count
+        rate = rates.shared(*alone, devices, len(first["cores"]))
         reckoned = {kind: rates.seconds(kind, *rate) for kind in probes.distinct(kinds)}
         left = MOST * EPOCHS * _step(setup.graph, kinds, reckoned) / mesh.size
-    slower = max(1.0, rate[0] / USUAL) if rate else 1.0
     if setup.processes.count > 1:
         slower *= BETWEEN
     takes = slower * LINK
@@ -179,7 +181,8 @@ def _messages(setup: Setup, machine: Mapping) -> tuple[float, float]:
 
 def _machine(setup: Setup, mesh: Mesh) -> dict[str, Any]:
     """What all costs depend on, but for what runs."""
-    hosts = setup.processes.all_gather("hosts", platform.node())  # rows cross a network, or they do not
+    here = {"name": platform.node(), "cores": runtime.core_ids()}
+    hosts = setup.processes.all_gather("hosts", here)  # rows cross a network, or they do not
     device = {"device": mesh.devices.flat[0].device_kind, "processor": platform.machine()}
     versions = {"jax": jax.__version__, "hetjax": __version__, "costs": compiled.digest(__name__)}
     return {"hosts": hosts, "devices": mesh.size, **device, **versions}

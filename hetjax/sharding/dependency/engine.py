@@ -43,8 +43,8 @@ class DependencyEngine(SpmdEngine):
       setup, batches: as in `Engine`.
       cut: who owns which node.
       mesh: with the axis `data`.
-      prices: by which a hybrid of them was chosen.
-      measured: whether these were, or reckoned.
+      prices: by which what is kept is counted, and a hybrid was chosen.
+      costs: how the costs came about that a hybrid was chosen by, "measured" or "reckoned"; empty if it was not.
     """
 
     rows_spec = P(DATA)
@@ -55,14 +55,14 @@ class DependencyEngine(SpmdEngine):
         batches: DependencyBatches,
         cut: EdgeCut,
         mesh: Mesh,
-        prices: Prices | None = None,
-        measured: bool = True,
+        prices: Prices,
+        costs: str = "",
     ):
         graph, features, self.owned = setup.graph, batches.features, cut.owned
         residents = batches.residents(
             [t for t in setup.trainer.widths if t in graph.features.keys() & features.on_device]
         )
-        self.groups, self.prices, self.measured, self.ahead = batches.groups, prices, measured, Ahead()
+        self.groups, self.prices, self.costs, self.ahead = batches.groups, prices, costs, Ahead()
         least = 0 if setup.regime.whole else 1  # of the whole graph these are the rows here, which capacities count
         size = {t: max(least, *(len(ids[t]) for ids in residents)) for t in residents[0]}
 
@@ -144,10 +144,11 @@ class DependencyEngine(SpmdEngine):
     def details(self) -> dict[str, Any]:
         batches = self.batches
         assert isinstance(batches, DependencyBatches)
-        steps, found = max(1, batches.sent), dict[str, Any]()
-        if self.prices:
-            types, found["costs"] = list(batches.graph.schema.nodes), "measured" if self.measured else "reckoned"
+        steps, found, types = max(1, batches.sent), dict[str, Any](), list(batches.graph.schema.nodes)
+        if self.setup.regime.whole:
             found["kept_bytes"] = round(float(kept_bytes(batches.done, self.prices, types).max()) / steps)
+        if self.costs:
+            found["costs"] = self.costs
             predicted = seconds(batches.done, self.prices, types, list(batches.graph.relations))
             found["predicted_milliseconds"] = {
                 n: round(1000 * float(of.max()) / steps, 4) for n, of in predicted.items()

@@ -10,11 +10,9 @@ from collections.abc import Callable
 import numpy as np
 from jax.sharding import Mesh
 
-from hetjax import runtime
 from hetjax.sharding.dependency.probes import Kind, Seconds
-from hetjax.sharding.mesh import positions_here
 
-ROWS, MULTIPLIED, WIDTH, ROUNDS = 2**15, 2**11, 64, 4
+ROWS, MULTIPLIED, WIDTH, ROUNDS = 2**15, 2**11, 64, 16
 MEETING = 5e-5  # seconds in which devices of one process meet for a collective and its inverse; 28 to 144 microseconds, measured
 FOLDED = 0.3  # a fold asks for its rows ahead, so a number that it reads takes this share of `measure`'s: 0.17 to 0.6, measured
 WEIGHED = 5  # times that an edge takes longer where it has a weight to be found, in a softmax: 2 to 6 in GAT, 3 to 18 in HGT, measured
@@ -25,22 +23,22 @@ def known(mesh: Mesh) -> bool:
     return mesh.devices.flat[0].platform == "cpu"
 
 
-def measure(mesh: Mesh, processes: int = 1) -> tuple[float, float]:
-    """Seconds of a number that is read by a row's number, and of a multiplication and an addition, on a device of this mesh.
+def measure() -> tuple[float, float]:
+    """Seconds of a number that is read by a row's number, on one core, and of a multiplication and an addition, on all of them.
 
     One process measures while the others of the computer wait: numpy multiplies with a thread for each core, and the threads of two processes
     slow each other down several times over (`experiments/dependency_rates.py`).
-
-    Args:
-      processes: how many share this computer.
     """
     rows, ids = np.ones((ROWS, WIDTH), np.float32), np.random.default_rng(0).permutation(ROWS)
     matrix, into = rows[:WIDTH].copy(), np.empty((len(ids), WIDTH), np.float32)
     read = _least(lambda: np.take(rows, ids, axis=0, out=into, mode="clip")) / into.size
     some = rows[:MULTIPLIED]
-    product = _least(lambda: some @ matrix, 4 * ROUNDS) / (some.size * WIDTH)
-    here, cores = processes * len(positions_here(mesh)), runtime.cores()
-    return read * max(1.0, here / cores), product * here  # numpy reads on one core, and multiplies on all
+    return read, _least(lambda: some @ matrix) / (some.size * WIDTH)
+
+
+def shared(read: float, product: float, devices: int, cores: int) -> tuple[float, float]:
+    """The same on each of some devices that share so many cores."""
+    return read * max(1.0, devices / cores), product * devices
 
 
 def link(read: float, parts: int) -> tuple[float, float]:
@@ -49,15 +47,15 @@ def link(read: float, parts: int) -> tuple[float, float]:
     An all-to-all is a copy, and carries as much for every partition itself as for another.
 
     Args:
-      read: as `measure` gives it.
+      read: as `shared` gives it.
       parts: devices.
     """
     return 2 * read * parts / (parts - 1), MEETING
 
 
-def _least(work: Callable, rounds: int = ROUNDS) -> float:
+def _least(work: Callable) -> float:
     seconds = []
-    for _ in range(rounds):
+    for _ in range(ROUNDS):
         started = time.perf_counter()
         work()
         seconds.append(time.perf_counter() - started)
@@ -68,7 +66,7 @@ def seconds(kind: Kind, read: float, product: float) -> Seconds:
     """Of a kind of relations.
 
     Args:
-      read, product: as `measure` gives them.
+      read, product: as `shared` gives them.
     """
     first, folds = kind.source > kind.made or not kind.linear, FOLDED * (1 if kind.linear else WEIGHED)
     ways = 2 + kind.flows[0]  # forward, the matrix's gradient, and that of the rows

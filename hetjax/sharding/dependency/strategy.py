@@ -65,9 +65,8 @@ class Dependency(declared.Dependency, Strategy):
         batches = DependencyBatches(sampler, partitioning, mesh, setup, groups, keep, options.schedule, features)
         if options.mode == "cache" and options.memory >= 0:
             require_room(batches, prices, options.memory)
-        return DependencyEngine(
-            setup, batches, partitioning, mesh, prices if costs else None, bool(costs and costs.measured)
-        )
+        of_costs = ("measured" if costs.measured else "reckoned") if costs else ""
+        return DependencyEngine(setup, batches, partitioning, mesh, prices, of_costs)
 
 
 def placed(setup: Setup, owned: Owned, mesh: Mesh) -> PartitionFeatures:
