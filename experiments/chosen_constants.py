@@ -26,21 +26,29 @@ FEW_LABELS = {
 }
 FEATURES = {
     "model.hidden": "32 128",
-    "model.layers": "1 2 3 4",
-    "model.dropout": "0 0.2 0.5",
+    "model.layers": "1 {layers} 4",
+    "model.dropout": "0 {dropout}",
     "model.norm": "none",
     "model.input_projection": "false",
-    "train.learning_rate": "0.001 0.003 0.01 0.03",
+    "train.learning_rate": "0.001 {rate} 0.03",
 }
+ONE_RELATION = {"layers": "2", "dropout": "0.5", "rate": "0.003"}  # is given 3, 0.2 and 0.01
+SEVERAL = {"layers": "3", "dropout": "0.2", "rate": "0.01"}  # are given 2, 0.5 and 0.003
 LEARNED = {"model.feature_width": "16", "train.feature_learning_rate": "0 0.01"}
+
+
+def _filled(words: dict[str, str]) -> dict[str, str]:
+    return {key: values.format(**words) for key, values in FEATURES.items()}
+
+
 VARIED = {
     "Cora": FEW_LABELS,
     "Citeseer": FEW_LABELS,
     "Coauthor Physics": FEW_LABELS,
-    "Yelp (HGSL)": FEATURES,
-    "Tolokers": FEATURES,
-    "HGB DBLP": FEATURES | LEARNED,
-    "HGB IMDB": FEATURES | LEARNED,
+    "Yelp (HGSL)": _filled(SEVERAL),
+    "Tolokers": _filled(ONE_RELATION),
+    "HGB DBLP": _filled(SEVERAL) | LEARNED,
+    "HGB IMDB": _filled(SEVERAL) | LEARNED,
 }
 
 

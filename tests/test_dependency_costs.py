@@ -1,5 +1,6 @@
 """What rows that are fetched cost besides the network, and costs of a link that are reckoned where measuring takes too long."""
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -183,9 +184,9 @@ def test_what_a_type_makes_of_its_own_rows_is_reckoned_once():
     ("others", "times"),
     [
         ([], 1.0),  # two devices on two cores
-        ([{"name": "here", "cores": [0, 1]}], 2.0),
-        ([{"name": "here", "cores": [2, 3]}], 1.0),
-        ([{"name": "there", "cores": [0, 1]}], 1.0),
+        ([("here", [0, 1])], 2.0),
+        ([("here", [2, 3])], 1.0),
+        ([("there", [0, 1])], 1.0),
     ],
 )
 def test_one_process_measures_rates_and_those_of_the_same_cores_share_them(kept, monkeypatch, others, times):  # noqa: F811
@@ -195,14 +196,15 @@ def test_one_process_measures_rates_and_those_of_the_same_cores_share_them(kept,
         first, count = False, 1 + len(others)
 
         def all_gather(self, tag, value):
-            return [{"name": "here", "cores": [0, 1]}, *others] if tag == "hosts" else [value]
+            names, cores = zip(("here", [0, 1]), *others)
+            return {"hosts": list(names), "cores": list(cores)}.get(tag, [value])
 
         def broadcast_object(self, name, value):
             return (costs.USUAL, 1e-11) if name == "costs, rates" else value
 
     given, mesh = hybrid(few("cites", "writes"))
     monkeypatch.setattr(rates, "measure", None)
-    monkeypatch.setattr(costs, "_step", lambda *about: 0.0)
+    monkeypatch.setattr(costs, "EACH", math.inf)
     monkeypatch.setattr(costs, "_link", lambda *about: (0.0, 0.0))
     mesh = SimpleNamespace(size=2 * (1 + len(others)), devices=mesh.devices)
     assert costs.read_or_measure(given._replace(processes=Second()), mesh, 64).copy == times * costs.USUAL

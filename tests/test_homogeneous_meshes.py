@@ -27,7 +27,7 @@ VANILLA, RAF = (1, 2, "vanilla"), (2, 1)
     ],
 )
 def test_equals_one_device(model, graph, mesh, mode):
-    """By partitions of the nodes all of them are in tests/test_dependency.py."""
+    """By partitions of the nodes, in other ways than here, all of them are in tests/test_dependency.py."""
     errors = compare(GRAPHS[graph](), mesh, mode, MODELS[model], wide=True)
     assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-9, errors
 

@@ -70,11 +70,10 @@ def read_or_measure(setup: Setup, mesh: Mesh, message: int) -> Costs:
     rate, left, slower = None, math.inf, 1.0
     reckoned: dict[Kind, Seconds] = {}
     if rates.known(mesh):
-        alone = _kept(setup, "rates", machine, lambda: rates.measure() if setup.processes.first else None)
-        slower = max(1.0, alone[0] / USUAL)
-        first = machine["hosts"][0]  # whose processes stand for all
-        devices = machine["hosts"].count(first) * mesh.size // setup.processes.count
-        rate = rates.shared(*alone, devices, len(first["cores"]))
+        read, product = _kept(setup, "rates", machine, lambda: rates.measure() if setup.processes.first else None)
+        slower = max(1.0, read / USUAL)
+        devices = machine["sharing"] * mesh.size // setup.processes.count
+        rate = rates.shared(read, product, devices, machine["cores"])
         reckoned = {kind: rates.seconds(kind, *rate) for kind in probes.distinct(kinds)}
         left = MOST * EPOCHS * _step(setup.graph, kinds, reckoned) / mesh.size
     if setup.processes.count > 1:
@@ -107,7 +106,11 @@ def _busiest(graph: HetGraph, kinds: Kinds) -> list[Kind]:
 
 
 def _step(graph: HetGraph, kinds: Kinds, of: Mapping[Kind, Seconds]) -> float:
-    """Seconds of a step of the whole graph on one device, by what is reckoned."""
+    """Seconds of a step of the whole graph on one device.
+
+    Args:
+      of: of each kind of relations.
+    """
     nodes, edges = graph.schema.nodes, {relation.key: csc.edges for relation, csc in graph.relations.items()}
     parts = zip(by_name(kinds, of), (nodes, edges, nodes))
     return sum(cost * counts[name] for layers, counts in parts for layer in layers for name, cost in layer.items())
@@ -124,7 +127,11 @@ def _scaled(measured: Mapping[Kind, Seconds], reckoned: Mapping[Kind, Seconds]) 
 
 
 def by_name(kinds: Kinds, of: Mapping[Kind, Seconds]) -> tuple[Layers, Layers, Layers]:
-    """`Costs.vertex`, `Costs.edge` and `Costs.source` of layers."""
+    """`Costs.vertex`, `Costs.edge` and `Costs.source` of layers: of a type the largest of the relations into it, and the sum of those out of it.
+
+    Args:
+      of: of each kind of relations.
+    """
     vertices: Layers = []
     edges: Layers = []
     sources: Layers = []
@@ -181,11 +188,14 @@ def _messages(setup: Setup, machine: Mapping) -> tuple[float, float]:
 
 def _machine(setup: Setup, mesh: Mesh) -> dict[str, Any]:
     """What all costs depend on, but for what runs."""
-    here = {"name": platform.node(), "cores": runtime.core_ids()}
-    hosts = setup.processes.all_gather("hosts", here)  # rows cross a network, or they do not
+    hosts = setup.processes.all_gather("hosts", platform.node())  # rows cross a network, or they do not
+    cores = setup.processes.all_gather("cores", runtime.core_ids())
+    same = [
+        (host, own) == (hosts[0], cores[0]) for host, own in zip(hosts, cores)
+    ]  # as the first, which stands for all
     device = {"device": mesh.devices.flat[0].device_kind, "processor": platform.machine()}
     versions = {"jax": jax.__version__, "hetjax": __version__, "costs": compiled.digest(__name__)}
-    return {"hosts": hosts, "devices": mesh.size, **device, **versions}
+    return {"hosts": hosts, "cores": len(cores[0]), "sharing": sum(same), "devices": mesh.size, **device, **versions}
 
 
 def _about(setup: Setup) -> dict[str, Any]:

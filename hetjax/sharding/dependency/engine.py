@@ -145,7 +145,7 @@ class DependencyEngine(SpmdEngine):
         batches = self.batches
         assert isinstance(batches, DependencyBatches)
         steps, found, types = max(1, batches.sent), dict[str, Any](), list(batches.graph.schema.nodes)
-        if self.setup.regime.whole:
+        if self.setup.regime.whole and batches.sent:
             found["kept_bytes"] = round(float(kept_bytes(batches.done, self.prices, types).max()) / steps)
         if self.costs:
             found["costs"] = self.costs
