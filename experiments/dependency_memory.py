@@ -102,7 +102,7 @@ def main() -> None:
                 limit = next((int(word.rpartition("=")[2]) for word in how if "memory" in word), "")
                 about |= {"limit_bytes": limit, "kept_bytes": kept(counts) if counts else ""}
                 rows.append(about | {"peak_mib": "", "refused": ""} | found)
-    replace_rows(options.out / "dependency_memory.csv", KEYS, rows)
+                replace_rows(options.out / "dependency_memory.csv", KEYS, rows[-1:])
     print(markdown(rows))
     over = [row for row in rows if row["limit_bytes"] and row["kept_bytes"] and row["kept_bytes"] > row["limit_bytes"]]
     refused = [row["way"] for row in rows if row["refused"]]
