@@ -284,7 +284,9 @@ class Train:
     order_costs: Literal["measured", "usual"] = "measured"
     """what decides whether a relation's sources are multiplied before they are folded or after; measured: what either costs on this CPU, timed once and kept; usual: constants, the same on every machine, and so the same last bits"""
     evaluate_every: int = 1
-    """evaluate and write a checkpoint after every so many epochs, and after the last"""
+    """evaluate after every so many epochs, and after the last"""
+    checkpoint_seconds: float = 10.0
+    """write a checkpoint after an evaluation if the one before is so many seconds old, and of the best and the last epoch at the end; 0, or a state of over 256 MiB: after every evaluation"""
     checkpoint_steps: int = 0
     """write a checkpoint every so many steps within an epoch, for long epochs; 0: no"""
     test: bool = True
@@ -298,7 +300,14 @@ class Train:
         _require(self.schedule_epochs >= 1, "train.schedule_epochs", self.schedule_epochs, "at least 1")
         _require(0 < self.schedule_factor <= 1, "train.schedule_factor", self.schedule_factor, "in (0, 1]")
         _require(0 <= self.label_smoothing < 1, "train.label_smoothing", self.label_smoothing, "in [0, 1)")
-        counts = "steps_per_epoch", "checkpoint_steps", "patience", "accuracy_nodes", "warmup_steps"
+        counts = (
+            "steps_per_epoch",
+            "checkpoint_steps",
+            "checkpoint_seconds",
+            "patience",
+            "accuracy_nodes",
+            "warmup_steps",
+        )
         for name in (*counts, "weight_decay", "gradient_clip", "l2"):
             _require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
         _require(0 <= self.seed < 2**31, "train.seed", self.seed, "in 0..2147483647")

@@ -14,7 +14,10 @@ from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import registry
 
 SECTIONS = ("model", "sampling", "train", "cache")
-COMPATIBLE = {"model.name", *(f"train.{key}" for key in ("recipe", "seed", "metric", "baselines", "stacking"))}
+COMPATIBLE = {
+    "model.name",
+    *(f"train.{key}" for key in ("recipe", "seed", "metric", "baselines", "stacking", "checkpoint_seconds")),
+}
 CHOSEN = {
     *(
         "data.normalize_features",

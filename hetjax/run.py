@@ -3,7 +3,7 @@
 import logging
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,32 @@ from hetjax.stacking import Stacked
 from hetjax.workdir import Workdir
 
 
+class Saved(NamedTuple):
+    """The last checkpoint of this process.
+
+    Attributes:
+      time: when it was written, by `time.monotonic`.
+      size: bytes of its state.
+    """
+
+    time: float
+    size: int
+
+
+class Unsaved(NamedTuple):
+    """The best epoch's state, which is not written yet.
+
+    Attributes:
+      step: after which it was.
+      state: in process 0 a copy; None in the others.
+      progress: as it was then.
+    """
+
+    step: int
+    state: Any
+    progress: dict[str, Any]
+
+
 @dataclass
 class Run:
     """What a run is made of.
@@ -35,6 +61,8 @@ class Run:
       started: when this process began.
       resumed_seconds: time trained by processes before it.
       clock: where the time of a step goes.
+      saved: the last checkpoint, in process 0.
+      unsaved: the best epoch, if it has none.
       rises: whether the loss rises steeply.
       reported: the epoch that was last printed.
       compiling: epochs that compiled something.
@@ -58,6 +86,8 @@ class Run:
     started: float
     resumed_seconds: float
     clock: metrics.Clock = field(default_factory=metrics.Clock)
+    saved: Saved | None = None
+    unsaved: Unsaved | None = None
     rises: metrics.Rises = field(default_factory=metrics.Rises)
     reported: int = 0
     compiling: int = 0

@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
-from hetjax import baselines, digests, guard, inputs, metrics, models, progress, recipe, stacking, summary
+from hetjax import baselines, digests, guard, inputs, metrics, models, progress, recipe, saving, stacking, summary
 from hetjax.callables import call_as
 from hetjax.checkpoint import Checkpoint, Checkpoints
 from hetjax.config import Config, Mesh, as_dict, data_path, flat
@@ -110,6 +110,8 @@ def trained(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
             try:
                 loop(run)
             except FloatingPointError as error:
+                if run.engine.same_losses:
+                    saving.write_best(run)
                 if not guard.watches(run):
                     raise
                 lowered = guard.go_back(run, error)
@@ -324,6 +326,7 @@ def loop(run: Run) -> None:
                     raise
                 run.say(f"{error}; the run goes back to epoch {best['epoch']}, the best, and ends there")
                 break
+    saving.write_best(run)
 
 
 def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:
@@ -348,7 +351,7 @@ def train_epoch(run: Run, epoch: int, bar: tqdm) -> None:
         bar.update()
         bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
         if checkpoint_steps and done.step % checkpoint_steps == 0 and done.step < batches.steps():
-            save_checkpoint(run)
+            saving.save(run)
             clock.start()
 
 
@@ -378,7 +381,7 @@ def end_epoch(run: Run, epoch: int) -> None:
         run.records.write(record | {"seconds": round(run.seconds(), 3)})
         done.metrics_bytes = run.records.size
     if due:
-        save_checkpoint(run)
+        (saving.save if last else saving.save_if_due)(run)
         if last or epoch + 1 - run.reported >= options.epochs / 10:
             run.say(_line(record))
             run.reported = epoch + 1
@@ -415,19 +418,6 @@ def evaluate(
     if quality["loss"] is not None and not math.isfinite(quality["loss"]):
         raise FloatingPointError(f"the {split} loss is {quality['loss']}; a lower train.learning_rate may help")
     return quality, rest
-
-
-def save_checkpoint(run: Run) -> None:
-    """Write a checkpoint; process 0 does, and the others wait for it."""
-    state, done = run.engine.gather(run.state), run.progress
-    run.engine.tell_progress(done)
-    done.seconds = run.seconds()
-    if run.processes.first:
-        assert state is not None  # in process 0
-        run.checkpoints.save(int(state.step), state, asdict(done))
-    else:
-        run.checkpoints.wait_for(done.epoch * run.engine.batches.steps() + done.step)
-    run.processes.barrier("saved")
 
 
 def stack(run: Run) -> None:
