@@ -300,15 +300,8 @@ class Train:
         _require(self.schedule_epochs >= 1, "train.schedule_epochs", self.schedule_epochs, "at least 1")
         _require(0 < self.schedule_factor <= 1, "train.schedule_factor", self.schedule_factor, "in (0, 1]")
         _require(0 <= self.label_smoothing < 1, "train.label_smoothing", self.label_smoothing, "in [0, 1)")
-        counts = (
-            "steps_per_epoch",
-            "checkpoint_steps",
-            "checkpoint_seconds",
-            "patience",
-            "accuracy_nodes",
-            "warmup_steps",
-        )
-        for name in (*counts, "weight_decay", "gradient_clip", "l2"):
+        counts = "steps_per_epoch", "checkpoint_steps", "patience", "accuracy_nodes", "warmup_steps"
+        for name in (*counts, "checkpoint_seconds", "weight_decay", "gradient_clip", "l2"):
             _require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
         _require(0 <= self.seed < 2**31, "train.seed", self.seed, "in 0..2147483647")
         _require(self.learning_rate > 0, "train.learning_rate", self.learning_rate, "over 0")

@@ -33,12 +33,12 @@ class Saved(NamedTuple):
     size: int
 
 
-class Unsaved(NamedTuple):
-    """The best epoch's state, which is not written yet.
+class Snapshot(NamedTuple):
+    """What a checkpoint holds.
 
     Attributes:
-      step: after which it was.
-      state: in process 0 a copy; None in the others.
+      step: after which it was taken.
+      state: in process 0; others may have None.
       progress: as it was then.
     """
 
@@ -62,7 +62,7 @@ class Run:
       resumed_seconds: time trained by processes before it.
       clock: where the time of a step goes.
       saved: the last checkpoint, in process 0.
-      unsaved: the best epoch, if it has none.
+      unsaved: of the best epoch, if that has no checkpoint; the state is a copy.
       rises: whether the loss rises steeply.
       reported: the epoch that was last printed.
       compiling: epochs that compiled something.
@@ -87,7 +87,7 @@ class Run:
     resumed_seconds: float
     clock: metrics.Clock = field(default_factory=metrics.Clock)
     saved: Saved | None = None
-    unsaved: Unsaved | None = None
+    unsaved: Snapshot | None = None
     rises: metrics.Rises = field(default_factory=metrics.Rises)
     reported: int = 0
     compiling: int = 0

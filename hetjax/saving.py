@@ -2,12 +2,11 @@
 
 import time
 from dataclasses import asdict
-from typing import Any
 
 import jax
 import numpy as np
 
-from hetjax.run import Run, Saved, Unsaved
+from hetjax.run import Run, Saved, Snapshot
 
 SMALL = 2**28  # bytes of a state of which a copy is kept in memory meanwhile
 
@@ -15,7 +14,7 @@ SMALL = 2**28  # bytes of a state of which a copy is kept in memory meanwhile
 def save(run: Run) -> None:
     """Write a checkpoint, and before it that of the best epoch, if it is not written yet; process 0 does, and the others wait for it."""
     write_best(run)
-    _write(run, *_snapshot(run))
+    _write(run, _snapshot(run))
 
 
 def save_if_due(run: Run) -> None:
@@ -25,35 +24,34 @@ def save_if_due(run: Run) -> None:
     if run.processes.broadcast_object("a checkpoint is due", due):
         save(run)
     elif (best := run.progress.best) and best["step"] == _step(run):
-        state, progress = _snapshot(run)
-        run.unsaved = Unsaved(_step(run), jax.tree.map(np.array, state) if run.processes.first else None, progress)
+        now = _snapshot(run)
+        run.unsaved = now._replace(state=jax.tree.map(np.array, now.state) if run.processes.first else None)
 
 
 def write_best(run: Run) -> None:
     """Write the checkpoint of the best epoch, if it is not written yet."""
     unsaved, best, run.unsaved = run.unsaved, run.progress.best, None
     if unsaved and best and unsaved.step == best["step"]:
-        _write(run, unsaved.state, unsaved.progress, unsaved.step)
+        _write(run, unsaved)
 
 
 def _step(run: Run) -> int:
     return run.progress.epoch * run.engine.batches.steps() + run.progress.step
 
 
-def _snapshot(run: Run) -> tuple[Any, dict]:
-    """The state as it is, in process 0, and the progress."""
+def _snapshot(run: Run) -> Snapshot:
+    """Of now; the next step may change its state."""
     state, done = run.engine.gather(run.state), run.progress
     run.engine.tell_progress(done)
     done.seconds = run.seconds()
-    return state, asdict(done)
+    return Snapshot(_step(run), state, asdict(done))
 
 
-def _write(run: Run, state: Any, progress: dict, step: int | None = None) -> None:
-    step = _step(run) if step is None else step
+def _write(run: Run, snapshot: Snapshot) -> None:
     if run.processes.first:
-        assert state is not None  # in process 0
-        run.checkpoints.save(step, state, progress)
-        run.saved = Saved(time.monotonic(), sum(leaf.nbytes for leaf in jax.tree.leaves(state)))
+        assert snapshot.state is not None  # in process 0
+        run.checkpoints.save(*snapshot)
+        run.saved = Saved(time.monotonic(), sum(leaf.nbytes for leaf in jax.tree.leaves(snapshot.state)))
     else:
-        run.checkpoints.wait_for(step)
+        run.checkpoints.wait_for(snapshot.step)
     run.processes.barrier("saved")

@@ -277,9 +277,7 @@ def test_features_that_were_normalised_to_choose_are_not_normalised_again(tmp_pa
         np.testing.assert_array_equal(matrix, expected[name])
     _, ahead = read_ahead(data)
     ahead.normalised = dict.fromkeys(expected, np.zeros((1, 1), np.float32))
-    other = load(
-        replace(data, without_features=("product",)), ahead
-    ).features  # read otherwise, so what was left is dropped
+    other = load(replace(data, without_features=("product",)), ahead).features  # what was left is dropped
     np.testing.assert_array_equal(other["customer"], expected["customer"])
 
 

@@ -190,12 +190,11 @@ def _machine(setup: Setup, mesh: Mesh) -> dict[str, Any]:
     """What all costs depend on, but for what runs."""
     hosts = setup.processes.all_gather("hosts", platform.node())  # rows cross a network, or they do not
     cores = setup.processes.all_gather("cores", runtime.core_ids())
-    same = [
-        (host, own) == (hosts[0], cores[0]) for host, own in zip(hosts, cores)
-    ]  # as the first, which stands for all
+    processes = list(zip(hosts, cores))
+    sharing = processes.count(processes[0])  # of the first, which stands for all
     device = {"device": mesh.devices.flat[0].device_kind, "processor": platform.machine()}
     versions = {"jax": jax.__version__, "hetjax": __version__, "costs": compiled.digest(__name__)}
-    return {"hosts": hosts, "cores": len(cores[0]), "sharing": sum(same), "devices": mesh.size, **device, **versions}
+    return {"hosts": hosts, "cores": len(cores[0]), "sharing": sharing, "devices": mesh.size, **device, **versions}
 
 
 def _about(setup: Setup) -> dict[str, Any]:
