@@ -40,6 +40,7 @@ from hetjax.internals import (
     ffi_version,
     numba_parts,
 )
+from hetjax.pointers import array_at
 
 NEXT, DONE, HOLDERS, PARTS, ROWS, RUN, FRAME, REQUEST, WORDS = 0, 1, 2, 3, 4, 5, 6, 7, 12  # in a call's state
 
@@ -194,11 +195,11 @@ def _handle(frame):
     if about[EXTENSION]:
         asked = _words(about[EXTENSION], METADATA + 1)
         if asked[KIND] & 0xFFFFFFFF == ASKS_METADATA:
-            told = numba.carray(_pointer(asked[METADATA] + 8 * VERSION, types.int32), (2,))
+            told = array_at(asked[METADATA] + 8 * VERSION, 2, types.int32)
             told[0], told[1] = shared[MAJOR], shared[MINOR]
             return 0
     buffer = _words(about[ARGUMENTS], 1)[0]
-    given = numba.carray(_pointer(_words(buffer, DATA + 1)[DATA], types.int32), (2,))
+    given = array_at(_words(buffer, DATA + 1)[DATA], 2, types.int32)
     key, rows, place = given[0], numba.int64(given[1]), OPERATIONS
     while place < OPERATIONS + 2 * (MOST - 1) and shared[place] != key:
         place += 2
@@ -249,15 +250,7 @@ def _work(state):
 
 @_compiled
 def _words(address, count):
-    return numba.carray(_pointer(address, types.int64), (count,))
-
-
-@intrinsic
-def _pointer(context, address, dtype):
-    pointer = types.CPointer(dtype.dtype)
-    return pointer(types.intp, dtype), lambda context, builder, signature, args: builder.inttoptr(
-        args[0], context.get_value_type(pointer)
-    )
+    return array_at(address, count, types.int64)
 
 
 @intrinsic

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from types import SimpleNamespace
 
 import hypothesis
 import numpy as np
@@ -14,6 +15,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation, Schema
 from hetjax.sampling import draw
 from hetjax.sampling.blocks import NO_NODE, Capacities, pad_sample, round_up
+from hetjax.sampling.drawing import Asked, Drawing
 from hetjax.sampling.regime import mini_batch_regime
 from hetjax.sampling.sampler import ALL, Sampler, group
 from hetjax.sampling.whole import whole_graph
@@ -25,10 +27,10 @@ KEY = draw.key(1, 2, 3)
 
 def drawn(indptr, indices, sources, targets, fanout, key):
     """The neighbours of each target, as lists."""
-    counts = np.empty(len(targets) + 1, np.int32)
-    assert draw.count_neighbours(indptr, targets, fanout, counts) == -1
-    out = np.empty(counts[-1], np.int32)
-    assert draw.draw_neighbours(indptr, indices, sources, targets, key, counts, out) == -1
+    relation = Relation("source", "to", "target")
+    schema = Schema({"source": sources, "target": len(indptr) - 1}, (relation,), "target", 2)
+    graph = SimpleNamespace(schema=schema, relations={relation: csc.CSC(indptr, indices)})
+    ((counts, out, *_),) = Drawing(graph).draw([Asked(relation, targets, key)], fanout)
     return [out[a:b].tolist() for a, b in itertools.pairwise(counts)]
 
 
@@ -271,7 +273,8 @@ def test_loops_are_always_drawn_and_the_fanout_counts_the_others(fanout, weighte
     made = csc.from_edges(rng.integers(0, nodes, 150), rng.integers(0, nodes - 2, 150), nodes, nodes)
     looped = with_own_loops(made, weighted)
     relation, targets = Relation("node", "to", "node"), np.arange(nodes, dtype=np.int32)
-    plain, drawn = (Sampler(one_relation(g, nodes))._draw(relation, targets, fanout, KEY) for g in (made, looped))
+    asked = [Asked(relation, targets, KEY)]
+    (plain,), (drawn,) = (Drawing(one_relation(g, nodes)).draw(asked, fanout) for g in (made, looped))
     assert plain.weights is None and (drawn.weights is not None) == weighted
     for v in range(nodes):
         loop, *others = drawn.indices[drawn.indptr[v] : drawn.indptr[v + 1]]
@@ -291,10 +294,11 @@ def test_a_sum_by_weights_that_were_drawn_is_right_on_average():
     rng, degree = np.random.default_rng(0), 7
     weights = rng.random(degree).astype(np.float32)
     edges = csc.CSC(np.array([0, degree] + [degree] * 6), np.arange(degree, dtype=np.uint8), weights)
-    sampler, values = Sampler(one_relation(edges, degree)), rng.standard_normal(degree)
+    drawing, values = Drawing(one_relation(edges, degree)), rng.standard_normal(degree)
     sums = []
     for seed in range(4000):
-        found = sampler._draw(Relation("node", "to", "node"), np.zeros(1, np.int32), 3, draw.key(seed))
+        asked = [Asked(Relation("node", "to", "node"), np.zeros(1, np.int32), draw.key(seed))]
+        (found,) = drawing.draw(asked, 3)
         sums.append(values[found.indices] @ found.weights)
     assert abs(np.mean(sums) - values @ weights) < 4 * np.std(sums) / len(sums) ** 0.5
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hetjax.arrays import Array
+from hetjax.arrays import Array, aligned
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 
@@ -150,7 +150,7 @@ def pad(array: Array, length: int, value: ArrayLike) -> Array:
     """`array` with `value` appended up to `length`."""
     if len(array) == length:
         return array
-    padded = np.empty((length, *array.shape[1:]), array.dtype)
+    padded = aligned((length, *array.shape[1:]), array.dtype)
     padded[: len(array)] = array
     padded[len(array) :] = value
     return padded

@@ -8,8 +8,10 @@ generator state to save.
 import hashlib
 
 import numpy as np
+from numba import types
 
 from hetjax.compiled import compiled
+from hetjax.pointers import array_at
 from hetjax.prefetch import prefetch
 
 AHEAD = 16  # targets, or nodes, between that whose memory is asked for and that whose memory is read
@@ -54,26 +56,6 @@ def shuffle(key: np.uint64, ids: np.ndarray) -> np.ndarray:
     return ids[np.argsort(order, kind="stable")]
 
 
-@compiled
-def count_neighbours(
-    indptr: np.ndarray, targets: np.ndarray, fanout: int, out_indptr: np.ndarray, always: int = 0
-) -> int:
-    """Fill `out_indptr` `[targets + 1]` with the running number of neighbours that `draw_neighbours` will draw.
-
-    A negative fanout means all; the first `always` edges of a target are drawn beside it. Returns the position of the first
-    target whose pointers are not ordered, or -1.
-    """
-    out_indptr[0] = 0
-    for i in range(len(targets)):
-        if i + AHEAD < len(targets):
-            prefetch(indptr, targets[i + AHEAD])
-        degree = indptr[targets[i] + 1] - indptr[targets[i]]
-        if degree < 0:
-            return i
-        out_indptr[i + 1] = out_indptr[i] + (degree if fanout < 0 else min(degree, fanout + always))
-    return -1
-
-
 @compiled(inline="always")
 def _choose(key, target, degree, chosen, always):
     """Fill `chosen` with some of a target's edges, counted from its first: the first `always`, and of the others some."""
@@ -94,44 +76,58 @@ def _choose(key, target, degree, chosen, always):
         chosen[j] = last if taken else edge
 
 
+@compiled(inline="always")
+def _id(given, size, place):
+    """One of the integers of so many bytes at an address."""
+    if size == 4:
+        return np.int64(array_at(given, place + 1, types.uint32)[place])
+    if size == 2:
+        return np.int64(array_at(given, place + 1, types.uint16)[place])
+    if size == 1:
+        return np.int64(array_at(given, place + 1, types.uint8)[place])
+    return array_at(given, place + 1, types.int64)[place]
+
+
 @compiled
 def draw_neighbours(
     indptr: np.ndarray,
-    indices: np.ndarray,
-    sources: int,
+    indices: tuple,
     targets: np.ndarray,
     key: np.uint64,
     out_indptr: np.ndarray,
     out: np.ndarray,
-    always: int = 0,
+    always: int,
 ) -> int:
     """Draw the neighbours of every target, uniformly and without replacement, into `out` (global source ids).
 
     Args:
-      indptr, indices: the relation's CSC, whose ids are checked here because a store on disk is not trusted.
-      sources: number of source nodes.
+      indptr: of the relation's CSC.
+      indices: `(address, bytes of each, their number, number of source nodes)`, those of the CSC, which are checked here because
+        a store on disk is not trusted.
       targets: ids `[T]`.
       key: of this (seed, epoch, step, hop, relation); the node's id is folded in here.
-      out_indptr: from `count_neighbours`; where a target has as many neighbours as it is to draw, all are taken in order.
+      out_indptr: where each target's begin in `out`; where it has as many as it is to draw, all are taken in order.
       out: int32 `[out_indptr[T]]`.
       always: so many edges of every target, its first, are drawn in any case; it has as many.
 
     Returns:
       The position in `indices` of an id that is no source node, which is their number if pointers point beyond; or -1.
     """
+    given, size, edges, sources = indices
+    bytes_of = array_at(given, 1, types.uint8)
     for i in range(len(targets) + AHEAD):
         if i < len(targets) and out_indptr[i] < out_indptr[i + 1]:
             start, stop = indptr[targets[i]], indptr[targets[i] + 1]
-            if start < 0 or stop > len(indices):
-                return len(indices)
+            if start < 0 or stop > edges:
+                return edges
             chosen = out[out_indptr[i] : out_indptr[i + 1]]
             _choose(key, targets[i], stop - start, chosen, always)
             for j in range(len(chosen)):
-                prefetch(indices, start + chosen[j])
+                prefetch(bytes_of, (start + chosen[j]) * size)
         if i >= AHEAD and out_indptr[i - AHEAD] < out_indptr[i - AHEAD + 1]:
             start, chosen = indptr[targets[i - AHEAD]], out[out_indptr[i - AHEAD] : out_indptr[i - AHEAD + 1]]
             for j in range(len(chosen)):
-                source = indices[start + chosen[j]]
+                source = _id(given, size, start + chosen[j])
                 if source < 0 or source >= sources:
                     return start + chosen[j]
                 chosen[j] = source

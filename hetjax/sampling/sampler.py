@@ -4,15 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numba import types
 
 from hetjax.compiled import compiled
-from hetjax.errors import InputError
-from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
-from hetjax.prefetch import prefetch
+from hetjax.pointers import address, array_at
 from hetjax.sampling import draw
-from hetjax.sampling.blocks import MOST_EDGES, NO_NODE, Adjacency, Block, Sample, Whole
+from hetjax.sampling.blocks import NO_NODE, Adjacency, Block, Sample
+from hetjax.sampling.drawing import Asked, Drawing, Edges
+from hetjax.sampling.numbering import Numbering
 
 ALL = -1  # a fanout: every neighbour
 
@@ -29,15 +30,6 @@ class Role(NamedTuple):
     nodes: Mapping[str, np.ndarray]
     relations: Sequence[Relation]
     selves: bool = True
-
-
-class Edges(NamedTuple):
-    """Edges that were drawn, grouped by target: int32 pointers and sources, float32 weights if they have any, and of a piece `whole`."""
-
-    indptr: np.ndarray
-    indices: np.ndarray
-    weights: "np.ndarray | None" = None
-    whole: "Whole | None" = None
 
 
 class Sampler:
@@ -62,7 +54,7 @@ class Sampler:
     ):
         self.graph, self.read_by_id, self.learnable = graph, read_by_id, learnable
         self.reads_own, self.named = reads_own, named
-        self._row: dict[str, np.ndarray] = {}  # of every node, its row among those reached, or -1
+        self.drawing, self.numbering = Drawing(graph), Numbering(graph.schema.nodes)
 
     def sample(
         self, seeds: dict[str, np.ndarray], fanouts: Sequence[int], stream: tuple, gradients: bool = True
@@ -106,114 +98,59 @@ class Sampler:
           `(a block per role, the source ids per node type)`; of types that are read in place there are no ids.
         """
         read_by_id = self.read_by_id if outermost else frozenset()
-        reached: dict[str, list[np.ndarray]] = {}
-
-        def number(node_type: str, ids: np.ndarray) -> np.ndarray:
-            if node_type in read_by_id:
-                return ids
-            numbered = reached.setdefault(node_type, [])
-            rows, fresh = self._number(node_type, ids, sum(map(len, numbered)))
-            numbered.append(fresh)
-            return rows
-
-        def self_rows(node_type: str, ids: np.ndarray) -> np.ndarray:
-            return number(node_type, ids) if self.reads_own else np.full(len(ids), NO_NODE)
-
-        selves = [{t: self_rows(t, ids) for t, ids in role.nodes.items()} if role.selves else {} for role in roles]
-        drawn: list[dict[Relation, Edges]] = []
-        for role in roles:
-            drawn.append({})
-            for relation in role.relations:
-                if relation.target in role.nodes:
-                    piece = self.graph.relations[relation].piece
-                    key = draw.key(*stream, piece.relation if piece else relation.key)
-                    edges = self._draw(relation, role.nodes[relation.target], fanout, key)
-                    drawn[-1][relation] = edges._replace(indices=number(relation.source, edges.indices))
-        below = {node_type: np.concatenate(parts) for node_type, parts in reached.items()}
-
-        def turned(relation: Relation, edges: Edges) -> Adjacency:
-            flows = gradients and (not outermost or relation.source in self.learnable)
-            return grouped(edges, len(below[relation.source]) if flows else None)
-
-        blocks = [
-            Block({r.key: turned(r, e) for r, e in into.items()}, own, role.nodes if self.named else {})
-            for role, into, own in zip(roles, drawn, selves)
+        schema, relations = self.graph.schema, self.graph.relations
+        into = [[r for r in role.relations if r.target in role.nodes] for role in roles]
+        asked = [
+            Asked(
+                r, role.nodes[r.target], draw.key(*stream, relations[r].piece.relation if relations[r].piece else r.key)
+            )
+            for role, own in zip(roles, into)
+            for r in own
         ]
-        for node_type, ids in below.items():
-            _forget(self._row[node_type], ids)
+        drawn = self.drawing.draw(asked, fanout)
+        selves = [{t: self._own(ids) for t, ids in role.nodes.items()} if role.selves else {} for role in roles]
+        met = [(t, ids) for own in selves for t, ids in own.items() if self.reads_own]
+        met += [(one.relation.source, edges.indices) for one, edges in zip(asked, drawn)]
+        below = self.numbering.number([(t, ids) for t, ids in met if t not in read_by_id])
+        flowing = {t for t in schema.nodes if gradients and (not outermost or t in self.learnable)}
+        sources = [len(below[one.relation.source]) if one.relation.source in flowing else None for one in asked]
+        folded = iter(grouped(drawn, sources))
+        blocks = [
+            Block({r.key: next(folded) for r in own}, rows, role.nodes if self.named else {})
+            for role, own, rows in zip(roles, into, selves)
+        ]
         return blocks, below
 
-    def everyone(self, relation: Relation, targets: np.ndarray) -> Edges:
-        """All edges into some targets, by source id."""
-        return self._draw(relation, np.ascontiguousarray(targets, np.int32), ALL, np.uint64(0))
+    def _own(self, ids: np.ndarray) -> np.ndarray:
+        """Ids that are to be numbered, or what blocks say where targets are no sources."""
+        return np.array(ids, np.int32) if self.reads_own else np.full(len(ids), NO_NODE)
 
-    def _draw(self, relation: Relation, targets: np.ndarray, fanout: int, key: np.uint64) -> Edges:
-        csc, sources = self.graph.relations[relation], self.graph.schema.nodes[relation.source]
-        if csc.piece:
-            return drawn_of_piece(csc, relation, sources, targets, fanout, key)
-        indptr, always = np.empty(len(targets) + 1, np.int64), int(csc.loops)
-        targets = targets.view()
-        targets.flags.writeable = False  # always: numba compiles once more for arrays that may be written
-        wrong = draw.count_neighbours(csc.indptr, targets, fanout, indptr, always)
-        if wrong >= 0:
-            raise InputError(f"relation {relation}: pointers fall after target {targets[wrong]}")
-        if indptr[-1] > MOST_EDGES:
-            raise InputError(
-                f"relation {relation}: a batch has {indptr[-1]} edges, over {MOST_EDGES}; lower the batch size or the fanout"
-            )
-        indptr = indptr.astype(np.int32)
-        indices = np.empty(indptr[-1], np.int32)
-        wrong = draw.draw_neighbours(csc.indptr, csc.indices, sources, targets, key, indptr, indices, always)
-        if wrong >= 0:
-            node = csc.indices[wrong] if wrong < csc.edges else "beyond the last"
-            raise InputError(
-                f"relation {relation}: source of edge {wrong} is node {node}, but type {relation.source!r} has {sources} nodes"
-            )
-        if csc.weights is None:
-            return Edges(indptr, indices)
-        weights = np.empty(indptr[-1], np.float32)
-        draw.draw_weights(csc.indptr, csc.weights, targets, key, indptr, weights, always)
-        return Edges(indptr, indices, weights)
-
-    def _number(self, node_type: str, ids: np.ndarray, known: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Number nodes in the order in which they are first met, from `known` on.
-
-        Returns:
-          `(the row of every id, the ids that were new)`.
-        """
-        if node_type not in self._row:
-            self._row[node_type] = np.full(self.graph.schema.nodes[node_type], -1, np.int32)
-        rows, fresh = np.empty(len(ids), np.int32), np.empty(len(ids), np.int32)
-        count = _number_rows(self._row[node_type], ids, known, rows, fresh)
-        return rows, fresh[:count].copy()
+    def everyone(self, relations: Sequence[Relation], targets: np.ndarray) -> list[Edges]:
+        """All edges of some relations into some targets, by source id."""
+        targets = np.ascontiguousarray(targets, np.int32)
+        return self.drawing.draw([Asked(relation, targets, np.uint64(0)) for relation in relations], ALL)
 
 
-def drawn_of_piece(
-    csc: CSC, relation: Relation, sources: int, targets: np.ndarray, fanout: int, key: np.uint64
-) -> Edges:
-    """Of the edges that are drawn of the whole relation those that a piece has, each with its place among its target's.
-
-    Raises:
-      InputError: a pointer or id out of range.
-    """
-    assert csc.piece
-    piece = csc.piece.number, csc.piece.of
-    indptr, totals = np.zeros(len(targets) + 1, np.int32), np.zeros(len(targets), np.int32)
-    none = np.empty(0, np.int32)
-    count = draw.draw_piece(csc.indptr, csc.indices, piece, targets, fanout, key, indptr, totals, none, none)
-    if count > MOST_EDGES:
-        raise InputError(f"relation {relation}: a batch has {count} edges, over {MOST_EDGES}; cut it into more pieces")
-    indices, places = np.empty(max(0, count), np.int32), np.empty(max(0, count), np.int32)
-    if count > 0:
-        draw.draw_piece(csc.indptr, csc.indices, piece, targets, fanout, key, indptr, totals, indices, places)
-    if count < 0 or (len(indices) and not 0 <= indices.min() <= indices.max() < sources):
-        raise InputError(f"relation {relation}: a pointer or a source out of range, of {sources} nodes")
-    return Edges(indptr, indices, None, Whole(totals, places))
-
-
-def grouped(edges: Edges, sources: int | None) -> Adjacency:
-    """An adjacency from edges that were drawn; arguments as of `group`."""
-    return group(edges.indptr, edges.indices, sources, edges.weights)._replace(whole=edges.whole)
+def grouped(edges: Sequence[Edges], sources: Sequence[int | None]) -> list[Adjacency]:
+    """Adjacencies from edges that were drawn, of each grouped by source too if the number of its sources is given."""
+    made = [Adjacency(one.indptr, one.indices, weights=one.weights, whole=one.whole) for one in edges]
+    flowing = [(number, count) for number, count in enumerate(sources) if count is not None]
+    if not flowing:
+        return made
+    rows = np.cumsum([0, *(count + 1 for _, count in flowing)])
+    places = np.cumsum([0, *(len(edges[number].indices) for number, _ in flowing)])
+    indptr, targets, own = (np.empty(size, np.int32) for size in (rows[-1], places[-1], places[-1]))
+    table = [
+        (address(edges[number].indptr), len(edges[number].indptr), address(edges[number].indices))
+        for number, _ in flowing
+    ]
+    group_all(np.array(table, np.int64), rows, places, indptr, targets, own)
+    ends = zip(flowing, rows.tolist(), rows[1:].tolist(), places.tolist(), places[1:].tolist())
+    for (number, _), a, b, c, d in ends:
+        made[number] = made[number]._replace(
+            reverse_indptr=indptr[a:b], reverse_indices=targets[c:d], reverse_edges=own[c:d]
+        )
+    return made
 
 
 def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None, weights: np.ndarray | None = None) -> Adjacency:
@@ -227,24 +164,13 @@ def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None, weights:
 
 
 @compiled
-def _number_rows(row, ids, known, rows, fresh):
-    count = 0
-    for i in range(len(ids)):
-        if i + draw.AHEAD < len(ids):
-            prefetch(row, ids[i + draw.AHEAD])
-        node = ids[i]
-        if row[node] < 0:
-            row[node] = known + count
-            fresh[count] = node
-            count += 1
-        rows[i] = row[node]
-    return count
-
-
-@compiled
-def _forget(row, ids):
-    for i in range(len(ids)):
-        row[ids[i]] = -1
+def group_all(table, rows, places, indptr, targets, edges):
+    """As `group_by_source`, of one relation after the other, each from where `rows` and `places` say."""
+    for number in range(len(table)):
+        a, b, c, d = rows[number], rows[number + 1], places[number], places[number + 1]
+        own_indptr = array_at(table[number, 0], table[number, 1], types.int32)
+        own_indices = array_at(table[number, 2], d - c, types.int32)
+        group_by_source(own_indptr, own_indices, indptr[a:b], targets[c:d], edges[c:d])
 
 
 @compiled

@@ -6,7 +6,8 @@ from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph, check_csc
 from hetjax.graph.schema import Relation
 from hetjax.sampling.blocks import MOST_EDGES, NO_NODE, Adjacency, Block
-from hetjax.sampling.sampler import ALL, drawn_of_piece, group, grouped
+from hetjax.sampling.drawing import Asked, drawn_of_piece
+from hetjax.sampling.sampler import ALL, group, grouped
 
 
 def whole_graph(graph: HetGraph, layers: int, reads_own: bool = True) -> tuple[Block, ...]:
@@ -48,5 +49,6 @@ def whole_relation(graph: HetGraph, relation: Relation) -> Adjacency:
     sources = graph.schema.nodes[relation.source]
     if csc.piece:
         everyone = np.arange(graph.schema.nodes[relation.target], dtype=np.int32)
-        return grouped(drawn_of_piece(csc, relation, sources, everyone, ALL, np.uint64(0)), sources)
+        edges = drawn_of_piece(csc, Asked(relation, everyone, np.uint64(0)), sources, ALL)
+        return grouped([edges], [sources])[0]
     return group(csc.indptr.astype(np.int32), csc.indices.astype(np.int32), sources, csc.weights)

@@ -117,8 +117,9 @@ def whole_local(sampler: Sampler, share: PartitionModel, seeds: np.ndarray) -> L
     adjacency = {r: whole_relation(graph, r) for layer in program.layers for r in layer.inner.relations}
     blocks, rows = [], []
     for depth, layer in enumerate(program.layers):
-        edges = {r: sampler.everyone(r, seeds) for r in layer.seeds.relations}
-        folded = {r.key: grouped(into, graph.schema.nodes[r.source]) for r, into in edges.items()}
+        relations = layer.seeds.relations
+        edges = grouped(sampler.everyone(relations, seeds), [graph.schema.nodes[r.source] for r in relations])
+        folded = {r.key: into for r, into in zip(relations, edges)}
         own = {share.target: seeds.astype(np.int32)} if share.reads_seeds(depth) else {}
         self_rows = {
             t: None if share.reads_own else np.full(graph.schema.nodes[t], NO_NODE) for t in program.types[depth + 1]

@@ -44,7 +44,7 @@ def engine_on(setup: Setup, device: jax.Device | None = None, packs: bool = True
             with_together(layer, block, graph.schema.nodes, folded_alone(setup, features, depth))
             for depth, (layer, block) in enumerate(zip(trainer.model.layers, batch.blocks))
         )
-        sent = features.send(batch._replace(blocks=blocks))
+        sent = jax.device_put(features.send(batch._replace(blocks=blocks)), features.device)
         return sent._replace(blocks=known(setup, features, sent.blocks))
 
     return SingleEngine(setup, make_batches(setup, features, to_device), features, packs)

@@ -1,0 +1,71 @@
+"""Numbers the nodes of a hop in the order in which they are first met, of all relations in one call of compiled code."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numba import types
+
+from hetjax.compiled import compiled
+from hetjax.pointers import address, array_at
+from hetjax.prefetch import prefetch
+from hetjax.sampling.draw import AHEAD
+
+
+class Numbering:
+    """Keeps scratch memory of a word per node, so one serves one thread.
+
+    Args:
+      nodes: number of nodes per node type.
+    """
+
+    def __init__(self, nodes: Mapping[str, int]):
+        self.nodes = nodes
+        self._row: dict[str, np.ndarray] = {}  # of every node, its row among those met, or -1
+
+    def number(self, given: Sequence[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        """Put rows in the place of ids, counted from 0 per node type.
+
+        Args:
+          given: node types, each with ids, int32 in C order, which are written to.
+
+        Returns:
+          Per node type the id of every row.
+        """
+        kinds = {t: number for number, t in enumerate(dict.fromkeys(t for t, _ in given))}
+        table = np.array([(kinds[t], address(ids), len(ids)) for t, ids in given], np.int64).reshape(-1, 3)
+        most = dict.fromkeys(kinds, 0)
+        for t, ids in given:
+            most[t] += len(ids)
+        made = {t: np.empty(min(count, self.nodes[t]), np.int32) for t, count in most.items()}
+        places = np.array([(address(self._rows(t)), address(ids)) for t, ids in made.items()], np.int64).reshape(-1, 2)
+        counts = np.zeros(len(kinds), np.int64)
+        number_all(table, places, counts)
+        return {t: ids[:count].copy() for (t, ids), count in zip(made.items(), counts.tolist())}
+
+    def _rows(self, node_type: str) -> np.ndarray:
+        if node_type not in self._row:
+            self._row[node_type] = np.full(self.nodes[node_type], -1, np.int32)
+        return self._row[node_type]
+
+
+@compiled
+def number_all(table, places, counts):
+    """Put rows in the place of ids, fill the ids of all rows, and how many there are of each node type; all scratch memory is -1 again then."""
+    for given in range(len(table)):
+        kind = table[given, 0]
+        ids = array_at(table[given, 1], table[given, 2], types.int32)
+        row, met = array_at(places[kind, 0], 1, types.int32), array_at(places[kind, 1], 1, types.int32)
+        count = counts[kind]
+        for i in range(len(ids)):
+            if i + AHEAD < len(ids):
+                prefetch(row, ids[i + AHEAD])
+            node = ids[i]
+            if row[node] < 0:
+                row[node], met[count] = count, node
+                count += 1
+            ids[i] = row[node]
+        counts[kind] = count
+    for kind in range(len(counts)):
+        row, met = array_at(places[kind, 0], 1, types.int32), array_at(places[kind, 1], 1, types.int32)
+        for i in range(counts[kind]):
+            row[met[i]] = -1
