@@ -10,7 +10,9 @@ if TYPE_CHECKING:
     import jax
 
 Array: TypeAlias = "np.ndarray | jax.Array"
-ALIGNMENT = 64  # bytes: an array that begins at a multiple of it is taken by a program on a CPU as it lies; others are copied
+ALIGNMENT = (
+    64  # bytes: an array that begins at a multiple of it is taken by a program on a CPU as it lies; others are copied
+)
 
 
 def aligned(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:

@@ -180,7 +180,7 @@ class Features(FeatureStore):
         """A batch for the device, from one of host arrays: with the rows of static features that do not live there.
 
         The ids of learnable rows that do not live there stay on the host, which reads them when the step comes. A CPU's programs
-        take host arrays as they are, in less time than many small ones are made its own in.
+        take host arrays as they lie, in less time than many small ones are copied in.
         """
         inputs = dict(batch.inputs)
         rows = {name: matrix.end(matrix.begin(inputs.pop(name))) for name, matrix in self.away.items()}

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hetjax.arrays import aligned
 from hetjax.compiled import compiled
 from hetjax.graph.schema import Relation
 from hetjax.models.pairs import Pairs, find_pairs
@@ -122,15 +123,14 @@ def as_one(
     (q, p), relations = room.sum(axis=0), len(own.relations)
     if own.joint:
         p = sum(rows.values())
-    indptr, source_indptr = (np.zeros(count + 1, np.int32) for count in (p, q))
-    indices, source_rows = (np.zeros(count, np.int32) for count in (edges, q))
+    indptr, source_indptr, indices, source_rows = map(_zeros, (p + 1, q + 1, edges, q))
     _lay_out_sources(pairs.sources, pairs.counts, room[:, 0], np.array(starts[0], np.int64), source_indptr, source_rows)
     laid = (indptr, indices), room, np.array(starts[1], np.int64)
     to_targets = totals = of_relations = None
     if own.joint:
         _lay_out_joint(*pairs[1:], *laid)
     else:
-        target_indptr, target_rows, owners = (np.zeros(count, np.int32) for count in (p + 1, p, p))
+        target_indptr, target_rows, owners = map(_zeros, (p + 1, p, p))
         _lay_out_pairs(*pairs[1:], *laid, (target_indptr, target_rows, owners))
         to_targets, of_relations = (
             group(target_indptr, ends, count)
@@ -149,6 +149,12 @@ def as_one(
         tuple(rows.items()),
         tuple(sources),
     )
+
+
+def _zeros(size: int) -> np.ndarray:
+    made = aligned((int(size),), np.int32)
+    made[:] = 0
+    return made
 
 
 def _in_buckets(sizes: Mapping[Relation, int]) -> list[tuple[Relation, ...]]:

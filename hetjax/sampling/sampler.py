@@ -1,11 +1,12 @@
 """From seed nodes to blocks: draw the neighbours hop by hop, renumber them, and turn the edges around for the gradient."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numba import types
 
+from hetjax.arrays import aligned
 from hetjax.compiled import compiled
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
@@ -42,6 +43,7 @@ class Sampler:
       reads_own: whether layers read their targets' own embeddings. If not, targets are not among their sources, and blocks say
         that they have no row there.
       named: whether blocks say which nodes their rows are.
+      folded_together: per layer, relations whose edges are laid out anew (`models.grouping`): they are not grouped by source.
     """
 
     def __init__(
@@ -51,9 +53,10 @@ class Sampler:
         learnable: frozenset[str] = frozenset(),
         reads_own: bool = True,
         named: bool = False,
+        folded_together: Sequence[Container[Relation]] = (),
     ):
         self.graph, self.read_by_id, self.learnable = graph, read_by_id, learnable
-        self.reads_own, self.named = reads_own, named
+        self.reads_own, self.named, self.folded_together = reads_own, named, folded_together
         self.drawing, self.numbering = Drawing(graph), Numbering(graph.schema.nodes)
 
     def sample(
@@ -74,8 +77,9 @@ class Sampler:
         blocks: list[Block] = []
         rows: list[dict[str, int]] = []
         for hop, fanout in enumerate(fanouts, start=1):
-            role = Role(frontier, self.graph.schema.relations)
-            (block,), frontier = self.hop((role,), fanout, (*stream, hop), hop == len(fanouts), gradients)
+            role, depth = Role(frontier, self.graph.schema.relations), len(fanouts) - hop
+            together = self.folded_together[depth] if self.folded_together else ()
+            (block,), frontier = self.hop((role,), fanout, (*stream, hop), not depth, gradients, together)
             blocks.insert(0, block)
             rows.insert(0, {node_type: len(ids) for node_type, ids in frontier.items()})
         if self.named:
@@ -83,7 +87,13 @@ class Sampler:
         return Sample(tuple(blocks), frontier, tuple(rows))
 
     def hop(
-        self, roles: Sequence[Role], fanout: int, stream: tuple, outermost: bool, gradients: bool = True
+        self,
+        roles: Sequence[Role],
+        fanout: int,
+        stream: tuple,
+        outermost: bool,
+        gradients: bool = True,
+        together: Container[Relation] = (),
     ) -> tuple[list[Block], dict[str, np.ndarray]]:
         """Draw one hop.
 
@@ -93,6 +103,7 @@ class Sampler:
           stream: what the draw is for, such as `(seed, epoch, step, hop)`.
           outermost: whether the sources' features are read, rather than their embeddings.
           gradients: as in `sample`.
+          together: relations whose edges are not grouped by source.
 
         Returns:
           `(a block per role, the source ids per node type)`; of types that are read in place there are no ids.
@@ -113,7 +124,8 @@ class Sampler:
         met += [(one.relation.source, edges.indices) for one, edges in zip(asked, drawn)]
         below = self.numbering.number([(t, ids) for t, ids in met if t not in read_by_id])
         flowing = {t for t in schema.nodes if gradients and (not outermost or t in self.learnable)}
-        sources = [len(below[one.relation.source]) if one.relation.source in flowing else None for one in asked]
+        turned = [one.relation.source in flowing and one.relation not in together for one in asked]
+        sources = [len(below[one.relation.source]) if turns else None for one, turns in zip(asked, turned)]
         folded = iter(grouped(drawn, sources))
         blocks = [
             Block({r.key: next(folded) for r in own}, rows, role.nodes if self.named else {})
@@ -157,8 +169,9 @@ def group(indptr: np.ndarray, indices: np.ndarray, sources: int | None, weights:
     """An adjacency from edges grouped by target; grouped by source too if the number of sources is given."""
     if sources is None:
         return Adjacency(indptr, indices, weights=weights)
-    reverse_indptr, reverse_indices = np.empty(sources + 1, np.int32), np.empty(len(indices), np.int32)
-    reverse_edges = np.empty(len(indices), np.int32)
+    reverse_indptr, reverse_indices, reverse_edges = (
+        aligned((size,), np.int32) for size in (sources + 1, len(indices), len(indices))
+    )
     group_by_source(indptr, indices, reverse_indptr, reverse_indices, reverse_edges)
     return Adjacency(indptr, indices, reverse_indptr, reverse_indices, reverse_edges, weights)
 

@@ -7,12 +7,13 @@ draw of its neighbours depends on the node alone, and its master's answer is eve
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from hetjax.compiled import compiled
+from hetjax.graph.schema import Relation
 from hetjax.partition.owned import Owned
 from hetjax.sampling.blocks import Block
 from hetjax.sampling.sampler import Role, Sampler
@@ -48,7 +49,13 @@ class Names(Sampler):
         self._known: dict[tuple, tuple[list[Block], dict[str, np.ndarray]]] = {}
 
     def hop(
-        self, roles: Sequence[Role], fanout: int, stream: tuple, outermost: bool, gradients: bool = False
+        self,
+        roles: Sequence[Role],
+        fanout: int,
+        stream: tuple,
+        outermost: bool,
+        gradients: bool = False,
+        together: Container[Relation] = (),
     ) -> tuple[list[Block], dict[str, np.ndarray]]:
         nodes = tuple(tuple((t, ids.tobytes()) for t, ids in role.nodes.items()) for role in roles)
         asked = nodes, *((*role.relations, role.selves) for role in roles), fanout, stream, outermost

@@ -26,6 +26,7 @@ class FoldedTogether:
 
     def __init__(self, graph: HetGraph, layers: Sequence[Sequence[Group]], flowing: Container[str], use: str):
         self.graph, self.layers, self.flowing, self.use = graph, layers, flowing, use
+        self.relations = [frozenset(relation for group in groups for relation in group.relations) for groups in layers]
 
     def paired(self, sample: Sample) -> Sample:
         """A sample in whose blocks the edges of the groups are `Pairs`."""

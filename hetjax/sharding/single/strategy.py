@@ -73,7 +73,7 @@ def make_batches(setup: Setup, features: Features, to_device: Callable[[Batch], 
     model, kept = setup.trainer.model, {t for t, rows in features.static.items() if isinstance(rows, SparseRows)}
     by_id, flowing = read_in_place(setup, features) - kept, setup.flowing | kept  # a gradient flows to their products
     by_id -= gathered(setup, by_id)
-    sampler = Sampler(setup.graph, by_id, flowing, model.reads_own, model.drops)
-    return SingleBatches(
-        sampler, setup.regime, setup.config.train.seed, to_device, folded_together(setup, features, by_id)
-    )
+    together = folded_together(setup, features, by_id)
+    relations = together.relations if together else ()
+    sampler = Sampler(setup.graph, by_id, flowing, model.reads_own, model.drops, relations)
+    return SingleBatches(sampler, setup.regime, setup.config.train.seed, to_device, together)
