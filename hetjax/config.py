@@ -286,7 +286,7 @@ class Train:
     evaluate_every: int = 1
     """evaluate after every so many epochs, and after the last"""
     checkpoint_seconds: float = 10.0
-    """write a checkpoint after an evaluation if the one before is so many seconds old, and of the best and the last epoch at the end; 0, or a state of over 256 MiB: after every evaluation"""
+    """write a checkpoint after an evaluation if the one before is so many seconds old, and of the best and the last epoch at the end; 0, or a state of over 256 MiB or with tables on disk: after every evaluation"""
     checkpoint_steps: int = 0
     """write a checkpoint every so many steps within an epoch, for long epochs; 0: no"""
     test: bool = True

@@ -32,7 +32,7 @@ def watches(run: Run) -> bool:
 def go_back(run: Run, error: FloatingPointError) -> int:
     """Leave the best checkpoint as the newest, or none, and say so; returns how often learning rates are lowered from there on."""
     done, times = run.progress, run.progress.lowered + 1
-    exploded = done.epoch * run.engine.batches.steps() + done.step  # the step whose loss it was
+    exploded = run.steps_done  # the step whose loss it was
     best = done.best if done.best and done.best["step"] < exploded else None
     rate = lowered(run.config, times).train.learning_rate
     where = f"epoch {best['epoch']}, the best" if best else "its start"

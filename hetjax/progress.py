@@ -63,6 +63,10 @@ class Progress:
         self.capacities = capacities
         self.recent = [*self.recent, loss][-2:]
 
+    def steps_done(self, steps: int) -> int:
+        """Steps of all epochs, of so many each."""
+        return self.epoch * steps + self.step
+
     def end_epoch(self) -> float:
         """The epoch is done; returns its mean loss."""
         loss = self.loss_sum / max(1, self.nodes)
@@ -150,7 +154,7 @@ def check_progress(given: dict[str, Any]) -> None:
 
 def check_step(progress: Progress, checkpoint: Checkpoint, steps: int) -> None:
     """Raise an InputError where the progress is that of another step than the checkpoint's, at so many steps an epoch."""
-    step = progress.epoch * steps + progress.step
+    step = progress.steps_done(steps)
     if step != checkpoint.step:
         raise InputError(
             f"{checkpoint.folder / 'progress.json'}: step {step} of the run != {checkpoint.step}, the checkpoint's; "

@@ -26,11 +26,11 @@ class Saved(NamedTuple):
 
     Attributes:
       time: when it was written, by `time.monotonic`.
-      size: bytes of its state.
+      copied: whether a state like it is copied into memory in place of being written: one that is small, and in no file.
     """
 
     time: float
-    size: int
+    copied: bool
 
 
 class Snapshot(NamedTuple):
@@ -62,7 +62,7 @@ class Run:
       resumed_seconds: time trained by processes before it.
       clock: where the time of a step goes.
       saved: the last checkpoint, in process 0.
-      unsaved: of the best epoch, if that has no checkpoint; the state is a copy.
+      unsaved: a snapshot of the best epoch, if that has no checkpoint; its state is a copy.
       rises: whether the loss rises steeply.
       reported: the epoch that was last printed.
       compiling: epochs that compiled something.
@@ -101,6 +101,11 @@ class Run:
     def threshold(self) -> float:
         """The probability above which each of several labels is predicted."""
         return self.stacked.threshold if self.stacked else threshold_of(self.progress.best)
+
+    @property
+    def steps_done(self) -> int:
+        """Of all epochs."""
+        return self.progress.steps_done(self.engine.batches.steps())
 
     def seconds(self) -> float:
         """Time of this run, over all of its processes."""

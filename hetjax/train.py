@@ -110,7 +110,7 @@ def trained(config: Config, strategy: Strategy, workdir: Workdir, processes: Pro
             try:
                 loop(run)
             except FloatingPointError as error:
-                if run.engine.same_losses:
+                if run.engine.same_losses:  # or others may be in a step, and not wait for this checkpoint
                     saving.write_best(run)
                 if not guard.watches(run):
                     raise
@@ -308,13 +308,13 @@ def penalties(config: Config, workdir: Workdir, processes: ProcessGroup) -> Path
 def loop(run: Run) -> None:
     """Train all epochs that are left."""
     epochs, steps = run.config.train.epochs, run.engine.batches.steps()
-    done = run.progress.epoch * steps + run.progress.step
     hidden = hides_bar() if run.processes.first else True
-    with tqdm(total=epochs * steps, initial=done, unit="step", disable=hidden, desc="training") as bar:
+    with tqdm(total=epochs * steps, initial=run.steps_done, unit="step", disable=hidden, desc="training") as bar:
         for epoch in range(run.progress.epoch, epochs):
             best = run.progress.best
             if best and run.progress.out_of_patience(run.config.train):
                 run.say(f"stopped after epoch {epoch}: none was better than epoch {best['epoch']}")
+                saving.save_the_end(run)
                 break
             try:
                 programs = run.programs.count
@@ -381,7 +381,10 @@ def end_epoch(run: Run, epoch: int) -> None:
         run.records.write(record | {"seconds": round(run.seconds(), 3)})
         done.metrics_bytes = run.records.size
     if due:
-        (saving.save if last else saving.save_if_due)(run)
+        if last:
+            saving.save(run)
+        else:
+            saving.save_if_due(run)
         if last or epoch + 1 - run.reported >= options.epochs / 10:
             run.say(_line(record))
             run.reported = epoch + 1

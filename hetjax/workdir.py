@@ -28,7 +28,7 @@ WRITTEN = (
 FILES = "config.yaml", "metrics.jsonl", "summary.json", "report.html", "curves.png", "cache.png", "stacking.npz"
 FOLDERS = "checkpoints", "tables", "tables_[0-9]", "partition_*"
 FIXED = "data.", "model.", "sampling.", "train."  # what results depend on; a run may be continued with other keys else
-# and with these of them; checkpoints hold the costs
+# Of these, what results do not depend on: `order_costs` is in checkpoints.
 FREE = "train.loggers", "train.order_costs", "train.checkpoint_seconds"
 EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
 

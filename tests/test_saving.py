@@ -35,9 +35,10 @@ def records(folder) -> list[dict]:
 
 
 def assert_same(one, other):
-    """Two runs, to the last bit."""
+    """Two runs, to the last bit: weights and learned features of their best epochs."""
     assert records(one) == records(other)
-    for left, right in zip(*(jax.tree.leaves(restore(folder).params) for folder in (one, other)), strict=True):
+    best = [restore(folder) for folder in (one, other)]
+    for left, right in zip(*(jax.tree.leaves((own.params, own.features)) for own in best), strict=True):
         np.testing.assert_array_equal(left, right)
 
 
@@ -60,7 +61,8 @@ def test_of_short_epochs_the_first_the_best_and_the_last_are_written(tmp_path, w
 
 def test_a_run_that_ends_by_patience_has_its_best_epoch(tmp_path, written):
     summary = trained(tmp_path / "run", 1000, epochs=100, learning_rate=0.1, patience=3)
-    assert written == [1, summary["epoch"]] and summary["epoch"] > 1
+    best = summary["epoch"]
+    assert written == [1, best, best + 3] and best > 1
     again = tmp_path / "again"
     trained(again, 0, epochs=100, learning_rate=0.1, patience=3)
     assert_same(tmp_path / "run", again)
@@ -80,4 +82,41 @@ def test_a_run_that_was_killed_ends_the_same(tmp_path, monkeypatch, killed_at):
         patched.setattr(SingleEngine, "step", step)
         trained(tmp_path / "killed", 1000, epochs=12, learning_rate=0.1)
     trained(tmp_path / "killed", 0, epochs=12, learning_rate=0.1)  # which may be another
+    assert_same(tmp_path / "whole", tmp_path / "killed")
+
+
+@pytest.mark.parametrize("places", [{}, {"bytes_per_device": 0}, {"bytes_per_device": 400, "host_bytes": 0}], ids=str)
+def test_the_best_epoch_that_waits_is_a_copy_of_tables_wherever_they_live(tmp_path, written, places):
+    """Training changes tables of the host in place. Those that lie in files are written at once, not copied into memory."""
+    options = {"mode": "minibatch", "batch_size": 8, "fanout": (3, 2), "epochs": 12, "learning_rate": 0.1, **places}
+    best = trained(tmp_path / "every", 0, **options)["epoch"]
+    assert 1 < best < 12
+    every = len(set(written))
+    written.clear()
+    trained(tmp_path / "seldom", 1000, **options)
+    assert (len(written) == every) == ("host_bytes" in places)
+    assert_same(tmp_path / "every", tmp_path / "seldom")
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_a_run_that_was_killed_between_checkpoints_ends_the_same(tmp_path, monkeypatch, after):
+    """Before any checkpoint that is written, be it of the best epoch or of now."""
+    options = {"epochs": 12, "learning_rate": 0.1}
+    trained(tmp_path / "whole", 1000, **options)
+    plain, done = Checkpoints.save, []
+
+    def save(self, *given):
+        if len(done) == after:
+            raise KeyboardInterrupt
+        done.append(plain(self, *given))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpoints, "save", save)
+        try:
+            trained(tmp_path / "killed", 1000, **options)
+        except KeyboardInterrupt:
+            assert len(done) == after
+        else:
+            assert len(done) <= after
+    trained(tmp_path / "killed", 0, **options)
     assert_same(tmp_path / "whole", tmp_path / "killed")

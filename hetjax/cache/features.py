@@ -188,7 +188,7 @@ class Features(FeatureStore):
         sent = batch._replace(inputs=inputs)
         if self.device.platform != "cpu":
             sent = jax.device_put(sent, self.device)
-        return sent._replace(inputs=sent.inputs | ids, rows=rows)
+        return sent._replace(inputs={**sent.inputs, **ids}, rows=rows)
 
 
 def write(records: np.ndarray, start: int, rows: Table) -> int:

@@ -109,12 +109,9 @@ class Sampler:
           `(a block per role, the source ids per node type)`; of types that are read in place there are no ids.
         """
         read_by_id = self.read_by_id if outermost else frozenset()
-        schema, relations = self.graph.schema, self.graph.relations
         into = [[r for r in role.relations if r.target in role.nodes] for role in roles]
         asked = [
-            Asked(
-                r, role.nodes[r.target], draw.key(*stream, relations[r].piece.relation if relations[r].piece else r.key)
-            )
+            Asked(r, role.nodes[r.target], draw.key(*stream, self._name(r)))
             for role, own in zip(roles, into)
             for r in own
         ]
@@ -123,7 +120,7 @@ class Sampler:
         met = [(t, ids) for own in selves for t, ids in own.items() if self.reads_own]
         met += [(one.relation.source, edges.indices) for one, edges in zip(asked, drawn)]
         below = self.numbering.number([(t, ids) for t, ids in met if t not in read_by_id])
-        flowing = {t for t in schema.nodes if gradients and (not outermost or t in self.learnable)}
+        flowing = {t for t in self.graph.schema.nodes if gradients and (not outermost or t in self.learnable)}
         turned = [one.relation.source in flowing and one.relation not in together for one in asked]
         sources = [len(below[one.relation.source]) if turns else None for one, turns in zip(asked, turned)]
         folded = iter(grouped(drawn, sources))
@@ -136,6 +133,11 @@ class Sampler:
     def _own(self, ids: np.ndarray) -> np.ndarray:
         """Ids that are to be numbered, or what blocks say where targets are no sources."""
         return np.array(ids, np.int32) if self.reads_own else np.full(len(ids), NO_NODE)
+
+    def _name(self, relation: Relation) -> str:
+        """What a relation's draw is named after: pieces draw as the whole does."""
+        piece = self.graph.relations[relation].piece
+        return piece.relation if piece else relation.key
 
     def everyone(self, relations: Sequence[Relation], targets: np.ndarray) -> list[Edges]:
         """All edges of some relations into some targets, by source id."""
