@@ -2,13 +2,17 @@
 
 import dataclasses
 import itertools
+import re
 from types import SimpleNamespace
 
 import hypothesis
+import jax
 import numpy as np
 import pytest
 from hypothesis import strategies
 
+from hetjax.arrays import ALIGNMENT, aligned
+from hetjax.config import Config, Sampling
 from hetjax.errors import InputError
 from hetjax.graph import csc
 from hetjax.graph.hetgraph import HetGraph
@@ -16,9 +20,11 @@ from hetjax.graph.schema import Relation, Schema
 from hetjax.sampling import draw
 from hetjax.sampling.blocks import NO_NODE, Capacities, pad_sample, round_up
 from hetjax.sampling.drawing import Asked, Drawing
+from hetjax.sampling.numbering import Numbering
 from hetjax.sampling.regime import mini_batch_regime
 from hetjax.sampling.sampler import ALL, Sampler, group
 from hetjax.sampling.whole import whole_graph
+from hetjax.sharding.registry import make_engine
 from hetjax.sharding.single.batches import SingleBatches
 from tests.conftest import random_graph
 
@@ -321,3 +327,67 @@ def test_weights_follow_their_edges_into_padded_blocks(graph):
     for key, edges in whole_graph(weighted, 2)[0].adjacency.items():
         (relation,) = (r for r in graph.relations if r.key == key)
         np.testing.assert_array_equal(edges.weights, weights[relation])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"])
+def test_ids_of_any_width_are_read_and_checked(dtype):
+    indptr, ids = np.array([0, 3, 3, 5], np.int64), np.array([1, 100, 7, 0, 99]).astype(dtype)
+    targets = np.array([2, 0, 1], np.int32)
+    assert drawn(indptr, ids, 101, targets, ALL, KEY) == [[0, 99], [1, 100, 7], []]
+    with pytest.raises(InputError, match="source of edge 1 is node 100, but type 'source' has 100 nodes"):
+        drawn(indptr, ids, 100, targets, ALL, KEY)
+    if np.dtype(dtype).kind == "i":
+        ids[4] = -1
+        with pytest.raises(InputError, match="source of edge 4 is node -1"):
+            drawn(indptr, ids, 2**31 - 1, targets, ALL, KEY)
+
+
+def test_pointers_are_checked_of_every_relation(graph):
+    damaged = {r: csc._replace(indptr=np.array(csc.indptr)) for r, csc in graph.relations.items()}
+    relation = list(damaged)[-1]
+    damaged[relation].indptr[3] = damaged[relation].indptr[4] + 1
+    sampler = Sampler(dataclasses.replace(graph, relations=damaged))
+    with pytest.raises(InputError, match=re.escape(f"relation {relation}: pointers fall after target 3")):
+        sampler.sample({t: np.arange(9) for t in graph.schema.nodes}, (2,), (0,))
+
+
+def test_nodes_are_numbered_in_the_order_in_which_they_are_met():
+    numbering = Numbering({"a": 9, "b": 9})
+    for _ in range(2):  # as scratch memory is clean again
+        given = [("b", [7, 2]), ("a", [4, 4, 0]), ("b", []), ("b", [2, 8, 7, 8]), ("a", [0, 5])]
+        rows = [(t, np.array(ids, np.int32)) for t, ids in given]
+        met = numbering.number(rows)
+        assert {t: ids.tolist() for t, ids in met.items()} == {"b": [7, 2, 8], "a": [4, 0, 5]}
+        assert [ids.tolist() for _, ids in rows] == [[0, 1], [0, 0, 1], [], [1, 2, 0, 2], [1, 2]]
+    assert numbering.number([]) == {}
+
+
+def test_relations_that_are_folded_together_are_not_grouped_by_source(graph):
+    together = frozenset(graph.schema.relations[:2])
+    seeds = {"paper": np.arange(9)}
+    plain = Sampler(graph, learnable=frozenset(graph.schema.nodes)).sample(seeds, (3, 2), (0,))
+    sampler = Sampler(graph, learnable=frozenset(graph.schema.nodes), folded_together=(together, frozenset()))
+    first, last = sampler.sample(seeds, (3, 2), (0,)).blocks
+    jax.tree.map(np.testing.assert_array_equal, last, plain.blocks[1])
+    for relation in graph.schema.relations:
+        edges, same = first.adjacency[relation.key], plain.blocks[0].adjacency[relation.key]
+        assert same.reverse is not None and (edges.reverse is None) == (relation in together)
+        np.testing.assert_array_equal(edges.indices, same.indices)
+
+
+def test_a_cpu_reads_a_batch_where_it_lies(graph):
+    """Padded arrays begin where XLA takes them without a copy."""
+    engine = make_engine(Config(sampling=Sampling(batch_size=7, fanout=(3, 2))), graph)
+    batch = next(engine.batches.epoch(0)).batch
+    leaves = [leaf for leaf in jax.tree.leaves((batch.blocks, batch.inputs)) if leaf.size]
+    assert leaves and all(isinstance(leaf, np.ndarray) for leaf in leaves)
+    moved = [leaf for leaf in leaves if jax.device_put(leaf).unsafe_buffer_pointer() != leaf.ctypes.data]
+    assert sum(leaf.nbytes for leaf in moved) < sum(leaf.nbytes for leaf in leaves) / 10
+
+
+@pytest.mark.parametrize("shape,dtype", [((0,), np.int32), ((5, 3), np.float32), ((7,), bool), ((2, 0), np.int8)])
+def test_aligned_arrays(shape, dtype):
+    for _ in range(9):
+        made = aligned(shape, dtype)
+        assert made.shape == shape and made.dtype == dtype and made.flags.c_contiguous and made.flags.writeable
+        assert not made.size or made.ctypes.data % ALIGNMENT == 0
