@@ -141,7 +141,6 @@ class Sampler:
 
     def everyone(self, relations: Sequence[Relation], targets: np.ndarray) -> list[Edges]:
         """All edges of some relations into some targets, by source id."""
-        targets = np.ascontiguousarray(targets, np.int32)
         return self.drawing.draw([Asked(relation, targets, np.uint64(0)) for relation in relations], ALL)
 
 
