@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from hetjax import inputs, label_inputs, models, stacking
 from hetjax.config import Config
-from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph_statistics import Statistics, statistics
 from hetjax.judged import Judged, judged
@@ -22,6 +21,7 @@ WHOLE_EDGES, WHOLE_VALUES = 3_000_000, 400_000_000  # of a graph that is trained
 ONE_HOT_NODES = 100_000
 ONE_HOT_WEIGHTS = 14_000_000
 FEW_SEEDS = 300  # labelled nodes, of which none are held out
+HOPS = 2  # relations of a metapath
 FEW_LABELS = 100  # a class
 SKEWED = 0.3  # share of the smaller of two classes
 WIDEST, NARROWEST, MOST_LEARNED = 64, 8, 2**30  # columns of learnable features, and numbers of them
@@ -56,7 +56,9 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
     Args:
       ahead: where what was computed to choose is left for who needs it later.
     """
-    about = statistics(graph)
+    about, paths = statistics(graph), list(_paths(config, graph, given))
+    config = applied(config, paths)
+    yield from paths
     metric = [] if "train.metric" in given else list(_metric(about, graph))
     kinds = inputs.kinds_of(graph)
     says = judged(config, graph, given, metric[0].value if metric else config.train.metric, kinds, ahead)
@@ -89,7 +91,7 @@ def _all(
     yield Choice("data.normalize_features", *inputs.needed(graph, kinds))
     if graph.multilabel and about.validated:
         yield Choice("train.threshold", "validation", "several labels a node: F1 is seldom highest at 0.5")
-    if config.data.metapath_hops:
+    if config.data.metapath_hops or name == "sehgnn":
         yield Choice("model.layers", 1, "metapaths have the hops")
     one_hot = about.bare and whole and about.nodes <= ONE_HOT_NODES and name == "rgcn"
     if one_hot:
@@ -113,6 +115,15 @@ def _model(about: Statistics, config: Config, says: Judged | None) -> str:
     if not (about.plain and about.featured):
         return config.model.name
     return "sage" if says and says.features_alone_say_much else "gcn"
+
+
+def _paths(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:
+    """Metapaths, for the model whose inputs they are, of a graph whose relations are none yet: those end at the target, all of them."""
+    asked = config.model.name == "sehgnn" and not config.data.metapath_hops and "data.metapath_hops" not in given
+    if asked and any(r.target != graph.schema.target for r in graph.schema.relations):
+        yield Choice("data.metapath_hops", HOPS, f"sehgnn reads metapaths, of at most {HOPS} relations")
+        if "data.metapath_label_hops" not in given:
+            yield Choice("data.metapath_label_hops", HOPS, "training labels along them, without a node's own")
 
 
 def _metric(about: Statistics, graph: HetGraph) -> Iterator[Choice]:
@@ -144,17 +155,13 @@ def _mode(about: Statistics, config: Config) -> Choice:
     modes = ("full", "minibatch") if whole else ("minibatch", "full")
     size = f"{about.edges:,} edges, {about.values:,} numbers of features"
     why = f"{size}: {'' if whole else 'not '}small enough for whole-graph steps"
-    if not _runs(config, modes[0]) and _runs(config, modes[1]):
+    if not registry.runs(_in_mode(config, modes[0])) and registry.runs(_in_mode(config, modes[1])):
         return Choice("sampling.mode", modes[1], f"mesh.strategy {config.mesh.strategy} on this mesh asks for it")
     return Choice("sampling.mode", modes[0], why)
 
 
-def _runs(config: Config, mode: str) -> bool:
-    try:
-        registry.check(applied(config, [Choice("sampling.mode", mode, "")]))
-    except InputError:
-        return False
-    return True
+def _in_mode(config: Config, mode: str) -> Config:
+    return applied(config, [Choice("sampling.mode", mode, "")])
 
 
 def _one_hot(about: Statistics, config: Config) -> Iterator[Choice]:

@@ -23,6 +23,8 @@ CHOSEN = {
         "data.normalize_features",
         "data.validation_fraction",
         "data.label_inputs",
+        "data.metapath_hops",
+        "data.metapath_label_hops",
         "sampling.mode",
         "sampling.fanout",
         "train.metric",
@@ -55,11 +57,9 @@ def resolve(
       InputError: the graph cannot be read.
     """
     given = given_options(arguments)
-    if not wanted(config, given, _filed(arguments)):
-        return config, None
     choices: list[Choice] | None = None
     ahead: Ahead | None = None
-    if processes.first:
+    if processes.first and wanted(config, given, _filed(arguments), _begun(workdir)):
         choices = before(workdir, given)
         if not choices:
             graph, ahead = read_ahead(config.data)
@@ -67,23 +67,35 @@ def resolve(
         for choice in choices:
             if choice.why:
                 log.info(f"{choice.key} {_words(choice.value)}: {choice.why}")
-    chosen = [Choice(*choice) for choice in processes.broadcast_object("recipe", choices)]
+    choices = processes.broadcast_object("recipe", choices)
+    if choices is None:
+        return config, None
+    chosen = [Choice(*choice) for choice in choices]
     resolved = applied(config, chosen)
     resolved.check_fanout()
     registry.check(resolved)
     return resolved, ahead
 
 
-def wanted(config: Config, given: Set[str], filed: bool) -> bool:
-    """Whether options are to be chosen: if `train.recipe` says so, or says nothing and no file or option of how to train is given."""
+def asked(config: Config, arguments: Sequence[str]) -> bool:
+    """Whether a command line that begins a run leaves options to be chosen."""
+    return wanted(config, given_options(arguments), _filed(arguments))
+
+
+def wanted(config: Config, given: Set[str], filed: bool, begun: bool = False) -> bool:
+    """Whether options are to be chosen: if `train.recipe` says so, or says nothing and no file or option of how to train is given.
+
+    Args:
+      begun: whether the run goes on: it may be for more epochs, with all else as it was.
+    """
     if config.train.recipe != "auto":
         return config.train.recipe == "graph"
-    return not filed and config.data.format != "synthetic" and not _of_training(config, given)
+    return not filed and config.data.format != "synthetic" and not _of_training(config, given, begun)
 
 
-def kept_back(config: Config, arguments: Sequence[str]) -> str:
+def kept_back(config: Config, arguments: Sequence[str], workdir: Path) -> str:
     """What is said of the option that kept the others from being chosen; nothing where none did, or where a file gives options."""
-    keys = _of_training(config, given_options(arguments))
+    keys = _of_training(config, given_options(arguments), _begun(workdir))
     if config.train.recipe != "auto" or _filed(arguments) or not keys:
         return ""
     return f"no option was chosen by the graph, as {keys[0]} was given; --train.recipe graph chooses the others"
@@ -93,16 +105,20 @@ def _filed(arguments: Sequence[str]) -> bool:
     return any(a == "--config" or a.startswith("--config=") for a in arguments)
 
 
-def _of_training(config: Config, given: Set[str]) -> list[str]:
+def _begun(workdir: Path) -> bool:
+    return (workdir / "config.yaml").exists()
+
+
+def _of_training(config: Config, given: Set[str], begun: bool) -> list[str]:
     """The options that say how to train, and so keep others from being chosen; of a generated graph none are chosen."""
-    keys = {key for key in given if key.split(".")[0] in SECTIONS} - COMPATIBLE
+    keys = {key for key in given if key.split(".")[0] in SECTIONS} - COMPATIBLE - ({"train.epochs"} if begun else set())
     return [] if config.data.format == "synthetic" else sorted(keys)
 
 
 def before(workdir: Path, given: Set[str]) -> list[Choice] | None:
     """What was chosen when the run of a folder began; None if there is no run."""
     file = workdir / "config.yaml"
-    if not file.exists():
+    if not _begun(workdir):
         return None
     return [Choice(key, tuple(v) if isinstance(v, list) else v, "") for key, v in flat(yaml_file.read(file)).items()
             if key in CHOSEN and key not in given]  # fmt: skip

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from hetjax import loggers
-from hetjax.command_line import given_value, parse
+from hetjax.command_line import given_options, given_value, parse
 from hetjax.config import SECTIONS, Config, Processes
+from hetjax.errors import InputError
 from hetjax.sharding import registry
 
 PATHS = {"workdir": "the folder that the run is written to; a run that was killed continues there"}
@@ -37,7 +39,10 @@ def read(arguments: Sequence[str]) -> Given:
     instances, paths = parse(sections(arguments), arguments, *about, PATHS)
     processes = instances.pop("")
     config = registry.config_of(instances)
-    registry.check(config)
+    _check_strategy(config, arguments)
+    workdir = Path(paths["workdir"])
+    if workdir.exists() and not workdir.is_dir():
+        raise InputError(f"{workdir}: is a file, and should be a folder")
     loggers.check(config.train.loggers)
     from hetjax import models  # half a second, which --help does not need
     from hetjax.load import source
@@ -45,4 +50,20 @@ def read(arguments: Sequence[str]) -> Given:
     models.check_name(config.model.name)
     if not processes.several:  # else the others are told too, when they have met
         source(config.data)
-    return Given(config, processes, Path(paths["workdir"]))
+    return Given(config, processes, workdir)
+
+
+def _check_strategy(config: Config, arguments: Sequence[str]) -> None:
+    """As `registry.check`; where the graph is to choose `sampling.mode`, either will do."""
+    try:
+        registry.check(config)
+    except InputError:
+        from hetjax import recipe  # a second, which other lines do not need
+
+        whole = replace(config, sampling=replace(config.sampling, mode="full"))
+        if (
+            "sampling.mode" in given_options(arguments)
+            or not recipe.asked(config, arguments)
+            or not registry.runs(whole)
+        ):
+            raise

@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> None:
     alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
     with process_group(processes, alike_in_all) as group:
         config, ahead = recipe.resolve(config, arguments, workdir, group)
-        kept_back = recipe.kept_back(config, arguments) if group.first else ""
+        kept_back = recipe.kept_back(config, arguments, workdir) if group.first else ""
         train(config, workdir, group, ahead, kept_back)
         if kept_back:  # again, below the results
             log.info(kept_back)

@@ -29,7 +29,7 @@ FILES = "config.yaml", "metrics.jsonl", "summary.json", "report.html", "curves.p
 FOLDERS = "checkpoints", "tables", "tables_[0-9]", "partition_*"
 FIXED = "data.", "model.", "sampling.", "train."  # what results depend on; a run may be continued with other keys else
 # Of these, what results do not depend on: `order_costs` is in checkpoints.
-FREE = "train.loggers", "train.order_costs", "train.checkpoint_seconds"
+FREE = "train.loggers", "train.order_costs", "train.checkpoint_seconds", "train.recipe"
 EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
 
 
@@ -161,6 +161,5 @@ class Workdir:
             if key in FREE or (key == EPOCHS and self._longer):
                 continue
             if key.startswith(FIXED) and there.get(key, "absent") != here.get(key, "absent"):
-                raise InputError(
-                    f"{file}: {key} is {there.get(key, 'absent')!r} there != {here.get(key, 'absent')!r}; give another --workdir"
-                )
+                differs = f"{file}: {key} is {there.get(key, 'absent')!r} there != {here.get(key, 'absent')!r}"
+                raise InputError(f"{differs}; give another --workdir" + (self.said and f"; {self.said}"))

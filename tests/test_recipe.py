@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import yaml
 
-from hetjax import baselines, choices, inputs, recipe
+from hetjax import baselines, choices, inputs, recipe, run_options
 from hetjax.config import SECTIONS, Config, Data, Mesh, Model, Sampling, Train
 from hetjax.datasets import synthetic
 from hetjax.errors import InputError
@@ -221,13 +221,20 @@ def test_a_run_says_what_it_chose_records_it_and_keeps_it(tmp_path, capsys, monk
         main(options)
     assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text()) == config
     assert "model.norm" not in "".join(capsys.readouterr())
+    with shown():  # all else stays as it was
+        main([*options, "--train.epochs", "3"])
+    longer = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert longer["train"].pop("epochs") == 3 and config["train"].pop("epochs") == 2 and longer == config
+    with pytest.raises(InputError, match="model.hidden is 64 there != 8"):
+        main([*options, "--train.recipe", "graph", "--model.hidden", "8"])
 
 
 @pytest.mark.parametrize("config,said", [(Config(data=Data(format="store", path="g")), True), (Config(), False)])
-def test_an_option_that_keeps_others_from_being_chosen_is_said(config, said):
+def test_an_option_that_keeps_others_from_being_chosen_is_said(config, said, tmp_path):
     words = "no option was chosen by the graph, as train.epochs was given; --train.recipe graph chooses the others"
-    assert recipe.kept_back(config, ["--train.seed=1", "--train.epochs=3"]) == words * said
-    assert not recipe.kept_back(config, ["--train.seed=1"])
+    nowhere = tmp_path / "run"
+    assert recipe.kept_back(config, ["--train.seed=1", "--train.epochs=3"], nowhere) == words * said
+    assert not recipe.kept_back(config, ["--train.seed=1"], nowhere)
 
 
 def test_the_rate_rises_over_the_first_steps():
@@ -351,3 +358,32 @@ def test_baselines_that_were_looked_at_are_not_computed_again(tmp_path, monkeypa
     again = baselines.measured(compute(made, "micro_f1"), made, "micro_f1")
     for name, row in summary["baselines"].items():
         assert row | {"seconds": 0} == again[name] | {"seconds": 0}
+
+
+def test_sehgnn_alone_gets_its_metapaths(tmp_path, monkeypatch):
+    store.save(random_graph(), tmp_path / "graph")
+    monkeypatch.setattr(choices, "_epochs", lambda *_: iter([choices.Choice("train.epochs", 2, "a test")]))
+    given = [f"--data.path={tmp_path / 'graph'}", "--data.format=store", "--model.name=sehgnn"]
+    main([*given, f"--workdir={tmp_path / 'run'}"])
+    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert (config["data"]["metapath_hops"], config["data"]["metapath_label_hops"]) == (2, 2)
+    assert config["model"]["layers"] == 1
+    assert (
+        chosen(random_graph(), "data.metapath_hops", "model.name", model=Model(name="sehgnn"))
+        .keys()
+        .isdisjoint({"data.metapath_hops", "data.metapath_label_hops"})
+    )
+
+
+def test_an_option_of_the_whole_graph_goes_with_a_mode_that_is_chosen():
+    """Of a small graph it will be the whole."""
+    given = ["--data.format=store", "--data.path=/", "--mesh.data=2", "--mesh.strategy=dependency"]
+    memory = ["--dependency.memory=1MB", "--workdir=nowhere"]
+    assert run_options._check_strategy(read_config([*given, *memory]), [*given, *memory]) is None
+    for more in ("--sampling.mode=minibatch", "--model.hidden=8"):
+        with pytest.raises(InputError, match="dependency.memory is 1000000, and is for sampling.mode full"):
+            read_config([*given, *memory, more])
+
+
+def read_config(arguments: list[str]) -> Config:
+    return run_options.read(arguments).config

@@ -104,6 +104,15 @@ def check(config: Config) -> None:
     declared(config.mesh.strategy).check(config)
 
 
+def runs(config: Config) -> bool:
+    """Whether the strategy of a configuration can run it."""
+    try:
+        check(config)
+    except InputError:
+        return False
+    return True
+
+
 def make_engine(config: Config, graph: "HetGraph", **options: Any) -> "Engine":
     """What trains a graph that is open, as a configuration says.
 

@@ -10,6 +10,7 @@ from hetjax.cache.placement import choose_placement
 from hetjax.config import Config
 from hetjax.errors import InputError
 from hetjax.graph.sizes import sizes
+from hetjax.logs import log
 from hetjax.partition import EdgeCut, edge_cut
 from hetjax.partition.manifest import read_cut
 from hetjax.partition.owned import Owned
@@ -124,9 +125,17 @@ def chosen(setup: Setup, owned: Owned, names: Names, prices: Prices) -> Keep:
     def takes(keep: Keep) -> float:
         return slowest(graph, work(graph, owned, reading(setup, owned, names, keep), seeds), prices, own=True)
 
-    mixed = Copies(found)
-    pure, least = min(((keep, takes(keep)) for keep in (every, Copies(features))), key=lambda pair: pair[1])
-    return mixed if takes(mixed) < NOTABLE * least else pure
+    ways: dict[str, Keep] = {"computed": every, "fetched": Copies(features), "some of either": Copies(found)}
+    times = {how: takes(keep) for how, keep in ways.items()}
+    best = min(("computed", "fetched"), key=times.__getitem__)
+    if times["some of either"] < NOTABLE * times[best]:
+        best = "some of either"
+    if setup.processes.first:
+        foreseen = ", ".join(f"{how} {1000 * seconds:.3g}" for how, seconds in times.items())
+        log.info(
+            f"dependency.mode hybrid: others' embeddings are {best}; foreseen milliseconds of a step, its last layer apart: {foreseen}"
+        )
+    return ways[best]
 
 
 def require_room(batches: DependencyBatches, prices: Prices, memory: int) -> None:
