@@ -61,3 +61,14 @@ def statistics(graph: HetGraph) -> Statistics:
         sum(count for name, count in schema.nodes.items() if name not in graph.features),
         0 if target is None else target.shape[1],
     )
+
+
+def of_no_node(graph: HetGraph) -> str:
+    """What is said of classes that no node is known to have; empty if there are none such."""
+    labels, classes = graph.labels[graph.labelled(np.arange(len(graph.labels)))], graph.schema.classes
+    counts = labels.sum(axis=0, dtype=np.int64) if graph.multilabel else np.bincount(labels, minlength=classes)
+    missing = np.flatnonzero(counts == 0)
+    if not len(missing) or not len(labels):
+        return ""
+    some = ", ".join(map(str, missing[:5])) + (" ..." if len(missing) > 5 else "")
+    return f"{len(missing)} of {classes} classes are no node's label: {some}; the model learns them all the same"

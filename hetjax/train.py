@@ -34,6 +34,7 @@ from hetjax.errors import InputError
 from hetjax.evaluate import evaluated_together
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
+from hetjax.graph_statistics import of_no_node
 from hetjax.label_inputs import without_labels
 from hetjax.load import Ahead, load, source, without_metapaths
 from hetjax.loggers import Loggers
@@ -136,6 +137,8 @@ def prepare(
     """
     programs, started = metrics.ProgramCounter(), time.perf_counter()
     graph = open_graph(config, strategy, ahead)
+    if processes.first and (words := of_no_node(graph)):
+        log.warning(words)
     digest = digests.of_graph(config.data, graph)
     digests.require("graph", digest, processes)
     checkpoints = Checkpoints(workdir.file("checkpoints"))

@@ -275,7 +275,7 @@ def test_npz_files_that_are_refused(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="0 files end in .npz, and there should be 1"):
         npz.read(tmp_path)
     (tmp_path / "graph.npz").write_bytes(b"PK no")
-    with pytest.raises(InputError, match="graph.npz: BadZipFile: File is not a zip file"):
+    with pytest.raises(InputError, match="graph.npz: [0-9]+ bytes that are no .npz file, which is a zip"):
         npz.read(tmp_path)
     whole = saved(tmp_path, PLANETOID).read_bytes()
     (tmp_path / "graph.npz").write_bytes(whole[:60] + bytes(20) + whole[80:])

@@ -14,6 +14,7 @@ from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
+from hetjax.graph_statistics import of_no_node
 from hetjax.load import load, load_abstract, load_some, read_ahead
 from hetjax.logs import shown
 from hetjax.processes.group import ProcessGroup
@@ -387,3 +388,21 @@ def test_an_option_of_the_whole_graph_goes_with_a_mode_that_is_chosen():
 
 def read_config(arguments: list[str]) -> Config:
     return run_options.read(arguments).config
+
+
+def test_classes_that_no_node_has_are_said():
+    graph = random_graph()
+    assert of_no_node(graph) == ""
+    more = replace(graph, schema=replace(graph.schema, classes=graph.schema.classes + 7))
+    first = graph.schema.classes
+    some = ", ".join(str(first + n) for n in range(5))
+    assert (
+        of_no_node(more)
+        == f"7 of {first + 7} classes are no node's label: {some} ...; the model learns them all the same"
+    )
+    several = several_labels(graph)
+    labels = np.where(several.labels == 1, 0, several.labels)
+    labels[:, 1:] = several.labels[:, 1:]
+    assert of_no_node(replace(several, labels=labels)).startswith(
+        f"1 of {several.schema.classes} classes are no node's label: 0;"
+    )

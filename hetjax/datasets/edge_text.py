@@ -117,7 +117,7 @@ def _words(fault: int, text: bytes, line: int, columns: int, nodes: int, place: 
         return f"{place}: {no_node(cells[fault == TARGET][:LONGEST_CELL], nodes)}"
     if fault == COLUMNS:
         return f"{place}: {len(cells)} columns != {columns} of the lines before"
-    return f"{place}: {shown(content)}, and should be SOURCE TARGET or SOURCE TARGET WEIGHT, ids being whole numbers from 0; other lines begin with # or %"
+    return f"{place}: {shown(content)}, and should be SOURCE TARGET or SOURCE TARGET WEIGHT, ids being whole numbers from 0 and weights finite numbers; other lines begin with # or %"
 
 
 @compiled

@@ -61,6 +61,9 @@ class Archive:
     def __init__(self, path: Path):
         self.path = path
         with reading(path):
+            size = path.stat().st_size
+            if path.is_file() and not zipfile.is_zipfile(path):
+                raise InputError(f"{path}: {size} bytes that are no .npz file, which is a zip; was it cut short?")
             self.zip = zipfile.ZipFile(path)
             self.members = {member.filename.removesuffix(".npy"): member for member in self.zip.infolist()}
             name, times = Counter(self.zip.namelist()).most_common(1)[0] if self.members else ("", 0)
@@ -80,8 +83,8 @@ class Archive:
         """What an error about an array begins with."""
         return f"{self.path}: {name}"
 
-    def array(self, name: str, kinds: str, *shapes: tuple[int | str, ...]) -> np.ndarray:
-        """An array whose dtype is of one of `kinds`, and whose shape is one of these; words stand for any number."""
+    def array(self, name: str, kinds: str, *shapes: tuple[int | str, ...], why: str = "") -> np.ndarray:
+        """An array whose dtype is of one of `kinds`, and whose shape is one of these, as `why` says; words stand for any number."""
         place = self.place(name)
         with reading(place):
             data = self.zip.read(self.members[name])
@@ -91,7 +94,7 @@ class Archive:
         if values.dtype.kind not in kinds or not any(_fits(values.shape, shape) for shape in shapes):
             expected = " or ".join(f"({', '.join(map(str, shape))})" for shape in shapes)
             what = "texts" if kinds == "U" else "numbers" if "f" in kinds else "integers"
-            raise InputError(f"{place}: {values.dtype} {values.shape}, and should be {what} {expected}")
+            raise InputError(f"{place}: {values.dtype} {values.shape}, and should be {what} {expected}{why}")
         return np.require(values, values.dtype.newbyteorder("="), "A")
 
     def texts(self, name: str) -> list[str] | None:
@@ -150,9 +153,10 @@ def _labels(archive: Archive, names: Sequence[str]) -> np.ndarray:
     return archive.array(names[0], "iub", ("nodes",), ("nodes", "classes"))
 
 
-def _rows(archive: Archive, names: Sequence[str], rows: int) -> tuple[np.ndarray, np.ndarray]:
+def _rows(archive: Archive, names: Sequence[str], rows: int, why: str) -> tuple[np.ndarray, np.ndarray]:
     """Of compressed sparse rows, the row and the column of every entry."""
-    indptr, indices = archive.array(names[0], INTEGERS, (rows + 1,)), archive.array(names[1], INTEGERS, ("entries",))
+    indptr = archive.array(names[0], INTEGERS, (rows + 1,), why=why)
+    indices = archive.array(names[1], INTEGERS, ("entries",))
     if indptr[0] != 0 or indptr[-1] != len(indices):
         raise InputError(
             f"{archive.place(names[0])}: pointers {indptr[0]}..{indptr[-1]} != 0..{len(indices)} of {names[1]}"
@@ -167,7 +171,7 @@ def _rows(archive: Archive, names: Sequence[str], rows: int) -> tuple[np.ndarray
 
 def _csr_edges(archive: Archive, names: Sequence[str], nodes: int) -> Edges:
     """Row by row the targets of each source, with weights if there is `..data`."""
-    source, target = _rows(archive, names, nodes)
+    source, target = _rows(archive, names, nodes, f", as there are {nodes} labels")
     prefix = names[0].removesuffix("indptr")
     shape, data = f"{prefix}shape", f"{prefix}data"
     if shape in archive and tuple(archive.array(shape, INTEGERS, (2,))) != (nodes, nodes):
@@ -193,11 +197,11 @@ def _csr_features(archive: Archive, names: Sequence[str], nodes: int) -> np.ndar
             f"{archive.place(names[3])}: {rows} rows of width {width} != {len(np.unique(ids))} nodes of width 1 or more"
         )
     archive.check_size(4 * nodes * width)
-    row, column = _rows(archive, names, rows)
+    row, column = _rows(archive, names, rows, f", as {names[3]} has {rows} rows")
     wrong = np.flatnonzero((column < 0) | (column >= width))
     if len(wrong):
         raise InputError(
-            f"{archive.place(names[1])}: entry {wrong[0]} is column {column[wrong[0]]}, and there are {width}"
+            f"{archive.place(names[1])}: entry {wrong[0]} is column {column[wrong[0]]}, and there are {width} by {names[3]}"
         )
     column = column.astype(np.int64)
     if len(np.unique(row * width + column)) != len(row):
@@ -210,7 +214,7 @@ def _csr_features(archive: Archive, names: Sequence[str], nodes: int) -> np.ndar
 
 
 def _dense_features(archive: Archive, names: Sequence[str], nodes: int) -> np.ndarray:
-    return archive.array(names[0], NUMBERS, (nodes, "width"))
+    return archive.array(names[0], NUMBERS, (nodes, "width"), why=f", as there are {nodes} labels")
 
 
 def _splits(archive: Archive, names: Sequence[str]) -> Shipped:

@@ -311,7 +311,7 @@ def _check_features(matrix: np.ndarray, node_type: str, graph: HetGraph, where: 
     count = schema.nodes[node_type]
     if matrix.ndim != 2 or not matrix.shape[1]:
         raise InputError(
-            f"{where}: features of type {node_type!r} have shape {matrix.shape}, and should have [nodes, width]"
+            f"{where}: features of type {node_type!r} have shape {matrix.shape}, and should have [nodes, width], of a width of 1 or more"
         )
     if len(matrix) != count:
         raise InputError(f"{where}: feature rows {len(matrix)} != {count} nodes of type {node_type!r}")
