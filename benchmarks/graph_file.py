@@ -12,6 +12,7 @@ import sys
 import zipfile
 from collections.abc import Sequence
 
+import jax
 import numpy as np
 
 from hetjax.command_line import parse, run_command
@@ -22,6 +23,7 @@ from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.npy import LONGEST_HEADER, header
 from hetjax.graph.schema import Relation, Schema
 from hetjax.load import load
+from hetjax.runtime import peak_memory
 
 CHUNK = 2**24  # bytes that are read at a time
 
@@ -42,6 +44,12 @@ def read(file: str | os.PathLike) -> HetGraph:
     labels, nobody = found["labels", target], np.zeros(0, np.int32)
     splits = {"train": found["train", target], "validation": nobody, "test": nobody}
     return build(Schema(nodes, tuple(edges), target, int(labels.max()) + 1), edges, features, labels, splits)
+
+
+def held() -> int:
+    """The most bytes of memory that this process has held: of an accelerator its own."""
+    stats = jax.local_devices()[0].memory_stats() or {}
+    return stats.get("peak_bytes_in_use") or peak_memory()
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> np.ndarray:

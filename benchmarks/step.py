@@ -23,14 +23,13 @@ if __name__ == "__main__":
 import bytes_moved
 import jax
 import numpy as np
-from graph_file import read
+from graph_file import held, read
 
 from hetjax.command_line import run_command
 from hetjax.config import Config, Model, Sampling, Train
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.metrics import ProgramCounter
 from hetjax.models import hgt, rgat, rgcn, segment
-from hetjax.runtime import peak_memory
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding.registry import make_engine
 from hetjax.train import with_upcoming
@@ -147,10 +146,10 @@ def describe(steps: Steps, graph: HetGraph, options: argparse.Namespace) -> dict
         "steps": len(timed),
         "compile_seconds": round(sum(row["step"] for row in steps.compiling), 1),
         "programs": steps.programs,
-        "system": f"hetjax, jax {jax.__version__}",
+        "system": f"hetjax, jax {jax.__version__}, {jax.default_backend()}",
         "model": options.model,
         "edges": sum(edges for block in steps.batch.blocks for *_, edges in bytes_moved.counts(block, graph).values()),
-        "peak_mib": round(peak_memory() / 2**20),
+        "peak_mib": round(held() / 2**20),
         "loss": steps.losses[-1],
     } | ({"losses": steps.losses} if options.losses else {})
 

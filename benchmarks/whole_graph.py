@@ -18,11 +18,10 @@ if __name__ == "__main__":
 
 import bytes_moved
 import jax
-from graph_file import read
+from graph_file import held, read
 
 from hetjax.command_line import run_command
 from hetjax.config import Config, Model, Sampling, Train
-from hetjax.runtime import peak_memory
 from hetjax.sharding.registry import make_engine
 
 WARM = 2  # epochs that are not timed
@@ -59,8 +58,8 @@ def main() -> None:
     report = {
         "ms_per_step": round(statistics.median(times[WARM:]), 1),
         "loss": float(loss),
-        "system": f"hetjax, jax {jax.__version__}",
-        "peak_mib": round(peak_memory() / 2**20),
+        "system": f"hetjax, jax {jax.__version__}, {jax.default_backend()}",
+        "peak_mib": round(held() / 2**20),
         "compile_seconds": round(sum(times[:WARM]) / 1000, 1),
     }
     if options.model in bytes_moved.ORDERS and options.heads == bytes_moved.HEADS:
