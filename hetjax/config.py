@@ -11,7 +11,7 @@ from typing import Any, Literal, cast, get_args
 from hetjax.errors import InputError, short
 
 DATA_FOLDER = "HETJAX_DATA"
-MOST_WIDTH = 2**16
+MOST_WIDTH, MOST_THREADS = 2**16, 64
 MOST_HOPS = 16  # of a metapath
 SHOWN = 100  # characters of a value that an error shows
 MOST_PROCESSES = 2**16
@@ -212,6 +212,8 @@ class Sampling:
     """minibatch: neighbours to draw per node and relation, without replacement; one number per layer, the hop next to the seeds first; -1: all neighbours; loops that a model adds come on top"""
     batch_size: int = 1024
     """minibatch: seed nodes per step"""
+    threads: int = 0
+    """minibatch: threads that draw batches ahead of the step, whose bits do not depend on how many; 0: half of the cores, at most 8"""
     evaluation_edges: int = 500_000
     """number of edges that evaluation holds in memory at a time"""
 
@@ -224,6 +226,7 @@ class Sampling:
                 "made of numbers from 1 up, or -1 for all",
             )
         _require(self.batch_size >= 1, "sampling.batch_size", self.batch_size, "at least 1")
+        _require(0 <= self.threads <= MOST_THREADS, "sampling.threads", self.threads, f"in 0..{MOST_THREADS}")
         _require(self.evaluation_edges >= 1, "sampling.evaluation_edges", self.evaluation_edges, "at least 1")
 
 

@@ -16,6 +16,7 @@ from hetjax.sharding import registry
 SECTIONS = ("model", "sampling", "train", "cache")
 COMPATIBLE = {
     "model.name",
+    "sampling.threads",
     *(f"train.{key}" for key in ("recipe", "seed", "metric", "baselines", "stacking", "checkpoint_seconds")),
 }
 CHOSEN = {

@@ -29,7 +29,7 @@ FILES = "config.yaml", "metrics.jsonl", "summary.json", "report.html", "curves.p
 FOLDERS = "checkpoints", "tables", "tables_[0-9]", "partition_*"
 FIXED = "data.", "model.", "sampling.", "train."  # what results depend on; a run may be continued with other keys else
 # Of these, what results do not depend on: `order_costs` is in checkpoints.
-FREE = "train.loggers", "train.order_costs", "train.checkpoint_seconds", "train.recipe"
+FREE = "train.loggers", "train.order_costs", "train.checkpoint_seconds", "train.recipe", "sampling.threads"
 EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
 
 

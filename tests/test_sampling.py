@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import re
+import threading
 from types import SimpleNamespace
 
 import hypothesis
@@ -17,7 +18,7 @@ from hetjax.errors import InputError
 from hetjax.graph import csc
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation, Schema
-from hetjax.sampling import draw
+from hetjax.sampling import draw, loader
 from hetjax.sampling.blocks import NO_NODE, Capacities, pad_sample, round_up
 from hetjax.sampling.drawing import Asked, Drawing
 from hetjax.sampling.numbering import Numbering
@@ -27,6 +28,7 @@ from hetjax.sampling.whole import whole_graph
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.single.batches import SingleBatches
 from tests.conftest import random_graph
+from tests.equivalence import GRAPHS, MODELS, setting
 
 KEY = draw.key(1, 2, 3)
 
@@ -184,8 +186,8 @@ def test_padding_keeps_the_edges(graph):
         assert len(blocks[1].adjacency["paper--cites--paper"].indptr) == 17
 
 
-def mini_batches(graph, size: int, fanouts, seed: int = 0, limit: int = 0) -> SingleBatches:
-    regime = mini_batch_regime(len(graph.splits["train"]), size, fanouts, limit)
+def mini_batches(graph, size: int, fanouts, seed: int = 0, limit: int = 0, threads: int = 0) -> SingleBatches:
+    regime = mini_batch_regime(len(graph.splits["train"]), size, fanouts, limit, threads)
     return SingleBatches(Sampler(graph), regime, seed)
 
 
@@ -205,6 +207,100 @@ def test_an_epoch_can_be_entered_at_any_step():
                 assert all(np.array_equal(a, b) for a, b in zip(edges, other_block.adjacency[key]) if a is not None)
     seeds = np.concatenate([drawn.batch.labels[: drawn.nodes] for drawn in plain])
     assert sorted(seeds.tolist()) == sorted(graph.labels[graph.splits["train"]].tolist())
+
+
+def same_batches(some, others) -> None:
+    for one, other in zip(some, others, strict=True):
+        assert one.capacities == other.capacities and one.nodes == other.nodes
+        same = jax.tree.map(np.array_equal, one.batch, other.batch)
+        assert all(jax.tree.leaves(same))
+
+
+def test_threads_draw_at_once_what_one_draws():
+    graph = random_graph(papers=300)
+    alone, many = (mini_batches(graph, 5, (3, 2), seed=4, threads=threads) for threads in (1, 4))
+    barrier, sample = threading.Barrier(4), many.sample
+    many.prepare()
+    many.sample = lambda *given: (barrier.wait(60), sample(*given))[1]  # no batch is drawn unless four are at once
+    some, others = (list(batches.epoch(2)) for batches in (alone, many))
+    assert len(some) == 20
+    same_batches(some, others)
+
+
+@pytest.mark.parametrize("mesh", [(2, 2, "raf"), (1, 2, "vanilla"), (1, 2, "dependency"), (1, 1, "tensor", 2)])
+def test_threads_draw_the_same_batches_for_every_strategy(mesh):
+    graph = GRAPHS["few relations"]()
+    found = []
+    for threads in (1, 4):
+        config = setting(graph, "minibatch", mesh, MODELS["R-GCN, dropout"], {})
+        config = dataclasses.replace(config, sampling=dataclasses.replace(config.sampling, threads=threads))
+        found.append(list(make_engine(config, graph).batches.epoch(1)))
+    assert len(found[0]) > 1
+    same_batches(*found)
+
+
+def test_capacities_grow_in_the_order_of_the_batches_whoever_draws_them_first():
+    graph = random_graph(papers=300)
+    found = []
+    for threads in (1, 3):
+        batches = mini_batches(graph, 5, (3, 2), seed=4, threads=threads)
+        batches.prepare({f"train/0/rows/{graph.schema.target}": 1})  # of others nothing is known
+        if threads > 1:
+            drawn, sample, order = [threading.Event() for _ in range(20)], batches.sample, []
+
+            def late(seeds, stream, sample=sample, drawn=drawn, order=order):
+                if stream[2] % 3 == 0 and stream[2] < 18:  # waits until the two batches after it are drawn
+                    assert drawn[stream[2] + 1].wait(60) and drawn[stream[2] + 2].wait(60)
+                made = sample(seeds, stream)
+                order.append(stream[2])
+                drawn[stream[2]].set()
+                return made
+
+            batches.sample = late
+        found.append(list(batches.epoch(2)))
+    assert order != sorted(order)
+    assert len({tuple(one.capacities.items()) for one in found[0]}) > 1
+    same_batches(*found)
+
+
+def test_threads_are_half_of_the_cores_and_few_where_nodes_are_many(graph, monkeypatch):
+    batches = mini_batches(graph, 5, (3, 2))
+    for cores, threads in ((1, 1), (2, 1), (6, 3), (64, loader.MOST)):
+        monkeypatch.setattr(loader.runtime, "cores", lambda cores=cores: cores)
+        assert batches.threads == threads
+    monkeypatch.setattr(loader, "SCRATCH", 4 * 2 * sum(graph.schema.nodes.values()) + 1)
+    assert batches.threads == 2
+    assert mini_batches(graph, 5, (3, 2), threads=5).threads == 5
+
+
+def test_an_epoch_that_is_left_draws_no_more_batches():
+    graph, drawn = random_graph(papers=300), []
+    batches = mini_batches(graph, 5, (3, 2), threads=2)
+    batches.prepare()
+    sample = batches.sample
+    batches.sample = lambda seeds, stream: (drawn.append(stream[2]), sample(seeds, stream))[1]
+    epoch = batches.epoch(0)
+    next(epoch)
+    epoch.close()
+    assert len(drawn) <= 1 + loader.AHEAD + 2 < batches.steps()
+
+
+def test_an_error_in_a_thread_is_raised_at_its_batch():
+    graph = random_graph(papers=300)
+    batches = mini_batches(graph, 5, (3, 2), threads=3)
+    batches.prepare()
+    sample = batches.sample
+
+    def failing(seeds, stream):
+        if stream[2] == 7:
+            raise InputError("the seventh")
+        return sample(seeds, stream)
+
+    batches.sample, found = failing, []
+    with pytest.raises(InputError, match="the seventh"):
+        for one in batches.epoch(0):
+            found.append(one)
+    assert len(found) == 7
 
 
 def test_the_whole_graph_holds_what_each_layer_needs(graph):

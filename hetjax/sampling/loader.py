@@ -8,13 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hetjax import runtime
 from hetjax.arrays import Array
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.sampling import draw
 from hetjax.sampling.blocks import Capacities, pad
 from hetjax.sampling.regime import Regime
 
-AHEAD = 2  # batches that wait while one is used
+AHEAD = 2  # batches that wait while one is used, or as many as there are threads
+MOST, SCRATCH = 8, 2**30  # threads that draw, unless told how many; bytes that all of them may keep to number nodes
 TRIAL_BATCHES, SPREAD = 8, 3  # capacities start at the largest of some batches, and some standard deviations more
 Needs = dict[str, tuple[list[int], int]]  # by a capacity's name what some samples need of it, and the most any can need
 
@@ -27,7 +29,7 @@ class Drawn(NamedTuple):
       nodes: number of its seeds.
       capacities: those when this batch was padded; a resumed run starts from them, because results depend on shapes
         in their last bits.
-      seconds: time to sample, pad and send it.
+      seconds: time to sample, pad and send it, in one thread.
     """
 
     batch: Any
@@ -40,7 +42,8 @@ class Batches:
     """Batches of seed nodes, drawn ahead; how one is sampled and put on the devices is for those that inherit from this.
 
     An epoch's order of the seeds and every neighbour drawn are pure functions of (seed, epoch, step), so an epoch can be
-    entered at any step. Of the whole graph there is one batch, which every epoch gives again.
+    entered at any step, and threads may draw several batches at once. They are padded and sent one after the other, as capacities
+    grow from batch to batch. Of the whole graph there is one batch, which every epoch gives again.
 
     Args:
       graph: whose training nodes are the seeds.
@@ -102,8 +105,14 @@ class Batches:
         """Steps in an epoch."""
         return self.regime.steps
 
+    @property
+    def threads(self) -> int:
+        """That draw: half of the cores, as the step needs the others, and few where the graph has very many nodes."""
+        each = 4 * max(1, sum(self.graph.schema.nodes.values()))
+        return self.regime.threads or max(1, min(runtime.cores() // 2, MOST, SCRATCH // each))
+
     def epoch(self, epoch: int, first: int = 0) -> Iterator[Drawn]:
-        """The batches of an epoch from step `first` on, each drawn in a thread while the ones before are used."""
+        """The batches of an epoch from step `first` on, drawn in threads while the ones before are used."""
         if not self.prepared:
             self.prepare()
         if self.regime.whole:
@@ -111,14 +120,21 @@ class Batches:
                 yield self._whole()
             return
         order = self._order(epoch)
-        with ThreadPoolExecutor(1, "sampler") as thread:
+        threads = self.threads
+        with ThreadPoolExecutor(threads, "sampler") as pool:
             waiting: deque[Future[Drawn]] = deque()
-            for step in range(first, self.steps()):
-                waiting.append(thread.submit(self._draw, order, epoch, step))
-                if len(waiting) > AHEAD:
+            before: Future[Drawn] | None = None
+            try:
+                for step in range(first, self.steps()):
+                    before = pool.submit(self._draw, order, epoch, step, before)
+                    waiting.append(before)
+                    if len(waiting) > max(AHEAD, threads):
+                        yield waiting.popleft().result()
+                while waiting:
                     yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+            finally:
+                for drawn in waiting:
+                    drawn.cancel()
 
     def samples(self, epoch: int) -> Iterator[Any]:
         """What the steps of an epoch depend on, and nothing is done with it."""
@@ -137,9 +153,14 @@ class Batches:
         seeds = order[step * size : (step + 1) * size]
         return seeds, self.sample(seeds, (self.seed, epoch, step))
 
-    def _draw(self, order: np.ndarray, epoch: int, step: int) -> Drawn:
+    def _draw(self, order: np.ndarray, epoch: int, step: int, before: "Future[Drawn] | None" = None) -> Drawn:
+        """A batch; it is padded and sent when the one before has been."""
         started = time.perf_counter()
         seeds, sample = self._sample(order, epoch, step)
+        sampled = time.perf_counter()
+        if before:
+            before.result()
+        started += time.perf_counter() - sampled
         needs = {name: need for name, need in self._needs([sample]).items() if max(need[0]) > self._has(name)}
         self.fit(self.agree(needs))
         batch = self.send(seeds, sample)

@@ -1,5 +1,6 @@
 """Numbers the nodes of a hop in the order in which they are first met, of all relations in one call of compiled code."""
 
+import threading
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ from hetjax.sampling.draw import AHEAD
 
 
 class Numbering:
-    """Keeps scratch memory of a word per node, so one serves one thread.
+    """Keeps scratch memory of an int32 per node for every thread that calls it.
 
     Args:
       nodes: number of nodes per node type.
@@ -20,7 +21,7 @@ class Numbering:
 
     def __init__(self, nodes: Mapping[str, int]):
         self.nodes = nodes
-        self._row: dict[str, np.ndarray] = {}  # of every node, its row among those met, or -1
+        self._own = threading.local()  # of every node, its row among those met, or -1
 
     def number(self, given: Sequence[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
         """Put rows in the place of ids, counted from 0 per node type.
@@ -43,9 +44,10 @@ class Numbering:
         return {t: ids[:count].copy() for (t, ids), count in zip(made.items(), counts.tolist())}
 
     def _rows(self, node_type: str) -> np.ndarray:
-        if node_type not in self._row:
-            self._row[node_type] = np.full(self.nodes[node_type], -1, np.int32)
-        return self._row[node_type]
+        rows: dict[str, np.ndarray] = self._own.__dict__
+        if node_type not in rows:
+            rows[node_type] = np.full(self.nodes[node_type], -1, np.int32)
+        return rows[node_type]
 
 
 @compiled

@@ -13,12 +13,14 @@ class Regime(NamedTuple):
       batch_size: seeds of a step.
       fanouts: neighbours drawn per node and relation, the seeds' own hop first; `ALL` of the whole graph.
       steps: of an epoch.
+      threads: that draw batches; 0: as many as `loader.Batches` finds useful.
     """
 
     whole: bool
     batch_size: int
     fanouts: tuple[int, ...]
     steps: int
+    threads: int = 0
 
 
 def whole_graph_regime(seeds: int, layers: int) -> Regime:
@@ -26,8 +28,10 @@ def whole_graph_regime(seeds: int, layers: int) -> Regime:
     return Regime(True, seeds, (ALL,) * layers, 1)
 
 
-def mini_batch_regime(seeds: int, batch_size: int, fanouts: tuple[int, ...], limit: int = 0) -> Regime:
+def mini_batch_regime(
+    seeds: int, batch_size: int, fanouts: tuple[int, ...], limit: int = 0, threads: int = 0
+) -> Regime:
     """Mini-batches of `batch_size` seeds; at most `limit` steps an epoch, if that is not 0."""
     batch_size = min(batch_size, max(1, seeds))
     steps = -(-seeds // batch_size)
-    return Regime(False, batch_size, tuple(fanouts), min(steps, limit) if limit else steps)
+    return Regime(False, batch_size, tuple(fanouts), min(steps, limit) if limit else steps, threads)

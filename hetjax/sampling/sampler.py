@@ -34,7 +34,7 @@ class Role(NamedTuple):
 
 
 class Sampler:
-    """Draws blocks from one graph. It keeps scratch memory, so one sampler serves one thread.
+    """Draws blocks from one graph, in any number of threads, for each of which it keeps scratch memory.
 
     Attributes:
       read_by_id: node types whose features the first layer reads from the whole matrix, by node id. Of all other types the

@@ -85,7 +85,9 @@ def setup(config: Config, graph: HetGraph, processes: ProcessGroup | None = None
     if sampling.mode == "full":
         regime = whole_graph_regime(seeds, config.model.layers)
     else:
-        regime = mini_batch_regime(seeds, sampling.batch_size, sampling.fanout, config.train.steps_per_epoch)
+        regime = mini_batch_regime(
+            seeds, sampling.batch_size, sampling.fanout, config.train.steps_per_epoch, sampling.threads
+        )
     return Setup(config, graph, regime, make_trainer(graph, config, regime.steps), processes or ProcessGroup(), folder)
 
 
