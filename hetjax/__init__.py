@@ -72,3 +72,7 @@ def __getattr__(name: str) -> object:
     if name in PLACES:
         return getattr(import_module(PLACES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -58,7 +58,7 @@ class Checkpoint(NamedTuple):
           Damaged: naming the first file that differs.
         """
         try:
-            digests = json.loads((self.folder / "digests.json").read_text())
+            digests = _json(self.folder / "digests.json")
             others = {str(file.relative_to(self.folder)) for file in self.folder.rglob("*") if file.is_file()} ^ {
                 *digests,
                 "digests.json",
@@ -74,7 +74,7 @@ class Checkpoint(NamedTuple):
                     raise Damaged(f"checkpoint {self.folder} is damaged: {name} has {found} bytes != {size}")
                 if _digest(file) != digest:
                     raise Damaged(f"checkpoint {self.folder} is damaged: {name} has another content than was written")
-            progress = json.loads((self.folder / "progress.json").read_text())
+            progress = _json(self.folder / "progress.json")
             best = progress["best"]
             if best is not None and (type(best["step"]) is not int or not 0 <= best["step"] < 10**DIGITS):
                 raise ValueError(f"the best is of step {best['step']!r:.40}")
@@ -258,7 +258,7 @@ def _delete(path: Path) -> None:
 def _best(checkpoint: Checkpoint) -> int | None:
     """The step that was best when a checkpoint was written; None too of one whose progress cannot be read."""
     try:
-        return json.loads((checkpoint.folder / "progress.json").read_text())["best"]["step"]
+        return _json(checkpoint.folder / "progress.json")["best"]["step"]
     except Exception:
         return None
 
@@ -307,6 +307,14 @@ def _named(tree: Any) -> dict[str, Any]:
         jax.tree_util.keystr(path, simple=True, separator="/"): leaf
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
     }
+
+
+def _json(file: Path) -> Any:
+    """What a file holds; a ValueError that names it if that is no JSON, as of one that was cut off."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{file.name}: {error}") from None
 
 
 def _digest(file: Path) -> str:

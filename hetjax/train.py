@@ -183,7 +183,8 @@ def count_orders(config: Config, done: Progress, checkpoint: Checkpoint | None, 
         done.costs = list(order_costs(processes) if fresh else Costs())
     orders.use(Costs(*done.costs))
     if processes.first:
-        log.debug(f"orders are counted with {orders.costs()}")
+        words = ", ".join(f"{name} {cost:.2g}" for name, cost in orders.costs()._asdict().items())
+        log.debug(f"orders are counted with these costs, in nanoseconds: {words}")
 
 
 def open_graph(config: Config, strategy: Strategy, ahead: Ahead | None = None) -> HetGraph:

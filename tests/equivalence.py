@@ -308,7 +308,9 @@ def equal_replicas(states, group) -> None:
 
 
 def initial(trainer, wide: bool):
-    state = eagerly(trainer.init, np.int32(0))
+    """The state of before the first step, drawn on the CPU: other platforms' normal numbers differ in their last bits."""
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):
+        state = eagerly(trainer.init, np.int32(0))
     return jax.tree.map(lambda leaf: leaf.astype(float) if wide and leaf.dtype == jnp.float32 else leaf, state)
 
 

@@ -105,6 +105,15 @@ def test_what_was_not_written_with_a_checkpoint_is_damage(tmp_path, change):
         checkpoint.verify()
 
 
+@pytest.mark.parametrize("name", ["digests.json", "progress.json"])
+def test_a_file_that_was_cut_off_is_named(tmp_path, name):
+    checkpoint = next(saved(tmp_path, (1, None)).newest_first())
+    file = checkpoint.folder / name
+    file.write_text(file.read_text()[:9])
+    with pytest.raises(Damaged, match=name):
+        checkpoint.verify()
+
+
 def test_what_cannot_be_read_is_said_once(tmp_path, caplog):
     """Of several arrays that cannot be read one is raised, and the others are not logged some time later."""
     many = {f"array {number}": jnp.ones(2) for number in range(20)}

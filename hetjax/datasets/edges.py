@@ -40,10 +40,12 @@ def read(folder: str | Path, options: Options | None = None) -> HetGraph:
         raise InputError(f"{folder / 'features.npy'}: {features.dtype} {features.shape}, and should be {expected}")
     shipped: Shipped = {}
     if options.split.kind == "public":
-        files = {name: folder / f"{name}.npy" for name in SPLITS}
-        shipped = {name: (str(file), load_array(file)) for name, file in files.items() if file.exists()}
+        splits = {name: folder / f"{name}.npy" for name in SPLITS}
+        shipped = {name: (str(file), load_array(file)) for name, file in splits.items() if file.exists()}
+    files = {name: str(folder / f"{name}.npy") for name in ("labels", "features")}
+    files |= {name: file for name, (file, _) in shipped.items()}
     names = names_of(*(_lines(folder / name) for name in ("ids.txt", "classes.txt")))
-    return assemble(edges, features, labels, shipped, options, str(folder), names, str(folder / "labels.npy"))
+    return assemble(edges, features, labels, shipped, options, str(folder), names, files)
 
 
 def _lines(file: Path) -> list[str] | None:

@@ -1,6 +1,6 @@
 """Graphs of one kind of node and edge: a `HetGraph` of the node type `node` and the relation `edge`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -10,7 +10,7 @@ import numpy as np
 from hetjax.datasets.splits import Shipped, Split, divide
 from hetjax.errors import InputError
 from hetjax.graph.csc import as_weights
-from hetjax.graph.hetgraph import FEATURE_TYPES, UNLABELLED, HetGraph, build, check_ids
+from hetjax.graph.hetgraph import FEATURE_TYPES, NO_FILES, UNLABELLED, HetGraph, build, check_ids
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import MOST_CLASSES, Relation, Schema
 
@@ -58,7 +58,7 @@ def assemble(
     options: Options,
     where: str,
     names: Names | None = None,
-    label_file: str = "",
+    files: Mapping[str, str] = NO_FILES,
 ) -> HetGraph:
     """A graph of arrays, which are not trusted.
 
@@ -70,20 +70,21 @@ def assemble(
       options: what is made of them.
       where: the file or folder to name in an error.
       names: of the nodes and of the classes; there may be names of more classes than have labels.
-      label_file: what an error of labels names instead, if they lie in a file of their own.
+      files: as of `hetgraph.build`.
 
     Raises:
       InputError: for the first thing that is wrong.
     """
     named = len(names.classes) if names and names.classes is not None else 0
-    classes = _classes(labels, named, label_file or where)
+    label_file = files.get("labels", where)
+    classes = _classes(labels, named, label_file)
     if not 1 <= classes <= MOST_CLASSES:
-        raise InputError(f"{label_file or where}: labels of {classes} classes, outside 1..{MOST_CLASSES}")
+        raise InputError(f"{label_file}: labels of {classes} classes, outside 1..{MOST_CLASSES}")
     schema = Schema({NODE: len(labels)}, (EDGE,), NODE, classes)
     ends = _edges(edges, len(labels), options, where)
-    matrices = {} if features is None else {NODE: _features(features, options, where)}
+    matrices = {} if features is None else {NODE: _features(features, options, files.get("features", where))}
     splits = divide(labels, options.split, shipped, where)
-    return build(schema, {EDGE: ends}, matrices, labels, splits, where, names, label_file)
+    return build(schema, {EDGE: ends}, matrices, labels, splits, where, names, files)
 
 
 def _classes(labels: np.ndarray, named: int, where: str) -> int:

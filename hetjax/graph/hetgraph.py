@@ -14,6 +14,7 @@ from hetjax.graph.names import Names
 from hetjax.graph.schema import Relation, Schema
 
 SPLITS = ("train", "validation", "test")
+NO_FILES: Mapping[str, str] = MappingProxyType({})
 UNLABELLED = -1
 FEATURE_TYPES = tuple(
     map(np.dtype, ("float32", "float16", "int8", "uint8", "int16", "uint16", "bool"))
@@ -116,7 +117,7 @@ def build(
     splits: Mapping[str, np.ndarray],
     where: str = "graph",
     names: Names | None = None,
-    label_file: str = "",
+    files: Mapping[str, str] = NO_FILES,
 ) -> HetGraph:
     """Build a graph from edge lists, and check it.
 
@@ -129,7 +130,7 @@ def build(
         not be sorted, and one that is absent is empty.
       where: the file or folder to name in an error.
       names: as in `HetGraph`.
-      label_file: what an error of labels names instead, if they lie in a file of their own.
+      files: what an error of `labels`, `features` or a split names instead, where these lie in a file of their own.
 
     Raises:
       InputError: for the first thing that is wrong, with its place and both values.
@@ -146,9 +147,11 @@ def build(
     for name in splits:
         if name not in SPLITS:
             raise InputError(f"{where}: split {name!r}, and the splits are {', '.join(SPLITS)}")
-    splits = {name: _split(splits.get(name, empty), f"{where}: split {name!r}", schema) for name in SPLITS}
+    splits = {
+        name: _split(splits.get(name, empty), f"{files.get(name, where)}: split {name!r}", schema) for name in SPLITS
+    }
     features = {name: np.asanyarray(matrix) for name, matrix in features.items()}
-    labels, place = np.asarray(labels), label_file or where
+    labels, place = np.asarray(labels), files.get("labels", where)
     if labels.ndim not in (1, 2):
         raise InputError(
             f"{place}: labels of shape {labels.shape}, and there should be [nodes] or [nodes, classes]; -1: not known"
@@ -161,7 +164,7 @@ def build(
     check_values(labels, schema, place, names)  # before int8 or int32 wraps a wrong value into a right one
     labels = np.ascontiguousarray(labels, np.int8) if labels.ndim == 2 else np.asarray(labels, np.int32)
     graph = HetGraph(schema, relations, features, labels, splits, names)
-    check(graph, where, sorted_edges=True)
+    check(graph, where, sorted_edges=True, files=files)
     return graph
 
 
@@ -221,30 +224,31 @@ def check_ids(ids: np.ndarray, count: int, place: str, node_type: str) -> None:
         raise InputError(f"{place} {position} is node {int(ids[position])}, but type {node_type!r} has {count} nodes")
 
 
-def check(graph: HetGraph, where: str = "graph", sorted_edges: bool = False) -> None:
+def check(
+    graph: HetGraph, where: str = "graph", sorted_edges: bool = False, files: Mapping[str, str] = NO_FILES
+) -> None:
     """Read the whole graph once and raise an InputError for the first thing that is wrong.
 
     Args:
       graph: what is to be checked.
       where: the file or folder to name in an error.
       sorted_edges: the edges were just sorted by `build`, and need no second look.
+      files: as of `build`.
     """
     schema = graph.schema
     if not sorted_edges:
         for relation, csc in graph.relations.items():
             check_csc(csc, relation, schema, where)
     for node_type, matrix in graph.features.items():
-        _check_features(matrix, node_type, graph, where)
-    check_labels(graph, where)
+        _check_features(matrix, node_type, graph, files.get("features", where))
+    check_labels(graph, where, files)
 
 
-def check_labels(graph: HetGraph, where: str = "graph") -> None:
+def check_labels(graph: HetGraph, where: str = "graph", files: Mapping[str, str] = NO_FILES) -> None:
     """Raise an InputError for the first label or entry of a split that is wrong."""
-    if graph.multilabel:
-        _check_label_matrix(graph.labels, graph.schema, where, graph.names)
-    else:
-        _check_label_vector(graph.labels, graph.schema, where, graph.names)
-    _check_splits(graph, where)
+    check_values = _check_label_matrix if graph.multilabel else _check_label_vector
+    check_values(graph.labels, graph.schema, files.get("labels", where), graph.names)
+    _check_splits(graph, where, files)
 
 
 def _check_label_vector(labels: np.ndarray, schema: Schema, where: str, names: Names) -> None:
@@ -330,23 +334,23 @@ def _check_features(matrix: np.ndarray, node_type: str, graph: HetGraph, where: 
             )
 
 
-def _check_splits(graph: HetGraph, where: str) -> None:
+def _check_splits(graph: HetGraph, where: str, files: Mapping[str, str]) -> None:
     target, count = graph.schema.target, graph.schema.nodes[graph.schema.target]
     node = partial(graph.names.node, target)
     owner = np.full(count, -1, np.int8)
     for number, name in enumerate(SPLITS):
-        ids = graph.splits[name]
-        check_ids(ids, count, f"{where}: split {name!r}: entry", target)
+        ids, place = graph.splits[name], files.get(name, where)
+        check_ids(ids, count, f"{place}: split {name!r}: entry", target)
         ordered = _sorted(ids)
         if (ordered[1:] == ordered[:-1]).any():
             values, times = np.unique(ids, return_counts=True)
-            raise InputError(f"{where}: split {name!r} has {target!r} {node(values[times > 1][0])} {times.max()} times")
+            raise InputError(f"{place}: split {name!r} has {target!r} {node(values[times > 1][0])} {times.max()} times")
         unlabelled = ids[~graph.labelled(ids)]
         if len(unlabelled):
-            raise InputError(f"{where}: split {name!r} has {target!r} {node(unlabelled[0])}, which has no label")
+            raise InputError(f"{place}: split {name!r} has {target!r} {node(unlabelled[0])}, which has no label")
         taken = ids[owner[ids] >= 0]
         if len(taken):
             raise InputError(
-                f"{where}: {target!r} {node(taken[0])} is in both split {SPLITS[owner[taken[0]]]!r} and split {name!r}"
+                f"{place}: {target!r} {node(taken[0])} is in both split {SPLITS[owner[taken[0]]]!r} and split {name!r}"
             )
         owner[ids] = number
