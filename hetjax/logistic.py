@@ -30,9 +30,7 @@ class Regression(NamedTuple):
         found = np.empty((len(ids), len(self.bias)), np.float32)
         rows = max(1, AT_ONCE // features.shape[1])
         for start in range(0, len(ids), rows):
-            part = features[ids[start : start + rows]]
-            x = part - self.mean if self.mean.any() else scipy.sparse.csr_matrix(part)
-            found[start : start + rows] = x @ self.kernel + self.bias[None]
+            found[start : start + rows] = (features[ids[start : start + rows]] - self.mean) @ self.kernel + self.bias
         return found
 
 

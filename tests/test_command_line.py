@@ -179,7 +179,13 @@ def test_a_run_writes_all_that_it_promises(graph_store, tmp_path, mode):
     assert summary["validation_accuracy"] == best["validation_accuracy"] and summary["epoch"] == best["epoch"]
     assert lines[3]["test_accuracy"] == summary["test_accuracy"]
     config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
-    assert config["sampling"] == {"mode": mode, "fanout": [3, 2], "batch_size": 8, "evaluation_edges": 500_000}
+    assert config["sampling"] == {
+        "mode": mode,
+        "fanout": [3, 2],
+        "batch_size": 8,
+        "threads": 0,
+        "evaluation_edges": 500_000,
+    }
     assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert (
         f"test accuracy {100 * summary['test_accuracy']:.2f} %" in done.stdout and str(tmp_path / "run") in done.stdout
