@@ -18,7 +18,7 @@ from tqdm import tqdm
 OUT = Path(__file__).parent / "results" / "chosen_constants.csv"
 CHOSEN = ("", "")
 FEW_LABELS = {
-    "model.hidden": "8 32 128",
+    "model.hidden": "8 16 32 128",
     "model.dropout": "0.2 0.8",
     "model.input_dropout": "0 0.8",
     "train.l2": "0 0.0001 0.001",

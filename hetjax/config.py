@@ -213,7 +213,7 @@ class Sampling:
     batch_size: int = 1024
     """minibatch: seed nodes per step"""
     threads: int = 0
-    """minibatch: threads that draw batches ahead of the step, whose bits do not depend on how many; 0: half of the cores, at most 8"""
+    """minibatch: threads that draw batches ahead of the step; the batches are the same for any number; 0: half of the cores, at most 8, with averaging one for each device"""
     evaluation_edges: int = 500_000
     """number of edges that evaluation holds in memory at a time"""
 

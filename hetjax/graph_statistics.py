@@ -22,7 +22,6 @@ class Statistics:
       nodes, edges, relations: how many there are.
       values: numbers of all features, of all types that have some.
       featureless: nodes of the types that have none, whose features are learned.
-      width: of the target's features; 0 without any.
     """
 
     seeds: int
@@ -37,7 +36,6 @@ class Statistics:
     relations: int
     values: int
     featureless: int
-    width: int
 
 
 def statistics(graph: HetGraph) -> Statistics:
@@ -45,13 +43,12 @@ def statistics(graph: HetGraph) -> Statistics:
     schema, train = graph.schema, graph.splits["train"]
     labels = graph.labels[train]
     counts = labels.sum(axis=0) if graph.multilabel else np.bincount(labels, minlength=schema.classes)
-    target = graph.features.get(schema.target)
     return Statistics(
         len(train),
         schema.classes,
         float(counts[counts > 0].min(initial=len(train)) / max(1, len(train))),
         len(schema.nodes) == len(schema.relations) == 1,
-        target is not None,
+        schema.target in graph.features,
         not graph.features,
         bool(len(graph.splits["validation"])),
         sum(schema.nodes.values()),
@@ -59,7 +56,6 @@ def statistics(graph: HetGraph) -> Statistics:
         len(schema.relations),
         sum(matrix.size for matrix in graph.features.values()),
         sum(count for name, count in schema.nodes.items() if name not in graph.features),
-        0 if target is None else target.shape[1],
     )
 
 

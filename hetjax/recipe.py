@@ -78,9 +78,9 @@ def resolve(
     return resolved, ahead
 
 
-def asked(config: Config, arguments: Sequence[str]) -> bool:
-    """Whether a command line that begins a run leaves options to be chosen."""
-    return wanted(config, given_options(arguments), _filed(arguments))
+def asked(config: Config, arguments: Sequence[str], workdir: Path) -> bool:
+    """Whether a command line leaves options to be chosen, or left them when the run of that folder began."""
+    return wanted(config, given_options(arguments), _filed(arguments), _begun(workdir))
 
 
 def wanted(config: Config, given: Set[str], filed: bool, begun: bool = False) -> bool:

@@ -11,6 +11,7 @@ from hetjax.command_line import given_options, given_value, parse
 from hetjax.config import SECTIONS, Config, Processes
 from hetjax.errors import InputError
 from hetjax.sharding import registry
+from hetjax.workdir import check_folder
 
 PATHS = {"workdir": "the folder that the run is written to; a run that was killed continues there"}
 
@@ -39,10 +40,9 @@ def read(arguments: Sequence[str]) -> Given:
     instances, paths = parse(sections(arguments), arguments, *about, PATHS)
     processes = instances.pop("")
     config = registry.config_of(instances)
-    _check_strategy(config, arguments)
     workdir = Path(paths["workdir"])
-    if workdir.exists() and not workdir.is_dir():
-        raise InputError(f"{workdir}: is a file, and should be a folder")
+    check_folder(workdir)
+    _check_strategy(config, arguments, workdir)
     loggers.check(config.train.loggers)
     from hetjax import models  # half a second, which --help does not need
     from hetjax.load import source
@@ -53,7 +53,7 @@ def read(arguments: Sequence[str]) -> Given:
     return Given(config, processes, workdir)
 
 
-def _check_strategy(config: Config, arguments: Sequence[str]) -> None:
+def _check_strategy(config: Config, arguments: Sequence[str], workdir: Path) -> None:
     """As `registry.check`; where the graph is to choose `sampling.mode`, either will do."""
     try:
         registry.check(config)
@@ -63,7 +63,7 @@ def _check_strategy(config: Config, arguments: Sequence[str]) -> None:
         whole = replace(config, sampling=replace(config.sampling, mode="full"))
         if (
             "sampling.mode" in given_options(arguments)
-            or not recipe.asked(config, arguments)
+            or not recipe.asked(config, arguments, workdir)
             or not registry.runs(whole)
         ):
             raise

@@ -33,6 +33,12 @@ FREE = "train.loggers", "train.order_costs", "train.checkpoint_seconds", "train.
 EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
 
 
+def check_folder(path: Path) -> None:
+    """Raise an InputError where a file is in a folder's place."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path}: is a file, and should be a folder")
+
+
 def config_file(folder: Path) -> Path:
     """The configuration that a run has left.
 
@@ -69,8 +75,7 @@ class Workdir:
             raise InputError(f"{path}: {error.strerror}") from None
 
     def _look(self) -> None:
-        if self.path.exists() and not self.path.is_dir():
-            raise InputError(f"{self.path}: is a file, and should be a folder")
+        check_folder(self.path)
         for names, kind, right in ((FILES, "file", Path.is_file), (FOLDERS, "folder", Path.is_dir)):
             for path in (path for name in names for path in self.path.glob(name)):
                 if not right(path):

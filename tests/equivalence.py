@@ -315,10 +315,10 @@ def initial(trainer, wide: bool):
 
 
 def setting(graph, mode, mesh, model, train) -> Config:
-    """A configuration; of `train` the key `placement` is of the cache, `fanout` and `batch_size` of the sampling, `options` of the strategy."""
+    """A configuration; of `train` the key `placement` is of the cache, `fanout`, `batch_size` and `threads` of the sampling, `options` of the strategy."""
     train = dict(train)
     options = train.pop("options", {})
-    sizes = {"fanout": (3, 2), "batch_size": 9}
+    sizes = {"fanout": (3, 2), "batch_size": 9, "threads": 0}
     return Config(
         cache=Cache(placement=tuple(train.pop("placement", ()))),
         model=Model(**{"hidden": 8, "feature_width": 6} | model),

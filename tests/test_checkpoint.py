@@ -105,12 +105,11 @@ def test_what_was_not_written_with_a_checkpoint_is_damage(tmp_path, change):
         checkpoint.verify()
 
 
-@pytest.mark.parametrize("name", ["digests.json", "progress.json"])
-def test_a_file_that_was_cut_off_is_named(tmp_path, name):
+def test_digests_that_were_cut_off_are_named(tmp_path):
     checkpoint = next(saved(tmp_path, (1, None)).newest_first())
-    file = checkpoint.folder / name
+    file = checkpoint.folder / "digests.json"
     file.write_text(file.read_text()[:9])
-    with pytest.raises(Damaged, match=name):
+    with pytest.raises(Damaged, match=r"damaged: ValueError: digests.json: "):
         checkpoint.verify()
 
 

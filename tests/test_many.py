@@ -48,7 +48,7 @@ CASES = {
             "minibatch",
             "R-GCN, dropout",
             False,
-            {"l2": 0.01, "gradient_clip": 0.05, "placement": ("author=host", "topic=host", "paper=host")},
+            {"l2": 0.01, "gradient_clip": 0.05, "placement": ("author=host", "topic=host", "paper=host"), "threads": 4},
         ),
         ("labels", (1, 2), "full", "HGNN, mean, no target", False, {}),
         (
@@ -57,7 +57,7 @@ CASES = {
             "minibatch",
             "R-GCN",
             False,
-            {"l2": 0.01, "gradient_clip": 0.05, "placement": ("author=host", "paper=host")},
+            {"l2": 0.01, "gradient_clip": 0.05, "placement": ("author=host", "paper=host"), "threads": 3},
         ),
         ("two relations", (1, 4, "dependency"), "minibatch", "R-GAT", True, {"options": {"mode": "communicate"}}),
         (

@@ -376,11 +376,16 @@ def test_sehgnn_alone_gets_its_metapaths(tmp_path, monkeypatch):
     )
 
 
-def test_an_option_of_the_whole_graph_goes_with_a_mode_that_is_chosen():
+def test_an_option_of_the_whole_graph_goes_with_a_mode_that_is_chosen(tmp_path):
     """Of a small graph it will be the whole."""
     given = ["--data.format=store", "--data.path=/", "--mesh.data=2", "--mesh.strategy=dependency"]
-    memory = ["--dependency.memory=1MB", "--workdir=nowhere"]
-    assert run_options._check_strategy(read_config([*given, *memory]), [*given, *memory]) is None
+    memory = ["--dependency.memory=1MB", f"--workdir={tmp_path}"]
+    assert read_config([*given, *memory]).strategies["dependency"].memory == 10**6
+    with pytest.raises(InputError, match="dependency.memory is 1000000, and is for sampling.mode full"):
+        read_config([*given, *memory, "--train.epochs=9"])
+    (tmp_path / "config.yaml").touch()
+    assert read_config([*given, *memory, "--train.epochs=9"]).train.epochs == 9  # of a run that goes on
+    (tmp_path / "config.yaml").unlink()
     for more in ("--sampling.mode=minibatch", "--model.hidden=8"):
         with pytest.raises(InputError, match="dependency.memory is 1000000, and is for sampling.mode full"):
             read_config([*given, *memory, more])

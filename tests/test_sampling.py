@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import re
 import threading
+from concurrent.futures import Future
 from types import SimpleNamespace
 
 import hypothesis
@@ -227,15 +228,28 @@ def test_threads_draw_at_once_what_one_draws():
     same_batches(some, others)
 
 
-@pytest.mark.parametrize("mesh", [(2, 2, "raf"), (1, 2, "vanilla"), (1, 2, "dependency"), (1, 1, "tensor", 2)])
-def test_threads_draw_the_same_batches_for_every_strategy(mesh):
-    graph = GRAPHS["few relations"]()
-    found = []
-    for threads in (1, 4):
-        config = setting(graph, "minibatch", mesh, MODELS["R-GCN, dropout"], {})
-        config = dataclasses.replace(config, sampling=dataclasses.replace(config.sampling, threads=threads))
-        found.append(list(make_engine(config, graph).batches.epoch(1)))
-    assert len(found[0]) > 1
+@pytest.mark.parametrize(
+    ("mesh", "placement"),
+    [
+        ((2, 2, "raf"), ()),
+        ((2, 1, "raf"), ("author=host", "topic=host")),
+        ((1, 2, "vanilla"), ()),
+        ((1, 2, "dependency"), ()),
+        ((1, 1, "tensor", 2), ()),
+        ((2, 1, "raf", 2), ()),
+    ],
+)
+def test_threads_draw_the_same_batches_for_every_strategy_that_shares_a_mesh(mesh, placement):
+    graph, found, size = GRAPHS["few relations"](), [], 2
+    for threads in (1, size):
+        given = {"placement": placement, "threads": threads, "batch_size": 4}
+        batches = make_engine(setting(graph, "minibatch", mesh, MODELS["R-GCN, dropout"], given), graph).batches
+        batches.prepare()
+        if threads > 1:
+            assert batches.steps() % size == 0
+            barrier, sample = threading.Barrier(size), batches.sample
+            batches.sample = lambda *given: (barrier.wait(60), sample(*given))[1]
+        found.append(list(batches.epoch(1)))
     same_batches(*found)
 
 
@@ -248,17 +262,22 @@ def test_capacities_grow_in_the_order_of_the_batches_whoever_draws_them_first():
         if threads > 1:
             drawn, sample, order = [threading.Event() for _ in range(20)], batches.sample, []
 
-            def late(seeds, stream, sample=sample, drawn=drawn, order=order):
+            of, united, unite, by = {}, [], batches.unite, set()
+
+            def late(seeds, stream, sample=sample, drawn=drawn, order=order, of=of):
                 if stream[2] % 3 == 0 and stream[2] < 18:  # waits until the two batches after it are drawn
                     assert drawn[stream[2] + 1].wait(60) and drawn[stream[2] + 2].wait(60)
                 made = sample(seeds, stream)
                 order.append(stream[2])
+                of[id(made)] = stream[2]
                 drawn[stream[2]].set()
                 return made
 
             batches.sample = late
+            batches.unite = lambda made: (united.append(of[id(made)]), by.add(threading.get_ident()), unite(made))[2]
         found.append(list(batches.epoch(2)))
     assert order != sorted(order)
+    assert united == sorted(united) and len(by) == 1  # what processes say to each other is said in one thread
     assert len({tuple(one.capacities.items()) for one in found[0]}) > 1
     same_batches(*found)
 
@@ -273,16 +292,30 @@ def test_threads_are_half_of_the_cores_and_few_where_nodes_are_many(graph, monke
     assert mini_batches(graph, 5, (3, 2), threads=5).threads == 5
 
 
-def test_an_epoch_that_is_left_draws_no_more_batches():
-    graph, drawn = random_graph(papers=300), []
+def test_an_epoch_that_is_left_draws_no_more_batches(monkeypatch):
+    graph, drawn, cancelled, go = random_graph(papers=300), [], [], threading.Event()
     batches = mini_batches(graph, 5, (3, 2), threads=2)
     batches.prepare()
-    sample = batches.sample
-    batches.sample = lambda seeds, stream: (drawn.append(stream[2]), sample(seeds, stream))[1]
+    sample, cancel = batches.sample, Future.cancel
+
+    def waits(seeds, stream):
+        if stream[2] >= 2:
+            go.wait(30)
+        drawn.append(stream[2])
+        return sample(seeds, stream)
+
+    def told(future):
+        cancelled.append(cancel(future))
+        if len(cancelled) == 2:
+            go.set()
+
+    monkeypatch.setattr(Future, "cancel", told)
+    batches.sample = waits
     epoch = batches.epoch(0)
     next(epoch)
     epoch.close()
-    assert len(drawn) <= 1 + loader.AHEAD + 2 < batches.steps()
+    assert cancelled == [False, True]  # of two threads both were drawing, and a fifth batch waited for one
+    assert sorted(drawn) == [0, 1, 2, 3]
 
 
 def test_an_error_in_a_thread_is_raised_at_its_batch():

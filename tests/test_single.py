@@ -1,6 +1,7 @@
 """One device: mini-batches against the whole graph, evaluation against both, row-wise Adam, padding."""
 
 import dataclasses
+import json
 
 import chex
 import jax
@@ -21,6 +22,7 @@ from hetjax.sampling.sampler import ALL, Sampler
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.strategy import setup
+from hetjax.train import main
 from tests.graphs import random_graph, smaller_graph
 
 
@@ -314,3 +316,26 @@ def test_the_step_is_compiled_once(resumed):
     for epoch in range(3):
         state, _ = engine.step(state, next(engine.batches.epoch(epoch)).batch)
     assert engine.compiled._cache_size() == 1
+
+
+@pytest.mark.parametrize(("model", "mode"), [("rgcn", "minibatch"), ("hgt", "full")])
+def test_a_run_is_the_same_where_jax_has_another_backend_than_a_cpu(tmp_path, monkeypatch, model, mode):
+    """What is asked of the backend's name, in training, evaluation and checkpoints; programs are the CPU's all the same."""
+    options = ["--data.scale=0.0003", "--data.classes=4", f"--model.name={model}", f"--sampling.mode={mode}"]
+    options += ["--model.hidden=8", "--sampling.batch_size=32", "--sampling.fanout=[3,2]", "--train.epochs=2"]
+    found = []
+    for name in ("cpu", "elsewhere"):
+        if name == "elsewhere":
+            monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+            monkeypatch.setattr(native, "usable", lambda: False)
+        precision = "jax_default_matmul_precision"
+        try:
+            main([*options, "--train.order_costs=usual", "--workdir", str(tmp_path / name)])
+            assert getattr(jax.config, precision) == (None if name == "cpu" else "highest")
+        finally:
+            jax.config.update(precision, None)
+        lines = (tmp_path / name / "metrics.jsonl").read_text().splitlines()
+        found.append([json.loads(line) for line in lines][:2])
+    for one, other in zip(*found, strict=True):
+        for key in ("train_loss", "validation_loss"):
+            np.testing.assert_allclose(other[key], one[key], rtol=1e-4)

@@ -47,13 +47,14 @@ class Graph(NamedTuple):
     def tables(self) -> torch.nn.ParameterDict:
         """Learnable features, of types that have none."""
         lacks = {t: nodes for t, nodes in self.nodes.items() if t not in self.features}
-        return torch.nn.ParameterDict({t: torch.randn(n, LEARNABLE) / LEARNABLE**0.5 for t, n in lacks.items()})
+        return torch.nn.ParameterDict(
+            {t: torch.randn(n, LEARNABLE, device=DEVICE) / LEARNABLE**0.5 for t, n in lacks.items()}
+        )
 
 
 def parser(description: str) -> argparse.ArgumentParser:
     """The arguments of every script; what is drawn is drawn by one seed."""
     torch.manual_seed(0)
-    torch.set_default_device(DEVICE)
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("graph")
     parser.add_argument("--model", choices=["gcn", "gat", "rgcn", "rgat", "hgt"], required=True)

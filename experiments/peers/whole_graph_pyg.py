@@ -10,7 +10,7 @@ from torch import nn
 from torch_geometric.nn import GATConv, GCNConv, HeteroConv, HGTConv, SAGEConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_remaining_self_loops, to_torch_csr_tensor
-from whole_graph import Graph, parser, read, report
+from whole_graph import DEVICE, Graph, parser, read, report
 
 
 def layer(model: str, widths: dict, hidden: int, heads: int, relations: list) -> nn.Module:
@@ -44,6 +44,7 @@ def of_types(graph: Graph, options) -> tuple:
     model = nn.ModuleList([layer(options.model, graph.widths, options.hidden, options.heads, list(edges))])
     model.append(layer(options.model, inner, options.hidden, options.heads, graph.into_target))
     model.append(nn.Linear(options.hidden, graph.classes))
+    model.to(DEVICE)
 
     def logits() -> torch.Tensor:
         x = {t: torch.relu(h) for t, h in model[0](graph.features | dict(tables.items()), edges).items()}
@@ -65,6 +66,7 @@ def of_nodes(graph: Graph, options) -> tuple:
         edges = add_remaining_self_loops(ends, num_nodes=nodes)[0]
         model = nn.ModuleList([GATConv(width, options.hidden // heads, heads, add_self_loops=False)])
         model.append(GATConv(options.hidden, graph.classes, 1, add_self_loops=False))
+    model.to(DEVICE)
     act = torch.relu if options.model == "gcn" else nn.functional.elu
     return list(model.parameters()), lambda: model[1](act(model[0](x, edges)), edges)
 

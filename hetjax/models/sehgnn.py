@@ -137,7 +137,7 @@ class SeHGNNLayer(Layer):
             raise InputError("model.head is false, and sehgnn ends with a head")
         if len(self.targets) != 1 or any(r.source in self.targets and r.name != ITSELF for r in self.relations):
             raise InputError(
-                "model sehgnn has one layer, of metapaths: set model.layers 1, data.metapath_hops 2 and sampling.fanout [-1], or nothing but the graph and the model, which chooses them"
+                "model sehgnn has one layer, of metapaths: set model.layers 1, data.metapath_hops 2 and sampling.fanout [-1]; with only the graph and --model.name sehgnn given they are chosen"
             )
         start = STARTS[self.embedding_init]
         self.embed = {r.key: nn.Dense(self.features, use_bias=False, kernel_init=start) for r in self.relations}

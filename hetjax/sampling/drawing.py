@@ -1,5 +1,6 @@
 """Draws the edges of all relations of a hop in one call of compiled code: where relations are many, a call for each takes longer than to draw."""
 
+import threading
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -49,6 +50,7 @@ class Drawing:
         self.graph = graph
         self._columns: dict[Relation, tuple[int, ...]] = {}
         self._held: list[np.ndarray] = []  # whose addresses are known
+        self._lock = threading.Lock()  # of both, as several threads draw
 
     def draw(self, asked: Sequence[Asked], fanout: int) -> list[Edges]:
         """Of everything that is asked the edges, by source id; `indices` may be written to.
@@ -110,6 +112,10 @@ class Drawing:
 
     def _of(self, relation: Relation) -> tuple[int, ...]:
         """The first six columns."""
+        with self._lock:
+            return self._known(relation)
+
+    def _known(self, relation: Relation) -> tuple[int, ...]:
         if relation not in self._columns:
             csc = self.graph.relations[relation]
             indptr, indices = np.ascontiguousarray(csc.indptr, np.int64), np.ascontiguousarray(csc.indices)

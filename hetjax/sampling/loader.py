@@ -1,5 +1,6 @@
 """Batches: mini-batches, drawn ahead of the step that uses them, or the whole graph."""
 
+import itertools
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +16,7 @@ from hetjax.sampling import draw
 from hetjax.sampling.blocks import Capacities, pad
 from hetjax.sampling.regime import Regime
 
-AHEAD = 2  # batches that wait while one is used, or as many as there are threads
+AHEAD = 2  # batches that wait while one is used
 MOST, SCRATCH = 8, 2**30  # threads that draw, unless told how many; bytes that all of them may keep to number nodes
 TRIAL_BATCHES, SPREAD = 8, 3  # capacities start at the largest of some batches, and some standard deviations more
 Needs = dict[str, tuple[list[int], int]]  # by a capacity's name what some samples need of it, and the most any can need
@@ -29,7 +30,7 @@ class Drawn(NamedTuple):
       nodes: number of its seeds.
       capacities: those when this batch was padded; a resumed run starts from them, because results depend on shapes
         in their last bits.
-      seconds: time to sample, pad and send it, in one thread.
+      seconds: time to sample, pad and send it, in the threads that did.
     """
 
     batch: Any
@@ -42,8 +43,8 @@ class Batches:
     """Batches of seed nodes, drawn ahead; how one is sampled and put on the devices is for those that inherit from this.
 
     An epoch's order of the seeds and every neighbour drawn are pure functions of (seed, epoch, step), so an epoch can be
-    entered at any step, and threads may draw several batches at once. They are padded and sent one after the other, as capacities
-    grow from batch to batch. Of the whole graph there is one batch, which every epoch gives again.
+    entered at any step, and threads may draw several batches at once. All else, what processes say to each other included, is done in one
+    thread, batch by batch in their order. Of the whole graph there is one batch, which every epoch gives again.
 
     Args:
       graph: whose training nodes are the seeds.
@@ -73,8 +74,12 @@ class Batches:
             self._estimate()
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> Any:
-        """What a batch of seeds depends on; `stream` is what the draw is for."""
+        """What a batch of seeds depends on; `stream` is what the draw is for. Several threads call it at once, in any order."""
         raise NotImplementedError
+
+    def unite(self, sample: Any) -> Any:
+        """A sample with what all processes' samples of that batch add up to; they call it batch by batch, in their order."""
+        return sample
 
     def measure(self, sample: Any) -> Iterator[tuple[str, int, int]]:
         """As `blocks.measure`."""
@@ -107,7 +112,7 @@ class Batches:
 
     @property
     def threads(self) -> int:
-        """That draw: half of the cores, as the step needs the others, and few where the graph has very many nodes."""
+        """That draw: half of the cores, as the step needs the others, and fewer where the graph has very many nodes."""
         each = 4 * max(1, sum(self.graph.schema.nodes.values()))
         return self.regime.threads or max(1, min(runtime.cores() // 2, MOST, SCRATCH // each))
 
@@ -119,22 +124,23 @@ class Batches:
             if not first:
                 yield self._whole()
             return
-        order = self._order(epoch)
-        threads = self.threads
-        with ThreadPoolExecutor(threads, "sampler") as pool:
+        order, threads, steps = self._order(epoch), self.threads, range(first, self.steps())
+        with ThreadPoolExecutor(1, "sender") as sender, ThreadPoolExecutor(threads, "sampler") as pool:
+            samplers = pool if threads > 1 else sender
+            drawing = (samplers.submit(self._timed, order, epoch, step) for step in steps)
+            ahead = deque(itertools.islice(drawing, threads))
             waiting: deque[Future[Drawn]] = deque()
-            before: Future[Drawn] | None = None
             try:
-                for step in range(first, self.steps()):
-                    before = pool.submit(self._draw, order, epoch, step, before)
-                    waiting.append(before)
-                    if len(waiting) > max(AHEAD, threads):
+                for _ in steps:
+                    waiting.append(sender.submit(self._finish, ahead.popleft()))
+                    ahead.extend(itertools.islice(drawing, 1))
+                    if len(waiting) > AHEAD:
                         yield waiting.popleft().result()
                 while waiting:
                     yield waiting.popleft().result()
-            finally:
-                for drawn in waiting:
-                    drawn.cancel()
+            finally:  # what waits to be sent is, as other processes' is
+                for sample in ahead:
+                    sample.cancel()
 
     def samples(self, epoch: int) -> Iterator[Any]:
         """What the steps of an epoch depend on, and nothing is done with it."""
@@ -149,22 +155,36 @@ class Batches:
         return draw.shuffle(draw.key(self.seed, epoch, "order"), self.train)
 
     def _sample(self, order: np.ndarray, epoch: int, step: int) -> tuple[np.ndarray, Any]:
+        """The seeds of a step and what they depend on, united; to be called in the order of the steps."""
+        seeds, sample = self._own(order, epoch, step)
+        return seeds, self.unite(sample)
+
+    def _own(self, order: np.ndarray, epoch: int, step: int) -> tuple[np.ndarray, Any]:
         size = self.regime.batch_size
         seeds = order[step * size : (step + 1) * size]
         return seeds, self.sample(seeds, (self.seed, epoch, step))
 
-    def _draw(self, order: np.ndarray, epoch: int, step: int, before: "Future[Drawn] | None" = None) -> Drawn:
-        """A batch; it is padded and sent when the one before has been."""
+    def _draw(self, order: np.ndarray, epoch: int, step: int) -> Drawn:
+        return self._sent(*self._timed(order, epoch, step))
+
+    def _timed(self, order: np.ndarray, epoch: int, step: int) -> tuple[np.ndarray, Any, float]:
+        """The seeds of a step, what they depend on in this process, and the seconds that it took to draw."""
         started = time.perf_counter()
-        seeds, sample = self._sample(order, epoch, step)
-        sampled = time.perf_counter()
-        if before:
-            before.result()
-        started += time.perf_counter() - sampled
+        seeds, sample = self._own(order, epoch, step)
+        return seeds, sample, time.perf_counter() - started
+
+    def _finish(self, drawn: "Future[tuple[np.ndarray, Any, float]]") -> Drawn:
+        return self._sent(*drawn.result())
+
+    def _sent(self, seeds: np.ndarray, sample: Any, seconds: float) -> Drawn:
+        """The batch of a sample, on the devices."""
+        started = time.perf_counter()
+        sample = self.unite(sample)
         needs = {name: need for name, need in self._needs([sample]).items() if max(need[0]) > self._has(name)}
         self.fit(self.agree(needs))
         batch = self.send(seeds, sample)
-        return Drawn(batch, len(seeds), dict(self.capacities.by_name), time.perf_counter() - started)
+        seconds += time.perf_counter() - started
+        return Drawn(batch, len(seeds), dict(self.capacities.by_name), seconds)
 
     def _has(self, name: str) -> int:
         return self.capacities.by_name.get(name, -1)

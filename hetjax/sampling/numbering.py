@@ -1,6 +1,6 @@
 """Numbers the nodes of a hop in the order in which they are first met, of all relations in one call of compiled code."""
 
-import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -13,7 +13,7 @@ from hetjax.sampling.draw import AHEAD
 
 
 class Numbering:
-    """Keeps scratch memory of an int32 per node for every thread that calls it.
+    """Keeps scratch memory of an int32 per node, as often as threads call it at once.
 
     Args:
       nodes: number of nodes per node type.
@@ -21,7 +21,7 @@ class Numbering:
 
     def __init__(self, nodes: Mapping[str, int]):
         self.nodes = nodes
-        self._own = threading.local()  # of every node, its row among those met, or -1
+        self._free: deque[dict[str, np.ndarray]] = deque()  # of every node, its row among those met, or -1
 
     def number(self, given: Sequence[tuple[str, np.ndarray]]) -> dict[str, np.ndarray]:
         """Put rows in the place of ids, counted from 0 per node type.
@@ -38,16 +38,16 @@ class Numbering:
         for t, ids in given:
             most[t] += len(ids)
         made = {t: np.empty(min(count, self.nodes[t]), np.int32) for t, count in most.items()}
-        places = np.array([(address(self._rows(t)), address(ids)) for t, ids in made.items()], np.int64).reshape(-1, 2)
+        try:
+            scratch = self._free.pop()
+        except IndexError:
+            scratch = {}
+        scratch |= {t: np.full(self.nodes[t], -1, np.int32) for t in made if t not in scratch}
+        places = np.array([(address(scratch[t]), address(ids)) for t, ids in made.items()], np.int64).reshape(-1, 2)
         counts = np.zeros(len(kinds), np.int64)
         number_all(table, places, counts)
+        self._free.append(scratch)
         return {t: ids[:count].copy() for (t, ids), count in zip(made.items(), counts.tolist())}
-
-    def _rows(self, node_type: str) -> np.ndarray:
-        rows: dict[str, np.ndarray] = self._own.__dict__
-        if node_type not in rows:
-            rows[node_type] = np.full(self.nodes[node_type], -1, np.int32)
-        return rows[node_type]
 
 
 @compiled

@@ -281,12 +281,22 @@ def smallest_input(model: Stack, widths: Mapping[str, int]) -> tuple[tuple[Block
     return tuple(blocks), {name: jnp.zeros((1, width)) for name, width in widths.items()}
 
 
+def multiply_in_full() -> None:
+    """Have accelerators multiply float32 as a CPU does, unless `JAX_DEFAULT_MATMUL_PRECISION` says otherwise.
+
+    By default JAX lets them round what is multiplied: to TF32 on NVIDIA's, to bfloat16 on TPUs.
+    """
+    if jax.default_backend() != "cpu" and jax.config.jax_default_matmul_precision is None:  # type: ignore[attr-defined]
+        jax.config.update("jax_default_matmul_precision", "highest")
+
+
 def make_trainer(graph: HetGraph, config: Config, steps: int) -> Trainer:
     """Model and optimizers for a graph.
 
     Args:
       steps: of an epoch, which the learning rates' schedules count by.
     """
+    multiply_in_full()
     model, options, schema = config.model, config.train, graph.schema
     if model.logit_norm and (graph.multilabel or schema.classes < 3):
         labels = "several labels a node" if graph.multilabel else f"{schema.classes} classes"

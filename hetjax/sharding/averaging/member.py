@@ -56,9 +56,8 @@ def regime_of(config: Config, seeds: int) -> Regime:
     sampling = config.sampling
     if sampling.mode == "full":
         return whole_graph_regime(seeds, config.model.layers)
-    return mini_batch_regime(
-        seeds, sampling.batch_size, sampling.fanout, config.train.steps_per_epoch, sampling.threads
-    )
+    threads = sampling.threads or 1  # as every device draws at once
+    return mini_batch_regime(seeds, sampling.batch_size, sampling.fanout, config.train.steps_per_epoch, threads)
 
 
 def make_member(setup: Setup, sub: Subgraph, device: jax.Device) -> Member:

@@ -125,15 +125,16 @@ def chosen(setup: Setup, owned: Owned, names: Names, prices: Prices) -> Keep:
     def takes(keep: Keep) -> float:
         return slowest(graph, work(graph, owned, reading(setup, owned, names, keep), seeds), prices, own=True)
 
-    ways: dict[str, Keep] = {"computed": every, "fetched": Copies(features), "some of either": Copies(found)}
+    mixed = "partly computed, partly fetched"
+    ways: dict[str, Keep] = {"computed": every, "fetched": Copies(features), mixed: Copies(found)}
     times = {how: takes(keep) for how, keep in ways.items()}
     best = min(("computed", "fetched"), key=times.__getitem__)
-    if times["some of either"] < NOTABLE * times[best]:
-        best = "some of either"
+    if times[mixed] < NOTABLE * times[best]:
+        best = mixed
     if setup.processes.first:
         foreseen = ", ".join(f"{how} {1000 * seconds:.3g}" for how, seconds in times.items())
         log.info(
-            f"dependency.mode hybrid: others' embeddings are {best}; foreseen milliseconds of a step, its last layer apart: {foreseen}"
+            f"dependency.mode hybrid: others' embeddings are {best}; predicted milliseconds of a step, without its last layer: {foreseen}"
         )
     return ways[best]
 

@@ -93,7 +93,10 @@ class RafBatches(Batches):
             ]
             for part in self.site.parts
         }
-        return Samples(parts, self.features.hosted_nodes(parts))
+        return Samples(parts, {})
+
+    def unite(self, sample: Samples) -> Samples:
+        return sample._replace(hosted=self.features.hosted_nodes(sample.parts))
 
     def reads(self, sample: Samples) -> dict[Key, np.ndarray]:
         return self.features.read(*sample)

@@ -38,6 +38,9 @@ class SlicedRafBatches(RafBatches):
         groups: dict[int, Any] = {part: self._groups(part, seeds, stream) for part in self.site.parts}
         return Samples(groups, {})
 
+    def unite(self, sample: Samples) -> Samples:
+        return sample  # no learnable type lives on the host
+
     def reads(self, sample: Samples) -> dict[Key, np.ndarray]:
         return {}
 
