@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from hetjax import inputs, label_inputs, models, stacking
-from hetjax.config import Config
+from hetjax.config import Config, Mode
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph_statistics import Statistics, statistics
 from hetjax.judged import Judged, judged
@@ -152,16 +152,12 @@ def _labels(about: Statistics, graph: HetGraph, says: Judged) -> Iterator[Choice
 def _mode(about: Statistics, config: Config) -> Choice:
     """Whole-graph steps where the graph is small, unless the strategy runs nothing but the other."""
     whole = about.edges <= WHOLE_EDGES and about.values <= WHOLE_VALUES
-    modes = ("full", "minibatch") if whole else ("minibatch", "full")
+    modes: tuple[Mode, Mode] = ("full", "minibatch") if whole else ("minibatch", "full")
     size = f"{about.edges:,} edges, {about.values:,} numbers of features"
     why = f"{size}: {'' if whole else 'not '}small enough for whole-graph steps"
-    if not registry.runs(_in_mode(config, modes[0])) and registry.runs(_in_mode(config, modes[1])):
+    if not registry.runs(config, modes[0]) and registry.runs(config, modes[1]):
         return Choice("sampling.mode", modes[1], f"mesh.strategy {config.mesh.strategy} on this mesh asks for it")
     return Choice("sampling.mode", modes[0], why)
-
-
-def _in_mode(config: Config, mode: str) -> Config:
-    return applied(config, [Choice("sampling.mode", mode, "")])
 
 
 def _one_hot(about: Statistics, config: Config) -> Iterator[Choice]:

@@ -33,6 +33,7 @@ class Bytes(int):
 
 Place = Literal["device", "host", "disk"]  # where features live
 PLACES = get_args(Place)
+Mode = Literal["minibatch", "full"]  # of sampling
 Policy = Literal["none", "hotness", "miss_penalty", "optimal"]  # how node types share a cache
 UNBOUNDED = Bytes(-1)
 
@@ -206,7 +207,7 @@ class Model:
 class Sampling:
     """Sampling: what one step sees."""
 
-    mode: Literal["minibatch", "full"] = "minibatch"
+    mode: Mode = "minibatch"
     """minibatch: seed nodes with sampled neighbours; full: the whole graph at every step, one step an epoch"""
     fanout: tuple[int, ...] = (25, 20)
     """minibatch: neighbours to draw per node and relation, without replacement; one number per layer, the hop next to the seeds first; -1: all neighbours; loops that a model adds come on top"""

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,10 +59,6 @@ def _check_strategy(config: Config, arguments: Sequence[str], workdir: Path) -> 
     except InputError:
         from hetjax import recipe  # a second, which other lines do not need
 
-        whole = replace(config, sampling=replace(config.sampling, mode="full"))
-        if (
-            "sampling.mode" in given_options(arguments)
-            or not recipe.asked(config, arguments, workdir)
-            or not registry.runs(whole)
-        ):
+        chosen = "sampling.mode" not in given_options(arguments) and recipe.asked(config, arguments, workdir)
+        if not (chosen and registry.runs(config, "full")):
             raise

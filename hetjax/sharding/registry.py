@@ -2,9 +2,10 @@
 
 import importlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from hetjax.config import SECTIONS, Config, changed
+from hetjax.config import SECTIONS, Config, Mode, changed
 from hetjax.errors import InputError, reading, short
 from hetjax.sharding.declaration import Declaration
 
@@ -104,10 +105,10 @@ def check(config: Config) -> None:
     declared(config.mesh.strategy).check(config)
 
 
-def runs(config: Config) -> bool:
-    """Whether the strategy of a configuration can run it."""
+def runs(config: Config, mode: Mode) -> bool:
+    """Whether the strategy of a configuration can run it in another `sampling.mode`."""
     try:
-        check(config)
+        check(replace(config, sampling=replace(config.sampling, mode=mode)))
     except InputError:
         return False
     return True
