@@ -9,7 +9,8 @@ import scipy  # which imports its parts when they are first used
 PENALTIES = (1.0, 10.0, 100.0, 1000.0)  # one over the factor of half the sum of squares
 ITERATIONS = 50  # for each of these
 FEW = 0.2  # share of features that are not zero, up to which the zeros are left out
-AT_ONCE = 2**22  # numbers of features
+NARROW = 8  # times as many features as nodes
+AT_ONCE = 2**19  # numbers of features, which a cache holds
 
 
 class Regression(NamedTuple):
@@ -43,11 +44,25 @@ def regressions(rows: np.ndarray, y: np.ndarray, multilabel: bool) -> list[Regre
     """
     mean, scale = _scale(rows)
     x = (rows - mean) * scale if mean.any() else scipy.sparse.csr_matrix(rows).multiply(scale).tocsr()
-    tried, weights = [], np.zeros((rows.shape[1] + 1, y.shape[1]))
+    basis = _basis(x)
+    inner = x if basis is None else x @ basis
+    tried, weights = [], np.zeros((inner.shape[1] + 1, y.shape[1]))
     for penalty in PENALTIES:
-        weights = _fit(x, y, multilabel, penalty, weights)
-        tried.append(Regression(mean, scale[:, None] * weights[:-1], weights[-1]))
+        weights = _fit(inner, y, multilabel, penalty, weights)
+        kernel = weights[:-1] if basis is None else basis @ weights[:-1]
+        tried.append(Regression(mean, scale[:, None] * kernel, weights[-1]))
     return tried
+
+
+def _basis(x: Any) -> np.ndarray | None:
+    """Orthonormal columns `[width, nodes]` that span the rows of far fewer nodes than features; None of more, where that is dearer.
+
+    The penalty lets weights have no part outside that span, and L-BFGS takes the same steps in its coordinates, which are fewer.
+    """
+    if NARROW * x.shape[0] > x.shape[1]:
+        return None
+    dense = x.toarray() if scipy.sparse.issparse(x) else x
+    return scipy.linalg.qr(dense.T, mode="economic")[0]
 
 
 def _scale(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

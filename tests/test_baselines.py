@@ -125,6 +125,20 @@ def test_logistic_regression_is_scikit_learns(monkeypatch):
     np.testing.assert_allclose(logits[:, 1] - logits[:, 0], model.decision_function(x[ids]), atol=2e-2)
 
 
+@pytest.mark.parametrize("sparse", [True, False])
+@pytest.mark.parametrize("multilabel", [True, False])
+def test_of_more_features_than_nodes_only_what_nodes_span_is_learned(monkeypatch, sparse, multilabel):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((12, 96)) * (rng.random((12, 96)) < (0.1 if sparse else 1))
+    y = np.eye(3)[np.arange(12) % 3]
+    found = logistic.regressions(rows, y, multilabel)
+    assert logistic._basis(rows).shape == (96, 12) and logistic._basis(rows[:, :95]) is None
+    monkeypatch.setattr(logistic, "_basis", lambda x: None)
+    for one, other in zip(found, logistic.regressions(rows, y, multilabel), strict=True):
+        np.testing.assert_allclose(one.kernel, other.kernel, atol=2e-3 * np.abs(other.kernel).max())
+        np.testing.assert_allclose(one.bias, other.bias, atol=2e-3 * max(1, np.abs(other.bias).max()))
+
+
 def test_logistic_regression_chooses_its_penalty_by_the_area_where_that_is_asked_for():
     graph, tried = random_graph(5), []
     rng, target = np.random.default_rng(0), graph.schema.target
