@@ -296,10 +296,11 @@ def test_an_epoch_that_is_left_draws_no_more_batches(monkeypatch):
     graph, drawn, cancelled, go = random_graph(papers=300), [], [], threading.Event()
     batches = mini_batches(graph, 5, (3, 2), threads=2)
     batches.prepare()
-    sample, cancel = batches.sample, Future.cancel
+    sample, cancel, begun = batches.sample, Future.cancel, threading.Semaphore(0)
 
     def waits(seeds, stream):
         if stream[2] >= 2:
+            begun.release()
             go.wait(30)
         drawn.append(stream[2])
         return sample(seeds, stream)
@@ -313,6 +314,7 @@ def test_an_epoch_that_is_left_draws_no_more_batches(monkeypatch):
     batches.sample = waits
     epoch = batches.epoch(0)
     next(epoch)
+    assert all(begun.acquire(timeout=30) for _ in range(2))
     epoch.close()
     assert cancelled == [False, True]  # of two threads both were drawing, and a fifth batch waited for one
     assert sorted(drawn) == [0, 1, 2, 3]

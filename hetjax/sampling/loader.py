@@ -148,7 +148,7 @@ class Batches:
         return (self._sample(order, epoch, step)[1] for step in range(self.steps()))
 
     def _whole(self) -> Drawn:
-        self.only = self.only or self._draw(self.train, 0, 0)._replace(capacities={}, seconds=0.0)
+        self.only = self.only or self._sent(*self._timed(self.train, 0, 0))._replace(capacities={}, seconds=0.0)
         return self.only
 
     def _order(self, epoch: int) -> np.ndarray:
@@ -163,9 +163,6 @@ class Batches:
         size = self.regime.batch_size
         seeds = order[step * size : (step + 1) * size]
         return seeds, self.sample(seeds, (self.seed, epoch, step))
-
-    def _draw(self, order: np.ndarray, epoch: int, step: int) -> Drawn:
-        return self._sent(*self._timed(order, epoch, step))
 
     def _timed(self, order: np.ndarray, epoch: int, step: int) -> tuple[np.ndarray, Any, float]:
         """The seeds of a step, what they depend on in this process, and the seconds that it took to draw."""
