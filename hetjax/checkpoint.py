@@ -310,11 +310,9 @@ def _named(tree: Any) -> dict[str, Any]:
 
 
 def _json(file: Path) -> Any:
-    """What a file holds; a ValueError that names it if that is no JSON, as of one that was cut off."""
-    try:
+    """What a file holds; an InputError names it if that is no JSON, as of one that was cut off."""
+    with reading(file.name):
         return json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{file.name}: {error}") from None
 
 
 def _digest(file: Path) -> str:

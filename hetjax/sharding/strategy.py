@@ -74,6 +74,15 @@ class Setup(NamedTuple):
         return self.folder and self.folder / "tables" / "whole"
 
 
+def regime_of(config: Config, seeds: int) -> Regime:
+    """What a step sees of a graph with so many training nodes."""
+    sampling = config.sampling
+    if sampling.mode == "full":
+        return whole_graph_regime(seeds, config.model.layers)
+    limit = config.train.steps_per_epoch
+    return mini_batch_regime(seeds, sampling.batch_size, sampling.fanout, limit, sampling.threads)
+
+
 def setup(config: Config, graph: HetGraph, processes: ProcessGroup | None = None, folder: Path | None = None) -> Setup:
     """What a run gives its strategy, from its configuration and its graph.
 
@@ -81,13 +90,7 @@ def setup(config: Config, graph: HetGraph, processes: ProcessGroup | None = None
       InputError: the model does not go with the graph, or has no such option.
     """
     graph = models.changed(config.model.name, graph)
-    sampling, seeds = config.sampling, len(graph.splits["train"])
-    if sampling.mode == "full":
-        regime = whole_graph_regime(seeds, config.model.layers)
-    else:
-        regime = mini_batch_regime(
-            seeds, sampling.batch_size, sampling.fanout, config.train.steps_per_epoch, sampling.threads
-        )
+    regime = regime_of(config, len(graph.splits["train"]))
     return Setup(config, graph, regime, make_trainer(graph, config, regime.steps), processes or ProcessGroup(), folder)
 
 

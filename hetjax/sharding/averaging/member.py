@@ -5,14 +5,12 @@ from dataclasses import dataclass, field
 import jax
 
 from hetjax.cache.sparse import SparseRows
-from hetjax.config import Config
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.partition.neighbourhood import Subgraph
-from hetjax.sampling.regime import Regime, mini_batch_regime, whole_graph_regime
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.single.engine import SingleEngine
 from hetjax.sharding.single.strategy import engine_on
-from hetjax.sharding.strategy import Setup
+from hetjax.sharding.strategy import Setup, regime_of
 from hetjax.sharding.trainer import make_trainer
 
 
@@ -51,19 +49,11 @@ class Member:
         self.engine.features.static = self.engine.static = {}
 
 
-def regime_of(config: Config, seeds: int) -> Regime:
-    """What a step of a partition with so many training nodes sees."""
-    sampling = config.sampling
-    if sampling.mode == "full":
-        return whole_graph_regime(seeds, config.model.layers)
-    threads = sampling.threads or 1  # as every device draws at once
-    return mini_batch_regime(seeds, sampling.batch_size, sampling.fanout, config.train.steps_per_epoch, threads)
-
-
 def make_member(setup: Setup, sub: Subgraph, device: jax.Device) -> Member:
     """What trains a partition, with the run's model and initial tables; schedules count its own steps."""
     graph: HetGraph = sub.graph
     regime = regime_of(setup.config, len(graph.splits["train"]))
+    regime = regime._replace(threads=regime.threads or 1)  # as every device draws at once
     made = make_trainer(graph, setup.config, regime.steps)
     shapes = {t: shape._replace(nodes=graph.schema.nodes[t]) for t, shape in setup.trainer.learnable.items()}
     trainer = setup.trainer._replace(optimizer=made.optimizer, adam=made.adam, learnable=shapes)

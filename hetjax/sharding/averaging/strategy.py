@@ -22,9 +22,9 @@ from hetjax.sharding.averaging import declared
 from hetjax.sharding.averaging.average import Averages, shared_rows
 from hetjax.sharding.averaging.batches import AveragingBatches
 from hetjax.sharding.averaging.engine import AveragingEngine
-from hetjax.sharding.averaging.member import make_member, regime_of
+from hetjax.sharding.averaging.member import make_member
 from hetjax.sharding.averaging.turns import Turns
-from hetjax.sharding.strategy import Setup, Strategy
+from hetjax.sharding.strategy import Setup, Strategy, regime_of
 
 
 class Averaging(declared.Averaging, Strategy):
