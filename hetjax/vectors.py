@@ -15,11 +15,14 @@ from hetjax.compiled import intrinsic
 from hetjax.internals import numba_parts
 
 cgutils, _ = numba_parts()
-BYTES = 64, 16  # of vectors: as many of the first as fit into a row, and of the second; the rest number by number
+BYTES = (
+    64,
+    16,
+)  # of vectors: the first, or the second in rows that are shorter than it; shorter ones are taken number by number
 TOGETHER = 4  # heads whose sums are in registers at a time
 # Rows, and vectors of columns, of which `add_products` keeps the sums in registers: processors with AVX-512 have twice as many.
 WIDE = 4 if binding.get_host_cpu_features().get("avx512f") else 1
-TALL = {1: (16, 4, 1) if WIDE > 1 else (6, 1), 4: (6, 2, 1)}
+TALL = {1: (16, 4, 1) if WIDE > 1 else (6, 4, 1), 4: (6, 2, 1)}
 FLAGS = "contract", "reassoc", "nsz"
 ORDERED = "contract", "nsz"  # sums in the order of the edges, whether a column is in a vector or not
 LEAST = -87.0  # whose exponential, and that of what is less, is taken as zero
@@ -34,7 +37,7 @@ def clear(context: Any, x: Any, start: Any, count: Any) -> tuple[Any, Callable]:
     def build(context, builder, signature, args):
         number, into = context.get_value_type(x.dtype), _place(context, builder, signature, args, 0, 1)
 
-        def put(at, kind):
+        def put(at, kind, _):
             builder.store(_zero(kind), _at(builder, into, at, kind)).align = 4
 
         _for_each(context, builder, number, _cast(context, builder, signature, args, 2, types.intp), put)
@@ -65,11 +68,11 @@ def add_scaled(context: Any, out: Any, to: Any, scale: Any, x: Any, start: Any, 
         number, scale = context.get_value_type(out.dtype), _cast(context, builder, signature, args, 2, out.dtype)
         into, rows = _place(context, builder, signature, args, 0, 1), _place(context, builder, signature, args, 3, 4)
 
-        def add(at, kind):
+        def add(at, kind, new):
             sums, given = _at(builder, into, at, kind), _at(builder, rows, at, kind)
             weight = scale if kind is number else _spread(builder, scale, kind)
-            product = builder.fmul(weight, _load(builder, given), flags=FLAGS)
-            builder.store(builder.fadd(product, _load(builder, sums), flags=FLAGS), sums).align = 4
+            product, before = builder.fmul(weight, _load(builder, given), flags=FLAGS), _load(builder, sums)
+            builder.store(new(builder.fadd(product, before, flags=FLAGS), before), sums).align = 4
 
         _for_each(context, builder, number, _cast(context, builder, signature, args, 5, types.intp), add)
         return context.get_dummy_value()
@@ -84,16 +87,11 @@ def dot(context: Any, x: Any, start: Any, y: Any, other: Any, count: Any) -> tup
     def build(context, builder, signature, args):
         number = context.get_value_type(x.dtype)
         one, two = _place(context, builder, signature, args, 0, 1), _place(context, builder, signature, args, 2, 3)
-        sums: dict[Any, Any] = {}
-        for kind in _kinds(number):
-            sums[kind] = cgutils.alloca_once(builder, kind)
-            builder.store(_zero(kind), sums[kind])
+        sums = {kind: _variable(builder, kind) for kind in _kinds(number)}
 
-        def add(at, kind):
-            product = builder.fmul(
-                _load(builder, _at(builder, one, at, kind)), _load(builder, _at(builder, two, at, kind)), flags=FLAGS
-            )
-            builder.store(builder.fadd(product, builder.load(sums[kind]), flags=FLAGS), sums[kind])
+        def add(at, kind, new):
+            rows = [new(_load(builder, _at(builder, base, at, kind)), _zero(kind)) for base in (one, two)]
+            _add_product(builder, sums[kind], *rows)
 
         _for_each(context, builder, number, _cast(context, builder, signature, args, 4, types.intp), add)
         *vectors, total = (builder.load(sums[kind]) for kind in _kinds(number))
@@ -140,26 +138,28 @@ def dots(context: Any, out: Any, at: Any, x: Any, start: Any, y: Any, other: Any
             with cgutils.for_range_slice(builder, _WORD(wide.count), whole, _WORD(wide.count)) as (i, _):
                 for total, product in products(i):
                     builder.store(builder.fadd(product, builder.load(total), flags=FLAGS), total)
+            with builder.if_then(builder.icmp_signed("<", whole, count)):
+                last, _, new = _ending(builder, whole, count, wide)
+                for total, product in products(last):
+                    added = new(product, _zero(wide))
+                    builder.store(builder.fadd(added, builder.load(total), flags=FLAGS), total)
             totals = _totals(builder, [builder.load(total) for total in sums])
             kind = ir.VectorType(number, TOGETHER)
             builder.store(totals, _at(builder, into, head, kind)).align = 4
 
-        def rest(head, first):
-            """The sum of what is left of a head's row, added to what it has if the beginning is done."""
+        def alone(head):
             sums = {kind: _variable(builder, kind) for kind in _kinds(number)}
 
-            def add(i, kind):
+            def add(i, kind, new):
                 place = [builder.add(builder.mul(head, by), i) for by in (step, other_step)]
                 rows = [_load(builder, _at(builder, base, where, kind)) for base, where in zip((one, two), place)]
-                _add_product(builder, sums[kind], *rows)
+                _add_product(builder, sums[kind], *(new(row, _zero(kind)) for row in rows))
 
-            _for_each(context, builder, number, count, add, first)
+            _for_each(context, builder, number, count, add)
             *vectors, total = (builder.load(total) for total in sums.values())
             for vector in vectors:
                 total = builder.fadd(total, _total(builder, vector, number), flags=FLAGS)
-            place = builder.gep(into, [head])
-            before = builder.select(builder.icmp_signed("==", first, _WORD(0)), _zero(number), _load(builder, place))
-            builder.store(builder.fadd(before, total, flags=FLAGS), place)
+            builder.store(total, builder.gep(into, [head]))
 
         grouped = builder.and_(heads, _WORD(-TOGETHER))
         grouped = builder.select(builder.icmp_signed(">", whole, _WORD(0)), grouped, _WORD(0))
@@ -167,11 +167,8 @@ def dots(context: Any, out: Any, at: Any, x: Any, start: Any, y: Any, other: Any
             for branch, alike in zip(branches, (True, False)):
                 with branch, cgutils.for_range_slice(builder, _WORD(0), grouped, _WORD(TOGETHER)) as (head, _):
                     together(head, alike)
-        left = builder.select(builder.icmp_signed("<", whole, count), grouped, _WORD(0))
-        with cgutils.for_range_slice(builder, _WORD(0), left, _WORD(1)) as (head, _):
-            rest(head, whole)
         with cgutils.for_range_slice(builder, grouped, heads, _WORD(1)) as (head, _):
-            rest(head, _WORD(0))
+            alone(head)
         return context.get_dummy_value()
 
     return types.none(out, at, x, start, y, other, shape), build
@@ -204,7 +201,7 @@ def add_rows(
         ids = _data(context, builder, edges[0], ids)
         positions = _data(context, builder, places, args[3]) if placed else None
 
-        def add(head, group, alike, at, kind):
+        def add(head, group, alike, at, kind, new):
             sums = [_variable(builder, kind) for _ in range(group)]
             with cgutils.for_range_slice(builder, first, last, _WORD(1)) as (e, _):
                 start = builder.add(builder.mul(builder.sext(builder.load(builder.gep(ids, [e])), _WORD), row), at)
@@ -226,7 +223,9 @@ def add_rows(
             for one, total in enumerate(sums):
                 where = builder.add(builder.mul(builder.add(head, _WORD(one)), step), at)
                 place = _at(builder, into, where, kind)
-                builder.store(builder.fadd(_load(builder, place), builder.load(total), flags=FLAGS), place).align = 4
+                before = _load(builder, place)
+                added = builder.fadd(before, builder.load(total), flags=FLAGS)
+                builder.store(new(added, before), place).align = 4
 
         def each(alike):
             grouped = builder.and_(heads, _WORD(-TOGETHER))
@@ -261,7 +260,7 @@ def add_products(
         count, rows, columns, step, x_row, x_step, y_step = _words(context, builder, shape, args[6])
         into, one, two = (_place(context, builder, signature, args, place, place + 1) for place in (0, 2, 4))
 
-        def add(i, j, tall, kind, wide):
+        def add(i, j, tall, kind, wide, new):
             lanes = kind.count if isinstance(kind, ir.VectorType) else 1
             at = [builder.add(j, _WORD(part * lanes)) for part in range(wide)]
             sums = [[_variable(builder, kind) for _ in at] for _ in range(tall)]
@@ -278,26 +277,33 @@ def add_products(
                 for where, total in zip(at, totals):
                     place = _at(builder, into, builder.add(row, where), kind)
                     before = _load(builder, place)
-                    builder.store(builder.fadd(before, builder.load(total), flags=ORDERED), place).align = 4
+                    added = builder.fadd(before, builder.load(total), flags=ORDERED)
+                    builder.store(new(added, before), place).align = 4
 
-        longest, *others = _kinds(number)
-        for j, kind, wide in _tiles(builder, columns, [(longest, WIDE), *((kind, 1) for kind in (longest, *others))]):
-            for i, _, tall in _tiles(builder, rows, [(number, size) for size in TALL[wide]]):
-                add(i, j, tall, kind, wide)
+        def of_rows(j, kind, wide, new):
+            for i, tall in _tiles(builder, rows, TALL[wide]):
+                add(i, j, tall, kind, wide, new)
+
+        done, longest = _WORD(0), _kinds(number)[0]
+        if WIDE > 1:
+            lanes = _WORD(WIDE * longest.count)
+            done = builder.sub(columns, builder.urem(columns, lanes))
+            with cgutils.for_range_slice(builder, _WORD(0), done, lanes) as (j, _):
+                of_rows(j, longest, WIDE, _all)
+        _for_each(context, builder, number, columns, lambda j, kind, new: of_rows(j, kind, 1, new), done)
         return context.get_dummy_value()
 
     return types.none(out, to, x, start, y, other, shape), build
 
 
 def _tiles(builder, count, sizes):
-    """Inside a loop for each of some tiles, largest first, `(place, kind, size)`: as many of `size` things of a kind as fit are taken at a time."""
+    """Inside a loop for each of some tiles, largest first, `(place, size)`: as many of a size as fit are taken at a time."""
     start = _WORD(0)
-    for kind, size in sizes:
-        lanes = size * (kind.count if isinstance(kind, ir.VectorType) else 1)
+    for size in sizes:
         left = builder.sub(count, start)
-        end = builder.add(start, builder.sub(left, builder.urem(left, _WORD(lanes))))
-        with cgutils.for_range_slice(builder, start, end, _WORD(lanes)) as (place, _):
-            yield place, kind, size
+        end = builder.add(start, builder.sub(left, builder.urem(left, _WORD(size))))
+        with cgutils.for_range_slice(builder, start, end, _WORD(size)) as (place, _):
+            yield place, size
         start = end
 
 
@@ -445,9 +451,10 @@ def exponentials(context: Any, x: Any, start: Any, count: Any) -> tuple[Any, Cal
         into = _place(context, builder, signature, args, 0, 1)
         count = _cast(context, builder, signature, args, 2, types.intp)
 
-        def replace(at, kind):
+        def replace(at, kind, new):
             place = _at(builder, into, at, kind)
-            builder.store(_exponential(builder, _load(builder, place), kind), place).align = 4
+            before = _load(builder, place)
+            builder.store(new(_exponential(builder, before, kind), before), place).align = 4
 
         if isinstance(number, ir.DoubleType):
             exp = builder.module.declare_intrinsic("llvm.exp", [number])
@@ -539,14 +546,43 @@ def _kinds(number: ir.Type) -> list[ir.Type]:
 
 
 def _for_each(context, builder, number, count, body, start=None):
-    """Call `body(place, kind)` for vectors as long as they fit, and then for numbers; `start`, if given, is a multiple of the longest."""
+    """Call `body(place, kind, new)` for the longest vectors that fit into `count` numbers, or for each of very few; of those from `start` on.
+
+    The last vector ends with the last number, so it may have some of the one before too: `new(now, before)` has `before` of these.
+    """
     start = _WORD(0) if start is None else start
-    for kind in _kinds(number):
-        lanes = kind.count if isinstance(kind, ir.VectorType) else 1
-        end = builder.and_(count, _WORD(-lanes))
-        with cgutils.for_range_slice(builder, start, end, _WORD(lanes)) as (at, _):
-            body(at, kind)
+    longest, short, _ = _kinds(number)
+    fits, lanes = builder.icmp_signed(">=", count, _WORD(longest.count)), _WORD(longest.count)
+    whole = builder.select(fits, builder.and_(count, _WORD(-longest.count)), start)
+    with cgutils.for_range_slice(builder, start, whole, lanes) as (at, _):
+        body(at, longest, _all)
+    with builder.if_then(builder.and_(fits, builder.icmp_signed("<", whole, count))):
+        body(*_ending(builder, whole, count, longest))
+    start = builder.select(fits, count, start)
+    for kind in (short, number):
+        size = 1 if kind is number else kind.count
+        end = builder.select(builder.icmp_signed(">=", count, _WORD(size)), count, start)
+        with cgutils.for_range_slice(builder, start, end, _WORD(size)) as (at, _):
+            body(*((at, kind, _all) if kind is number else _ending(builder, at, count, kind)))
         start = end
+
+
+def _ending(builder, at, count, kind):
+    """Of a vector that begins at `at`, or before so that it does not end after `count`: what `_for_each` calls `body` with."""
+    last = builder.sub(count, _WORD(kind.count))
+    place = builder.select(builder.icmp_signed(">", at, last), last, at)
+
+    def new(now, before):
+        lanes = ir.VectorType(_INT32, kind.count)
+        seen = _spread(builder, builder.trunc(builder.sub(at, place), _INT32), lanes)
+        is_new = builder.icmp_signed(">=", ir.Constant(lanes, list(range(kind.count))), seen)
+        return builder.select(is_new, now, before)
+
+    return place, kind, new
+
+
+def _all(now, before):
+    return now
 
 
 def _for_heads(builder, number, heads, body):

@@ -13,7 +13,7 @@ from hetjax import native
 from hetjax.cache.tables import read
 from hetjax.models import additive_kernels as kernels
 from hetjax.models.partials import Attention, finite
-from hetjax.models.segment import Rows, by_source, by_target, real, row_of, sum_weighted
+from hetjax.models.segment import Rows, by_source, by_target, real, row_of, sum_edges, sum_weighted
 from hetjax.native import BLOCK
 from hetjax.sampling.blocks import Edges
 
@@ -91,7 +91,7 @@ def _plainly(rows, queries, keys, vector, keep, slope):
     weights = jnp.exp(jnp.where(real(rows)[:, None], logits - read(finite(largest), target), 0))
     applied = _applied(weights, keep)
     numerator = [sum_weighted(rows, applied[:, h], keys[:, h]) for h in range(len(vector))]
-    return largest, _total(rows, weights), jnp.stack(numerator), weights
+    return largest, sum_edges(rows, weights), jnp.stack(numerator), weights
 
 
 def _back_natively(rows, given, weights, by_denominator, by_numerator):
@@ -113,7 +113,7 @@ def _back_plainly(rows, given, weights, by_denominator, by_numerator):
     by_queries, by_vector = [], []
     for h in range(heads):
         met = _met(rows, queries, keys, h)
-        by_queries.append(_total(rows, change[:, h, None] * _slopes(met, slope) * vector[h][None]))
+        by_queries.append(sum_edges(rows, change[:, h, None] * _slopes(met, slope) * vector[h][None]))
         by_vector.append(change[:, h] @ jnp.where(real(rows)[:, None], _bent(met, slope), 0))
     return jnp.stack(by_queries, axis=1), jnp.stack(by_vector), change
 
@@ -130,7 +130,7 @@ def _to_sources_plainly(rows, edges, given, weights, by_logits, by_numerator):
     change = jnp.where(real(rows)[:, None], read(by_logits, edges), 0)
     for h in range(len(vector)):
         met = _met(rows, keys, queries, h)
-        bent = _total(rows, change[:, h, None] * _slopes(met, slope) * vector[h][None])
+        bent = sum_edges(rows, change[:, h, None] * _slopes(met, slope) * vector[h][None])
         by_keys.append(bent + sum_weighted(rows, applied[:, h], by_numerator[h]))
     return jnp.stack(by_keys, axis=1)
 
@@ -151,8 +151,3 @@ def _slopes(x: jax.Array, slope: jax.Array) -> jax.Array:
 def _applied(weights: jax.Array, keep: jax.Array) -> jax.Array:
     """What dropout leaves of the weights."""
     return weights * keep if len(keep) else weights
-
-
-def _total(rows: Rows, values: jax.Array) -> jax.Array:
-    """The sum over the edges of every row, `[rows, columns]`."""
-    return sum_weighted(Rows(rows.indptr, jnp.arange(len(values), dtype=jnp.int32)), None, values)

@@ -17,7 +17,7 @@ from hetjax.models import kernels, orders
 from hetjax.models.linear import times
 from hetjax.models.partials import Attention, finite
 from hetjax.models.products import added
-from hetjax.models.segment import Rows, by_source, by_target, real, row_of, sum_rows, sum_weighted
+from hetjax.models.segment import Rows, by_source, by_target, real, row_of, sum_edges, sum_rows, sum_weighted
 from hetjax.native import BLOCK
 from hetjax.sampling.blocks import Edges
 
@@ -181,8 +181,8 @@ def attend_plainly(
     largest = jax.ops.segment_max(logits, target, len(offsets), indices_are_sorted=True)
     weights = jnp.exp(jnp.where(real(rows)[:, None], logits - read(finite(largest), target), 0))
     applied = _applied(weights, keep)
-    numerator = jnp.stack(sums_of_heads(rows, applied, values), axis=1)
-    return largest, _total(rows, weights), _total(rows, applied), numerator, logits, weights
+    numerator = sum_weighted(rows, applied, values)
+    return largest, sum_edges(rows, weights), sum_edges(rows, applied), numerator, logits, weights
 
 
 def _back_natively(rows, queries, keys, values, edges, gradient):
@@ -218,10 +218,10 @@ def back_plainly(
     change = weights * (change + read(denominator, target))
     change = jnp.where(logits < 0, slope * change, change)
     if queries is None:
-        return None, _total(rows, change), change
-    by_queries = jnp.stack(sums_of_heads(rows, change, keys), axis=1)
+        return None, sum_edges(rows, change), change
+    by_queries = sum_weighted(rows, change, keys)
     by_queries = jnp.sum(by_queries, axis=0, keepdims=True) if len(queries) == 1 else by_queries
-    return by_queries, _total(rows, change), change
+    return by_queries, sum_edges(rows, change), change
 
 
 def to_sources(rows: Rows, edges: Array, like: jax.Array, *summed: tuple[jax.Array, jax.Array]) -> jax.Array:
@@ -243,9 +243,8 @@ def _to_sources_natively(rows, edges, like, *summed):
 
 def _to_sources_plainly(rows, edges, like, *summed):
     first = rows._replace(indices=jnp.zeros_like(rows.indices))  # where there is one row for all targets
-    sums = [sums_of_heads(rows if len(x) > 1 else first, read(weights, edges), x) for weights, x in summed]
-    heads = [sum(parts) for parts in zip(*sums)]
-    return jnp.stack(heads, axis=1) if like.shape[1] > 1 else sum(heads)[:, None]
+    sums = sum(sum_weighted(rows if len(x) > 1 else first, read(weights, edges), x) for weights, x in summed)
+    return sums if like.shape[1] > 1 else jnp.sum(sums, axis=1, keepdims=True)
 
 
 def _for_kernel(x: jax.Array, ends: jax.Array) -> jax.Array:
@@ -267,13 +266,3 @@ def _applied(weights, keep):
 def _dots(rows: Rows, x: jax.Array, y: jax.Array) -> jax.Array:
     """`x[v, h] . y[u, h]` of every edge from u to v, `[edges, heads]`."""
     return jnp.sum(read(x, row_of(rows)) * read(y, rows.indices), axis=-1)
-
-
-def _total(rows: Rows, values: jax.Array) -> jax.Array:
-    """The sum over the edges of every row, `[rows, heads]`."""
-    return sum_weighted(Rows(rows.indptr, jnp.arange(len(values), dtype=jnp.int32)), None, values)
-
-
-def sums_of_heads(rows: Rows, weights: jax.Array, x: jax.Array) -> list[jax.Array]:
-    """Per head the sum over the edges of every row of `weights[e, h] x[u, h]`, `[rows, width]`."""
-    return [sum_weighted(rows, weights[:, h], x[:, h % x.shape[1]]) for h in range(weights.shape[1])]

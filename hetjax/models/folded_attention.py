@@ -15,7 +15,7 @@ from hetjax.models import attention
 from hetjax.models import folded_attention_kernels as kernels
 from hetjax.models.attention import Attended, attend, scores_first
 from hetjax.models.products import PARTS, added, product, turned_product
-from hetjax.models.segment import by_source, by_target
+from hetjax.models.segment import by_source, by_target, sum_weighted
 from hetjax.native import BLOCK
 from hetjax.sampling.blocks import Adjacency, Edges
 
@@ -144,5 +144,5 @@ def _back_plainly(slope, rows, given, edges, gradient):
     ends, wide = (sources[:, None], sources[:, None]), (denominator, kept, _widened(numerator, value))
     by_asked, by_offsets, by_logits = attention.back_plainly(rows, _widened(queries, key), *ends, about, wide)
     weigh = applied if len(applied) else weights
-    sums = jnp.stack(attention.sums_of_heads(rows, weigh, sources[:, None]), axis=1)
+    sums = sum_weighted(rows, weigh, sources[:, None])
     return _narrowed(by_asked, key), by_offsets, _summed(by_asked, queries), _summed(sums, numerator), by_logits

@@ -244,15 +244,34 @@ def sum_rows(
 
 
 def sum_weighted(rows: Rows, weights: jax.Array | None, x: jax.Array) -> jax.Array:
-    """`out[i] = sum over the edges e of row i of weights[e] x[indices[e]]`, `[rows, width]`, by operations of XLA alone.
+    """`out[i] = sum over the edges e of row i of weights[e] x[indices[e]]`, by operations of XLA alone.
 
     Args:
-      weights: `[edges]`; 1 where there are none.
-      x: `[sources, width]`.
+      weights: `[edges]`, or a weight for each head, `[edges, heads]`; 1 where there are none.
+      x: `[sources, width]`, or with heads `[sources, heads or 1, width]`.
+
+    Returns:
+      `[rows, width]`, or `[rows, heads, width]`.
     """
     if not rows.indices.shape[0] or not x.shape[0]:
-        return jnp.zeros((rows.indptr.shape[0] - 1, x.shape[1]), x.dtype)
+        heads = () if weights is None else weights.shape[1:]
+        return jnp.zeros((rows.indptr.shape[0] - 1, *heads, x.shape[-1]), x.dtype)
     return native.by_platform(_sum_by_rows, _sum_by_segments, rows, weights, x)
+
+
+def sum_edges(rows: Rows, values: jax.Array) -> jax.Array:
+    """The sum over the edges of every row of what each edge has, `[rows, width]` of `[edges, width]`, by operations of XLA alone."""
+    if not len(values):
+        return jnp.zeros((rows.indptr.shape[0] - 1, values.shape[1]), values.dtype)
+    return native.by_platform(_edges_by_rows, _edges_by_segments, rows, values)
+
+
+def _edges_by_rows(rows, values):
+    return _sum_by_rows(Rows(rows.indptr, jnp.arange(len(values), dtype=jnp.int32)), None, values)
+
+
+def _edges_by_segments(rows, values):
+    return jax.ops.segment_sum(values, row_of(rows), rows.indptr.shape[0] - 1, indices_are_sorted=True)
 
 
 def _sum_natively(rows, x, factors, weights, edge_weights, edges):
@@ -274,10 +293,13 @@ def _sum_plainly(rows, x, factors, weights, edge_weights, edges):
 
 def _sum_by_rows(rows, weights, x):
     """A sparse matrix times `x`, which is a kernel that reads each row's edges in turn."""
+    if x.ndim > 2:  # a matrix of every head
+        heads = range(weights.shape[1])
+        return jnp.stack([_sum_by_rows(rows, weights[:, h], x[:, h % x.shape[1]]) for h in heads], axis=1)
     weights = jnp.ones(rows.indices.shape, x.dtype) if weights is None else weights
     return sparse.BCSR((weights, rows.indices, rows.indptr), shape=(rows.indptr.shape[0] - 1, x.shape[0])) @ x
 
 
 def _sum_by_segments(rows, weights, x):
-    terms = read(x, rows.indices) if weights is None else weights[:, None] * read(x, rows.indices)
+    terms = read(x, rows.indices) if weights is None else weights[..., None] * read(x, rows.indices)
     return jax.ops.segment_sum(terms, row_of(rows), rows.indptr.shape[0] - 1, indices_are_sorted=True)
