@@ -5,12 +5,12 @@ out is part of jaxlib, and stands in `internals`; where its version is not known
 what XLA has itself.
 """
 
-import contextlib
 import ctypes
 import functools
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Any
 
@@ -59,7 +59,7 @@ _WORD, _INT32 = ir.IntType(64), ir.IntType(32)
 _shared = np.full(OPERATIONS + 2 * MOST, -1, np.int64)  # read by the handler
 _registered: dict[int, Any] = {}  # by an operation's key what machine code calls
 _lock = threading.Lock()
-_compiles: ContextVar[bool] = ContextVar("compiles", default=True)
+_shapes_alone: ContextVar[bool] = ContextVar("shapes_alone", default=False)  # whether what is traced is not lowered
 _compiled = compiled(error_model="numpy")
 
 
@@ -88,22 +88,21 @@ def by_platform(on_cpu: Callable, elsewhere: Callable, *arguments: Any) -> Any:
     tracing many relations takes long as it is: here one is traced that is not lowered, for its shapes, and that is the cheaper.
     """
     leaves, form = jax.tree.flatten(arguments)
-    with _for_shapes_alone():
+    token = _shapes_alone.set(True)
+    try:
         shapes, result_form = jax.tree.flatten(jax.eval_shape(on_cpu, *arguments))
+    finally:
+        _shapes_alone.reset(token)
     avals = tuple((leaf.shape, leaf.dtype) for leaf in shapes)
     return jax.tree.unflatten(
         result_form, _by_platform.bind(*leaves, on_cpu=on_cpu, elsewhere=elsewhere, form=form, avals=avals)
     )
 
 
-@contextlib.contextmanager
-def _for_shapes_alone() -> Iterator[None]:
-    """Operations that are traced inside are not compiled, unless this process runs its programs on a CPU: compiling them takes seconds."""
-    token = _compiles.set(jax.default_backend() == "cpu")
-    try:
-        yield
-    finally:
-        _compiles.reset(token)
+@functools.cache
+def _ahead() -> ThreadPoolExecutor:
+    """Who compiles operations while the program that calls them is traced further; one after the other, as numba does."""
+    return ThreadPoolExecutor(1, "operations")
 
 
 @functools.cache
@@ -161,8 +160,10 @@ class Operation:
             raise TypeError(f"{self.run.__name__} of {dtypes}")
         given = {*(np.dtype(x.dtype) for x in arguments), *(np.dtype(x.dtype) for x in results)}
         floats = "float64" if np.dtype("float64") in given else "float32"
-        if _compiles.get():
+        if not _shapes_alone.get():
             _register(self, floats)
+        elif jax.default_backend() == "cpu":
+            _ahead().submit(_register, self, floats)
         after = {argument + 1: result for argument, result in (aliases or {}).items()}
         call = jax.ffi.ffi_call(NAME, tuple(results), input_output_aliases=after)
         return call(np.array([self.key(floats), rows], np.int32), *arguments)

@@ -15,14 +15,11 @@ from hetjax.compiled import intrinsic
 from hetjax.internals import numba_parts
 
 cgutils, _ = numba_parts()
-BYTES = (
-    64,
-    16,
-)  # of vectors: the first, or the second in rows that are shorter than it; shorter ones are taken number by number
+# Of vectors: the first, or the second in rows that are shorter than the first; rows that are shorter than both are taken number by number.
+BYTES = 64, 16
 TOGETHER = 4  # heads whose sums are in registers at a time
-# Rows, and vectors of columns, of which `add_products` keeps the sums in registers: processors with AVX-512 have twice as many.
+# Vectors of columns of which `add_products` keeps the sums in registers.
 WIDE = 4 if binding.get_host_cpu_features().get("avx512f") else 1
-TALL = {1: (16, 4, 1) if WIDE > 1 else (6, 4, 1), 4: (6, 2, 1)}
 FLAGS = "contract", "reassoc", "nsz"
 ORDERED = "contract", "nsz"  # sums in the order of the edges, whether a column is in a vector or not
 LEAST = -87.0  # whose exponential, and that of what is less, is taken as zero
@@ -281,7 +278,7 @@ def add_products(
                     builder.store(new(added, before), place).align = 4
 
         def of_rows(j, kind, wide, new):
-            for i, tall in _tiles(builder, rows, TALL[wide]):
+            for i, tall in _tiles(builder, rows, _heights(wide)):
                 add(i, j, tall, kind, wide, new)
 
         done, longest = _WORD(0), _kinds(number)[0]
@@ -294,6 +291,11 @@ def add_products(
         return context.get_dummy_value()
 
     return types.none(out, to, x, start, y, other, shape), build
+
+
+def _heights(wide):
+    """Of tiles so many vectors wide, of which a processor's registers have room: AVX-512 has twice as many as others."""
+    return (6, 2, 1) if wide > 1 else (16, 4, 1) if WIDE > 1 else (6, 4, 1)
 
 
 def _tiles(builder, count, sizes):
@@ -546,9 +548,10 @@ def _kinds(number: ir.Type) -> list[ir.Type]:
 
 
 def _for_each(context, builder, number, count, body, start=None):
-    """Call `body(place, kind, new)` for the longest vectors that fit into `count` numbers, or for each of very few; of those from `start` on.
+    """Call `body(place, kind, new)` for vectors that cover the numbers from `start` to `count`: the longest, if `count` has one, else the shorter, else number by number.
 
-    The last vector ends with the last number, so it may have some of the one before too: `new(now, before)` has `before` of these.
+    `start` is a multiple of the longest, 0 if `count` is less. The last vector ends with the last number, so it may have some of the one before too:
+    `new(now, before)` has `before` of these.
     """
     start = _WORD(0) if start is None else start
     longest, short, _ = _kinds(number)

@@ -279,11 +279,18 @@ def test_kernels_equal_plain_operations(monkeypatch, heads, one_query, dropout):
 
 
 @pytest.mark.parametrize(
-    ("one_query", "slope", "dropout"), [(False, 1.0, False), (False, 0.3, True), (True, 0.3, True)]
+    ("one_query", "slope", "dropout", "width"),
+    [
+        (False, 1.0, False, 35),
+        (False, 0.3, True, 35),
+        (True, 0.3, True, 35),
+        (False, 0.3, True, 512),
+        (True, 1, False, 512),
+    ],
 )
-def test_attention_folded_first_equals_attention_to_what_is_multiplied(monkeypatch, one_query, slope, dropout):
+def test_attention_folded_first_equals_attention_to_what_is_multiplied(monkeypatch, one_query, slope, dropout, width):
     """By kernels and by operations of XLA, there and back, the sources' gradient too; some targets have no edges, one has many."""
-    rng, targets, sources, width, heads, size = np.random.default_rng(0), 1100, 90, 35, 5, 3
+    rng, targets, sources, heads, size = np.random.default_rng(0), 1100, 90, 5, 3
     degrees = rng.integers(0, 6, targets)
     degrees[300], degrees[-1] = 400, 0
     indptr = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int32)

@@ -14,7 +14,7 @@ from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Table
 from hetjax.datasets import synthetic
 from hetjax.models import kernels as folds
-from hetjax.models import segment
+from hetjax.models import products, segment
 from hetjax.models.attention import attend
 from hetjax.sampling.blocks import NO_NODE, Adjacency
 
@@ -176,3 +176,15 @@ def test_programs_for_another_platform_hold_no_kernel_of_a_cpu():
     assert lowered("cpu").count("custom_call @hetjax(") >= 6
     for platform in ("cuda", "tpu"):
         assert "@hetjax(" not in lowered(platform)
+
+
+def test_elsewhere_than_on_a_cpu_operations_are_not_compiled(monkeypatch):
+    """While shapes alone are asked; a program that is lowered for a CPU all the same has them."""
+    asked, x = [], jnp.ones((1, 5, 3), jnp.float32)
+    monkeypatch.setattr(native, "_register", lambda operation, floats: asked.append(floats))
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    product = jax.jit(lambda x: native.by_platform(products._natively, products.turned_by_xla, x, x))
+    jax.eval_shape(product, x)
+    assert not asked
+    product.lower(x)
+    assert asked == ["float32"]

@@ -4,104 +4,124 @@ import numba
 import numpy as np
 import pytest
 
+from hetjax import vectors
 from hetjax.vectors import add_products, add_rows, add_scaled, clear, dot, dots, exponentials
 
 compiled = numba.njit(error_model="numpy")
-WIDTHS = [*range(1, 36), 47, 64, 79, 80, 95, 96, 129]
+WIDTHS = [*range(36), 47, 64, 79, 80, 95, 96, 129]
 EXACT = {"float32": 2e-5, "float64": 1e-13}
+EDGE = 16  # numbers on both sides of an array that must not be read or written
+IDS = np.asarray([3, 0, 3, 1, 2, 0, 0], np.int32)
 
 
 @compiled
 def _dots(out, x, y, shape):
-    dots(out, 0, x, 0, y, 0, shape)
+    dots(out, EDGE, x, EDGE, y, EDGE, shape)
 
 
 @compiled
 def _add_rows(out, weights, ids, x, shape):
-    add_rows(out, 0, weights, None, (ids, 0, len(ids)), x, shape)
+    add_rows(out, EDGE, weights, None, (ids, 0, len(ids)), x, shape)
 
 
 @compiled
-def _add_products(out, x, y, shape):
-    add_products(out, 0, x, 0, y, 0, shape)
+def _alone(out, scale, x, y, zeros, powers, count):
+    add_scaled(out, EDGE, scale, x, EDGE, count)
+    clear(zeros, EDGE, count)
+    exponentials(powers, EDGE, count)
+    return dot(x, EDGE, y, EDGE, count)
 
 
-@compiled
-def _alone(out, scale, x, y, zeros, powers):
-    add_scaled(out, 0, scale, x, 0, x.size)
-    clear(zeros, 0, zeros.size - 1)
-    exponentials(powers, 0, powers.size)
-    return dot(x, 0, y, 0, x.size)
+def products():
+    """`add_products`, compiled anew, as it depends on the processor."""
+    return numba.njit(error_model="numpy")(lambda out, x, y, shape: add_products(out, EDGE, x, EDGE, y, EDGE, shape))
 
 
-def close(found, expected, dtype, added=1):
-    """Up to rounding; `added` is what a sum's terms add up to without their signs."""
-    atol = EXACT[dtype] * max(np.abs(expected).max(), added)
-    np.testing.assert_allclose(found, expected, rtol=EXACT[dtype], atol=atol)
+def inside(array):
+    """A copy of an array with what must not be read around it, and the part of that which is the array."""
+    whole = np.full(array.size + 2 * EDGE, np.nan, array.dtype)
+    whole[EDGE : EDGE + array.size] = array.ravel()
+    return whole, whole[EDGE : EDGE + array.size].reshape(array.shape)
+
+
+def close(found, expected, added=1.0):
+    """Up to rounding, and nothing around is written; `added` is what a sum's terms add up to without their signs."""
+    whole, part = found
+    assert np.isnan(whole[:EDGE]).all() and np.isnan(whole[EDGE + part.size :]).all()
+    exact = EXACT[part.dtype.name]
+    np.testing.assert_allclose(part, expected, rtol=exact, atol=exact * max(added, np.max(np.abs(expected), initial=0)))
 
 
 @pytest.fixture(params=EXACT)
-def drawn(request):
-    """Numbers of a dtype and a shape; the arrays that are written to are finite all the same beyond what is asked for."""
+def draw(request):
+    """What draws an array of a shape."""
     rng = np.random.default_rng(0)
-    return request.param, lambda *shape: rng.standard_normal(shape).astype(request.param)
+    return lambda *shape: rng.standard_normal(shape).astype(request.param)
 
 
-def test_vectors_alone(drawn):
-    dtype, draw = drawn
+def test_vectors_alone(draw):
     for width in WIDTHS:
         out, x, y, zeros, powers = (draw(width) for _ in range(5))
-        before, powers, last = out.copy(), -abs(powers), zeros[-1]
-        exact = np.exp(powers)
-        found = _alone(out, x.dtype.type(0.7), x, y, zeros, powers)
-        close(found, x @ y, dtype, np.abs(x) @ np.abs(y))
-        close(out, before + 0.7 * x, dtype)
-        close(powers, exact, dtype)
-        assert not zeros[:-1].any() and zeros[-1] == last
+        powers = -abs(powers)
+        given = [inside(array) for array in (out, x, y, zeros, powers)]
+        wholes = [whole for whole, _ in given]
+        found = _alone(wholes[0], x.dtype.type(0.7), *wholes[1:], width)
+        for array, expected in zip((given[0], given[3], given[4]), (out + 0.7 * x, 0 * zeros, np.exp(powers))):
+            close(array, expected)
+        close(inside(np.asarray([found], x.dtype)), x @ y, np.abs(x) @ np.abs(y))
 
 
 @pytest.mark.parametrize("heads", [1, 3, 4, 6])
 @pytest.mark.parametrize("alike", [True, False])
-def test_of_several_heads(drawn, heads, alike):
+def test_of_several_heads(draw, heads, alike):
     """A row of the sources for all heads, or one for each."""
-    dtype, draw = drawn
-    ids = np.asarray([3, 0, 3, 1, 2, 0, 0], np.int32)
     for width in WIDTHS:
-        asked, x, weights = draw(heads, width), draw(4, 1 if alike else heads, width), draw(len(ids), heads)
-        found = draw(heads)
-        _dots(found, asked, x, (heads, width, width, 0 if alike else width))
-        close(found, np.sum(asked * x[0], axis=1), dtype)
+        asked, x, weights = draw(heads, width), draw(4, 1 if alike else heads, width), draw(len(IDS), heads)
+        found = inside(draw(heads))
+        _dots(found[0], inside(asked)[0], inside(x)[0], (heads, width, width, 0 if alike else width))
+        close(found, np.sum(asked * x[0], axis=1), np.max(np.sum(np.abs(asked * x[0]), axis=1), initial=0))
         sums = draw(heads, width + 1)
-        expected = sums.copy()
-        expected[:, :width] += np.einsum("eh,ehw->hw", weights, np.broadcast_to(x[ids], (len(ids), heads, width)))
-        _add_rows(sums, weights, ids, x, (heads, width, width + 1, x[0].size, 0 if alike else width))
-        close(sums, expected, dtype)
-        assert (sums[:, width] == expected[:, width]).all()
+        expected, found = sums.copy(), inside(sums)
+        expected[:, :width] += np.einsum("eh,ehw->hw", weights, np.broadcast_to(x[IDS], (len(IDS), heads, width)))
+        _add_rows(found[0], weights, IDS, x, (heads, width, width + 1, x[0].size, 0 if alike else width))
+        close(found, expected, 10)
+        assert (found[1][:, width] == sums[:, width]).all()
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5, 6, 10, 16, 17, 22])
+@pytest.mark.parametrize("wide", [1, 4])
 @pytest.mark.parametrize("turned", [True, False])
-def test_products_of_matrices(drawn, rows, turned):
-    dtype, draw = drawn
-    count = 5
-    for columns in WIDTHS:
-        x, y, out = draw(count, rows) if turned else draw(rows, count), draw(count, columns), draw(rows, columns + 2)
-        expected = out.copy()
-        expected[:, :columns] += (x.T if turned else x) @ y
-        steps = (1, rows) if turned else (count, 1)
-        _add_products(out, x, y, (count, rows, columns, columns + 2, *steps, columns))
-        close(out, expected, dtype)
-        assert (out[:, columns:] == expected[:, columns:]).all()
+def test_products_of_matrices(monkeypatch, draw, wide, turned):
+    """As they are compiled for processors with AVX-512 and without."""
+    monkeypatch.setattr(vectors, "WIDE", wide)
+    multiply, count = products(), 5
+    for rows in (1, 2, 3, 4, 5, 6, 10, 16, 17, 22):
+        for columns in WIDTHS:
+            x, y, out = (
+                draw(count, rows) if turned else draw(rows, count),
+                draw(count, columns),
+                draw(rows, columns + 2),
+            )
+            expected, found = out.copy(), inside(out)
+            expected[:, :columns] += (x.T if turned else x) @ y
+            steps = (1, rows) if turned else (count, 1)
+            multiply(found[0], inside(x)[0], inside(y)[0], (count, rows, columns, columns + 2, *steps, columns))
+            close(found, expected, 10)
+            assert (found[1][:, columns:] == out[:, columns:]).all()
 
 
 def test_a_column_has_the_same_bits_in_any_vector():
     """Sums over edges and products are in order, whatever else is added beside a column."""
-    rng = np.random.default_rng(1)
-    x, weights = rng.standard_normal((4, 1, 40)).astype(np.float32), rng.standard_normal((7, 1)).astype(np.float32)
-    ids = np.asarray([3, 0, 3, 1, 2, 0, 0], np.int32)
-    whole = np.zeros(40, np.float32)
-    _add_rows(whole, weights, ids, x, (1, 40, 40, 40, 0))
-    for width in (1, 5, 17, 23, 39):
-        part = np.zeros(width, np.float32)
-        _add_rows(part, weights, ids, x, (1, width, width, 40, 0))
-        np.testing.assert_array_equal(part, whole[:width])
+    rng, width = np.random.default_rng(1), 41
+    x, weights = rng.standard_normal((4, 1, width)).astype(np.float32), rng.standard_normal((300, 1)).astype(np.float32)
+    ids, left, multiply = rng.integers(0, 4, 300, np.int32), rng.standard_normal((1, 4)).astype(np.float32), products()
+    of_edges, of_rows = (inside(np.zeros(width, np.float32)) for _ in range(2))
+    _add_rows(of_edges[0], weights, ids, x, (1, width, width, width, 0))
+    multiply(of_rows[0], inside(left)[0], inside(x)[0], (4, 1, width, width, 4, 1, width))
+    for column in range(width):
+        own = np.ascontiguousarray(x[..., column:])
+        for whole, alone in ((of_edges, inside(np.zeros(1, np.float32))), (of_rows, inside(np.zeros(1, np.float32)))):
+            if whole is of_edges:
+                _add_rows(alone[0], weights, ids, own, (1, 1, 1, width - column, 0))
+            else:
+                multiply(alone[0], inside(left)[0], inside(own)[0], (4, 1, 1, 1, 4, 1, width - column))
+            assert alone[1][0] == whole[1][column]

@@ -90,8 +90,8 @@ def _plainly(rows, queries, keys, vector, keep, slope):
     largest = jax.ops.segment_max(logits, target, targets, indices_are_sorted=True)
     weights = jnp.exp(jnp.where(real(rows)[:, None], logits - read(finite(largest), target), 0))
     applied = _applied(weights, keep)
-    numerator = [sum_weighted(rows, applied[:, h], keys[:, h]) for h in range(len(vector))]
-    return largest, sum_edges(rows, weights), jnp.stack(numerator), weights
+    numerator = jnp.swapaxes(sum_weighted(rows, applied, keys), 0, 1)
+    return largest, sum_edges(rows, weights), numerator, weights
 
 
 def _back_natively(rows, given, weights, by_denominator, by_numerator):
@@ -130,9 +130,8 @@ def _to_sources_plainly(rows, edges, given, weights, by_logits, by_numerator):
     change = jnp.where(real(rows)[:, None], read(by_logits, edges), 0)
     for h in range(len(vector)):
         met = _met(rows, keys, queries, h)
-        bent = sum_edges(rows, change[:, h, None] * _slopes(met, slope) * vector[h][None])
-        by_keys.append(bent + sum_weighted(rows, applied[:, h], by_numerator[h]))
-    return jnp.stack(by_keys, axis=1)
+        by_keys.append(sum_edges(rows, change[:, h, None] * _slopes(met, slope) * vector[h][None]))
+    return jnp.stack(by_keys, axis=1) + sum_weighted(rows, applied, jnp.swapaxes(by_numerator, 0, 1))
 
 
 def _met(rows: Rows, x: jax.Array, y: jax.Array, head: int) -> jax.Array:

@@ -17,7 +17,17 @@ from hetjax.models import kernels, orders
 from hetjax.models.linear import times
 from hetjax.models.partials import Attention, finite
 from hetjax.models.products import added
-from hetjax.models.segment import Rows, by_source, by_target, real, row_of, sum_edges, sum_rows, sum_weighted
+from hetjax.models.segment import (
+    Rows,
+    by_source,
+    by_target,
+    real,
+    row_of,
+    sum_edges,
+    sum_over_heads,
+    sum_rows,
+    sum_weighted,
+)
 from hetjax.native import BLOCK
 from hetjax.sampling.blocks import Edges
 
@@ -243,8 +253,9 @@ def _to_sources_natively(rows, edges, like, *summed):
 
 def _to_sources_plainly(rows, edges, like, *summed):
     first = rows._replace(indices=jnp.zeros_like(rows.indices))  # where there is one row for all targets
-    sums = sum(sum_weighted(rows if len(x) > 1 else first, read(weights, edges), x) for weights, x in summed)
-    return sums if like.shape[1] > 1 else jnp.sum(sums, axis=1, keepdims=True)
+    fold = sum_weighted if like.shape[1] > 1 else sum_over_heads
+    sums = [fold(rows if len(x) > 1 else first, read(weights, edges), x) for weights, x in summed]
+    return sum(sums[1:], sums[0]).reshape(like.shape)
 
 
 def _for_kernel(x: jax.Array, ends: jax.Array) -> jax.Array:

@@ -19,6 +19,11 @@ from hetjax.models.segment import by_source, by_target, sum_weighted
 from hetjax.native import BLOCK
 from hetjax.sampling.blocks import Adjacency, Edges
 
+CONFLICT, SPACE = (
+    512,
+    16,
+)  # columns: of rows that many times as wide the n-th numbers share lines, and what keeps these apart
+
 
 def attend_folded(
     adjacency: Edges,
@@ -107,9 +112,14 @@ def _natively(slope, rows, offsets, queries, sources, key, value, keep):
     edges = len(rows.indices), heads
     shapes = [*3 * [(targets, heads)], (targets, heads, size), (0, heads) if slope == 1 else edges, edges, keep.shape]
     results = [jax.ShapeDtypeStruct(shape, sources.dtype) for shape in shapes]
-    matrices = jnp.transpose(key, (1, 2, 0)), jnp.swapaxes(value, 0, 1)
+    matrices = _spaced(jnp.transpose(key, (1, 2, 0))), jnp.swapaxes(value, 0, 1)
     given = *rows, queries, offsets, sources, *matrices, keep, jnp.asarray(slope, sources.dtype)
     return kernels.attend(targets, *given, results=results)
+
+
+def _spaced(matrices: jax.Array) -> jax.Array:
+    """With zeros at the end of rows whose places would fall on the same few lines of a processor's cache."""
+    return jnp.pad(matrices, ((0, 0), (0, 0), (0, SPACE if matrices.shape[2] % CONFLICT == 0 else 0)))
 
 
 def _plainly(slope, rows, offsets, queries, sources, key, value, keep):
@@ -126,13 +136,13 @@ def _back_natively(slope, rows, given, edges, gradient):
     parts = max(1, min(PARTS, targets // BLOCK))
     one = len(queries) != targets
     shapes = [(parts, heads, d) if one else queries.shape, (targets, heads)]
-    shapes += [*2 * [(parts, heads, d, width)], edges[1].shape]
+    matrices = jnp.swapaxes(key, 0, 1), _spaced(jnp.transpose(value, (1, 2, 0)))
+    shapes += [*2 * [(parts, *matrices[1].shape)], edges[1].shape]
     results = [jax.ShapeDtypeStruct(shape, sources.dtype) for shape in shapes]
-    matrices = jnp.swapaxes(key, 0, 1), jnp.transpose(value, (1, 2, 0))
     arguments = *rows, queries, sources, *matrices, keep, jnp.asarray(slope, sources.dtype), *edges, *gradient
     found = kernels.attend_back(parts * BLOCK, *arguments, results=results)
     by_queries, by_offsets, *by_matrices, by_logits = found
-    by_key, by_value = (jnp.transpose(added(sums), (2, 0, 1)) for sums in by_matrices)
+    by_key, by_value = (jnp.transpose(added(sums)[..., :width], (2, 0, 1)) for sums in by_matrices)
     return added(by_queries)[None] if one else by_queries, by_offsets, by_key, by_value, by_logits
 
 

@@ -38,13 +38,11 @@ def _ask(x, indices, first, last, end):
 @_compiled
 def _add(sums, at, weights, indices, first, last, sources, heads):
     """Add a target's weighted sources to its rows, `TOGETHER` rows apart."""
-    width = sources.shape[1]
+    width, wide = sources.shape[1], sums.shape[2]
     for e in range(first, last, EDGES):
         stop = min(e + EDGES, last)
         _ask(sources, indices, e, stop, len(indices))
-        add_rows(
-            sums, at * width, weights, None, (indices, e, stop), sources, (heads, width, TOGETHER * width, width, 0)
-        )
+        add_rows(sums, at * wide, weights, None, (indices, e, stop), sources, (heads, width, TOGETHER * wide, width, 0))
 
 
 @_compiled
@@ -60,11 +58,11 @@ def _widened(out, x, first, count, matrices):
 @_compiled
 def _narrowed(out, first, count, x, matrices):
     """`out[first + i, h] = x[h, i] @ matrices[h]`."""
-    heads, width, d = matrices.shape
+    (heads, width, d), wide = matrices.shape, x.shape[2]
     clear(out, first * heads * d, count * heads * d)
     for h in range(heads):
-        shape = width, count, d, heads * d, width, 1, d
-        add_products(out, (first * heads + h) * d, x, h * TOGETHER * width, matrices, h * width * d, shape)
+        shape = width, count, d, heads * d, wide, 1, d
+        add_products(out, (first * heads + h) * d, x, h * TOGETHER * wide, matrices, h * width * d, shape)
 
 
 @_compiled
@@ -79,11 +77,14 @@ def _add_turned(out, part, x, first, count, wide):
 
 @_compiled
 def _forward(first, last, indptr, indices, queries, offsets, sources, key, value, keep, slope, *results):
-    """`queries` has a row per target, or one for all; `logits` no rows where the slope is 1, as they are not needed then."""
+    """`queries` has a row per target, or one for all; `logits` no rows where the slope is 1, as they are not needed then.
+
+    `key` `[heads, d, wide]` may be wider than the sources, by zeros, and so are the rows that are made here.
+    """
     largest, denominator, kept, numerator, logits, weights, applied = results
-    (targets, heads, _), width, end = numerator.shape, sources.shape[1], indptr[-1]
-    asked, sums = np.empty((heads, TOGETHER, width), sources.dtype), np.empty((heads, TOGETHER, width), sources.dtype)
-    shape, each = (heads, width, TOGETHER * width, 0), len(queries) == targets
+    (targets, heads, _), (width, wide), end = numerator.shape, (sources.shape[1], key.shape[2]), indptr[-1]
+    asked, sums = np.empty((heads, TOGETHER, wide), sources.dtype), np.empty((heads, TOGETHER, wide), sources.dtype)
+    shape, each = (heads, width, TOGETHER * wide, 0), len(queries) == targets
     bent = logits if len(logits) else weights
     _widened(asked, queries, 0, min(len(queries), 1), key)
     for begin in range(first, last, TOGETHER):
@@ -91,7 +92,7 @@ def _forward(first, last, indptr, indices, queries, offsets, sources, key, value
         if each:
             _widened(asked, queries, begin, count, key)
         for t in range(begin, begin + count):
-            at = (t - begin) * width if each else 0
+            at = (t - begin) * wide if each else 0
             for e in range(indptr[t], indptr[t + 1]):
                 if e + AHEAD < end:
                     prefetch(sources, indices[e + AHEAD])
@@ -119,27 +120,28 @@ def _forward(first, last, indptr, indices, queries, offsets, sources, key, value
 
 @_compiled
 def _backward(first, last, indptr, indices, queries, sources, key, value, keep, slope, logits, weights, applied, *rest):
-    """Of matrices, and of one row of queries for all targets, sums of every part of the targets."""
+    """Of matrices, and of one row of queries for all targets, sums of every part of the targets; `value` and these are as wide as `key` above."""
     by_denominator, by_kept, by_numerator, by_queries, by_offsets, by_key, by_value, by_logits = rest
-    (targets, heads, d), width, end, parts = by_numerator.shape, sources.shape[1], indptr[-1], len(by_key)
-    wide, sums = np.empty((heads, TOGETHER, width), sources.dtype), np.empty((heads, TOGETHER, width), sources.dtype)
+    (targets, heads, d), end, parts = by_numerator.shape, indptr[-1], len(by_key)
+    width, wide = sources.shape[1], value.shape[2]
+    given, sums = np.empty((heads, TOGETHER, wide), sources.dtype), np.empty((heads, TOGETHER, wide), sources.dtype)
     weigh, bent = applied if len(keep) else weights, logits if len(logits) else weights
-    shape, each = (heads, width, TOGETHER * width, 0), len(queries) == targets
-    for_all = np.empty((heads, 1 if each else TOGETHER, width), sources.dtype)
+    shape, each = (heads, width, TOGETHER * wide, 0), len(queries) == targets
+    for_all = np.empty((heads, 1 if each else TOGETHER, wide), sources.dtype)
     for part in range(first // BLOCK, last // BLOCK):
         for by_matrix in (by_key, by_value):
-            clear(by_matrix, part * heads * d * width, heads * d * width)
+            clear(by_matrix, part * heads * d * wide, heads * d * wide)
         clear(for_all, 0, for_all.size)
         stop = targets * (part + 1) // parts
         for begin in range(targets * part // parts, stop, TOGETHER):
             count = min(TOGETHER, stop - begin)
-            _widened(wide, by_numerator, begin, count, value)
+            _widened(given, by_numerator, begin, count, value)
             for t in range(begin, begin + count):
                 for e in range(indptr[t], indptr[t + 1]):
                     if e + AHEAD < end:
                         prefetch(sources, indices[e + AHEAD])
                     source = np.int64(indices[e]) * width
-                    dots(by_logits, e * heads, wide, (t - begin) * width, sources, source, shape)
+                    dots(by_logits, e * heads, given, (t - begin) * wide, sources, source, shape)
                     for h in range(heads if len(keep) else 0):
                         by_logits[e, h] = (by_kept[t, h] + by_logits[e, h]) * keep[e, h]
                 for h in range(heads):  # its memory, until the sum is written there

@@ -247,8 +247,8 @@ def sum_weighted(rows: Rows, weights: jax.Array | None, x: jax.Array) -> jax.Arr
     """`out[i] = sum over the edges e of row i of weights[e] x[indices[e]]`, by operations of XLA alone.
 
     Args:
-      weights: `[edges]`, or a weight for each head, `[edges, heads]`; 1 where there are none.
-      x: `[sources, width]`, or with heads `[sources, heads or 1, width]`.
+      weights: `[edges]`, 1 where there are none; with heads `[edges, heads]`, which are always given.
+      x: `[sources, width]`; with heads `[sources, heads or 1, width]`.
 
     Returns:
       `[rows, width]`, or `[rows, heads, width]`.
@@ -257,6 +257,21 @@ def sum_weighted(rows: Rows, weights: jax.Array | None, x: jax.Array) -> jax.Arr
         heads = () if weights is None else weights.shape[1:]
         return jnp.zeros((rows.indptr.shape[0] - 1, *heads, x.shape[-1]), x.dtype)
     return native.by_platform(_sum_by_rows, _sum_by_segments, rows, weights, x)
+
+
+def sum_over_heads(rows: Rows, weights: jax.Array, x: jax.Array) -> jax.Array:
+    """As `sum_weighted` with heads, which are added up: `[rows, width]`."""
+    if not rows.indices.shape[0] or not x.shape[0]:
+        return jnp.zeros((rows.indptr.shape[0] - 1, x.shape[-1]), x.dtype)
+    return native.by_platform(_heads_by_rows, _heads_by_segments, rows, weights, x)
+
+
+def _heads_by_rows(rows, weights, x):
+    return sum(_sum_by_rows(rows, weights[:, h], x[:, h % x.shape[1]]) for h in range(weights.shape[1]))
+
+
+def _heads_by_segments(rows, weights, x):
+    return _edges_by_segments(rows, jnp.sum(weights[..., None] * read(x, rows.indices), axis=1))
 
 
 def sum_edges(rows: Rows, values: jax.Array) -> jax.Array:
@@ -302,4 +317,4 @@ def _sum_by_rows(rows, weights, x):
 
 def _sum_by_segments(rows, weights, x):
     terms = read(x, rows.indices) if weights is None else weights[..., None] * read(x, rows.indices)
-    return jax.ops.segment_sum(terms, row_of(rows), rows.indptr.shape[0] - 1, indices_are_sorted=True)
+    return _edges_by_segments(rows, terms)
