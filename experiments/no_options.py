@@ -112,10 +112,10 @@ def cost(name: str, folder: Path) -> dict:
     """What choosing a graph's options adds, in seconds of the processor, beside the median of its trainings' seconds.
 
     That is what reading, choosing and making what is trained on take, less what reading and making it take where the same options are given. Where baselines were
-    looked at, they are not computed again for the summary: then they are no cost of choosing. Nor is the import of what trains.
+    looked at, they are not computed again for the summary: then they are no cost of choosing. Nor is the import of what trains, and of what the baselines are computed with.
     """
-    importlib.import_module("hetjax.train")
-    importlib.import_module("hetjax.models.hgnn")
+    for module in ("hetjax.train", "hetjax.models.hgnn", "scipy.optimize"):
+        importlib.import_module(module)
     options = dict(ROWS[name].options)
     if options["data.format"] == "store":
         options["data.path"] = str(yelp(folder).absolute())

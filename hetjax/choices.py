@@ -28,7 +28,7 @@ WIDEST, NARROWEST, MOST_LEARNED = 64, 8, 2**30  # columns of learnable features,
 DIVIDED = {"raf.plan", "raf.cut", "averaging.folder"}  # which name what a graph has, as it was read
 REASONS = {
     "gcn": "one relation, and features",
-    "sage": "one relation, whose edges say nothing of the labels, and features that do",
+    "sage": "one relation, and features: nodes that are joined are not of the same class, so a node's own features stay apart",
     "sehgnn": "metapaths are its inputs",
 }
 
@@ -114,7 +114,7 @@ def _model(about: Statistics, config: Config, says: Judged | None) -> str:
         return "sehgnn"
     if not (about.plain and about.featured):
         return config.model.name
-    return "sage" if says and says.features_alone_say_much else "gcn"
+    return "sage" if says and says.neighbours_say_nothing else "gcn"
 
 
 def _paths(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:

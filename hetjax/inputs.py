@@ -59,10 +59,11 @@ def kind_of(matrix: np.ndarray) -> str:
     least, one, whole, zeros = 0.0, True, True, 0
     for start in range(0, len(matrix), rows := max(1, CACHED // matrix.shape[1])):
         part = matrix[start : start + rows]
-        least = min(least, float(part.min(initial=0)))
-        one = one and bool(((part == 0) | (part == 1)).all())
-        whole = whole and (part.dtype.kind in "biu" or bool((part == np.floor(part)).all()))
-        zeros += part.size - int(np.count_nonzero(part))
+        others = int(np.count_nonzero(part))
+        zeros += part.size - others
+        if np.count_nonzero(part == 1) < others:
+            one, least = False, min(least, float(part.min()))
+            whole = whole and (part.dtype.kind in "biu" or bool((part == np.floor(part)).all()))
     if one:
         return "binary"
     few = zeros > matrix.size / 2 and matrix.shape[1] >= WIDE

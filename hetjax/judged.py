@@ -39,10 +39,9 @@ class Judged:
         return self.features < self.larger + BETTER
 
     @property
-    def features_alone_say_much(self) -> bool:
-        """Whether features say much more than the larger class does, and the labels of neighbours hardly more."""
-        walked = self.neighbours is not None and self.neighbours < self.larger + BETTER
-        return walked and not self.features_say_nothing
+    def neighbours_say_nothing(self) -> bool:
+        """Whether the labels of neighbours say hardly more than the larger class does."""
+        return self.neighbours is not None and self.neighbours < self.larger + BETTER
 
 
 def judged(

@@ -50,6 +50,32 @@ def test_a_head_is_left_out_of_models_alone_that_can_do_without():
     assert "model.dropout" in found and "model.head" not in found
 
 
+@pytest.mark.parametrize(
+    ("last", "kind"),
+    [
+        ([], "binary"),
+        ([1, 0], "binary"),
+        ([2, 0], "counts"),
+        ([0.5, 0], "counts"),
+        ([-1, 0], "sparse"),
+        ([-0.5, 0], "sparse"),
+        ([np.nan, 0], "counts"),
+        ([2] * 60, "counts"),
+        ([0.5] * 60, "numbers"),
+        ([-1, *[2] * 60], "numbers"),
+    ],
+)
+def test_the_kind_of_numbers_is_of_all_rows(monkeypatch, last, kind):
+    """Read some rows at a time; the last ones decide here."""
+    monkeypatch.setattr(inputs, "CACHED", 40)
+    whole = all(float(value).is_integer() for value in last)
+    for dtype in (np.float32, np.float64, *([np.int8] if whole else [])):
+        matrix = np.zeros((6, 20), dtype)
+        matrix[0, :9] = 1
+        matrix.ravel()[matrix.size - len(last) :] = last
+        assert inputs.kind_of(matrix) == kind
+
+
 def test_choices_are_of_the_kind_of_graph():
     bare = replace(random_graph(), features={})
     assert chosen(bare)["model.one_hot"] and chosen(bare)["model.name"] == "rgcn"
@@ -344,6 +370,9 @@ def test_of_one_relation_the_choice_is_by_what_says_anything():
         assert "data.label_inputs" not in chosen(communities(False, told))  # nothing says anything
     told = [chosen(communities(follow, "all")) for follow in (True, False)]
     assert [found["model.name"] for found in told] == ["gcn", "sage"]
+    assert (
+        chosen(communities(False, "nothing"))["model.name"] == "sage"
+    )  # features may say what logistic regression does not see
     assert not any("data.label_inputs" in found for found in told)
 
 
