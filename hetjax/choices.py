@@ -15,6 +15,9 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph_statistics import Statistics, statistics
 from hetjax.judged import Judged, judged
 from hetjax.load import Ahead
+from hetjax.logs import counted
+from hetjax.metapaths.paths import few
+from hetjax.metapaths.star import of_metapaths
 from hetjax.sharding import registry
 
 WHOLE_EDGES, WHOLE_VALUES = 3_000_000, 400_000_000  # of a graph that is trained on as a whole
@@ -58,6 +61,8 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
     """
     about, paths = statistics(graph), list(_paths(config, graph, given))
     config = applied(config, paths)
+    if config.data.metapath_hops:  # each metapath is a relation
+        about = replace(about, plain=False)
     yield from paths
     metric = [] if "train.metric" in given else list(_metric(about, graph))
     kinds = inputs.kinds_of(graph)
@@ -118,12 +123,13 @@ def _model(about: Statistics, config: Config, says: Judged | None) -> str:
 
 
 def _paths(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:
-    """Metapaths, for the model whose inputs they are, of a graph whose relations are none yet: those end at the target, all of them."""
+    """Metapaths, for the model whose inputs they are, of a graph whose relations are none yet."""
     asked = config.model.name == "sehgnn" and not config.data.metapath_hops and "data.metapath_hops" not in given
-    if asked and any(r.target != graph.schema.target for r in graph.schema.relations):
-        yield Choice("data.metapath_hops", HOPS, f"sehgnn reads metapaths, of at most {HOPS} relations")
+    if asked and not of_metapaths(graph.schema):
+        hops = next(hops for hops in range(HOPS, 0, -1) if hops == 1 or few(graph.schema, hops))
+        yield Choice("data.metapath_hops", hops, f"sehgnn reads metapaths, of at most {counted(hops, 'relation')}")
         if "data.metapath_label_hops" not in given:
-            yield Choice("data.metapath_label_hops", HOPS, "training labels along them, without a node's own")
+            yield Choice("data.metapath_label_hops", hops, "training labels along them, without a node's own")
 
 
 def _metric(about: Statistics, graph: HetGraph) -> Iterator[Choice]:

@@ -107,9 +107,10 @@ def _stacking_lines(summary: dict) -> list[str]:
     if not found:
         return []
     weights = " + ".join(f"{weight:.2f} {name}" for name, weight in found["weights"].items())
+    weights += "" if "model" in found["weights"] else ", and the model has no part in it"
     metric = compared_by(summary.get("chosen_by", "micro_f1"))
     alone = found["model_alone"].get(f"test_{metric}")
-    words = f"; the model alone has {_percent(alone)} of the test's {METRICS[metric]}" if alone is not None else ""
+    words = f"; the model alone: test {METRICS[metric]} {_percent(alone)}" if alone is not None else ""
     return [f"the logits are stacked, as is best on the validation nodes: {weights}{words}"]
 
 

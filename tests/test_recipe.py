@@ -405,6 +405,18 @@ def test_sehgnn_alone_gets_its_metapaths(tmp_path, monkeypatch):
     )
 
 
+def test_sehgnn_alone_trains_a_graph_of_one_type(tmp_path, monkeypatch):
+    """Of which few labels ask for no options that it has not; and of many relations it gets metapaths of one."""
+    store.save(homogeneous(), tmp_path / "graph")
+    monkeypatch.setattr(choices, "_epochs", lambda *_: iter([choices.Choice("train.epochs", 2, "a test")]))
+    given = [f"--data.path={tmp_path / 'graph'}", "--data.format=store", "--model.name=sehgnn"]
+    main([*given, f"--workdir={tmp_path / 'run'}"])
+    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert config["data"]["metapath_hops"] == 2 and config["model"]["layers"] == 1 and config["model"]["head"]
+    monkeypatch.setattr("hetjax.metapaths.paths.MOST_PATHS", 2)
+    assert chosen(homogeneous(), "model.name", model=Model(name="sehgnn"))["data.metapath_hops"] == 1
+
+
 def test_an_option_of_the_whole_graph_goes_with_a_mode_that_is_chosen(tmp_path):
     """Of a small graph it will be the whole."""
     given = ["--data.format=store", "--data.path=/", "--mesh.data=2", "--mesh.strategy=dependency"]

@@ -52,3 +52,12 @@ def metapaths(schema: Schema, hops: int, source: str | None = None) -> list[Meta
                 f"there are {len(found):,} metapaths of up to {hop + 1} relations into {schema.target!r} > {MOST_PATHS}: give a smaller data.metapath_hops"
             )
     return [path for path in found if source in (None, path.source)]
+
+
+def few(schema: Schema, hops: int) -> bool:
+    """Whether `metapaths` gives all of at most `hops` relations."""
+    try:
+        metapaths(schema, hops)
+    except InputError:
+        return False
+    return True

@@ -14,12 +14,18 @@ import numpy as np
 
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.schema import Relation
+from hetjax.graph.schema import Relation, Schema
 from hetjax.label_propagation import known
 from hetjax.metapaths.means import composed, means, means_of_others, one_hot
 from hetjax.metapaths.paths import metapaths
 
 ITSELF, MEANS, LABELS = "itself", "means", "labels"  # relations into the target type
+
+
+def of_metapaths(schema: Schema) -> bool:
+    """Whether every relation is a metapath already, as `along_metapaths` makes them: none is of the target type, but for each node alone."""
+    target = schema.target
+    return all(r.target == target and (r.source != target or r.name == ITSELF) for r in schema.relations)
 
 
 def along_metapaths(
