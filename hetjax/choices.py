@@ -126,7 +126,7 @@ def _paths(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]
     """Metapaths, for the model whose inputs they are, of a graph whose relations are none yet."""
     asked = config.model.name == "sehgnn" and not config.data.metapath_hops and "data.metapath_hops" not in given
     if asked and not of_metapaths(graph.schema):
-        hops = next(hops for hops in range(HOPS, 0, -1) if hops == 1 or few(graph.schema, hops))
+        hops = HOPS if few(graph.schema, HOPS) else 1
         yield Choice("data.metapath_hops", hops, f"sehgnn reads metapaths, of at most {counted(hops, 'relation')}")
         if "data.metapath_label_hops" not in given:
             yield Choice("data.metapath_label_hops", hops, "training labels along them, without a node's own")

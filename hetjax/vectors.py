@@ -15,7 +15,7 @@ from hetjax.compiled import intrinsic
 from hetjax.internals import numba_parts
 
 cgutils, _ = numba_parts()
-# Of vectors: the first, or the second in rows that are shorter than the first; rows that are shorter than both are taken number by number.
+# Sizes of vectors: rows that are shorter than the first are taken by the second, and rows that are shorter than both number by number.
 BYTES = 64, 16
 TOGETHER = 4  # heads whose sums are in registers at a time
 # Vectors of columns of which `add_products` keeps the sums in registers.

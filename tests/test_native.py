@@ -178,13 +178,18 @@ def test_programs_for_another_platform_hold_no_kernel_of_a_cpu():
         assert "@hetjax(" not in lowered(platform)
 
 
-def test_elsewhere_than_on_a_cpu_operations_are_not_compiled(monkeypatch):
-    """While shapes alone are asked; a program that is lowered for a CPU all the same has them."""
+def test_operations_are_compiled_ahead_on_a_cpu_alone(monkeypatch):
+    """While shapes alone are asked; a program that is lowered for a CPU elsewhere has them all the same."""
     asked, x = [], jnp.ones((1, 5, 3), jnp.float32)
     monkeypatch.setattr(native, "_register", lambda operation, floats: asked.append(floats))
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     product = jax.jit(lambda x: native.by_platform(products._natively, products.turned_by_xla, x, x))
     jax.eval_shape(product, x)
-    assert not asked
-    product.lower(x)
+    native._ahead().submit(int).result()  # after what was asked for before
     assert asked == ["float32"]
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    jax.clear_caches()
+    jax.eval_shape(product, x)
+    native._ahead().submit(int).result()
+    assert asked == ["float32"]
+    product.lower(x)
+    assert asked == ["float32"] * 2

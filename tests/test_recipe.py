@@ -370,9 +370,8 @@ def test_of_one_relation_the_choice_is_by_what_says_anything():
         assert "data.label_inputs" not in chosen(communities(False, told))  # nothing says anything
     told = [chosen(communities(follow, "all")) for follow in (True, False)]
     assert [found["model.name"] for found in told] == ["gcn", "sage"]
-    assert (
-        chosen(communities(False, "nothing"))["model.name"] == "sage"
-    )  # features may say what logistic regression does not see
+    unseen = chosen(communities(False, "nothing"))  # features may say what logistic regression does not see
+    assert unseen["model.name"] == "sage"
     assert not any("data.label_inputs" in found for found in told)
 
 
@@ -390,31 +389,29 @@ def test_baselines_that_were_looked_at_are_not_computed_again(tmp_path, monkeypa
         assert row | {"seconds": 0} == again[name] | {"seconds": 0}
 
 
-def test_sehgnn_alone_gets_its_metapaths(tmp_path, monkeypatch):
-    store.save(random_graph(), tmp_path / "graph")
+@pytest.mark.parametrize("graph", [random_graph, homogeneous])
+def test_sehgnn_alone_gets_its_metapaths(tmp_path, monkeypatch, graph):
+    """Of one node type too, whose few labels ask for no option that it has not."""
+    store.save(graph(), tmp_path / "graph")
     monkeypatch.setattr(choices, "_epochs", lambda *_: iter([choices.Choice("train.epochs", 2, "a test")]))
     given = [f"--data.path={tmp_path / 'graph'}", "--data.format=store", "--model.name=sehgnn"]
     main([*given, f"--workdir={tmp_path / 'run'}"])
     config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert (config["data"]["metapath_hops"], config["data"]["metapath_label_hops"]) == (2, 2)
-    assert config["model"]["layers"] == 1
+    assert config["model"]["layers"] == 1 and config["model"]["head"]
+
+
+def test_metapaths_that_sehgnn_alone_gets_are_not_too_many(monkeypatch):
+    monkeypatch.setattr("hetjax.metapaths.paths.MOST_PATHS", 2)
+    assert chosen(homogeneous(), "model.name", model=Model(name="sehgnn"))["data.metapath_hops"] == 1
+
+
+def test_metapaths_that_are_given_are_not_chosen():
     assert (
         chosen(random_graph(), "data.metapath_hops", "model.name", model=Model(name="sehgnn"))
         .keys()
         .isdisjoint({"data.metapath_hops", "data.metapath_label_hops"})
     )
-
-
-def test_sehgnn_alone_trains_a_graph_of_one_type(tmp_path, monkeypatch):
-    """Of which few labels ask for no options that it has not; and of many relations it gets metapaths of one."""
-    store.save(homogeneous(), tmp_path / "graph")
-    monkeypatch.setattr(choices, "_epochs", lambda *_: iter([choices.Choice("train.epochs", 2, "a test")]))
-    given = [f"--data.path={tmp_path / 'graph'}", "--data.format=store", "--model.name=sehgnn"]
-    main([*given, f"--workdir={tmp_path / 'run'}"])
-    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
-    assert config["data"]["metapath_hops"] == 2 and config["model"]["layers"] == 1 and config["model"]["head"]
-    monkeypatch.setattr("hetjax.metapaths.paths.MOST_PATHS", 2)
-    assert chosen(homogeneous(), "model.name", model=Model(name="sehgnn"))["data.metapath_hops"] == 1
 
 
 def test_an_option_of_the_whole_graph_goes_with_a_mode_that_is_chosen(tmp_path):

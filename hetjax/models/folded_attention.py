@@ -19,10 +19,8 @@ from hetjax.models.segment import by_source, by_target, sum_weighted
 from hetjax.native import BLOCK
 from hetjax.sampling.blocks import Adjacency, Edges
 
-CONFLICT, SPACE = (
-    512,
-    16,
-)  # columns: of rows that many times as wide the n-th numbers share lines, and what keeps these apart
+# Columns: where rows have a multiple of the first, their n-th numbers share few lines of a processor's cache; the second keeps them apart.
+CONFLICT, SPACE = 512, 16
 
 
 def attend_folded(
@@ -118,7 +116,7 @@ def _natively(slope, rows, offsets, queries, sources, key, value, keep):
 
 
 def _spaced(matrices: jax.Array) -> jax.Array:
-    """With zeros at the end of rows whose places would fall on the same few lines of a processor's cache."""
+    """With zeros at the end of rows, if those have a multiple of `CONFLICT` columns."""
     return jnp.pad(matrices, ((0, 0), (0, 0), (0, SPACE if matrices.shape[2] % CONFLICT == 0 else 0)))
 
 
