@@ -9,14 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from hetjax import inputs, label_inputs, models, stacking
 from hetjax.config import Config, Mode
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph_statistics import Statistics, statistics
-from hetjax.judged import Judged, judged
+from hetjax.judged import JUDGES, Judged, judged
 from hetjax.load import Ahead
 from hetjax.logs import counted
-from hetjax.metapaths.paths import few
+from hetjax.metapaths.paths import bearable, expected_sizes
 from hetjax.metapaths.star import of_metapaths
 from hetjax.sharding import registry
 
@@ -29,11 +31,7 @@ FEW_LABELS = 100  # a class
 SKEWED = 0.3  # share of the smaller of two classes
 WIDEST, NARROWEST, MOST_LEARNED = 64, 8, 2**30  # columns of learnable features, and numbers of them
 DIVIDED = {"raf.plan", "raf.cut", "averaging.folder"}  # which name what a graph has, as it was read
-REASONS = {
-    "gcn": "one relation, and features",
-    "sage": "one relation, and features: nodes that are joined are not of the same class, so a node's own features stay apart",
-    "sehgnn": "metapaths are its inputs",
-}
+ONE_KIND = ("npz", "edges", "ogb")  # formats whose edges may be read both ways
 
 
 class Choice(NamedTuple):
@@ -61,35 +59,40 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
     """
     about, paths = statistics(graph), list(_paths(config, graph, given))
     config = applied(config, paths)
+    if about.plain and config.data.format in ONE_KIND and "data.undirected" not in given:
+        yield Choice(
+            "data.undirected", True, "an edge is read both ways, and once; false reads edges as they are written"
+        )
     if config.data.metapath_hops:  # each metapath is a relation
-        about = replace(about, plain=False)
+        edges, values = expected_sizes(graph, config.data.metapath_hops, config.data.metapath_label_hops)
+        about = replace(about, plain=False, edges=edges, values=values)
     yield from paths
-    metric = [] if "train.metric" in given else list(_metric(about, graph))
+    metric = [] if "train.metric" in given else list(_metric(about, config, graph, given))
     kinds = inputs.kinds_of(graph)
     says = judged(config, graph, given, metric[0].value if metric else config.train.metric, kinds, ahead)
-    labels = [] if says is None or given & {"data.label_inputs", *DIVIDED} else list(_labels(about, graph, says))
-    if labels:  # features of a type of its own
+    labels = [] if given & {"data.label_inputs", *DIVIDED} else list(_labels(about, config, graph, says))
+    if any(choice.value for choice in labels):  # features of a type of its own
         about = replace(about, plain=False, bare=False)
-    name = config.model.name
+    named = Choice("model.name", config.model.name, "")
     if "model.name" not in given:
-        name = _model(about, config, says)
+        named = _model(about, config, says)
+    name = named.value
     known, found = models.takes(name), {}
-    for choice in [*labels, *metric, *_all(about, name, config, graph, kinds, given)]:
+    for choice in [*labels, *metric, named, *_all(about, name, config, graph, kinds, given)]:
         section, key = choice.key.split(".")
         if choice.key not in given and (section != "model" or key == "name" or key in known):
             found[choice.key] = choice.value
             yield choice
     layers, fanout = found.get("model.layers", config.model.layers), config.sampling.fanout
     if found.get("sampling.mode", config.sampling.mode) == "minibatch" and "sampling.fanout" not in given:
-        wanted = (fanout + fanout[-1:] * layers)[:layers]
+        wanted = (-1,) if config.data.metapath_hops else (fanout + fanout[-1:] * layers)[:layers]
         if wanted != fanout:
-            yield Choice("sampling.fanout", wanted, f"{layers} layers")
+            yield Choice("sampling.fanout", wanted, counted(layers, "layer"))
 
 
 def _all(
     about: Statistics, name: str, config: Config, graph: HetGraph, kinds: Mapping[str, str], given: Set[str]
 ) -> Iterator[Choice]:
-    yield Choice("model.name", name, REASONS.get(name, "several relations, no features, or labels as inputs"))
     mode = _mode(about, config)
     whole = (config.sampling.mode if mode.key in given else mode.value) == "full"
     yield mode
@@ -100,49 +103,77 @@ def _all(
         yield Choice("model.layers", 1, "metapaths have the hops")
     one_hot = about.bare and whole and about.nodes <= ONE_HOT_NODES and name == "rgcn"
     if one_hot:
-        yield from _one_hot(about, config)
-    elif about.plain and about.seeds < FEW_LABELS * about.classes:
-        yield from _few_labels(about)
+        yield from _one_hot(about, config, given)
+    elif about.plain and about.labels < FEW_LABELS * about.classes:
+        yield from _few_labels(about, whole)
     else:
-        yield from _features(about, whole, whole or about.seeds <= config.sampling.batch_size)
+        yield from _features(about, name, whole, whole or about.seeds <= config.sampling.batch_size)
     if about.featureless and not one_hot:
         yield from _learned(about)
-    given_back = one_hot and _none_held_out(about, config)
+    given_back = one_hot and _none_held_out(about, config, given)
     if len(graph.splits["validation"]) >= stacking.FEWEST and not given_back:
         yield Choice("train.stacking", True, "what baselines know and the model does not is not to be lost")
     yield Choice("train.on_divergence", "back", "a loss that explodes takes the run back, and lowers the rate")
 
 
-def _model(about: Statistics, config: Config, says: Judged | None) -> str:
+def _model(about: Statistics, config: Config, says: Judged | None) -> Choice:
     """A model for a graph, where none is given."""
+    name, why = config.model.name, f"{_several(about)}, each with weights of its own"
     if config.data.metapath_hops:
-        return "sehgnn"
-    if not (about.plain and about.featured):
-        return config.model.name
-    return "sage" if says and says.neighbours_say_nothing else "gcn"
+        name, why = "sehgnn", "metapaths are its inputs"
+    elif about.plain and not about.featured:
+        why = "nodes without features"
+    elif about.plain and says and says.neighbours_say_nothing:
+        reached = " and ".join(f"{100 * (score or 0):.1f} %" for score in (says.neighbours, says.larger))
+        why = f"label propagation and the larger class have {reached} of the validation nodes: a node's own features stay apart"
+        name = "sage"
+    elif about.plain:
+        name, why = "gcn", "one relation, and features"
+    return Choice("model.name", name, why)
+
+
+def _several(about: Statistics) -> str:
+    """Of what there are several, so that a model has weights for each."""
+    if about.relations > 1:
+        return "several relations"
+    return "several types" if about.types > 1 else "labels as inputs, and features"
 
 
 def _paths(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:
     """Metapaths, for the model whose inputs they are, of a graph whose relations are none yet."""
     asked = config.model.name == "sehgnn" and not config.data.metapath_hops and "data.metapath_hops" not in given
     if asked and not of_metapaths(graph.schema):
-        hops = HOPS if few(graph.schema, HOPS) else 1
+        hops = HOPS if bearable(graph, HOPS) else 1
         yield Choice("data.metapath_hops", hops, f"sehgnn reads metapaths, of at most {counted(hops, 'relation')}")
         if "data.metapath_label_hops" not in given:
             yield Choice("data.metapath_label_hops", hops, "training labels along them, without a node's own")
 
 
-def _metric(about: Statistics, graph: HetGraph) -> Iterator[Choice]:
-    if graph.schema.classes == 2 and not graph.multilabel and about.smallest < SKEWED:
+def _metric(about: Statistics, config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:
+    """Of two classes one of which is seldom, if the validation nodes have both and stay validation nodes."""
+    skewed = graph.schema.classes == 2 and not graph.multilabel and about.smallest < SKEWED
+    both = len(np.unique(graph.labels[graph.splits["validation"]])) == 2
+    if skewed and both and not (about.bare and _none_held_out(about, config, given)):
         share = f"{100 * about.smallest:.0f} % of the training nodes"
         yield Choice("train.metric", "roc_auc", f"two classes, the smaller with {share}")
 
 
-def _labels(about: Statistics, graph: HetGraph, says: Judged) -> Iterator[Choice]:
+def _labels(about: Statistics, config: Config, graph: HetGraph, says: Judged | None) -> Iterator[Choice]:
     """Labels as inputs, where features say little and labels of neighbours much: a model without them learns less than label propagation has.
 
     Of one relation and features that say something a model of few weights, which folds features of neighbours, learns as much.
     """
+    if (
+        config.model.name == "sehgnn"
+        or config.data.metapath_hops
+        or models.folded(config.model.name, graph) is not graph
+    ):
+        return  # labels are metapaths there; or relations to them would be none that the model folds
+    if says is None:
+        count = len(graph.splits["validation"])
+        why = f"{count} validation nodes are too few to tell what it would bring: {JUDGES} may be enough"
+        yield Choice("data.label_inputs", False, why)
+        return
     enough = about.plain and about.featured and not says.features_say_nothing
     if enough or not says.neighbours_say_more or label_inputs.obstacle(graph):
         return
@@ -166,7 +197,7 @@ def _mode(about: Statistics, config: Config) -> Choice:
     return Choice("sampling.mode", modes[0], why)
 
 
-def _one_hot(about: Statistics, config: Config) -> Iterator[Choice]:
+def _one_hot(about: Statistics, config: Config, given: Set[str]) -> Iterator[Choice]:
     """As the R-GCN paper has it (Schlichtkrull et al. 2018, section 5.1)."""
     why = "no type has features, and there are few nodes: one weight row per node, as in the R-GCN paper"
     yield Choice("model.one_hot", True, why)
@@ -179,43 +210,46 @@ def _one_hot(about: Statistics, config: Config) -> Iterator[Choice]:
         yield Choice("model.share_self", True, why)
         yield Choice("model.bias", False, why)
         yield Choice("train.l2", 5e-4, why)
-    few = _none_held_out(about, config)
+    few = _none_held_out(about, config, given)
     if few:
         yield Choice("data.validation_fraction", 0.0, f"{about.seeds} training nodes are too few to hold some out")
     yield from _epochs(about, few, 50 if few else 200, 50)
 
 
-def _none_held_out(about: Statistics, config: Config) -> bool:
-    """Whether training nodes are so few that none become validation nodes, where files have no split of their own."""
-    return about.seeds < FEW_SEEDS and config.data.format in ("rdf", "hgb")
+def _none_held_out(about: Statistics, config: Config, given: Set[str]) -> bool:
+    """Whether training nodes are so few that none become validation nodes, where neither the files nor an option say which."""
+    return about.seeds < FEW_SEEDS and config.data.format in ("rdf", "hgb") and "data.validation_fraction" not in given
 
 
-def _few_labels(about: Statistics) -> Iterator[Choice]:
+def _few_labels(about: Statistics, whole: bool) -> Iterator[Choice]:
     """As the GCN paper has it (Kipf and Welling 2017, section 5.2), but 64 wide, as by default: with its 16 hidden units Cora and Citeseer are learned less well."""
-    why = f"{about.seeds:,} labels for {about.classes} classes are few: as in the GCN paper"
+    why = f"{about.labels:,} labels for {about.classes} classes are few: as in the GCN paper"
     yield Choice("model.head", False, why)
     yield Choice("model.dropout", 0.5, why)
     wide = about.values > WHOLE_VALUES / 4
     if not wide:
         yield Choice("model.input_dropout", 0.5, why)
     yield Choice("train.l2", 2.5e-4, why)
-    yield from _epochs(about, False, 100 if wide else 200, 20 if wide else 100, 2 if wide else 1)
+    every = 2 if wide else 1 if whole else 5
+    yield from _epochs(about, False, 100 if wide else 200, 20 if wide else 100, every)
 
 
-def _features(about: Statistics, whole: bool, one_step: bool) -> Iterator[Choice]:
+def _features(about: Statistics, name: str, whole: bool, one_step: bool) -> Iterator[Choice]:
     """As these graphs need it, in steps of the whole graph or not, of which an epoch has one or more."""
-    why = f"{about.seeds:,} labels"
+    why, several = f"{about.labels:,} labels", "several metapaths" if name == "sehgnn" else _several(about)
     if about.plain:
         if whole:
             yield Choice("model.layers", 3, f"{why} and one relation: deep enough to learn from")
-            yield Choice("model.residual", True, "3 layers")
+            yield Choice("model.residual", True, "a layer that adds nothing does no harm then")
         yield Choice("model.dropout", 0.2, f"{why} for {about.classes} classes")
     else:
-        yield Choice("model.dropout", 0.5, "several relations, each with weights of its own")
-    yield Choice("model.norm", "layer", "sums over relations and degrees of any size")
-    yield Choice("model.input_projection", True, "features of different kinds and widths")
-    rate = 0.01 if about.plain else 0.003
-    yield Choice("train.learning_rate", rate, "with layer normalisation")
+        yield Choice("model.dropout", 0.5, f"{several}, each with weights of its own")
+    yield Choice("model.norm", "layer", "numbers of any size go on as numbers of the size of 1")
+    yield Choice("model.input_projection", True, "features of any width are brought to that of the layers first")
+    rate, why = (
+        (0.01, "one relation") if about.plain else (0.003, f"{several}: lower than 0.01, which is for one relation")
+    )
+    yield Choice("train.learning_rate", rate, why)
     yield Choice("train.warmup_steps", 10 if one_step else 100, "the first steps are of Adam's least certain moments")
     if not one_step:
         yield from _epochs(about, False, 50, 5)
@@ -243,7 +277,7 @@ def _epochs(about: Statistics, none_held: bool, most: int, patience: int, every:
     yield Choice(
         "train.epochs", most, f"at most; it ends after {patience} that bring nothing better on the validation nodes"
     )
-    yield Choice("train.patience", patience, f"so many of {most} epochs are waited for a better one")
+    yield Choice("train.patience", patience, f"so many epochs without a better one end it, before all {most}")
     often = (
         "a look at the validation nodes is a pass over the graph, as an epoch is"
         if every > 1

@@ -236,7 +236,7 @@ class Train:
     """Train: how long, and how fast."""
 
     recipe: Literal["auto", "graph", "none"] = "auto"
-    """what becomes of options of data, model, sampling and train that are not given; graph: chosen by the graph's statistics, and said; none: as by default; auto: chosen if there is no --config, the graph is not synthetic, and of model, sampling, train and cache nothing is given but model.name, train.seed, train.metric, train.baselines and train.stacking"""
+    """what becomes of options of data, model, sampling and train that are not given; graph: chosen by the graph's statistics, and said; none: as by default; auto: chosen if there is no --config, the graph is not synthetic, and of model, sampling, train and cache nothing is given but model.name, sampling.threads, train.seed, train.metric, train.baselines, train.stacking, train.test, train.loggers, train.order_costs, train.checkpoint_seconds and train.checkpoint_steps"""
     epochs: int = 5
     """passes over the training nodes"""
     learning_rate: float = 0.01

@@ -13,18 +13,20 @@ class Statistics:
 
     Attributes:
       seeds: training nodes.
+      labels: that training nodes have; of several labels a node, more than nodes.
       classes: number of them.
       smallest: share of the training nodes of the class that has the fewest.
       plain: whether there is one node type and one relation.
       featured: whether the target type has features.
       bare: whether no type has features.
       validated: whether there are validation nodes.
-      nodes, edges, relations: how many there are.
+      nodes, edges, relations, types: how many there are.
       values: numbers of all features, of all types that have some.
       featureless: nodes of the types that have none, whose features are learned.
     """
 
     seeds: int
+    labels: int
     classes: int
     smallest: float
     plain: bool
@@ -34,6 +36,7 @@ class Statistics:
     nodes: int
     edges: int
     relations: int
+    types: int
     values: int
     featureless: int
 
@@ -45,6 +48,7 @@ def statistics(graph: HetGraph) -> Statistics:
     counts = labels.sum(axis=0) if graph.multilabel else np.bincount(labels, minlength=schema.classes)
     return Statistics(
         len(train),
+        int(counts.sum()),
         schema.classes,
         float(counts[counts > 0].min(initial=len(train)) / max(1, len(train))),
         len(schema.nodes) == len(schema.relations) == 1,
@@ -54,6 +58,7 @@ def statistics(graph: HetGraph) -> Statistics:
         sum(schema.nodes.values()),
         graph.edges,
         len(schema.relations),
+        len(schema.nodes),
         sum(matrix.size for matrix in graph.features.values()),
         sum(count for name, count in schema.nodes.items() if name not in graph.features),
     )
@@ -68,3 +73,11 @@ def of_no_node(graph: HetGraph) -> str:
         return ""
     some = ", ".join(map(str, missing[:5])) + (" ..." if len(missing) > 5 else "")
     return f"{len(missing)} of {classes} classes are no node's label: {some}; the model learns them all the same"
+
+
+def of_no_neighbour(graph: HetGraph) -> str:
+    """What is said of a target that no relation leads to; empty if one does."""
+    target = graph.schema.target
+    if graph.schema.into(target):
+        return ""
+    return f"no relation leads to {target}, so nodes are classified by their own features alone; the reverse of a relation may lead there"

@@ -28,7 +28,7 @@ def needed(graph: HetGraph, kinds: Mapping[str, str]) -> tuple[str, str]:
     """
     if _large(graph):
         return "none", f"features of more than {LARGEST:,} bytes are read where they are"
-    if (all(kind == "binary" for kind in kinds.values()) and len(kinds) > 1) or not kinds:
+    if (all(kind == "binary" for kind in kinds.values()) and len(graph.schema.nodes) > 1) or not kinds:
         return "none", "all features are 0 and 1" if kinds else "there are no features"
     words = {"binary": "0 and 1", "counts": "counts", "sparse": "mostly zeros", "numbers": "numbers of any size"}
     return "auto", "; ".join(f"features of {t} are {words[kind]}" for t, kind in kinds.items())

@@ -11,7 +11,7 @@ from hetjax.logs import log
 from hetjax.results import compared_by
 
 JUDGES = 100  # validation nodes that tell baselines from each other
-BETTER = 0.1  # by how much one is
+BETTER, ROOM = 0.1, 4  # by how much one is, but where the larger class leaves little room, by a part of it
 
 
 @dataclass(frozen=True)
@@ -29,19 +29,24 @@ class Judged:
     neighbours: float | None
 
     @property
+    def much(self) -> float:
+        """How much better than another one is to be."""
+        return min(BETTER, (1 - self.larger) / ROOM)
+
+    @property
     def neighbours_say_more(self) -> bool:
         """Whether the labels of neighbours say much more than features do."""
-        return self.neighbours is not None and self.neighbours >= max(self.larger, self.features) + BETTER
+        return self.neighbours is not None and self.neighbours >= max(self.larger, self.features) + self.much
 
     @property
     def features_say_nothing(self) -> bool:
         """Whether features say hardly more than the larger class does."""
-        return self.features < self.larger + BETTER
+        return self.features < self.larger + self.much
 
     @property
     def neighbours_say_nothing(self) -> bool:
         """Whether the labels of neighbours say hardly more than the larger class does."""
-        return self.neighbours is not None and self.neighbours < self.larger + BETTER
+        return self.neighbours is not None and self.neighbours < self.larger + self.much
 
 
 def judged(

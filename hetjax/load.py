@@ -11,7 +11,7 @@ import numpy as np
 from hetjax import inputs, label_inputs
 from hetjax.callables import call_as
 from hetjax.config import DATA_FOLDER, Data, data_path
-from hetjax.datasets import edges, hgb, npy_tree, npz, ogb, rdf, synthetic
+from hetjax.datasets import edges, hgb, npy_tree, npz, ogb, rdf, signs, synthetic
 from hetjax.datasets.homogeneous import Options
 from hetjax.datasets.splits import Split
 from hetjax.errors import InputError, reading
@@ -97,6 +97,10 @@ def made(
     """
     if data.normalize_features == "auto":
         graph = inputs.normalised(graph, like, done=normalised)
+    if data.metapath_label_hops and like and not len(graph.splits["train"]):
+        raise InputError(
+            "there are 0 training nodes; a model that was trained with data.metapath_label_hops reads training labels of every graph"
+        )
     if data.metapath_hops:
         return along_metapaths(graph, data.metapath_hops, data.metapath_label_hops, features, data.metapath_one_hot)
     return label_inputs.with_labels(graph, like) if data.label_inputs else graph
@@ -152,6 +156,7 @@ def _read(data: Data) -> HetGraph:
     if data.format == "synthetic":
         return synthetic.generate(data.schema, data.scale, data.classes or None, data.seed)
     path = _path(data)
+    signs.check(path, data.format)
     if data.format == "store":
         graph = store.open(path)
         (check if data.check else check_labels)(graph, str(path))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from hetjax import digests, durable
+from hetjax import digests, durable, results
 from hetjax.cache.mapped import portions
 from hetjax.carry import NewNodes
 from hetjax.config import UNBOUNDED
@@ -39,6 +39,10 @@ def write(workdir: Path, out: Path, options: Options, folder: Path | None, group
     what = found.write(out, options.logits, options.probabilities)
     order = f", in the order of the graph's nodes of type {found.target!r}" if out.suffix == ".npy" else ""
     log.info(f"{out}: {what}{order}, {restored.chosen}")
+    if restored.stacked:
+        log.info(
+            f"the logits are stacked, as at the end of training: {results.weighed(restored.stacked.stacked.weights)}"
+        )
     if options.graph and restored.learned:
         log.info(
             f"features of {', '.join(restored.learned)} are those that were learned in training, by the nodes' ids"

@@ -8,6 +8,7 @@ from hetjax import yaml_file
 from hetjax.choices import Choice, applied, choose
 from hetjax.command_line import given_options
 from hetjax.config import Config, flat
+from hetjax.graph_statistics import of_no_neighbour
 from hetjax.load import Ahead, read_ahead
 from hetjax.logs import log
 from hetjax.processes.group import ProcessGroup
@@ -17,12 +18,14 @@ SECTIONS = ("model", "sampling", "train", "cache")
 COMPATIBLE = {
     "model.name",
     "sampling.threads",
-    *(f"train.{key}" for key in ("recipe", "seed", "metric", "baselines", "stacking", "checkpoint_seconds")),
+    *(f"train.{key}" for key in ("recipe", "seed", "metric", "baselines", "stacking", "test", "loggers")),
+    *(f"train.{key}" for key in ("order_costs", "checkpoint_seconds", "checkpoint_steps")),
 }
 CHOSEN = {
     *(
         "data.normalize_features",
         "data.validation_fraction",
+        "data.undirected",
         "data.label_inputs",
         "data.metapath_hops",
         "data.metapath_label_hops",
@@ -65,6 +68,8 @@ def resolve(
         if not choices:
             graph, ahead = read_ahead(config.data)
             choices = list(choose(config, graph, given, ahead))
+            if words := of_no_neighbour(graph):
+                log.warning(words)
         for choice in choices:
             if choice.why:
                 log.info(f"{choice.key} {_words(choice.value)}: {choice.why}")

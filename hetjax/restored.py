@@ -125,6 +125,11 @@ def restore(
     features = {t: learned[t] if t in learned else graph.features[t] for t in trainer.widths}
     graph = replace(graph, names=replace(graph.names, classes=trained.names.classes))
     stacked = stacking.saved(Path(workdir), trained.schema.classes)
+    if stacked and stacking.WALKED in stacked.weights and not len(seen.splits["train"]):
+        stacked, chosen = (
+            None,
+            f"{chosen}; not stacked, as there are no training nodes whose labels could be propagated",
+        )
     threshold = stacked.threshold if stacked else threshold_of(progress["best"])
     known = sorted(learned), chosen, new, Costs(*progress.get("costs", ())), threshold
     applied = Applied(stacked, _plain(config, other, seen)) if stacked else None
@@ -153,10 +158,13 @@ def _plain(config: Config, other: HetGraph | str, seen: HetGraph) -> HetGraph:
 
 def _another(config: Config, given: HetGraph | str) -> HetGraph:
     """Another graph, with what training made of features, by the statistics of those that were trained on."""
-    data = config.data
+    data, name = config.data, "graph"
     if not isinstance(given, HetGraph):
-        given = load(as_read(replace(data, format="store", path=os.path.abspath(given))))
+        name, given = given, load(as_read(replace(data, format="store", path=os.path.abspath(given))))
     like = load(as_read(data)) if makes(data) else None
+    if like:
+        for node_type in sorted(like.features.keys() | given.features.keys()):
+            _check_features(name, node_type, *(_width(graph, node_type) for graph in (given, like)))
     return models.folded(config.model.name, made(given, data, like))
 
 
@@ -188,12 +196,24 @@ def same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, trai
         found, expected = getattr(graph.schema, what), getattr(trained.schema, what)
         if found != expected:
             raise InputError(f"{file}: {what} {found!r} != {expected!r} {of_training}")
-    for name, width in trainer.widths.items():
-        if (name in its.learnable) != (name in trainer.learnable):
-            has, learned = ("no features", "") if name in its.learnable else ("features", "not ")
-            raise InputError(f"{file}: type {name!r} has {has}, and in training they were {learned}given")
-        if its.widths[name] != width:
-            raise InputError(f"{file}: features of type {name!r} are {its.widths[name]} wide != {width} {of_training}")
+    for name in trainer.widths:
+        _check_features(file, name, *(None if name in one.learnable else one.widths[name] for one in (its, trainer)))
+
+
+def _width(graph: HetGraph, node_type: str) -> int | None:
+    return graph.features[node_type].shape[1] if node_type in graph.features else None
+
+
+def _check_features(file: str, node_type: str, width: int | None, trained: int | None) -> None:
+    """Raise an InputError where features of a type are of another width than in training; None: it has none."""
+    if width == trained:
+        return
+    if width is None or trained is None:
+        has, given = ("no features", "") if width is None else ("features", "not ")
+        raise InputError(f"{file}: type {node_type!r} has {has}, and in training they were {given}given")
+    raise InputError(
+        f"{file}: features of type {node_type!r} are {width} wide != {trained} of the graph that was trained on"
+    )
 
 
 def best_state(workdir: Path, trainer: Trainer, seed: int, graph: str) -> tuple[Any, str, dict]:

@@ -1,6 +1,7 @@
 """What a run prints at its end, from its summary."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from hetjax.logs import counted
@@ -106,16 +107,21 @@ def _stacking_lines(summary: dict) -> list[str]:
     found = summary.get("stacking") or {}
     if not found:
         return []
-    weights = " + ".join(f"{weight:.2f} {name}" for name, weight in found["weights"].items())
-    weights += "" if "model" in found["weights"] else ", and the model has no part in it"
+    weights = weighed(found["weights"])
     metric = compared_by(summary.get("chosen_by", "micro_f1"))
     alone = found["model_alone"].get(f"test_{metric}")
     words = f"; the model alone: test {METRICS[metric]} {_percent(alone)}" if alone is not None else ""
     return [f"the logits are stacked, as is best on the validation nodes: {weights}{words}"]
 
 
+def weighed(weights: Mapping[str, float]) -> str:
+    """What logits are made of, from the weights of the model and of baselines by name."""
+    words = " + ".join(f"{weight:.2f} {name}" for name, weight in weights.items())
+    return words + ("" if "model" in weights else ", and the model has no part in it")
+
+
 def _baseline_lines(summary: dict, synthetic: bool) -> list[str]:
-    """What the baselines reach on the test nodes, and a word where one of them does better than the model, stacked or alone."""
+    """What the baselines reach on the test nodes, and which of them do better than the model, stacked or else alone."""
     found, metric = summary.get("baselines") or {}, compared_by(summary.get("chosen_by", "micro_f1"))
     scores = {name: row[metric] for name, row in found.items() if row.get(metric) is not None}
     if not scores:
@@ -123,19 +129,20 @@ def _baseline_lines(summary: dict, synthetic: bool) -> list[str]:
     words = "ROC AUC" if metric == "roc_auc" else metric.replace("_", "-").replace("f1", "F1")
     line = ", ".join(f"{name} {_percent(score)}" for name, score in scores.items())
     printed = [f"baselines, test {words}: {line}"]
-    best = max(scores, key=lambda name: scores[name])
-    alone = (summary.get("stacking") or {}).get("model_alone", {}).get(f"test_{metric}")
-    beaten = [
-        f"{who}, {_percent(score)}"
-        for who, score in (("the model", summary.get(f"test_{metric}")), ("the model alone", alone))
-        if score is not None and score < scores[best]
-    ]
+    stacked = summary.get("stacking") or {}
+    models = {"the stacked model" if stacked else "the model": summary.get(f"test_{metric}")}
+    models |= {"the model alone": stacked.get("model_alone", {}).get(f"test_{metric}")}
     if synthetic:
         printed.append(
             "label propagation is nearly always right here: the edges of a generated graph follow its labels"
         )
-    elif beaten:
-        printed.append(f"{beaten[0]}, does worse than this baseline: {best} {found[best]['how']}")
+        return printed
+    for who, has in models.items():
+        better = [name for name, score in scores.items() if has is not None and score > has]
+        if better:
+            told = (f"{name} ({_percent(scores[name])})" for name in sorted(better, key=lambda name: -scores[name]))
+            printed.append(f"{who}, {_percent(has)}, does worse than {' and '.join(told)}")
+            break
     return printed
 
 

@@ -195,6 +195,8 @@ def open_graph(config: Config, strategy: Strategy, ahead: Ahead | None = None) -
     """
     models.find(config.model.name)  # a wrong name is said before a large graph is read
     graph = models.folded(config.model.name, strategy.open(config.data, ahead))
+    if config.data.label_inputs and not graph.schema.into(graph.schema.target):
+        raise InputError(f"data.label_inputs is true, and {config.model.name} folds none of the relations to labels")
     if not len(graph.splits["train"]):
         place = source(config.data) or "the generated graph"
         raise InputError(f"{place}: 0 training nodes among the {len(graph.labels)} of type {graph.schema.target!r}")
@@ -228,7 +230,8 @@ def baselines_of(config: Config, graph: HetGraph, processes: ProcessGroup) -> ba
             log.info("no baselines: they need the whole graph, and each process has a part of it")
         elif processes.first:
             again = outlined or config.data.metapath_hops
-            whole = load(without_metapaths(config.data)) if again else graph
+            data = replace(without_metapaths(config.data), label_inputs=False)
+            whole = models.folded(config.model.name, load(data)) if again else graph
             found = baselines.baselines(without_labels(whole), compared_by(options.metric))
     if options.stacking:
         processes.barrier("baselines")

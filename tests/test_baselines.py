@@ -183,9 +183,19 @@ def test_a_run_says_where_a_baseline_does_better(tmp_path, capsys):
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert set(summary["baselines"]) == {"larger class", "logistic regression", "label propagation"}
     assert "baselines, test micro-F1: larger class" in "".join(capsys.readouterr())
-    summary["baselines"]["label propagation"]["micro_f1"] = 1.0
-    assert any(
-        "does worse than this baseline: label propagation along" in line for line in lines(summary, tmp_path, False)
-    )
-    summary |= {"test_micro_f1": 1.0, "stacking": {"weights": {"model": 1.0}, "model_alone": {"test_micro_f1": 0.5}}}
-    assert any("the model alone, 50.00 %, does worse than this" in line for line in lines(summary, tmp_path, False))
+    for score, name in enumerate(baselines.NAMES):
+        summary["baselines"][name] |= {"micro_f1": 0.4 + 0.1 * score, "how": f"words of {name}"}
+    stacking = {"weights": {"model": 1.0}, "model_alone": {"test_micro_f1": 0.45}}
+    for got, expected in (
+        ({"test_micro_f1": 0.7, "stacking": {}}, []),
+        ({"test_micro_f1": 0.55}, ["the model, 55.00 %, does worse than label propagation (60.00 %)"]),
+        (
+            {"test_micro_f1": 0.7, "stacking": stacking},
+            ["the model alone, 45.00 %, does worse than label propagation (60.00 %) and logistic regression (50.00 %)"],
+        ),
+        (
+            {"test_micro_f1": 0.55, "stacking": stacking},
+            ["the stacked model, 55.00 %, does worse than label propagation (60.00 %)"],
+        ),
+    ):
+        assert [line for line in lines(summary | got, tmp_path, False) if "does worse" in line] == expected

@@ -443,9 +443,9 @@ def test_weights_in_text_are_python_s(tmp_path):
         ({"labels": np.full((5, 2), 3)}, "labels.npy: label 3 of 'node' node 0 for class 0 is neither 0 nor 1"),
         (
             {"features": FEATURES[:4]},
-            r"features.npy: int64 \(4, 3\), and should be \(5, width\), as there are 5 labels",
+            r"features.npy is int64 \(4, 3\), and should be numbers \(5, width\), as labels.npy has 5",
         ),
-        ({"features": FEATURES[0]}, r"features.npy: int64 \(3,\), and should be \(5, width\)"),
+        ({"features": FEATURES[0]}, r"features.npy is int64 \(3,\), and should be numbers \(5, width\)"),
         ({"features": np.full((5, 2), "a")}, r"features are <U1 \(5, 2\), and should be numbers \(nodes, width\)"),
         ({"features": np.full((5, 2), np.nan)}, "feature 0 of 'node' node 0 is nan"),
         ({"train": None}, "holds no split, which --data.split public takes"),
@@ -568,6 +568,31 @@ def test_shchur_s_splits():
 def test_options_that_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         Data(**options)
+
+
+@pytest.mark.parametrize(
+    ("asked", "files", "message"),
+    [
+        ("hgb", ["cora.npz"], "data.format is hgb, and it looks like npz .cora.npz."),
+        ("npz", ["labels.npy", "edges.csv"], "data.format is npz, and it looks like edges .edges.csv."),
+        ("edges", ["b.nt.gz", "x.zip"], "data.format is edges, and it looks like rdf .b.nt.gz. or hgb .x.zip."),
+        ("store", ["raw"], "data.format is store, and it looks like ogb .raw."),
+        ("igb", ["schema.json"], "data.format is igb, and it looks like store .schema.json."),
+        ("ogb", ["notes"], "holds no folder raw, which OGB unpacks"),
+    ],
+)
+def test_a_folder_of_another_format_is_known(tmp_path, asked, files, message):
+    for name in files:
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(InputError, match=message):
+        load(Data(format=asked, path=str(tmp_path)))
+
+
+def test_a_file_of_another_format_is_known(tmp_path):
+    """A `.npz` is a zip."""
+    np.savez(tmp_path / "x.npz", labels=LABELS)
+    with pytest.raises(InputError, match="x.npz: data.format is hgb, and it looks like npz"):
+        load(Data(format="hgb", path=str(tmp_path / "x.npz")))
 
 
 @pytest.mark.parametrize("form", ["npz", "edges"])

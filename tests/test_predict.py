@@ -2,6 +2,7 @@
 
 import threading
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -10,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import hetjax
+from hetjax import predicting
 from hetjax.config import Config, Model, Sampling
 from hetjax.datasets import rdf
 from hetjax.eager import eagerly
+from hetjax.errors import InputError
 from hetjax.evaluate import Evaluator
 from hetjax.graph import store
 from hetjax.graph.hetgraph import build
@@ -23,6 +26,7 @@ from hetjax.predictions import Predictions
 from hetjax.processes.group import ProcessGroup
 from hetjax.restored import Restored
 from hetjax.sharding.strategy import setup
+from hetjax.train import main
 from tests.conftest import random_graph
 from tests.test_command_line import here, rdf_data, source, train
 from tests.test_readers import TRIPLES
@@ -169,3 +173,21 @@ def test_rdf_is_predicted_by_iris_and_a_resource_that_came_later_is_scored(tmp_p
     assert done.returncode == 2 and "('http://x/new') is not of the graph that was trained on" in done.stderr
     served = hetjax.load(tmp_path / "run", tmp_path / "later")
     assert served.predict("http://x/new") == [rows["http://x/new"]] and served.new == {"resource": 1}
+
+
+def test_features_that_training_normalised_are_of_the_same_types_and_widths(tmp_path):
+    graph = random_graph()
+    store.save(graph, tmp_path / "store")
+    read = ["--data.format=store", f"--data.path={tmp_path / 'store'}", "--data.normalize_features=auto"]
+    main([*read, "--model.hidden=4", "--train.epochs=1", f"--workdir={tmp_path / 'run'}"])
+    (name, matrix), *_ = graph.features.items()
+    bare = next(t for t in graph.schema.nodes if t not in graph.features)
+    more = graph.features | {bare: np.ones((graph.schema.nodes[bare], 2), np.float32)}
+    fewer = {t: one for t, one in graph.features.items() if t != name}
+    for features, words in (
+        (more, f"type {bare!r} has features, and in training they were not given"),
+        (fewer, f"type {name!r} has no features, and in training they were given"),
+        (graph.features | {name: matrix[:, 1:]}, f"{matrix.shape[1] - 1} wide != {matrix.shape[1]}"),
+    ):
+        with pytest.raises(InputError, match=words):
+            predicting.predict(tmp_path / "run", replace(graph, features=features))

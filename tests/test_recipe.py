@@ -15,8 +15,11 @@ from hetjax.graph import store
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.graph_statistics import of_no_node
+from hetjax.judged import Judged
 from hetjax.load import load, load_abstract, load_some, read_ahead
 from hetjax.logs import shown
+from hetjax.metapaths import along_metapaths
+from hetjax.metapaths.paths import expected_sizes
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding.trainer import schedule
 from hetjax.train import main
@@ -38,6 +41,114 @@ def test_every_choice_is_an_option_that_a_resumed_run_keeps():
             section, name = key.split(".")
             assert key in recipe.CHOSEN and why
             assert type(value) in (type(getattr(SECTIONS[section](), name)), float)
+
+
+def test_reasons_are_true_of_the_graph():
+    def reasons(graph, *given, **sections) -> dict:
+        config = Config(data=Data(format="store", path="x"), **sections)
+        return {choice.key: choice.why for choice in choices.choose(config, graph, set(given))}
+
+    several, one, by_metapaths = (
+        reasons(random_graph()),
+        reasons(communities(True, "nothing")),
+        reasons(random_graph(), "model.name", model=Model(name="sehgnn")),
+    )
+    assert several["model.name"].startswith("several relations") and several["model.dropout"].startswith(
+        "several relations"
+    )
+    assert one["model.name"].startswith("labels as inputs, and features")
+    assert reasons(replace(homogeneous(), features={}))["model.name"] == "nodes without features"
+    for key in ("model.dropout", "train.learning_rate"):
+        assert by_metapaths[key].startswith("several metapaths")
+    assert not any("several relations" in why for why in by_metapaths.values())
+
+
+def test_too_few_validation_nodes_tell_nothing_of_labels_as_inputs():
+    few = replace(shop(), splits=shop().splits | {"validation": shop().splits["validation"][: choices.JUDGES - 1]})
+    assert chosen(shop())["data.label_inputs"] and chosen(few)["data.label_inputs"] is False
+    assert "data.label_inputs" not in chosen(few, "data.label_inputs")
+
+
+def two_classes(validation: list[int]):
+    """Of 40 training nodes one in ten is of the second class; of the validation nodes those that are given."""
+    labels = np.zeros(100, np.int64)
+    labels[:4], labels[50 : 50 + len(validation)] = 1, validation
+    ids = {"train": np.arange(40), "validation": np.arange(50, 50 + len(validation)), "test": np.arange(90, 100)}
+    relation, edges = Relation("node", "to", "node"), np.random.default_rng(0).integers(0, 100, (2, 300))
+    features = {"node": np.random.default_rng(1).random((100, 4), np.float32)}
+    return build(Schema({"node": 100}, (relation,), "node", 2), {relation: tuple(edges)}, features, labels, ids)
+
+
+@pytest.mark.parametrize(("validation", "ordered"), [([0, 1, 0, 0], True), ([0, 0, 0], False), ([], False)])
+def test_an_area_is_chosen_where_validation_nodes_have_one(tmp_path, monkeypatch, validation, ordered):
+    """And a run without an option trains all the same."""
+    graph = two_classes(validation)
+    assert ("train.metric" in chosen(graph)) == ordered
+    store.save(graph, tmp_path / "graph")
+    monkeypatch.setattr(choices, "_epochs", lambda *_: iter([choices.Choice("train.epochs", 1, "a test")]))
+    main([f"--data.path={tmp_path / 'graph'}", "--data.format=store", f"--workdir={tmp_path / 'run'}"])
+    assert (tmp_path / "run" / "summary.json").exists()
+
+
+def test_an_area_is_not_chosen_of_validation_nodes_that_are_given_back():
+    bare = replace(two_classes([0, 1]), features={})
+    for given, ordered in ((set(), False), ({"data.validation_fraction"}, True)):
+        config = Config(data=Data(format="rdf", path="x"))
+        keys = {choice.key for choice in choices.choose(config, bare, given)}
+        assert ("train.metric" in keys) == ordered and ("data.validation_fraction" in keys) != ordered
+
+
+def test_labels_are_no_inputs_of_a_model_that_folds_no_relation_to_them(tmp_path, monkeypatch):
+    """One that folds all has them, and a run that asks for them is told."""
+    module = "import hetjax\nfrom examples.gin import GIN\nfrom hetjax.graph.schema import Relation\n"
+    for name, relations in (("all", "None"), ("some", "[Relation('product', 'bought_by', 'customer')]")):
+        module += f"{name} = hetjax.HGNN({relations}, lambda _, width: GIN(width), 'mean', reads_target=False)\n"
+    (tmp_path / "folds_some.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, inputs_too in (("all", True), ("some", False)):
+        model = Model(name=f"folds_some:{name}")
+        assert chosen(shop(), "model.name", model=model).get("data.label_inputs", False) == inputs_too
+    store.save(shop(), tmp_path / "graph")
+    read = [f"--data.path={tmp_path / 'graph'}", "--data.format=store", "--data.label_inputs=true"]
+    with pytest.raises(InputError, match="data.label_inputs is true, and folds_some:some folds none of the relations"):
+        main([*read, "--model.name=folds_some:some", "--train.epochs=1", f"--workdir={tmp_path / 'run'}"])
+
+
+def test_relations_that_all_lead_into_the_target_are_not_yet_metapaths():
+    graph = shop()
+    one_way = graph.only([relation for relation in graph.schema.relations if relation.target == "customer"])
+    assert chosen(one_way, "model.name", model=Model(name="sehgnn"))["data.metapath_hops"] == 2
+    made = along_metapaths(graph, 2)
+    assert "data.metapath_hops" not in chosen(made, "model.name", model=Model(name="sehgnn"))
+
+
+def test_what_a_larger_class_leaves_is_what_counts():
+    """Label propagation that finds most of what is left says much, though that is under ten points."""
+    assert not Judged(0.94, 0.94, 0.99).neighbours_say_nothing and Judged(0.94, 0.94, 0.99).neighbours_say_more
+    assert Judged(0.94, 0.94, 0.95).neighbours_say_nothing and Judged(0.3, 0.3, 0.39).neighbours_say_nothing
+    assert Judged(0.94, 0.94, None).features_say_nothing and not Judged(0.94, 0.96, None).features_say_nothing
+
+
+def test_a_target_that_no_relation_leads_to_is_said(tmp_path, monkeypatch, caplog):
+    graph = shop()
+    one_way = graph.only([relation for relation in graph.schema.relations if relation.target == "product"])
+    monkeypatch.setattr(choices, "_epochs", lambda *_: iter([choices.Choice("train.epochs", 1, "a test")]))
+    for name, whole, said in (("one way", one_way, True), ("both ways", graph, False)):
+        caplog.clear()
+        store.save(whole, tmp_path / name)
+        main([f"--data.path={tmp_path / name}", "--data.format=store", f"--workdir={tmp_path / 'run' / name}"])
+        assert ("no relation leads to customer" in caplog.text) == said
+
+
+def test_sizes_for_a_mode_are_those_of_metapaths():
+    graph = shop()
+    edges, values = expected_sizes(graph, 2, 2)
+    made = along_metapaths(graph, 2, 2)
+    assert (edges, values) == (made.edges, sum(matrix.size for matrix in made.features.values()))
+    bare = replace(graph, features={})
+    assert expected_sizes(bare, 2, 0)[0] >= along_metapaths(bare, 2).edges
+    few = chosen(graph, "model.name", "sampling.mode", model=Model(name="sehgnn"), sampling=Sampling(mode="minibatch"))
+    assert few["sampling.fanout"] == (-1,)
 
 
 def test_what_is_given_is_not_chosen():
@@ -345,7 +456,7 @@ def test_labels_become_inputs_where_features_say_little_and_neighbours_much(told
     smaller = chosen(graph, "sampling.mode", sampling=Sampling(mode="minibatch", batch_size=100))
     assert smaller["train.epochs"] < found["train.epochs"]
     few = replace(graph, splits=graph.splits | {"validation": graph.splits["validation"][:50]})
-    assert "data.label_inputs" not in chosen(few)
+    assert not chosen(few)["data.label_inputs"]
 
 
 def communities(follow: bool, told: str):
@@ -389,10 +500,11 @@ def test_baselines_that_were_looked_at_are_not_computed_again(tmp_path, monkeypa
         assert row | {"seconds": 0} == again[name] | {"seconds": 0}
 
 
+@pytest.mark.parametrize("features", [True, False])
 @pytest.mark.parametrize("graph", [random_graph, homogeneous])
-def test_sehgnn_alone_gets_its_metapaths(tmp_path, monkeypatch, graph):
-    """Of one node type too, whose few labels ask for no option that it has not."""
-    store.save(graph(), tmp_path / "graph")
+def test_sehgnn_alone_gets_its_metapaths(tmp_path, monkeypatch, graph, features):
+    """Of one node type too, whose few labels ask for no option that it has not; and of types without features, whose metapaths to themselves are relations."""
+    store.save(graph() if features else replace(graph(), features={}), tmp_path / "graph")
     monkeypatch.setattr(choices, "_epochs", lambda *_: iter([choices.Choice("train.epochs", 2, "a test")]))
     given = [f"--data.path={tmp_path / 'graph'}", "--data.format=store", "--model.name=sehgnn"]
     main([*given, f"--workdir={tmp_path / 'run'}"])

@@ -1,16 +1,19 @@
 """A model's logits weighed with those of baselines: what is best on the validation nodes, the same wherever it is used, and without a change to training."""
 
 import json
+import logging
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import hetjax
-from hetjax import baselines, stacking
+from hetjax import baselines, predict, predicting, stacking
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.logistic import loss_of
+from hetjax.restored import restore
+from hetjax.stacking import Stacked
 from hetjax.train import main
 from hetjax.trained import Trained
 from tests.test_label_inputs import relabelled
@@ -143,6 +146,36 @@ def test_predictions_are_those_that_were_measured(kind, options, tmp_path):
     np.testing.assert_allclose(served.logits(ids[:5]), found.logits[ids[:5]], rtol=1e-4, atol=1e-4)
 
 
+def test_a_graph_without_training_nodes_has_no_labels_that_a_stack_propagates(tmp_path):
+    """There the model is alone, which `predict` says; a stack without label propagation stays."""
+    graph = GRAPHS["edges tell"]()
+    summary = run(graph, tmp_path / "run")
+    assert summary["stacking"]["weights"]["label propagation"] > 0.1
+    none = {name: ids[:0] for name, ids in graph.splits.items()}
+    unlabelled = replace(graph, labels=np.full_like(graph.labels, -1), splits=none)
+    found = predicting.predict(tmp_path / "run", unlabelled)
+    (tmp_path / "run" / stacking.FILE).rename(tmp_path / "kept.npz")
+    np.testing.assert_array_equal(found.logits, predicting.predict(tmp_path / "run", unlabelled).logits)
+    stacked = Stacked({"model": 2.0}, np.zeros(graph.schema.classes), {})
+    stacking.save(stacked, tmp_path / "run")
+    again = predicting.predict(tmp_path / "run", unlabelled).logits
+    assert np.ptp(again - 2 * found.logits, axis=1).max() < 0.1 < np.ptp(again - found.logits, axis=1).max()
+    assert "not stacked" not in restore(tmp_path / "run", unlabelled).chosen
+    (tmp_path / "kept.npz").rename(tmp_path / "run" / stacking.FILE)
+    assert "not stacked, as there are no training nodes" in restore(tmp_path / "run", unlabelled).chosen
+
+
+@pytest.mark.parametrize("name", ["label inputs", "metapaths"])
+def test_what_was_trained_with_labels_asks_a_graph_for_some(name, tmp_path):
+    graph = shop("all")
+    options = ["--data.label_inputs=true"] if name == "label inputs" else [*METAPATHS, "--data.metapath_label_hops=2"]
+    run(graph, tmp_path / "run", *options)
+    none = replace(graph, splits={split: ids[:0] for split, ids in graph.splits.items()})
+    for other in (none, replace(none, labels=np.full_like(graph.labels, -1))):
+        with pytest.raises(InputError, match="there are 0 training nodes"):
+            predicting.predict(tmp_path / "run", other)
+
+
 def test_training_is_the_same_without_it_and_on_a_mesh_the_result(tmp_path):
     graph = shop("all")
     with_it, on_mesh = (
@@ -161,9 +194,14 @@ def test_training_is_the_same_without_it_and_on_a_mesh_the_result(tmp_path):
     assert on_mesh["test_micro_f1"] == pytest.approx(with_it["test_micro_f1"], abs=0.01)
 
 
-def test_a_run_that_is_finished_again_gives_the_same(tmp_path):
+def test_a_run_that_is_finished_again_gives_the_same(tmp_path, caplog):
+    """And `predict` says what the logits are made of."""
     graph = shop("all")
     before = run(graph, tmp_path / "run")
+    with caplog.at_level(logging.INFO, "hetjax"):
+        predict.main([f"--workdir={tmp_path / 'run'}", f"--out={tmp_path / 'found.csv'}"])
+    for name, weight in before["stacking"]["weights"].items():
+        assert f"{weight:.2f} {name}" in caplog.text.split("stacked, as at the end of training: ")[1]
     file = tmp_path / "run" / stacking.FILE
     first = file.read_bytes()
     file.unlink()

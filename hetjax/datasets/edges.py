@@ -36,8 +36,9 @@ def read(folder: str | Path, options: Options | None = None) -> HetGraph:
     edges = _edges(folder, len(labels))
     features = load_array(folder / "features.npy") if (folder / "features.npy").exists() else None
     if features is not None and (features.ndim != 2 or len(features) != len(labels)):
-        expected = f"({len(labels)}, width), as there are {len(labels)} labels"
-        raise InputError(f"{folder / 'features.npy'}: {features.dtype} {features.shape}, and should be {expected}")
+        raise InputError(
+            f"{folder}: features.npy is {features.dtype} {features.shape}, and should be numbers ({len(labels)}, width), as labels.npy has {len(labels)} nodes"
+        )
     shipped: Shipped = {}
     if options.split.kind == "public":
         splits = {name: folder / f"{name}.npy" for name in SPLITS}

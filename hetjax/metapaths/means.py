@@ -13,10 +13,9 @@ import scipy.sparse
 from hetjax.errors import InputError
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.metapaths.paths import Metapath
+from hetjax.metapaths.paths import MOST_EDGES, Metapath
 
 AT_ONCE = 2**24  # numbers of an intermediate product
-MOST_EDGES = 2**28  # of a metapath whose first type has no features
 MOST_ONE_HOT = 2**28  # numbers of a metapath's one-hot features
 FULL = 0.1  # of a product's numbers the share that are not 0, over which all are held before a further product: a sparse one takes longer
 IN_MEMORY = 2**28  # bytes of a result; a larger one lies in a file that is mapped into memory

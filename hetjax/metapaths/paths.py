@@ -3,9 +3,12 @@
 from typing import NamedTuple
 
 from hetjax.errors import InputError
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation, Schema
 
 MOST_PATHS = 512
+MOST_EDGES = 2**28  # of a metapath whose first type has no features
+BACK = "<-"  # between the types of a metapath, in its name
 
 
 class Metapath(NamedTuple):
@@ -29,7 +32,7 @@ class Metapath(NamedTuple):
         text = self.target
         for relation in self.relations:
             alike = [r for r in schema.relations if (r.source, r.target) == (relation.source, relation.target)]
-            text += f"<-{relation.source}" if len(alike) == 1 else f"<-[{relation.name}]-{relation.source}"
+            text += BACK + relation.source if len(alike) == 1 else f"{BACK}[{relation.name}]-{relation.source}"
         return text
 
 
@@ -54,10 +57,32 @@ def metapaths(schema: Schema, hops: int, source: str | None = None) -> list[Meta
     return [path for path in found if source in (None, path.source)]
 
 
-def few(schema: Schema, hops: int) -> bool:
-    """Whether `metapaths` gives all of at most `hops` relations."""
+def bearable(graph: HetGraph, hops: int) -> bool:
+    """Whether the metapaths of at most `hops` relations are few, and none that becomes a relation has too many edges."""
     try:
-        metapaths(schema, hops)
+        found = metapaths(graph.schema, hops)
     except InputError:
         return False
-    return True
+    return all(p.source in graph.features or expected_edges(graph, p) <= MOST_EDGES for p in found)
+
+
+def expected_edges(graph: HetGraph, path: Metapath) -> int:
+    """How many edges a metapath has as one relation, about: as many as there are walks, and pairs of nodes at most."""
+    nodes = graph.schema.nodes
+    walks: float = nodes[path.target]
+    for relation in path.relations:
+        walks *= graph.relations[relation].edges / max(1, nodes[relation.target])
+    return min(int(walks), nodes[path.target] * nodes[path.source])
+
+
+def expected_sizes(graph: HetGraph, hops: int, label_hops: int) -> tuple[int, int]:
+    """About how many edges, and how many numbers of features, the graph of a graph's metapaths has."""
+    edges, count = 0, graph.schema.nodes[graph.schema.target]
+    labels = metapaths(graph.schema, label_hops, graph.schema.target)[1:]
+    values = len(labels) * count * graph.schema.classes
+    for path in metapaths(graph.schema, hops):
+        if path.source in graph.features:
+            edges, values = edges + count, values + count * graph.features[path.source].shape[1]
+        else:
+            edges += expected_edges(graph, path)
+    return edges + len(labels) * count, values

@@ -17,15 +17,27 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation, Schema
 from hetjax.label_propagation import known
 from hetjax.metapaths.means import composed, means, means_of_others, one_hot
-from hetjax.metapaths.paths import metapaths
+from hetjax.metapaths.paths import BACK, metapaths
 
 ITSELF, MEANS, LABELS = "itself", "means", "labels"  # relations into the target type
 
 
 def of_metapaths(schema: Schema) -> bool:
-    """Whether every relation is a metapath already, as `along_metapaths` makes them: none is of the target type, but for each node alone."""
-    target = schema.target
-    return all(r.target == target and (r.source != target or r.name == ITSELF) for r in schema.relations)
+    """Whether every relation is a metapath already, as `along_metapaths` makes them: one of them is every node alone."""
+    return any(map(is_own, schema.relations)) and all(
+        r.target == schema.target and is_metapath(r) for r in schema.relations
+    )
+
+
+def is_own(relation: Relation) -> bool:
+    """Whether this is the metapath without a hop."""
+    return ITSELF in (relation.name, relation.source.removeprefix(f"{relation.target} "))
+
+
+def is_metapath(relation: Relation) -> bool:
+    """Whether a relation into the target type may be a metapath: one from the target type itself is named as such."""
+    source, name, target = relation
+    return source != target or name == ITSELF or name.startswith(target + BACK)
 
 
 def along_metapaths(

@@ -13,7 +13,7 @@ from jax.typing import DTypeLike
 
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
-from hetjax.metapaths.star import ITSELF
+from hetjax.metapaths.star import is_metapath, is_own
 from hetjax.models.dropout import NodeMasks, dropped
 from hetjax.models.layer import Layer
 from hetjax.models.segment import neighbour_mean, neighbour_sum
@@ -135,7 +135,7 @@ class SeHGNNLayer(Layer):
     def setup(self):
         if self.logits:
             raise InputError("model.head is false, and sehgnn ends with a head")
-        if len(self.targets) != 1 or any(r.source in self.targets and r.name != ITSELF for r in self.relations):
+        if len(self.targets) != 1 or not all(map(is_metapath, self.relations)):
             raise InputError(
                 "model sehgnn has one layer, of metapaths: set model.layers 1, data.metapath_hops 2 and sampling.fanout [-1]; with only the graph and --model.name sehgnn given they are chosen"
             )
@@ -169,14 +169,9 @@ class SeHGNNLayer(Layer):
         fused = self.fuse(self.project(embedded, masks))
         h = self.join(fused.reshape(partial.shape))
         for place, relation in enumerate(self.relations):
-            if self.residual and _is_own(relation):
+            if self.residual and is_own(relation):
                 h = h + self.own(embedded[:, place])
         return self.output(dropped(self.activation(h), self.dropout, masks, self.path), masks)
-
-
-def _is_own(relation: Relation) -> bool:
-    """Whether this is the metapath without a hop."""
-    return ITSELF in (relation.name, relation.source.removeprefix(f"{relation.target} "))
 
 
 def _dropped(x: jax.Array, rate: float, masks: NodeMasks | None, path: tuple[str, ...]) -> jax.Array:
