@@ -7,6 +7,7 @@
 | jax | `jax._src.clusters` | jax 0.10 to 0.12 | `--cluster` ends in one line; `--coordinator` still works |
 | jaxlib | the frame of a foreign call | its interface 0.3 to 0.5 (jax 0.10 to 0.12) | XLA's own operations do the same, slower |
 | numba | `cgutils`, `populate_array` | numba 0.68 | hetjax does not start |
+| numba | `CFunc`, its `_cache`, and this one's `_cache_file` and `_index_key` | numba 0.68 | what is compiled takes longer |
 | numba | `Cache.save_overload` | numba 0.68 | where code cannot be kept, an error does not say where |
 | Orbax | the fields of `Context.multiprocessing`, its logger | orbax-checkpoint 0.12 | no checkpoint is read |
 | tensorstore | `os_error_code` in an error's words | with orbax-checkpoint 0.12 | a full disk is a traceback |
@@ -29,7 +30,8 @@ COMPILER_OPTIONS = "compiler_options_kvs"
 # The frame of a foreign call, in words of eight bytes, as `xla/ffi/api/c_api.h` in `jax.ffi.include_dir()` lays it out.
 FFI_VERSIONS = ((0, 3), (0, 4), (0, 5))
 EXTENSION, API, CONTEXT, ARGUMENTS, RESULTS = 1, 2, 3, 9, 14  # in a frame; the last two of lists of buffers
-SCHEDULE = 17  # in the API: the function that gives a task to XLA's threads
+CREATE_ERROR, SCHEDULE = 6, 17  # in the API: the functions that make an error, and that give a task to XLA's threads
+INTERNAL = 13  # the kind of an error
 DATA, SIZES = 3, 5  # in a buffer
 KIND, METADATA = 1, 3  # in an extension of a frame, by which XLA asks a function which version it was made for
 VERSION = 3  # in the metadata: the major and the minor one, int32 each
@@ -72,6 +74,20 @@ def guard_kept_code(guard: Callable[[str], AbstractContextManager]) -> None:
                 plain(self, *arguments)
 
         Cache.save_overload = save  # type: ignore[method-assign]
+
+
+def is_kept(function: Callable, signature: Any, **options: Any) -> bool:
+    """Whether numba has kept what `numba.cfunc` makes of a function; where that cannot be asked it is said to be."""
+    from numba.core.ccallback import CFunc
+    from numba.core.sigutils import normalize_signature
+
+    callback: Any = CFunc(function, normalize_signature(signature), {}, options)
+    callback.enable_caching()
+    cache: Any = getattr(callback, "_cache", None)
+    if not (hasattr(cache, "_cache_file") and hasattr(cache, "_index_key")):
+        return True
+    key = cache._index_key(callback._sig, callback._targetdescr.target_context.codegen())
+    return cache._cache_file.load(key) is not None
 
 
 def detect_cluster(*arguments: Any) -> tuple[Any, list[str]]:

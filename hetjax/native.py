@@ -7,10 +7,11 @@ what XLA has itself.
 
 import ctypes
 import functools
+import importlib
 import threading
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence, Set
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Any
 
@@ -26,13 +27,16 @@ from numba import types
 
 from hetjax import runtime
 from hetjax.compiled import compiled, intrinsic, named
+from hetjax.compiling import Elsewhere
 from hetjax.internals import (
     API,
     ARGUMENTS,
     ASKS_METADATA,
     CONTEXT,
+    CREATE_ERROR,
     DATA,
     EXTENSION,
+    INTERNAL,
     KIND,
     METADATA,
     RESULTS,
@@ -40,13 +44,20 @@ from hetjax.internals import (
     SIZES,
     VERSION,
     ffi_version,
+    is_kept,
     numba_parts,
 )
+from hetjax.logs import log
 from hetjax.pointers import array_at
 
 NEXT, DONE, HOLDERS, PARTS, ROWS, RUN, FRAME, REQUEST, WORDS = 0, 1, 2, 3, 4, 5, 6, 7, 12  # in a call's state
 
-MAJOR, MINOR, THREADS, HELP, OPERATIONS = 0, 1, 2, 3, 4  # in `_shared`, at the end keys and addresses of operations
+MAJOR, MINOR, THREADS, HELP, WORDS_OF_ERROR, OPERATIONS = range(
+    6
+)  # in `_shared`, at the end keys and addresses of operations
+FAILED = 0  # the address of an operation that was not compiled
+NOT_COMPILED = ctypes.create_string_buffer(b"hetjax could not compile an operation of this program; its log says why")
+PAUSE = 500  # microseconds
 
 NAME, MOST = "hetjax", 64  # of the one function that XLA knows, and how many operations it can know
 SHARED = "hetjax_shared"  # what machine code calls `_shared`
@@ -57,8 +68,10 @@ cgutils, populate_array = numba_parts()
 _WORD, _INT32 = ir.IntType(64), ir.IntType(32)
 
 _shared = np.full(OPERATIONS + 2 * MOST, -1, np.int64)  # read by the handler
-_registered: dict[int, Any] = {}  # by an operation's key what machine code calls
+_asked: dict[int, Future] = {}  # by an operation's key what machine code calls
 _lock = threading.Lock()
+_elsewhere = Elsewhere()
+_operations: dict[str, "Operation"] = {}  # by name
 _shapes_alone: ContextVar[bool] = ContextVar("shapes_alone", default=False)  # whether what is traced is not lowered
 _compiled = compiled(error_model="numpy")
 
@@ -101,7 +114,7 @@ def by_platform(on_cpu: Callable, elsewhere: Callable, *arguments: Any) -> Any:
 
 @functools.cache
 def _ahead() -> ThreadPoolExecutor:
-    """Who compiles operations while the program that calls them is traced further; one after the other, as numba does."""
+    """Who compiles operations while the program that calls them is traced and compiled; one after the other, as numba does."""
     return ThreadPoolExecutor(1, "operations")
 
 
@@ -131,11 +144,12 @@ class Operation:
     """A function that fills rows of its results, `run(first, last, frame)`: those from `first` to before `last`.
 
     Threads share the rows, in blocks of `BLOCK`; nothing may depend on which blocks are filled together. `run` finds its arrays by
-    `arrays`; it raises nothing, and needs no Python.
+    `arrays`; it raises nothing, and needs no Python. `fastmath`: what LLVM may take liberties with.
     """
 
-    def __init__(self, run: Callable):
-        self.name, self.run = f"{run.__module__}.{run.__name__}", named(run)
+    def __init__(self, run: Callable, fastmath: Set[str] = frozenset()):
+        self.name, self.run, self.fastmath = f"{run.__module__}.{run.__name__}", named(run), fastmath
+        _operations[self.name] = self
 
     def key(self, floats: str) -> int:
         """What stands for it in programs, by the floats that it is compiled for."""
@@ -160,30 +174,60 @@ class Operation:
             raise TypeError(f"{self.run.__name__} of {dtypes}")
         given = {*(np.dtype(x.dtype) for x in arguments), *(np.dtype(x.dtype) for x in results)}
         floats = "float64" if np.dtype("float64") in given else "float32"
-        if not _shapes_alone.get():
-            _register(self, floats)
-        elif jax.default_backend() == "cpu":
-            _ahead().submit(_register, self, floats)
+        if not _shapes_alone.get() or jax.default_backend() == "cpu":
+            _ask(self, floats)
         after = {argument + 1: result for argument, result in (aliases or {}).items()}
         call = jax.ffi.ffi_call(NAME, tuple(results), input_output_aliases=after)
         return call(np.array([self.key(floats), rows], np.int32), *arguments)
 
 
-def _register(operation: Operation, floats: str) -> None:
-    """Compile an operation, and put its address where the handler finds it; the key is in programs that are kept."""
-    key = operation.key(floats)
+def _ask(operation: Operation, floats: str) -> None:
+    """Have an operation compiled, if it is not; a program that calls it before that waits."""
     with _lock:
-        if key not in _registered:
+        if (key := operation.key(floats)) not in _asked:
             _handler()
-            run = _callback(operation.run, types.void(types.intp, types.intp, FRAMES[floats]))
-            place = OPERATIONS + 2 * len(_registered)
-            _shared[place : place + 2] = key, run.address
-            _registered[key] = run
+            place = OPERATIONS + 2 * len(_asked)
+            if place == len(_shared):
+                raise RuntimeError(f"{operation.name} is operation {MOST + 1}, and programs can know {MOST}")
+            _asked[key] = _ahead().submit(_register, operation, floats, place)
 
 
-def _callback(function: Callable, signature) -> Any:
+def _register(operation: Operation, floats: str, place: int) -> Any:
+    """Compile an operation, and put its address, and then the key that is in programs, where the handler finds them."""
+    address = FAILED
+    try:
+        given = operation.run, _signature(floats), operation.fastmath
+        if runtime.cores() > 1 and not is_kept(given[0], given[1], **_options(operation.fastmath)):
+            _elsewhere.compile(operation.name, floats)
+        run = _callback(*given)
+        address = run.address
+        return run
+    except Exception:
+        log.exception(f"{operation.name} was not compiled")
+        raise
+    finally:
+        _shared[place + 1] = address
+        _shared[place] = operation.key(floats)
+
+
+def compile_one(name: str, floats: str) -> None:
+    """Compile and keep an operation, by its name."""
+    importlib.import_module(name.rpartition(".")[0])
+    operation = _operations[name]
+    _callback(operation.run, _signature(floats), operation.fastmath)
+
+
+def _signature(floats: str):
+    return types.void(types.intp, types.intp, FRAMES[floats])
+
+
+def _options(fastmath: Set[str]) -> dict[str, Any]:
+    return {"error_model": "numpy", "fastmath": set(fastmath)}
+
+
+def _callback(function: Callable, signature, fastmath: Set[str] = frozenset()) -> Any:
     """A function that machine code can call, by its address."""
-    return numba.cfunc(signature, cache=True, error_model="numpy")(function)
+    return numba.cfunc(signature, cache=True, **_options(fastmath))(function)
 
 
 @functools.cache
@@ -193,7 +237,7 @@ def _handler():
     assert version is not None  # as whoever calls an operation asked `usable`
     llvm.add_symbol(SHARED, _shared.ctypes.data)
     helper, handler = _callback(_help, types.void(types.intp)), _callback(_handle, types.intp(types.intp))
-    _shared[:OPERATIONS] = *version, runtime.cores(), helper.address
+    _shared[:OPERATIONS] = *version, runtime.cores(), helper.address, ctypes.addressof(NOT_COMPILED)
     new_capsule = ctypes.pythonapi.PyCapsule_New
     new_capsule.restype, new_capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
     jax.ffi.register_ffi_target(NAME, new_capsule(handler.address, None, None), platform="cpu")
@@ -216,10 +260,14 @@ def _handle(frame):
             return 0
     buffer = _words(about[ARGUMENTS], 1)[0]
     given = array_at(_words(buffer, DATA + 1)[DATA], 2, types.int32)
-    key, rows, place = given[0], numba.int64(given[1]), OPERATIONS
-    while place < OPERATIONS + 2 * (MOST - 1) and shared[place] != key:
-        place += 2
+    key, rows = given[0], numba.int64(given[1])
+    place = _place(shared, key)
+    while place < 0:  # numba compiles it still
+        _usleep(PAUSE)
+        place = _place(shared, key)
     run, threads = shared[place + 1], shared[THREADS]
+    if run == FAILED:
+        return _error(about[API], shared[WORDS_OF_ERROR])
     parts = min(rows // BLOCK, PARTS_EACH * threads)
     if parts < 2 or threads < 2:
         _call_run(run, 0, rows, frame)
@@ -265,6 +313,26 @@ def _work(state):
 
 
 @_compiled
+def _place(shared, key):
+    """Where an operation stands in `_shared`; -1 if it does not yet."""
+    for place in range(OPERATIONS, OPERATIONS + 2 * MOST, 2):
+        if shared[place] == key:
+            return place
+    return -1
+
+
+@_compiled
+def _error(api, words):
+    """What XLA takes for an error, from the address of its words."""
+    about = _malloc(8 * 4)
+    given = _words(about, 4)
+    given[0], given[1], given[2], given[3] = 8 * 4, 0, words, INTERNAL
+    made = _call(_words(api, CREATE_ERROR + 1)[CREATE_ERROR], about)
+    _free(about)
+    return made
+
+
+@_compiled
 def _words(address, count):
     return array_at(address, count, types.int64)
 
@@ -303,6 +371,11 @@ def _free(context, address):
 @intrinsic
 def _sched_yield(context):
     return _system("sched_yield", types.intp())
+
+
+@intrinsic
+def _usleep(context, microseconds):
+    return _system("usleep", types.intp(types.intp))
 
 
 @intrinsic

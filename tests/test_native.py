@@ -1,5 +1,9 @@
 """Operations that numba compiles: rows read and written as jax does, by many threads, and left alone where unknown."""
 
+import os
+import subprocess
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -181,15 +185,72 @@ def test_programs_for_another_platform_hold_no_kernel_of_a_cpu():
 def test_operations_are_compiled_ahead_on_a_cpu_alone(monkeypatch):
     """While shapes alone are asked; a program that is lowered for a CPU elsewhere has them all the same."""
     asked, x = [], jnp.ones((1, 5, 3), jnp.float32)
-    monkeypatch.setattr(native, "_register", lambda operation, floats: asked.append(floats))
+    monkeypatch.setattr(native, "_ask", lambda operation, floats: asked.append(floats))
     product = jax.jit(lambda x: native.by_platform(products._natively, products.turned_by_xla, x, x))
     jax.eval_shape(product, x)
-    native._ahead().submit(int).result()  # after what was asked for before
     assert asked == ["float32"]
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     jax.clear_caches()
     jax.eval_shape(product, x)
-    native._ahead().submit(int).result()
     assert asked == ["float32"]
     product.lower(x)
     assert asked == ["float32"] * 2
+
+
+def _doubled(first, last, frame):
+    x, y = native.arrays(frame, "f1 > f1")
+    for row in range(first, last):
+        y[row] = 2 * x[row]
+
+
+def _wrong(first, last, frame):
+    native.arrays(frame, "f1 > f1").nothing()
+
+
+def calling(operation):
+    return jax.jit(lambda x: operation(len(x), x, results=[jax.ShapeDtypeStruct(x.shape, x.dtype)])[0])
+
+
+def test_a_program_is_compiled_before_its_operations_are_and_waits_for_them():
+    go, operation, x = threading.Event(), native.Operation(_doubled), jnp.arange(300.0)
+    native._ahead().submit(go.wait)
+    program = calling(operation).lower(x).compile()
+    assert not native._asked[operation.key("float32")].done()
+    threading.Timer(0.1, go.set).start()
+    np.testing.assert_array_equal(program(x), 2 * x)
+
+
+def test_an_operation_that_is_not_compiled_is_an_error_of_the_program(caplog):
+    with pytest.raises(Exception, match="could not compile an operation of this program"):
+        jax.block_until_ready(calling(native.Operation(_wrong))(jnp.arange(300.0)))
+    assert "_wrong was not compiled" in caplog.text and "nothing" in caplog.text
+
+
+def test_another_process_compiles_and_keeps_what_is_not_kept(tmp_path):
+    """And where there is none, or it ends, the operation is left to this one, and another is asked the next time."""
+    code = """
+import sys
+from hetjax import compiling, native
+from hetjax.cache import kernels
+from hetjax.internals import is_kept
+
+def kept(operation):
+    return is_kept(operation.run, native._signature("float32"), **native._options(operation.fastmath))
+
+elsewhere = compiling.Elsewhere()
+python, sys.executable = sys.executable, "/nowhere/python"
+elsewhere.compile(kernels.read.name, "float32")
+sys.executable = python
+elsewhere.compile("hetjax.cache.kernels.no_such_operation", "float32")
+assert not kept(kernels.read) and elsewhere.process is None
+elsewhere.compile(kernels.read.name, "float32")
+assert kept(kernels.read) and not kept(kernels.write) and elsewhere.process.poll() is None
+"""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-W", "error", "-c", code], env=environment, check=True)
+
+
+def test_more_operations_than_programs_can_know_are_refused(monkeypatch):
+    monkeypatch.setattr(native, "_asked", {number: None for number in range(native.MOST)})
+    with pytest.raises(RuntimeError, match="_doubled.* is operation 65, and programs can know 64"):
+        calling(native.Operation(_doubled))(jnp.arange(30.0))

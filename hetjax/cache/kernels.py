@@ -5,18 +5,18 @@ Reading and writing computes nothing, so there what is no float64 passes for flo
 
 import math
 
-import numba
-
 from hetjax.native import Operation, arrays
 from hetjax.prefetch import prefetch
 
 AHEAD = 16  # rows between that which is asked for and that which is read
 
-_compiled = numba.njit(nogil=True, error_model="numpy", fastmath={"contract"})
+
+READ, WRITE = "f2 i1 > f2", "f2 i1 f2 > f2"
+UPDATE = "f2 f2 f2 i1 i1 f2 f1 f1 f1 > f2 f2 f2 i1"
 
 
-@_compiled
-def _read_rows(first, last, matrix, ids, rows):
+def _read(first, last, frame):
+    matrix, ids, rows = arrays(frame, READ)
     count, width = matrix.shape
     for i in range(first, last):
         if i + AHEAD < last and 0 <= ids[i + AHEAD] < count:
@@ -30,9 +30,9 @@ def _read_rows(first, last, matrix, ids, rows):
                 rows[i, k] = 0
 
 
-@_compiled
-def _write_rows(first, last, matrix, ids, rows, result):
+def _write(first, last, frame):
     """`result` is the matrix to begin with."""
+    matrix, ids, rows, result = arrays(frame, WRITE)
     count, width = result.shape
     for i in range(first, last):
         if i + AHEAD < last and 0 <= ids[i + AHEAD] < count:
@@ -43,13 +43,13 @@ def _write_rows(first, last, matrix, ids, rows, result):
                 result[row, k] = rows[i, k]
 
 
-@_compiled
-def _update_rows(start, last, ids, gradient, numbers, correct_first, correct_second, rows, mu, nu, count):
+def _update(start, last, frame):
     """One step of `tables.RowAdam`; the last four are a table's, to begin with.
 
     `numbers`: learning rate, weight decay, epsilon; of the first moment the decay, and what is left of 1; of the second the
     same. `correct_first` and `correct_second`: `tables.corrections` of the two.
     """
+    _, _, _, _, ids, gradient, numbers, correct_first, correct_second, rows, mu, nu, count = arrays(frame, UPDATE)
     learning_rate, weight_decay, epsilon = numbers[0], numbers[1], numbers[2]
     b1, rest_first, b2, rest_second = numbers[3], numbers[4], numbers[5], numbers[6]
     width = rows.shape[1]
@@ -74,20 +74,4 @@ def _update_rows(start, last, ids, gradient, numbers, correct_first, correct_sec
                 rows[row, k] -= learning_rate * (change + weight_decay * rows[row, k])
 
 
-READ, WRITE = "f2 i1 > f2", "f2 i1 f2 > f2"
-UPDATE = "f2 f2 f2 i1 i1 f2 f1 f1 f1 > f2 f2 f2 i1"
-
-
-def _read(first, last, frame):
-    _read_rows(first, last, *arrays(frame, READ))
-
-
-def _write(first, last, frame):
-    _write_rows(first, last, *arrays(frame, WRITE))
-
-
-def _update(first, last, frame):
-    _update_rows(first, last, *arrays(frame, UPDATE)[4:])
-
-
-read, write, update = Operation(_read), Operation(_write), Operation(_update)
+read, write, update = Operation(_read), Operation(_write), Operation(_update, frozenset({"contract"}))

@@ -5,20 +5,21 @@ As in `kernels`, nothing is copied for every edge and head; a row is read where 
 
 import math
 
-import numba
 import numpy as np
 
-from hetjax.models.kernels import AHEAD
+from hetjax.models.kernels import AHEAD, ANY_ORDER
 from hetjax.native import BLOCK, Operation, arrays
 from hetjax.prefetch import prefetch
 
-# Sums in any order, as in `kernels`.
-_compiled = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+FORWARD = "i1 i1 f3 f3 f2 f2 f0 > f2 f2 f3 f2 f2"
+BACKWARD = "i1 i1 f3 f3 f2 f2 f0 f2 f2 f3 > f3 f3 f2"
+TURNED = "i1 i1 i1 f3 f3 f2 f2 f0 f2 f2 f3 > f3"
 
 
-@_compiled
-def _forward(first, last, indptr, indices, queries, keys, vector, keep, slope, *results):
-    largest, denominator, numerator, logits, weights = results
+def _additive(first, last, frame):
+    indptr, indices, queries, keys, vector, keep, slope, largest, denominator, numerator, logits, weights = arrays(
+        frame, FORWARD
+    )
     targets, heads, width = queries.shape
     end, zero = indptr[-1], keys.dtype.type(0)
     for t in range(first, last):
@@ -52,10 +53,23 @@ def _forward(first, last, indptr, indices, queries, keys, vector, keep, slope, *
         weights[end:] = 0
 
 
-@_compiled
-def _backward(first, last, indptr, indices, queries, keys, vector, keep, slope, weights, *rest):
+def _additive_back(first, last, frame):
     """`by_vector` has the sums over every `BLOCK` targets."""
-    by_denominator, by_numerator, by_queries, by_vector, by_logits = rest
+    (
+        indptr,
+        indices,
+        queries,
+        keys,
+        vector,
+        keep,
+        slope,
+        weights,
+        by_denominator,
+        by_numerator,
+        by_queries,
+        by_vector,
+        by_logits,
+    ) = arrays(frame, BACKWARD)
     targets, heads, width = queries.shape
     end, zero = indptr[-1], keys.dtype.type(0)
     for t in range(first, last):
@@ -86,9 +100,10 @@ def _backward(first, last, indptr, indices, queries, keys, vector, keep, slope, 
         by_logits[end:] = 0
 
 
-@_compiled
-def _turned(first, last, indptr, targets, edges, queries, keys, vector, keep, slope, weights, *rest):
-    by_logits, by_numerator, by_keys = rest
+def _additive_to_sources(first, last, frame):
+    indptr, targets, edges, queries, keys, vector, keep, slope, weights, by_logits, by_numerator, by_keys = arrays(
+        frame, TURNED
+    )
     heads, width = keys.shape[1:]
     end = indptr[-1]
     for u in range(first, last):
@@ -109,22 +124,5 @@ def _turned(first, last, indptr, targets, edges, queries, keys, vector, keep, sl
                     by_keys[u, h, k] += change * bent + weight * by_numerator[h, t, k]
 
 
-FORWARD = "i1 i1 f3 f3 f2 f2 f0 > f2 f2 f3 f2 f2"
-BACKWARD = "i1 i1 f3 f3 f2 f2 f0 f2 f2 f3 > f3 f3 f2"
-TURNED = "i1 i1 i1 f3 f3 f2 f2 f0 f2 f2 f3 > f3"
-
-
-def _additive(first, last, frame):
-    _forward(first, last, *arrays(frame, FORWARD))
-
-
-def _additive_back(first, last, frame):
-    _backward(first, last, *arrays(frame, BACKWARD))
-
-
-def _additive_to_sources(first, last, frame):
-    _turned(first, last, *arrays(frame, TURNED))
-
-
-attend = Operation(_additive)
-attend_back, to_sources = Operation(_additive_back), Operation(_additive_to_sources)
+attend, attend_back = Operation(_additive, ANY_ORDER), Operation(_additive_back, ANY_ORDER)
+to_sources = Operation(_additive_to_sources, ANY_ORDER)

@@ -8,6 +8,7 @@ once: for all targets they would be larger than all else in a step. Going back i
 import numba
 import numpy as np
 
+from hetjax.models.kernels import ANY_ORDER
 from hetjax.native import BLOCK, Operation, arrays
 from hetjax.prefetch import prefetch
 from hetjax.vectors import (
@@ -26,7 +27,11 @@ AHEAD = 12  # edges between that whose row is asked for and that whose row is re
 TOGETHER = 16  # targets whose rows are in the processor's cache
 EDGES = 32  # whose rows stay there while some columns after others are added up
 
-_compiled = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+_compiled = numba.njit(nogil=True, error_model="numpy", fastmath=set(ANY_ORDER))
+
+
+ATTEND = "i1 i1 f3 f2 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2 f2"
+ATTEND_BACK = "i1 i1 f3 f2 f3 f3 f2 f0 f2 f2 f2 f2 f2 f3 > f3 f2 f4 f4 f2"
 
 
 @_compiled
@@ -75,13 +80,29 @@ def _add_turned(out, part, x, first, count, wide):
         add_products(out, to, x, (first * heads + h) * d, wide, h * TOGETHER * width, shape)
 
 
-@_compiled
-def _forward(first, last, indptr, indices, queries, offsets, sources, key, value, keep, slope, *results):
+def _attend_folded(first, last, frame):
     """`queries` has a row per target, or one for all; `logits` no rows where the slope is 1, as they are not needed then.
 
     `key` `[heads, d, wide]` may be wider than the sources, by zeros, and so are the rows that are made here.
     """
-    largest, denominator, kept, numerator, logits, weights, applied = results
+    (
+        indptr,
+        indices,
+        queries,
+        offsets,
+        sources,
+        key,
+        value,
+        keep,
+        slope,
+        largest,
+        denominator,
+        kept,
+        numerator,
+        logits,
+        weights,
+        applied,
+    ) = arrays(frame, ATTEND)
     (targets, heads, _), (width, wide), end = numerator.shape, (sources.shape[1], key.shape[2]), indptr[-1]
     asked, sums = np.empty((heads, TOGETHER, wide), sources.dtype), np.empty((heads, TOGETHER, wide), sources.dtype)
     shape, each = (heads, width, TOGETHER * wide, 0), len(queries) == targets
@@ -118,10 +139,29 @@ def _forward(first, last, indptr, indices, queries, offsets, sources, key, value
         weights[end:] = 0
 
 
-@_compiled
-def _backward(first, last, indptr, indices, queries, sources, key, value, keep, slope, logits, weights, applied, *rest):
+def _attend_folded_back(first, last, frame):
     """Of matrices, and of one row of queries for all targets, sums of every part of the targets; `value` and these are as wide as `key` above."""
-    by_denominator, by_kept, by_numerator, by_queries, by_offsets, by_key, by_value, by_logits = rest
+    (
+        indptr,
+        indices,
+        queries,
+        sources,
+        key,
+        value,
+        keep,
+        slope,
+        logits,
+        weights,
+        applied,
+        by_denominator,
+        by_kept,
+        by_numerator,
+        by_queries,
+        by_offsets,
+        by_key,
+        by_value,
+        by_logits,
+    ) = arrays(frame, ATTEND_BACK)
     (targets, heads, d), end, parts = by_numerator.shape, indptr[-1], len(by_key)
     width, wide = sources.shape[1], value.shape[2]
     given, sums = np.empty((heads, TOGETHER, wide), sources.dtype), np.empty((heads, TOGETHER, wide), sources.dtype)
@@ -175,16 +215,4 @@ def _backward(first, last, indptr, indices, queries, sources, key, value, keep, 
         by_logits[end:] = 0
 
 
-ATTEND = "i1 i1 f3 f2 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2 f2"
-ATTEND_BACK = "i1 i1 f3 f2 f3 f3 f2 f0 f2 f2 f2 f2 f2 f3 > f3 f2 f4 f4 f2"
-
-
-def _attend_folded(first, last, frame):
-    _forward(first, last, *arrays(frame, ATTEND))
-
-
-def _attend_folded_back(first, last, frame):
-    _backward(first, last, *arrays(frame, ATTEND_BACK))
-
-
-attend, attend_back = Operation(_attend_folded), Operation(_attend_folded_back)
+attend, attend_back = Operation(_attend_folded, ANY_ORDER), Operation(_attend_folded_back, ANY_ORDER)

@@ -21,7 +21,15 @@ TOGETHER = (
 EDGES = 32  # whose rows stay in the processor's cache while some columns after others are added up
 
 # Sums in any order, so that several numbers are added at a time; what is infinite or no number stays so.
-_compiled = numba.njit(nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+ANY_ORDER = frozenset({"reassoc", "contract", "nsz"})
+_compiled = numba.njit(nogil=True, error_model="numpy", fastmath=set(ANY_ORDER))
+
+
+GROUP = "i1 i1 > i1 i1 i1"
+SUM = "i1 i1 i1 f1 f1 f1 f2 > f2"
+ATTEND = "i1 i1 f3 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2 f2"
+ATTEND_BACK = "i1 i1 f3 f3 f2 f0 f2 f2 f2 f2 f3 > f3 f2 f2"
+TO_SOURCES = "i1 i1 i1 f2 f3 f2 f3 > f3"
 
 
 @_compiled
@@ -35,14 +43,29 @@ def _add(out, to, weights, indices, first, last, x, shape):
     add_rows(out, to, weights, None, (indices, first, last), x, shape)
 
 
-@_compiled
-def _forward(first, last, indptr, indices, queries, offsets, keys, values, keep, slope, *results):
+def _attend(first, last, frame):
     """Of some targets at a time the logits, then their exponentials, then the sums: each reads memory in its own order.
 
     Where all heads have the same keys, queries have heads first, `[heads, T, size]`; and where they have the same values, so has
     the numerator. Otherwise rows come first. Without queries keys are a number a head, and part of the logits.
     """
-    largest, denominator, kept, numerator, logits, weights, applied = results
+    (
+        indptr,
+        indices,
+        queries,
+        offsets,
+        keys,
+        values,
+        keep,
+        slope,
+        largest,
+        denominator,
+        kept,
+        numerator,
+        logits,
+        weights,
+        applied,
+    ) = arrays(frame, ATTEND)
     (targets, heads), size, width = offsets.shape, keys.shape[2], values.shape[2]
     own, own_value, end = keys.shape[1], values.shape[1], indptr[-1]
     ask, ask_head = _steps(targets, size, heads, own == 1)
@@ -87,10 +110,24 @@ def _forward(first, last, indptr, indices, queries, offsets, keys, values, keep,
         applied[end:] = 0
 
 
-@_compiled
-def _backward(first, last, indptr, indices, keys, values, keep, slope, logits, weights, *rest):
+def _attend_back(first, last, frame):
     """`by_queries` has a row per target, or the sums over every `BLOCK` of them; heads come first as of `_forward`."""
-    by_denominator, by_kept, by_numerator, by_queries, by_offsets, by_logits = rest
+    (
+        indptr,
+        indices,
+        keys,
+        values,
+        keep,
+        slope,
+        logits,
+        weights,
+        by_denominator,
+        by_kept,
+        by_numerator,
+        by_queries,
+        by_offsets,
+        by_logits,
+    ) = arrays(frame, ATTEND_BACK)
     by_weights = by_offsets  # its memory, until a target's own sum is written there
     (targets, heads), size, width = by_offsets.shape, keys.shape[2], values.shape[2]
     own, own_value, end = keys.shape[1], values.shape[1], indptr[-1]
@@ -128,9 +165,9 @@ def _backward(first, last, indptr, indices, keys, values, keep, slope, logits, w
         by_logits[end:] = 0
 
 
-@_compiled
-def _turned(first, last, indptr, targets, edges, weights, rows, more_weights, more_rows, result):
+def _to_sources(first, last, frame):
     """Where all heads have the same result, rows have heads first."""
+    indptr, targets, edges, weights, rows, more_weights, more_rows, result = arrays(frame, TO_SOURCES)
     for u in range(first, last):
         clear(result, u * result.shape[1] * result.shape[2], result.shape[1] * result.shape[2])
         for i in range(indptr[u], indptr[u + 1], EDGES):
@@ -161,8 +198,8 @@ def _add_turned(result, u, weights, edges, targets, first, last, end, rows):
             add_scaled(result, u * own * width + h * step, weights[edges[i], h], rows, h * width, width)
 
 
-@_compiled
-def _sums(first, last, indptr, indices, edges, factors, weights, edge_weights, x, result):
+def _sum(first, last, frame):
+    indptr, indices, edges, factors, weights, edge_weights, x, result = arrays(frame, SUM)
     width, end = x.shape[1], indptr[-1]
     of_sources, of_edges = weights.reshape(len(weights), 1), edge_weights.reshape(len(edge_weights), 1)
     by, places = (of_sources, indices) if len(weights) else (of_edges, edges)
@@ -193,39 +230,12 @@ def _sums(first, last, indptr, indices, edges, factors, weights, edge_weights, x
                 result[i, k] *= factors[i]
 
 
-@_compiled
-def _grouped(indptr, indices, starts, targets, edges):
+def _group(first, last, frame):
+    indptr, indices, starts, targets, edges = arrays(frame, GROUP)
     targets[indptr[-1] :] = 0
     edges[indptr[-1] :] = 0
     group_by_source(indptr, indices, starts, targets, edges)
 
 
-GROUP = "i1 i1 > i1 i1 i1"
-SUM = "i1 i1 i1 f1 f1 f1 f2 > f2"
-ATTEND = "i1 i1 f3 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2 f2"
-ATTEND_BACK = "i1 i1 f3 f3 f2 f0 f2 f2 f2 f2 f3 > f3 f2 f2"
-TO_SOURCES = "i1 i1 i1 f2 f3 f2 f3 > f3"
-
-
-def _group(first, last, frame):
-    _grouped(*arrays(frame, GROUP))
-
-
-def _sum(first, last, frame):
-    _sums(first, last, *arrays(frame, SUM))
-
-
-def _attend(first, last, frame):
-    _forward(first, last, *arrays(frame, ATTEND))
-
-
-def _attend_back(first, last, frame):
-    _backward(first, last, *arrays(frame, ATTEND_BACK))
-
-
-def _to_sources(first, last, frame):
-    _turned(first, last, *arrays(frame, TO_SOURCES))
-
-
-group, sums, attend = Operation(_group), Operation(_sum), Operation(_attend)
-attend_back, to_sources = Operation(_attend_back), Operation(_to_sources)
+group, sums, attend = Operation(_group), Operation(_sum, ANY_ORDER), Operation(_attend, ANY_ORDER)
+attend_back, to_sources = Operation(_attend_back, ANY_ORDER), Operation(_to_sources, ANY_ORDER)

@@ -8,7 +8,6 @@ import math
 
 import jax
 import jax.numpy as jnp
-import numba
 
 from hetjax import native
 from hetjax.native import BLOCK, Operation, arrays
@@ -60,8 +59,11 @@ def turned_by_xla(x: jax.Array, y: jax.Array) -> jax.Array:
     return jax.lax.dot_general(jnp.swapaxes(x, 1, 2), y, (((2,), (1,)), ((0,), (0,))))
 
 
-@numba.njit(nogil=True, error_model="numpy")
-def _products(first, last, x, y, out):
+TURNED = "f3 f3 > f4"
+
+
+def _turned_product(first, last, frame):
+    x, y, out = arrays(frame, TURNED)
     (batch, rows, m), n, parts = x.shape, y.shape[2], len(out)
     for part in range(first // BLOCK, last // BLOCK):
         begin, end = rows * part // parts, rows * (part + 1) // parts
@@ -71,13 +73,6 @@ def _products(first, last, x, y, out):
             for r in range(begin, end, ROWS):
                 shape = min(r + ROWS, end) - r, m, n, n, 1, m, n
                 add_products(out, to, x, (b * rows + r) * m, y, (b * rows + r) * n, shape)
-
-
-TURNED = "f3 f3 > f4"
-
-
-def _turned_product(first, last, frame):
-    _products(first, last, *arrays(frame, TURNED))
 
 
 _multiply = Operation(_turned_product)
