@@ -31,6 +31,7 @@ FEW_LABELS = 100  # a class
 SKEWED = 0.3  # share of the smaller of two classes
 WIDEST, NARROWEST, MOST_LEARNED = 64, 8, 2**30  # columns of learnable features, and numbers of them
 DIVIDED = {"raf.plan", "raf.cut", "averaging.folder"}  # which name what a graph has, as it was read
+HELD_OUT = ("rdf", "hgb")  # formats whose files have no validation nodes
 ONE_KIND = ("npz", "edges", "ogb")  # formats whose edges may be read both ways
 
 
@@ -112,6 +113,10 @@ def _all(
         yield from _learned(about)
     given_back = one_hot and _none_held_out(about, config, given)
     if len(graph.splits["validation"]) >= stacking.FEWEST and not given_back:
+        if config.data.format in HELD_OUT:
+            count = len(graph.splits["validation"])
+            why = f"{count:,} training nodes are held out, as validation nodes that choose the epoch"
+            yield Choice("data.validation_fraction", config.data.validation_fraction, why)
         yield Choice("train.stacking", True, "what baselines know and the model does not is not to be lost")
     yield Choice("train.on_divergence", "back", "a loss that explodes takes the run back, and lowers the rate")
 
@@ -144,7 +149,9 @@ def _paths(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]
     asked = config.model.name == "sehgnn" and not config.data.metapath_hops and "data.metapath_hops" not in given
     if asked and not of_metapaths(graph.schema):
         hops = HOPS if bearable(graph, HOPS) else 1
-        yield Choice("data.metapath_hops", hops, f"sehgnn reads metapaths, of at most {counted(hops, 'relation')}")
+        why = f"sehgnn reads metapaths, here of at most {counted(hops, 'relation')}"
+        why += f": with {HOPS} there would be too many, or too many edges of one" * (hops < HOPS)
+        yield Choice("data.metapath_hops", hops, why)
         if "data.metapath_label_hops" not in given:
             yield Choice("data.metapath_label_hops", hops, "training labels along them, without a node's own")
 
@@ -171,7 +178,12 @@ def _labels(about: Statistics, config: Config, graph: HetGraph, says: Judged | N
         return  # labels are metapaths there; or relations to them would be none that the model folds
     if says is None:
         count = len(graph.splits["validation"])
-        why = f"{count} validation nodes are too few to tell what it would bring: {JUDGES} may be enough"
+        few = (
+            f"{count} validation nodes are too few ({JUDGES} may be enough)"
+            if count
+            else "there are no validation nodes"
+        )
+        why = f"{few} to tell whether labels of neighbours say more than features"
         yield Choice("data.label_inputs", False, why)
         return
     enough = about.plain and about.featured and not says.features_say_nothing
@@ -190,7 +202,8 @@ def _mode(about: Statistics, config: Config) -> Choice:
     """Whole-graph steps where the graph is small, unless the strategy runs nothing but the other."""
     whole = about.edges <= WHOLE_EDGES and about.values <= WHOLE_VALUES
     modes: tuple[Mode, Mode] = ("full", "minibatch") if whole else ("minibatch", "full")
-    size = f"{about.edges:,} edges, {about.values:,} numbers of features"
+    along = "about, along metapaths: " if config.data.metapath_hops else ""
+    size = f"{along}{about.edges:,} edges, {about.values:,} numbers of features"
     why = f"{size}: {'' if whole else 'not '}small enough for whole-graph steps"
     if not registry.runs(config, modes[0]) and registry.runs(config, modes[1]):
         return Choice("sampling.mode", modes[1], f"mesh.strategy {config.mesh.strategy} on this mesh asks for it")
@@ -218,7 +231,7 @@ def _one_hot(about: Statistics, config: Config, given: Set[str]) -> Iterator[Cho
 
 def _none_held_out(about: Statistics, config: Config, given: Set[str]) -> bool:
     """Whether training nodes are so few that none become validation nodes, where neither the files nor an option say which."""
-    return about.seeds < FEW_SEEDS and config.data.format in ("rdf", "hgb") and "data.validation_fraction" not in given
+    return about.seeds < FEW_SEEDS and config.data.format in HELD_OUT and "data.validation_fraction" not in given
 
 
 def _few_labels(about: Statistics, whole: bool) -> Iterator[Choice]:
@@ -281,6 +294,6 @@ def _epochs(about: Statistics, none_held: bool, most: int, patience: int, every:
     often = (
         "a look at the validation nodes is a pass over the graph, as an epoch is"
         if every > 1
-        else "any may be the best"
+        else "any epoch may be the best"
     )
     yield Choice("train.evaluate_every", every, often)

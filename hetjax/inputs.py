@@ -30,8 +30,13 @@ def needed(graph: HetGraph, kinds: Mapping[str, str]) -> tuple[str, str]:
         return "none", f"features of more than {LARGEST:,} bytes are read where they are"
     if (all(kind == "binary" for kind in kinds.values()) and len(graph.schema.nodes) > 1) or not kinds:
         return "none", "all features are 0 and 1" if kinds else "there are no features"
-    words = {"binary": "0 and 1", "counts": "counts", "sparse": "mostly zeros", "numbers": "numbers of any size"}
-    return "auto", "; ".join(f"features of {t} are {words[kind]}" for t, kind in kinds.items())
+    words = {
+        "binary": "0 and 1, " + ("and stay" if len(graph.schema.nodes) > 1 else "rows divided by their sums"),
+        "counts": "counts, rows divided by their sums",
+        "sparse": "mostly zeros, divided by the mean size of the others",
+        "numbers": "numbers of any size, columns brought to mean 0 and deviation 1",
+    }
+    return "auto", "; ".join(f"of {t}: {words[kind]}" for t, kind in kinds.items())
 
 
 def _large(graph: HetGraph) -> bool:

@@ -74,5 +74,7 @@ def judged(
     if ahead:
         ahead.baselines = found
     made = [None if isinstance(one, str) else one.quality(seen, "validation", metric)[metric] for one in found.values()]
+    told = ", ".join(f"{name} {100 * score:.1f} %" for name, score in zip(baselines.NAMES, made) if score is not None)
+    log.info(f"of the validation nodes: {told}")
     larger, features, neighbours = made
     return Judged(larger or 0.0, features or 0.0, neighbours)

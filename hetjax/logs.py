@@ -4,6 +4,7 @@ A command shows results on stdout, and on stderr what went wrong or may surprise
 """
 
 import logging
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -20,9 +21,12 @@ class Plain(logging.Handler):
     """Shows what is said as it is, above a progress bar if there is one."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        prefix = PREFIXES.get(record.levelno, "")
         try:
-            prefix = PREFIXES.get(record.levelno, "")
             tqdm.write(prefix + record.getMessage(), file=sys.stderr if prefix else sys.stdout)
+        except BrokenPipeError:  # who read it has ended, as `head` does: the work goes on
+            with open(os.devnull, "wb") as nothing:
+                os.dup2(nothing.fileno(), (sys.stderr if prefix else sys.stdout).fileno())
         except Exception:
             self.handleError(record)
 

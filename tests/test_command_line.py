@@ -627,6 +627,17 @@ def test_another_graph_is_predicted(full_run, graph_store, tmp_path, capfd):
         assert done.returncode == 2 and done.stderr.startswith(f"hetjax: error: {path}: {message}"), done.stderr
 
 
+def test_who_reads_the_output_may_end_before_the_work():
+    """As `head` does: not a word of it, and the work goes on."""
+    code = "import sys\nfrom hetjax.logs import log, shown\nwith shown():\n    for _ in range(20_000):\n        log.info(80 * 'x')\n"
+    code += "print('done', file=sys.stderr)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b"done\n"
+    assert process.returncode == 0
+
+
 def test_a_loop_of_your_own_gives_the_same_losses(full_run, capsys):
     config, _ = restored.run_of(full_run[0])
     expected = [json.loads(line) for line in (full_run[0] / "metrics.jsonl").read_text().splitlines()]

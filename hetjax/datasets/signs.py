@@ -29,4 +29,4 @@ def check(path: Path, asked: str) -> None:
     }
     if found and asked not in found:
         others = " or ".join(f"{form} ({name})" for form, name in found.items())
-        raise InputError(f"{path}: data.format is {asked}, and it looks like {others}")
+        raise InputError(f"{path}: data.format is {asked}, and it looks like {others}: give that as --data.format")

@@ -23,7 +23,10 @@ UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")  # con
 
 def no_node(number: int | str, nodes: int) -> str:
     """What an error says of a number that is none of so many nodes; `MOST_NODES`: of any."""
-    there = f"there are {nodes}" if nodes < MOST_NODES else f"nodes are numbered from 0 up to {MOST_NODES - 1}"
+    numbered = f" (0 to {nodes - 1})" if nodes else ""
+    there = f"there are {nodes}{numbered}"
+    if nodes == MOST_NODES:
+        there = f"nodes are numbered from 0 up to {MOST_NODES - 1}"
     return f"node {number}, and {there}"
 
 
