@@ -199,7 +199,13 @@ def _labels(about: Statistics, config: Config, graph: HetGraph, says: Judged | N
 
 
 def _mode(about: Statistics, config: Config) -> Choice:
-    """Whole-graph steps where the graph is small, unless the strategy runs nothing but the other."""
+    """Whole-graph steps where the graph is small, unless the strategy runs nothing but the other; of metapaths none, as a step of all nodes would do more for the same."""
+    if config.data.metapath_hops and registry.runs(config, "minibatch"):
+        return Choice(
+            "sampling.mode",
+            "minibatch",
+            "one layer reads what the nodes of a step have along metapaths, and no other node's",
+        )
     whole = about.edges <= WHOLE_EDGES and about.values <= WHOLE_VALUES
     modes: tuple[Mode, Mode] = ("full", "minibatch") if whole else ("minibatch", "full")
     along = "about, along metapaths: " if config.data.metapath_hops else ""

@@ -235,7 +235,14 @@ BAD_DATA = {
     "missing": (lambda d: source("rdf", d / "none"), "none: no such file or folder\n"),
     "missing, relative": (lambda d: source("rdf", "none"), "none: no such file or folder; HETJAX_DATA"),
     "no path": (lambda d: ["--data.format", "hgb"], "data.path is empty"),
-    "unreadable": (lambda d: source("hgb", rdf_data(d / "g") / "g.nt"), "g.nt: BadZipFile: File is not a zip file"),
+    "unreadable": (
+        lambda d: source("hgb", (rdf_data(d / "g") / "g.nt").rename(d / "graph")),
+        "graph: BadZipFile: File is not a zip file",
+    ),
+    "of another format": (
+        lambda d: source("hgb", rdf_data(d / "g") / "g.nt"),
+        "g.nt: data.format is hgb, and it looks like rdf (g.nt): give that as --data.format",
+    ),
     "malformed triple": (
         lambda d: source("rdf", rdf_data(d / "g", **{"g.nt": TRIPLES + "<a> <b> c\n"})),
         "g.nt: line 10: ",

@@ -147,8 +147,11 @@ def test_sizes_for_a_mode_are_those_of_metapaths():
     assert (edges, values) == (made.edges, sum(matrix.size for matrix in made.features.values()))
     bare = replace(graph, features={})
     assert expected_sizes(bare, 2, 0)[0] >= along_metapaths(bare, 2).edges
-    few = chosen(graph, "model.name", "sampling.mode", model=Model(name="sehgnn"), sampling=Sampling(mode="minibatch"))
-    assert few["sampling.fanout"] == (-1,)
+
+
+def test_metapaths_are_trained_in_mini_batches_of_all_neighbours():
+    found = chosen(shop(), "model.name", model=Model(name="sehgnn"))
+    assert found["sampling.mode"] == "minibatch" and found["sampling.fanout"] == (-1,)
 
 
 def test_what_is_given_is_not_chosen():
