@@ -1,63 +1,70 @@
 """Operations compiled by a process of its own: numba is Python, and of one process's threads one at a time runs Python.
 
-`python -m hetjax.compiling` reads a line per operation: its name, and floats. It has numba compile the operation and keep it, and
-answers with the same line. It ends when there are no more lines.
+That process reads a line per operation: its name, and floats. It has numba compile the operation and keep it, and answers with the same line. It ends
+when there are no more lines.
 """
 
 import atexit
-import os
 import subprocess
 import sys
-from pathlib import Path
+import threading
+import time
+
+# It imports from where this process does, and nothing but that.
+CODE = "import sys; sys.path[:] = sys.argv[1:]; from hetjax.compiling import main; main()"
 
 
 class Elsewhere:
-    """That process, which is started when something is to be compiled for the first time."""
+    """That process, which is there as long as something is to be compiled."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen | None = None
+        self.leaving = threading.Event()
+        atexit.register(self.leave)
 
     def compile(self, name: str, floats: str) -> None:
-        """Wait until an operation is compiled and kept; where the other process cannot do it, it is left to this one."""
+        """Wait until an operation of this package is compiled and kept; where the other process cannot do it, it is left to this one."""
         line = f"{name} {floats}\n"
         try:
             self.process = self.process or _started()
             assert self.process.stdin and self.process.stdout  # as they are pipes
             self.process.stdin.write(line)
             self.process.stdin.flush()
-            done = self.process.stdout.readline() == line
-        except (OSError, ValueError):  # it could not be started
-            return
-        if not done:  # it has ended
-            self.process = None
+            done = line in self.process.stdout  # whatever else libraries print before it
+        except (OSError, ValueError, TypeError):  # it could not be started, or has ended
+            done = False
+        if not done:
+            self.end()
+        while self.leaving.is_set():  # nothing more is compiled, which could be cut off anywhere
+            time.sleep(1)
+
+    def leave(self) -> None:
+        """This process ends."""
+        self.leaving.set()
+        self.end()
+
+    def end(self) -> None:
+        """Leave nothing behind: what it compiles now would be for nobody."""
+        process, self.process = self.process, None
+        if process:
+            process.kill()
+            process.communicate()
 
 
 def _started() -> subprocess.Popen:
-    """It imports this package from where it is, and needs no accelerator."""
-    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
-    command, environment = [sys.executable, "-m", __name__], os.environ | {"PYTHONPATH": path, "JAX_PLATFORMS": "cpu"}
-    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
-    process = subprocess.Popen(
-        command, env=environment, text=True, start_new_session=True, stdin=pipe, stdout=pipe, stderr=nowhere
+    command, pipe = [sys.executable, "-P", "-c", CODE, *sys.path], subprocess.PIPE
+    return subprocess.Popen(
+        command, text=True, start_new_session=True, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
     )
-    atexit.register(_ended, process)
-    return process
-
-
-def _ended(process: subprocess.Popen) -> None:
-    """Leave nothing behind: what it compiles now would be for nobody."""
-    process.kill()
-    process.communicate()
 
 
 def main() -> None:
     """Compile what is asked for, line by line."""
+    import os
+
+    os.environ["JAX_PLATFORMS"] = "cpu"
     from hetjax import native
 
     for line in sys.stdin:
         native.compile_one(*line.split())
         print(line, end="", flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -8,10 +8,10 @@ what XLA has itself.
 import ctypes
 import functools
 import importlib
+import queue
 import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence, Set
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import Any
 
@@ -28,6 +28,7 @@ from numba import types
 from hetjax import runtime
 from hetjax.compiled import compiled, intrinsic, named
 from hetjax.compiling import Elsewhere
+from hetjax.errors import reason
 from hetjax.internals import (
     API,
     ARGUMENTS,
@@ -55,7 +56,7 @@ NEXT, DONE, HOLDERS, PARTS, ROWS, RUN, FRAME, REQUEST, WORDS = 0, 1, 2, 3, 4, 5,
 MAJOR, MINOR, THREADS, HELP, WORDS_OF_ERROR, OPERATIONS = range(
     6
 )  # in `_shared`, at the end keys and addresses of operations
-FAILED = 0  # the address of an operation that was not compiled
+NOWHERE, FAILED = -1, 0  # the address of an operation that is not compiled yet, and of one that could not be
 NOT_COMPILED = ctypes.create_string_buffer(b"hetjax could not compile an operation of this program; its log says why")
 PAUSE = 500  # microseconds
 
@@ -67,8 +68,9 @@ FRAMES = {"float32": types.int64, "float64": types.uint64}
 cgutils, populate_array = numba_parts()
 _WORD, _INT32 = ir.IntType(64), ir.IntType(32)
 
-_shared = np.full(OPERATIONS + 2 * MOST, -1, np.int64)  # read by the handler
-_asked: dict[int, Future] = {}  # by an operation's key what machine code calls
+_shared = np.full(OPERATIONS + 2 * MOST, NOWHERE, np.int64)  # read by the handler
+_places: dict[int, int] = {}  # in `_shared`, by an operation's key
+_compiled_operations: dict[int, Any] = {}  # by place, what machine code calls
 _lock = threading.Lock()
 _elsewhere = Elsewhere()
 _operations: dict[str, "Operation"] = {}  # by name
@@ -113,9 +115,16 @@ def by_platform(on_cpu: Callable, elsewhere: Callable, *arguments: Any) -> Any:
 
 
 @functools.cache
-def _ahead() -> ThreadPoolExecutor:
-    """Who compiles operations while the program that calls them is traced and compiled; one after the other, as numba does."""
-    return ThreadPoolExecutor(1, "operations")
+def _tasks() -> queue.SimpleQueue:
+    """What a thread does one after the other, as numba compiles, while programs are traced and compiled; no end of a process waits for it."""
+    tasks: queue.SimpleQueue = queue.SimpleQueue()
+
+    def work() -> None:
+        while True:
+            tasks.get()()
+
+    threading.Thread(target=work, name="operations", daemon=True).start()
+    return tasks
 
 
 @functools.cache
@@ -182,29 +191,37 @@ class Operation:
 
 
 def _ask(operation: Operation, floats: str) -> None:
-    """Have an operation compiled, if it is not; a program that calls it before that waits."""
+    """Have an operation compiled, if it is not, or was not the last time; a program that calls it before that waits."""
     with _lock:
-        if (key := operation.key(floats)) not in _asked:
-            _handler()
-            place = OPERATIONS + 2 * len(_asked)
-            if place == len(_shared):
-                raise RuntimeError(f"{operation.name} is operation {MOST + 1}, and programs can know {MOST}")
-            _asked[key] = _ahead().submit(_register, operation, floats, place)
+        key = operation.key(floats)
+        place = _places.get(key, OPERATIONS + 2 * len(_places))
+        if key in _places and _shared[place + 1] != FAILED:
+            return
+        _handler()
+        if place == len(_shared):
+            raise RuntimeError(f"{operation.name} is operation {MOST + 1}, and programs can know {MOST}")
+        _shared[place] = _shared[place + 1] = NOWHERE
+        _places[key] = place
+        if runtime.cores() > 1:
+            _tasks().put(functools.partial(_register, operation, floats, place))
+        else:
+            _register(operation, floats, place)
 
 
-def _register(operation: Operation, floats: str, place: int) -> Any:
+def _register(operation: Operation, floats: str, place: int) -> None:
     """Compile an operation, and put its address, and then the key that is in programs, where the handler finds them."""
     address = FAILED
     try:
         given = operation.run, _signature(floats), operation.fastmath
-        if runtime.cores() > 1 and not is_kept(given[0], given[1], **_options(operation.fastmath)):
+        ours = operation.name.split(".")[0] == __package__
+        if ours and runtime.cores() > 1 and not is_kept(*given[:2], **_options(operation.fastmath)):
             _elsewhere.compile(operation.name, floats)
-        run = _callback(*given)
-        address = run.address
-        return run
-    except Exception:
-        log.exception(f"{operation.name} was not compiled")
-        raise
+            if _tasks().empty():
+                _elsewhere.end()
+        _compiled_operations[place] = _callback(*given)
+        address = _compiled_operations[place].address
+    except Exception as error:
+        log.error(f"{operation.name} was not compiled: {reason(error)}")
     finally:
         _shared[place + 1] = address
         _shared[place] = operation.key(floats)
@@ -262,7 +279,7 @@ def _handle(frame):
     given = array_at(_words(buffer, DATA + 1)[DATA], 2, types.int32)
     key, rows = given[0], numba.int64(given[1])
     place = _place(shared, key)
-    while place < 0:  # numba compiles it still
+    while place < 0 or shared[place + 1] == NOWHERE:  # numba compiles it still
         _usleep(PAUSE)
         place = _place(shared, key)
     run, threads = shared[place + 1], shared[THREADS]

@@ -211,19 +211,43 @@ def calling(operation):
     return jax.jit(lambda x: operation(len(x), x, results=[jax.ShapeDtypeStruct(x.shape, x.dtype)])[0])
 
 
-def test_a_program_is_compiled_before_its_operations_are_and_waits_for_them():
+def test_a_program_is_compiled_before_its_operations_are_and_waits_for_them(monkeypatch):
+    monkeypatch.setattr(native.runtime, "cores", lambda: 2)
     go, operation, x = threading.Event(), native.Operation(_doubled), jnp.arange(300.0)
-    native._ahead().submit(go.wait)
-    program = calling(operation).lower(x).compile()
-    assert not native._asked[operation.key("float32")].done()
-    threading.Timer(0.1, go.set).start()
+    native._tasks().put(go.wait)
+    try:
+        program = calling(operation).lower(x).compile()
+        assert native._shared[native._places[operation.key("float32")] + 1] == native.NOWHERE
+    finally:
+        threading.Timer(0.1, go.set).start()
     np.testing.assert_array_equal(program(x), 2 * x)
 
 
-def test_an_operation_that_is_not_compiled_is_an_error_of_the_program(caplog):
-    with pytest.raises(Exception, match="could not compile an operation of this program"):
-        jax.block_until_ready(calling(native.Operation(_wrong))(jnp.arange(300.0)))
-    assert "_wrong was not compiled" in caplog.text and "nothing" in caplog.text
+def test_an_operation_that_is_not_compiled_is_an_error_of_the_program(caplog, monkeypatch):
+    """Until it is asked for again."""
+    operation, x = native.Operation(_wrong), jnp.arange(300.0)
+    for _ in range(2):
+        caplog.clear()
+        with pytest.raises(Exception, match="could not compile an operation of this program"):
+            jax.block_until_ready(calling(operation)(x))
+        assert "_wrong was not compiled: " in caplog.text and "nothing" in caplog.text
+    monkeypatch.setattr(operation, "run", native.Operation(_doubled).run)
+    np.testing.assert_array_equal(calling(operation)(x), 2 * x)
+
+
+@pytest.mark.parametrize(("kept", "cores", "asked"), [(False, 2, True), (True, 2, False), (False, 1, False)])
+def test_another_process_is_asked_for_what_is_not_kept(monkeypatch, kept, cores, asked):
+    """Of this package alone, and where there is a core for it."""
+    names, place = [], 2 * native.MOST + native.OPERATIONS - 2
+    monkeypatch.setattr(native, "_shared", native._shared.copy())
+    monkeypatch.setattr(native, "is_kept", lambda *_, **__: kept)
+    monkeypatch.setattr(native.runtime, "cores", lambda: cores)
+    monkeypatch.setattr(native._elsewhere, "compile", lambda name, floats: names.append((name, floats)))
+    native._register(rows.read, "float32", place)
+    assert names == [("hetjax.cache.kernels._read", "float32")] * asked
+    assert native._shared[place] == rows.read.key("float32") and native._shared[place + 1] > 0
+    native._register(native.Operation(_doubled), "float32", place)
+    assert names == [("hetjax.cache.kernels._read", "float32")] * asked
 
 
 def test_another_process_compiles_and_keeps_what_is_not_kept(tmp_path):
@@ -245,12 +269,21 @@ elsewhere.compile("hetjax.cache.kernels.no_such_operation", "float32")
 assert not kept(kernels.read) and elsewhere.process is None
 elsewhere.compile(kernels.read.name, "float32")
 assert kept(kernels.read) and not kept(kernels.write) and elsewhere.process.poll() is None
+elsewhere.process.kill()
+elsewhere.process.wait()
+elsewhere.compile(kernels.write.name, "float32")
+assert not kept(kernels.write) and elsewhere.process is None
+elsewhere.compile(kernels.write.name, "float32")
+assert kept(kernels.write)
+print(elsewhere.process.pid)
 """
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    subprocess.run([sys.executable, "-W", "error", "-c", code], env=environment, check=True)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, stdout=subprocess.PIPE)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(done.stdout), 0)
 
 
 def test_more_operations_than_programs_can_know_are_refused(monkeypatch):
-    monkeypatch.setattr(native, "_asked", {number: None for number in range(native.MOST)})
+    monkeypatch.setattr(native, "_places", {-number: 0 for number in range(1, native.MOST + 1)})
     with pytest.raises(RuntimeError, match="_doubled.* is operation 65, and programs can know 64"):
         calling(native.Operation(_doubled))(jnp.arange(30.0))

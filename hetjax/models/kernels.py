@@ -111,7 +111,7 @@ def _attend(first, last, frame):
 
 
 def _attend_back(first, last, frame):
-    """`by_queries` has a row per target, or the sums over every `BLOCK` of them; heads come first as of `_forward`."""
+    """`by_queries` has a row per target, or the sums over every `BLOCK` of them; heads come first as of `_attend`."""
     (
         indptr,
         indices,
