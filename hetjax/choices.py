@@ -157,7 +157,7 @@ def _paths(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]
 
 
 def _metric(about: Statistics, config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:
-    """Of two classes one of which is seldom, if the validation nodes have both and stay validation nodes."""
+    """Of two classes one of which is rare, if the validation nodes have both and stay validation nodes."""
     skewed = graph.schema.classes == 2 and not graph.multilabel and about.smallest < SKEWED
     both = len(np.unique(graph.labels[graph.splits["validation"]])) == 2
     if skewed and both and not (about.bare and _none_held_out(about, config, given)):
@@ -263,7 +263,7 @@ def _features(about: Statistics, name: str, whole: bool, one_step: bool) -> Iter
         yield Choice("model.dropout", 0.2, f"{why} for {about.classes} classes")
     else:
         yield Choice("model.dropout", 0.5, f"{several}, each with weights of its own")
-    yield Choice("model.norm", "layer", "numbers of any size go on as numbers of the size of 1")
+    yield Choice("model.norm", "layer", "what a layer gives to the next is brought to mean 0 and deviation 1")
     yield Choice("model.input_projection", True, "features of any width are brought to that of the layers first")
     rate, why = (
         (0.01, "one relation") if about.plain else (0.003, f"{several}: lower than 0.01, which is for one relation")

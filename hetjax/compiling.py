@@ -5,6 +5,7 @@ when there are no more lines.
 """
 
 import atexit
+import os
 import subprocess
 import sys
 import threading
@@ -44,7 +45,7 @@ class Elsewhere:
         self.end()
 
     def end(self) -> None:
-        """Leave nothing behind: what it compiles now would be for nobody."""
+        """End the other process, if there is one: what it compiles now would be for nobody."""
         process, self.process = self.process, None
         if process:
             process.kill()
@@ -60,8 +61,6 @@ def _started() -> subprocess.Popen:
 
 def main() -> None:
     """Compile what is asked for, line by line."""
-    import os
-
     os.environ["JAX_PLATFORMS"] = "cpu"
     from hetjax import native
 

@@ -53,9 +53,8 @@ from hetjax.pointers import array_at
 
 NEXT, DONE, HOLDERS, PARTS, ROWS, RUN, FRAME, REQUEST, WORDS = 0, 1, 2, 3, 4, 5, 6, 7, 12  # in a call's state
 
-MAJOR, MINOR, THREADS, HELP, WORDS_OF_ERROR, OPERATIONS = range(
-    6
-)  # in `_shared`, at the end keys and addresses of operations
+# Places in `_shared`; at the end keys and addresses of operations.
+MAJOR, MINOR, THREADS, HELP, WORDS_OF_ERROR, OPERATIONS = range(6)
 NOWHERE, FAILED = -1, 0  # the address of an operation that is not compiled yet, and of one that could not be
 NOT_COMPILED = ctypes.create_string_buffer(b"hetjax could not compile an operation of this program; its log says why")
 PAUSE = 500  # microseconds

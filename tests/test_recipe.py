@@ -521,6 +521,14 @@ def test_metapaths_that_sehgnn_alone_gets_are_not_too_many(monkeypatch):
     assert chosen(homogeneous(), "model.name", model=Model(name="sehgnn"))["data.metapath_hops"] == 1
 
 
+def test_no_metapath_that_sehgnn_alone_gets_has_too_many_edges(monkeypatch):
+    """Those whose first type has features have none of their own."""
+    monkeypatch.setattr("hetjax.metapaths.paths.MOST_EDGES", 3000)  # of the 3,000 edges and the walks along two of them
+    for features, hops in (({}, 1), (shop().features, 2)):
+        graph = replace(shop(), features=features)
+        assert chosen(graph, "model.name", model=Model(name="sehgnn"))["data.metapath_hops"] == hops
+
+
 def test_metapaths_that_are_given_are_not_chosen():
     assert (
         chosen(random_graph(), "data.metapath_hops", "model.name", model=Model(name="sehgnn"))

@@ -55,21 +55,7 @@ def _additive(first, last, frame):
 
 def _additive_back(first, last, frame):
     """`by_vector` has the sums over every `BLOCK` targets."""
-    (
-        indptr,
-        indices,
-        queries,
-        keys,
-        vector,
-        keep,
-        slope,
-        weights,
-        by_denominator,
-        by_numerator,
-        by_queries,
-        by_vector,
-        by_logits,
-    ) = arrays(frame, BACKWARD)
+    indptr, indices, queries, keys, vector, keep, slope, weights, by_denominator, by_numerator, by_queries, by_vector, by_logits = arrays(frame, BACKWARD)  # fmt: skip
     targets, heads, width = queries.shape
     end, zero = indptr[-1], keys.dtype.type(0)
     for t in range(first, last):

@@ -85,24 +85,7 @@ def _attend_folded(first, last, frame):
 
     `key` `[heads, d, wide]` may be wider than the sources, by zeros, and so are the rows that are made here.
     """
-    (
-        indptr,
-        indices,
-        queries,
-        offsets,
-        sources,
-        key,
-        value,
-        keep,
-        slope,
-        largest,
-        denominator,
-        kept,
-        numerator,
-        logits,
-        weights,
-        applied,
-    ) = arrays(frame, ATTEND)
+    indptr, indices, queries, offsets, sources, key, value, keep, slope, largest, denominator, kept, numerator, logits, weights, applied = arrays(frame, ATTEND)  # fmt: skip
     (targets, heads, _), (width, wide), end = numerator.shape, (sources.shape[1], key.shape[2]), indptr[-1]
     asked, sums = np.empty((heads, TOGETHER, wide), sources.dtype), np.empty((heads, TOGETHER, wide), sources.dtype)
     shape, each = (heads, width, TOGETHER * wide, 0), len(queries) == targets
@@ -141,27 +124,7 @@ def _attend_folded(first, last, frame):
 
 def _attend_folded_back(first, last, frame):
     """Of matrices, and of one row of queries for all targets, sums of every part of the targets; `value` and these are as wide as `key` above."""
-    (
-        indptr,
-        indices,
-        queries,
-        sources,
-        key,
-        value,
-        keep,
-        slope,
-        logits,
-        weights,
-        applied,
-        by_denominator,
-        by_kept,
-        by_numerator,
-        by_queries,
-        by_offsets,
-        by_key,
-        by_value,
-        by_logits,
-    ) = arrays(frame, ATTEND_BACK)
+    indptr, indices, queries, sources, key, value, keep, slope, logits, weights, applied, by_denominator, by_kept, by_numerator, by_queries, by_offsets, by_key, by_value, by_logits = arrays(frame, ATTEND_BACK)  # fmt: skip
     (targets, heads, d), end, parts = by_numerator.shape, indptr[-1], len(by_key)
     width, wide = sources.shape[1], value.shape[2]
     given, sums = np.empty((heads, TOGETHER, wide), sources.dtype), np.empty((heads, TOGETHER, wide), sources.dtype)

@@ -49,23 +49,7 @@ def _attend(first, last, frame):
     Where all heads have the same keys, queries have heads first, `[heads, T, size]`; and where they have the same values, so has
     the numerator. Otherwise rows come first. Without queries keys are a number a head, and part of the logits.
     """
-    (
-        indptr,
-        indices,
-        queries,
-        offsets,
-        keys,
-        values,
-        keep,
-        slope,
-        largest,
-        denominator,
-        kept,
-        numerator,
-        logits,
-        weights,
-        applied,
-    ) = arrays(frame, ATTEND)
+    indptr, indices, queries, offsets, keys, values, keep, slope, largest, denominator, kept, numerator, logits, weights, applied = arrays(frame, ATTEND)  # fmt: skip
     (targets, heads), size, width = offsets.shape, keys.shape[2], values.shape[2]
     own, own_value, end = keys.shape[1], values.shape[1], indptr[-1]
     ask, ask_head = _steps(targets, size, heads, own == 1)
@@ -112,22 +96,7 @@ def _attend(first, last, frame):
 
 def _attend_back(first, last, frame):
     """`by_queries` has a row per target, or the sums over every `BLOCK` of them; heads come first as of `_attend`."""
-    (
-        indptr,
-        indices,
-        keys,
-        values,
-        keep,
-        slope,
-        logits,
-        weights,
-        by_denominator,
-        by_kept,
-        by_numerator,
-        by_queries,
-        by_offsets,
-        by_logits,
-    ) = arrays(frame, ATTEND_BACK)
+    indptr, indices, keys, values, keep, slope, logits, weights, by_denominator, by_kept, by_numerator, by_queries, by_offsets, by_logits = arrays(frame, ATTEND_BACK)  # fmt: skip
     by_weights = by_offsets  # its memory, until a target's own sum is written there
     (targets, heads), size, width = by_offsets.shape, keys.shape[2], values.shape[2]
     own, own_value, end = keys.shape[1], values.shape[1], indptr[-1]
