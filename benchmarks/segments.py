@@ -15,7 +15,8 @@
      way, and by operations of XLA alone; these are one program on all platforms but a CPU, as are the next.
    - Rows of the matrix of `--sources` rows read and, the matrix donated, written: `--reached` of them, distinct, in
      random order.
-3. `x.at[ids].add(rows)`, `--edges` rows into `--targets`, of float32 beside int32, with ids all equal, few and random.
+3. `x.at[ids].add(rows)`, `--edges` rows into `--targets`, of float32 beside int32, with ids all equal, few and random; and of
+   float32 with the same ids sorted, which XLA is not told, and is told.
    From jaxlib 0.10.2 to 0.11.0 GPUs add float32 by a loop that compares and swaps, and takes 450 to 2000 times as long
    as before where many ids are equal (openxla/xla issue 46225).
 
@@ -272,12 +273,21 @@ def scatters(rng, sizes) -> Iterator[Operation]:
     """Of whole numbers, whose sums are the same in float32 as in int32."""
     rows = rng.integers(-8, 9, (sizes.edges, sizes.hidden), dtype=np.int32)
     for name, distinct in (("all equal", 1), (f"{FEW} distinct", FEW), ("random", sizes.targets)):
-        ids = jax.device_put(rng.integers(0, min(distinct, sizes.targets), sizes.edges, dtype=np.int32))
-        ways = {}
-        for dtype in ("float32", "int32"):
-            x = jnp.zeros((sizes.targets, sizes.hidden), dtype)
-            ways[dtype] = program(lambda x, ids, rows: x.at[ids].add(rows), x, ids, jnp.asarray(rows, dtype))
+        ids = rng.integers(0, min(distinct, sizes.targets), sizes.edges, dtype=np.int32)
+        order = np.argsort(ids, kind="stable")
+        x, floats = jnp.zeros((sizes.targets, sizes.hidden)), rows.astype(np.float32)
+        given = {
+            "float32": (x, ids, floats, False),
+            "int32": (x.astype(jnp.int32), ids, rows, False),
+            "sorted": (x, ids[order], floats[order], False),
+            "told": (x, ids[order], floats[order], True),
+        }
+        ways = {way: added(*jax.device_put(arrays), told) for way, (*arrays, told) in given.items()}
         yield Operation(f"ids {name}", 4 * (2 * rows.size + len(rows) + x.size), ways)
+
+
+def added(x, ids, rows, told: bool) -> Callable:
+    return program(lambda x, ids, rows: x.at[ids].add(rows, indices_are_sorted=told), x, ids, rows)
 
 
 @jax.jit
@@ -346,6 +356,14 @@ def shown(rows: list[dict]) -> list[dict]:
     return [{key: float(f"{x:.4g}") if isinstance(x, float) else x for key, x in row.items()} for row in rows]
 
 
+def scatters_of(rows: list[dict]) -> dict[str, dict[str, float]]:
+    """Milliseconds of every way, by operation."""
+    made: dict[str, dict[str, float]] = {}
+    for row in rows:
+        made.setdefault(row["operation"], {})[row["way"]] = row["ms"]
+    return made
+
+
 def words(made: dict) -> str:
     about = made["about"]
     sizes = ", ".join(f"{name} {value:,}" for name, value in made["sizes"].items())
@@ -367,10 +385,11 @@ def words(made: dict) -> str:
             for row in made["operations"]
         ),
         "",
-        "| scatter-add | float32, median ms | int32, median ms | times int32's |",
-        "|---|---|---|---|",
+        "| scatter-add, median ms | float32 | int32 | times int32's | float32, sorted ids | of which XLA is told |",
+        "|---|---|---|---|---|---|",
         *(
-            f"| {row['operation']} | {row['float32_ms']:.4g} | {row['int32_ms']:.4g} | {row['ratio']:.4g} |"
+            f"| {row['operation']} | {row['float32_ms']:.4g} | {row['int32_ms']:.4g} | {row['ratio']:.4g} "
+            f"| {row['sorted_ms']:.4g} | {row['told_ms']:.4g} |"
             for row in made["scatter"]
         ),
     ]
@@ -481,13 +500,9 @@ def main() -> None:
         "operations": shown([row | {"share": row["gb_per_s"] / copy} for some in rows.values() for row in some]),
         "scatter": shown(
             [
-                {
-                    "operation": first["operation"],
-                    "float32_ms": first["ms"],
-                    "int32_ms": second["ms"],
-                    "ratio": first["ms"] / second["ms"],
-                }
-                for first, second in zip(scatter[::2], scatter[1::2])
+                {"operation": name, "ratio": ways["float32"] / ways["int32"]}
+                | {f"{way}_ms": ms for way, ms in ways.items()}
+                for name, ways in scatters_of(scatter).items()
             ]
         ),
     }

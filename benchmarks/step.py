@@ -37,12 +37,12 @@ from hetjax.train import with_upcoming
 MODELS = {"rgcn": {}, "rgat": {"heads": 4}, "hgt": {"heads": 4}}
 
 
-def configuration(model: str, batch: int, fanout: str, hidden: int) -> Config:
+def configuration(model: str, batch: int, fanout: str, hidden: int, threads: int = 0) -> Config:
     """A model as the peers have it."""
     own = {} if model == "hgt" else {"self_term": False}  # as the peers' R-GCN and R-GAT
     return Config(
         model=Model(name=model, hidden=hidden, feature_width=64, **own, **MODELS[model]),
-        sampling=Sampling(batch_size=batch, fanout=tuple(map(int, fanout.split(",")))),
+        sampling=Sampling(batch_size=batch, fanout=tuple(map(int, fanout.split(","))), threads=threads),
         train=Train(epochs=1, learning_rate=0.01),
     )
 
@@ -88,6 +88,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--fanout", default="25,20", help="per relation, the seeds' own hop first")
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--steps", type=int, default=20, help="that are timed, after those that compile")
+    parser.add_argument("--threads", type=int, default=0, help="that draw batches, as `sampling.threads`")
     parser.add_argument("--losses", type=int, default=0, help="stop after this step, and print the loss of every step")
     parser.add_argument(
         "--plain", action="store_true", help="by the operations of XLA alone, and with no change of their order"
@@ -99,7 +100,7 @@ def parse() -> argparse.Namespace:
 
 def train(graph: HetGraph, options: argparse.Namespace) -> Steps:
     size = min(options.batch, len(graph.splits["train"]))  # so that an epoch has a full batch, which alone is timed
-    config = configuration(options.model, size, options.fanout, options.hidden)
+    config = configuration(options.model, size, options.fanout, options.hidden, options.threads)
     programs, engine = ProgramCounter(), make_engine(config, graph)
     state, timed, compiling, losses = engine.init(0), [], [], []
     if options.double:

@@ -8,8 +8,13 @@ environment, even empty, leaves it as it is.
 Compiled programs are kept in the user's cache folder, so that a run that is started again compiles nothing; of several
 processes jax lets the first alone write there. `JAX_COMPILATION_CACHE_DIR` names another folder, and
 `JAX_ENABLE_COMPILATION_CACHE=false` keeps none.
+
+For NVIDIA's GPUs XLA would write many kernels of its own for every product, by Triton, and time them all. cuBLAS's alone are
+timed here: programs of many products compile in a fraction of the time (docs/measured.md, One GPU). The flag in
+`XLA_FLAGS`, set to true, says otherwise.
 """
 
+import importlib.util
 import os
 import platform
 import resource
@@ -21,17 +26,22 @@ LARGEST = 2**32  # bytes up to which freed buffers are kept
 MALLOC = f"glibc.malloc.mmap_threshold={LARGEST}:glibc.malloc.trim_threshold={LARGEST}:glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1"
 # Signals that stop a command, and what they do unless told otherwise.
 STOPS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+CUDA = ("jax_cuda13_plugin", "jax_cuda12_plugin")  # a package by which jax runs on NVIDIA's GPUs
+TRITON = "--xla_gpu_enable_triton_gemm"
 PROGRAMS = 2**31  # bytes of compiled programs that are kept, those used last
 
 
 def prepare() -> None:
-    """Set both up for this process, which is started anew if need be; to be called before anything is done."""
+    """Set all this up for this process, which is started anew if need be; to be called before anything is done."""
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ and os.path.isabs(caches()):
         os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(caches(), "hetjax", "programs")
         os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(PROGRAMS))
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     # of two programs that differ in names alone, such as `traffic.scope`, the names are part of what is kept
     os.environ.setdefault("JAX_COMPILATION_CACHE_INCLUDE_METADATA_IN_KEY", "1")
+    flags = os.environ.get("XLA_FLAGS", "")
+    if TRITON not in flags and any(map(importlib.util.find_spec, CUDA)):
+        os.environ["XLA_FLAGS"] = f"{flags} {TRITON}=false".strip()
     alone = sys.executable and "IPython" not in sys.modules  # no notebook's process, which holds more than this run
     if "GLIBC_TUNABLES" not in os.environ and platform.libc_ver()[0] == "glibc" and alone:
         os.environ["GLIBC_TUNABLES"] = MALLOC

@@ -151,6 +151,26 @@ def test_a_process_is_started_anew_to_keep_its_buffers_unless_told_otherwise(mon
     monkeypatch.undo()
 
 
+@pytest.mark.parametrize(
+    "given, found",
+    [
+        ("", "--xla_gpu_enable_triton_gemm=false"),
+        ("--xla_other=1", "--xla_other=1 --xla_gpu_enable_triton_gemm=false"),
+        ("--xla_gpu_enable_triton_gemm=true", "--xla_gpu_enable_triton_gemm=true"),
+    ],
+)
+def test_for_nvidias_gpus_products_are_left_to_cublas_unless_told_otherwise(monkeypatch, tmp_path, given, found):
+    for name in ("GLIBC_TUNABLES", "JAX_COMPILATION_CACHE_DIR"):  # which are set already
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("XLA_FLAGS", given)
+    runtime.prepare()
+    assert os.environ["XLA_FLAGS"] == given
+    (tmp_path / "jax_cuda13_plugin").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    runtime.prepare()
+    assert os.environ["XLA_FLAGS"] == found
+
+
 @pytest.mark.parametrize("mode", ["minibatch", "full"])
 def test_a_run_writes_all_that_it_promises(graph_store, tmp_path, mode):
     """On a graph with an empty relation, a type that is only a source and one without nodes."""
