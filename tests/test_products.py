@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hetjax.cache.tables import rows_at
-from hetjax.models.products import PARTS, added, product, turned_product
+from hetjax.models.products import COLUMNS, PARTS, added, product, turned_product
 
 
 @pytest.fixture(autouse=True)
@@ -18,10 +18,21 @@ def double():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize(
     "shape",
-    [(1, 5000, 35, 67), (3, 1500, 21, 5), (1, 1, 3, 2), (1, 70, 8, 1), (2, 300, 4, 200), (1, 0, 3, 4), (1, 9, 0, 4)],
+    [
+        (1, 5000, 35, 67),
+        (3, 1500, 21, 5),
+        (1, 1, 3, 2),
+        (1, 70, 8, 1),
+        (2, 300, 4, 200),
+        (1, 0, 3, 4),
+        (1, 9, 0, 4),
+        (2, 2100, 2 * COLUMNS + 13, 33),
+        (1, 400, COLUMNS + 1, 3),
+        (1, 1, COLUMNS, 70),
+    ],
 )
 def test_a_turned_product_equals_numpys(shape, dtype):
-    """Of as many rows as are summed in parts, of one, and of none; of columns that fit vectors and that do not."""
+    """Of as many rows as are summed in parts, of one, and of none; of columns that fit vectors, and copies, and that do not."""
     batch, rows, m, n = shape
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((batch, rows, m)), rng.standard_normal((batch, rows, n))
