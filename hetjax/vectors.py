@@ -198,38 +198,36 @@ def add_rows(
         ids = _data(context, builder, edges[0], ids)
         positions = _data(context, builder, places, args[3]) if placed else None
 
-        def add(head, group, alike, at, kind, new):
-            sums = [_variable(builder, kind) for _ in range(group)]
+        def add(head, group, alike, at, kind, wide, new):
+            places = _beside(builder, at, kind, wide)
+            sums = [[_variable(builder, kind) for _ in places] for _ in range(group)]
             with cgutils.for_range_slice(builder, first, last, _WORD(1)) as (e, _):
-                start = builder.add(builder.mul(builder.sext(builder.load(builder.gep(ids, [e])), _WORD), row), at)
+                start = builder.mul(builder.sext(builder.load(builder.gep(ids, [e])), _WORD), row)
                 if factors is not None:
                     place = e if positions is None else builder.sext(builder.load(builder.gep(positions, [e])), _WORD)
                     weight = builder.gep(factors, [builder.add(builder.mul(place, heads), head)])
                 given = None
-                for one, total in enumerate(sums):
+                for one, totals in enumerate(sums):
                     if given is None or not alike:
-                        which = builder.mul(builder.add(head, _WORD(one)), other_step)
-                        given = _load(builder, _at(builder, rows, builder.add(start, which), kind))
+                        which = builder.add(start, builder.mul(builder.add(head, _WORD(one)), other_step))
+                        given = [_load(builder, _at(builder, rows, builder.add(which, at), kind)) for at in places]
                     if factors is None:
-                        builder.store(builder.fadd(given, builder.load(total), flags=ORDERED), total)
+                        for total, vector in zip(totals, given):
+                            builder.store(builder.fadd(vector, builder.load(total), flags=ORDERED), total)
                         continue
                     scale = builder.load(builder.gep(weight, [_WORD(one)]))
-                    _add_product(
-                        builder, total, scale if kind is number else _spread(builder, scale, kind), given, ORDERED
-                    )
-            for one, total in enumerate(sums):
-                where = builder.add(builder.mul(builder.add(head, _WORD(one)), step), at)
-                place = _at(builder, into, where, kind)
-                before = _load(builder, place)
-                added = builder.fadd(before, builder.load(total), flags=FLAGS)
-                builder.store(new(added, before), place).align = 4
+                    scale = scale if kind is number else _spread(builder, scale, kind)
+                    for total, vector in zip(totals, given):
+                        _add_product(builder, total, scale, vector, ORDERED)
+            for one, totals in enumerate(sums):
+                start = builder.mul(builder.add(head, _WORD(one)), step)
+                _add_to(builder, into, start, places, totals, kind, new, FLAGS)
 
         def each(alike):
             grouped = builder.and_(heads, _WORD(-TOGETHER))
             for start, end, group in ((_WORD(0), grouped, TOGETHER), (grouped, heads, 1)):
                 with cgutils.for_range_slice(builder, start, end, _WORD(group)) as (head, _):
-                    add_to = functools.partial(add, head, group, alike)
-                    _for_each(context, builder, number, count, add_to)
+                    _for_columns(context, builder, number, count, functools.partial(add, head, group, alike))
 
         with builder.if_else(builder.icmp_signed("==", other_step, _WORD(0))) as branches:
             for branch, alike in zip(branches, (True, False)):
@@ -258,8 +256,7 @@ def add_products(
         into, one, two = (_place(context, builder, signature, args, place, place + 1) for place in (0, 2, 4))
 
         def add(i, j, tall, kind, wide, new):
-            lanes = kind.count if isinstance(kind, ir.VectorType) else 1
-            at = [builder.add(j, _WORD(part * lanes)) for part in range(wide)]
+            at = _beside(builder, j, kind, wide)
             sums = [[_variable(builder, kind) for _ in at] for _ in range(tall)]
             with cgutils.for_range_slice(builder, _WORD(0), count, _WORD(1)) as (r, _):
                 left, right = builder.gep(one, [builder.mul(r, x_step)]), builder.gep(two, [builder.mul(r, y_step)])
@@ -271,31 +268,21 @@ def add_products(
                         _add_product(builder, total, scale, vector, ORDERED)
             for line, totals in enumerate(sums):
                 row = builder.mul(builder.add(i, _WORD(line)), step)
-                for where, total in zip(at, totals):
-                    place = _at(builder, into, builder.add(row, where), kind)
-                    before = _load(builder, place)
-                    added = builder.fadd(before, builder.load(total), flags=ORDERED)
-                    builder.store(new(added, before), place).align = 4
+                _add_to(builder, into, row, at, totals, kind, new, ORDERED)
 
         def of_rows(j, kind, wide, new):
             for i, tall in _tiles(builder, rows, _heights(wide)):
                 add(i, j, tall, kind, wide, new)
 
-        done, longest = _WORD(0), _kinds(number)[0]
-        if WIDE > 1:
-            lanes = _WORD(WIDE * longest.count)
-            done = builder.sub(columns, builder.urem(columns, lanes))
-            with cgutils.for_range_slice(builder, _WORD(0), done, lanes) as (j, _):
-                of_rows(j, longest, WIDE, _all)
-        _for_each(context, builder, number, columns, lambda j, kind, new: of_rows(j, kind, 1, new), done)
+        _for_columns(context, builder, number, columns, of_rows)
         return context.get_dummy_value()
 
     return types.none(out, to, x, start, y, other, shape), build
 
 
 def _heights(wide):
-    """Of tiles so many vectors wide, of which a processor's registers have room: AVX-512 has twice as many as others."""
-    return (6, 2, 1) if wide > 1 else (16, 4, 1) if WIDE > 1 else (6, 4, 1)
+    """Of tiles so many vectors wide: their sums fit a processor's registers, of which AVX-512 has twice as many as others, and so do the places of their rows."""
+    return (6, 4, 1) if wide > 1 else (8, 4, 1) if WIDE > 1 else (6, 4, 1)
 
 
 def _tiles(builder, count, sizes):
@@ -568,6 +555,32 @@ def _for_each(context, builder, number, count, body, start=None):
         with cgutils.for_range_slice(builder, start, end, _WORD(size)) as (at, _):
             body(*((at, kind, _all) if kind is number else _ending(builder, at, count, kind)))
         start = end
+
+
+def _for_columns(context, builder, number, count, body):
+    """As `_for_each`, `body(place, kind, wide, new)`: first `WIDE` of the longest vectors at a time."""
+    done, longest = _WORD(0), _kinds(number)[0]
+    if WIDE > 1:
+        lanes = _WORD(WIDE * longest.count)
+        done = builder.sub(count, builder.urem(count, lanes))
+        with cgutils.for_range_slice(builder, _WORD(0), done, lanes) as (at, _):
+            body(at, longest, WIDE, _all)
+    _for_each(context, builder, number, count, lambda at, kind, new: body(at, kind, 1, new), done)
+
+
+def _beside(builder, at, kind, wide):
+    """The places of so many vectors, one after the other."""
+    lanes = kind.count if isinstance(kind, ir.VectorType) else 1
+    return [builder.add(at, _WORD(part * lanes)) for part in range(wide)]
+
+
+def _add_to(builder, into, start, places, totals, kind, new, flags):
+    """Add sums to what is there already."""
+    for where, total in zip(places, totals):
+        place = _at(builder, into, builder.add(start, where), kind)
+        before = _load(builder, place)
+        added = builder.fadd(before, builder.load(total), flags=flags)
+        builder.store(new(added, before), place).align = 4
 
 
 def _ending(builder, at, count, kind):
