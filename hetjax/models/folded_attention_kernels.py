@@ -153,21 +153,14 @@ def _attend_folded_back(first, last, frame):
                 unbend(by_logits, weights, bent, by_offsets, slope[()], into)
                 total_weights(by_offsets, by_logits, into)
             clear(sums, 0, sums.size)
-            for t in range(begin, begin + count):
-                _add(
-                    sums if each else for_all,
-                    t - begin if each else 0,
-                    by_logits,
-                    indices,
-                    indptr[t],
-                    indptr[t + 1],
-                    sources,
-                    heads,
-                )
             if each:
+                for t in range(begin, begin + count):
+                    _add(sums, t - begin, by_logits, indices, indptr[t], indptr[t + 1], sources, heads)
                 _narrowed(by_queries, begin, count, sums, key)
                 _add_turned(by_key, part, queries, begin, count, sums)
                 clear(sums, 0, sums.size)
+            else:
+                _add(for_all, 0, by_logits, indices, indptr[begin], indptr[begin + count], sources, heads)
             for t in range(begin, begin + count):
                 _add(sums, t - begin, weigh, indices, indptr[t], indptr[t + 1], sources, heads)
             _add_turned(by_value, part, by_numerator, begin, count, sums)
