@@ -21,6 +21,11 @@ from runs import ROOT, replace_rows
 
 sys.path.insert(0, str(ROOT))
 
+from hetjax import runtime
+
+if __name__ == "__main__":
+    runtime.prepare()
+
 import jax
 
 from tests.equivalence import GRAPHS, MODELS, alone, apart, floats, read_reference, write_reference
@@ -51,15 +56,10 @@ def main() -> int:
 
 
 def cases(models: list[str], bits: list[int]) -> list[tuple]:
-    """Of graph, model, mode, placement and bits; on the whole graph, where alone decoupled models train, every feature is on the device."""
+    """Of graph, model, mode, placement and bits; on the whole graph every feature is on the device."""
     ways = (("minibatch", "device"), ("minibatch", "host"), ("full", "device"))
     graphs = {model: OF_ONE_RELATION.get(model.split(",")[0], "few relations") for model in models}
-    possible = [
-        (model, way)
-        for model, way in itertools.product(models, ways)
-        if way[0] == "full" or not MODELS[model].get("decoupled")
-    ]
-    return [(graphs[model], model, *way, width) for (model, way), width in itertools.product(possible, bits)]
+    return [(graphs[model], model, *way, width) for model, way, width in itertools.product(models, ways, bits)]
 
 
 def train(wanted: list[tuple], folder: Path) -> None:
@@ -69,7 +69,8 @@ def train(wanted: list[tuple], folder: Path) -> None:
         read = {end for relation in graph.relations for end in (relation.source, relation.target)}
         placed = tuple(f"{t}=host" for t in sorted(read)) if placement == "host" else ()
         with floats(bits == 64):
-            write_reference(alone(graph, mode, MODELS[model], STEPS, bits == 64, placement=placed), file(folder, case))
+            given = {"placement": placed, "fanout": (3, 2, 2)[: MODELS[model].get("layers", 2)]}
+            write_reference(alone(graph, mode, MODELS[model], STEPS, bits == 64, **given), file(folder, case))
     (folder / "about.json").write_text(json.dumps([jax.default_backend(), jax.devices()[0].device_kind]))
 
 

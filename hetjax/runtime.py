@@ -10,10 +10,11 @@ processes jax lets the first alone write there. `JAX_COMPILATION_CACHE_DIR` name
 `JAX_ENABLE_COMPILATION_CACHE=false` keeps none.
 
 For NVIDIA's GPUs XLA would write many kernels of its own for every product, by Triton, and time them all. cuBLAS's alone are
-timed here: programs of many products compile in a fraction of the time (docs/measured.md, One GPU). The flag in
-`XLA_FLAGS`, set to true, says otherwise.
+timed here: programs of many products compile in a fraction of the time, and R-GCN's took no longer (docs/measured.md, One GPU).
+The flag in `XLA_FLAGS`, set to true, says otherwise.
 """
 
+import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -27,7 +28,10 @@ MALLOC = f"glibc.malloc.mmap_threshold={LARGEST}:glibc.malloc.trim_threshold={LA
 # Signals that stop a command, and what they do unless told otherwise.
 STOPS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 CUDA = ("jax_cuda13_plugin", "jax_cuda12_plugin")  # a package by which jax runs on NVIDIA's GPUs
-TRITON = "--xla_gpu_enable_triton_gemm"
+TRITON, KNOWN = (
+    "--xla_gpu_enable_triton_gemm",
+    ("0.10.", "0.11."),
+)  # a flag, and jaxlibs that know it: another ends at what it does not know
 PROGRAMS = 2**31  # bytes of compiled programs that are kept, those used last
 
 
@@ -39,9 +43,11 @@ def prepare() -> None:
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     # of two programs that differ in names alone, such as `traffic.scope`, the names are part of what is kept
     os.environ.setdefault("JAX_COMPILATION_CACHE_INCLUDE_METADATA_IN_KEY", "1")
-    flags = os.environ.get("XLA_FLAGS", "")
-    if TRITON not in flags and any(map(importlib.util.find_spec, CUDA)):
-        os.environ["XLA_FLAGS"] = f"{flags} {TRITON}=false".strip()
+    if any(map(importlib.util.find_spec, CUDA)) and importlib.metadata.version("jaxlib").startswith(KNOWN):
+        flags = os.environ.get("XLA_FLAGS", "").split()
+        in_a_file = flags and not flags[0].startswith("-")
+        if not in_a_file and TRITON not in (flag.partition("=")[0] for flag in flags):
+            os.environ["XLA_FLAGS"] = " ".join([*flags, f"{TRITON}=false"])
     alone = sys.executable and "IPython" not in sys.modules  # no notebook's process, which holds more than this run
     if "GLIBC_TUNABLES" not in os.environ and platform.libc_ver()[0] == "glibc" and alone:
         os.environ["GLIBC_TUNABLES"] = MALLOC

@@ -18,7 +18,7 @@ cgutils, _ = numba_parts()
 # Sizes of vectors: rows that are shorter than the first are taken by the second, and rows that are shorter than both number by number.
 BYTES = 64, 16
 TOGETHER = 4  # heads whose sums are in registers at a time
-# Vectors of columns of which `add_products` keeps the sums in registers.
+# Vectors of columns whose sums are in registers at a time.
 WIDE = 4 if binding.get_host_cpu_features().get("avx512f") else 1
 FLAGS = "contract", "reassoc", "nsz"
 ORDERED = "contract", "nsz"  # sums in the order of the edges, whether a column is in a vector or not
@@ -199,8 +199,8 @@ def add_rows(
         positions = _data(context, builder, places, args[3]) if placed else None
 
         def add(head, group, alike, at, kind, wide, new):
-            places = _beside(builder, at, kind, wide)
-            sums = [[_variable(builder, kind) for _ in places] for _ in range(group)]
+            beside = _beside(builder, at, kind, wide)
+            sums = [[_variable(builder, kind) for _ in beside] for _ in range(group)]
             with cgutils.for_range_slice(builder, first, last, _WORD(1)) as (e, _):
                 start = builder.mul(builder.sext(builder.load(builder.gep(ids, [e])), _WORD), row)
                 if factors is not None:
@@ -210,7 +210,7 @@ def add_rows(
                 for one, totals in enumerate(sums):
                     if given is None or not alike:
                         which = builder.add(start, builder.mul(builder.add(head, _WORD(one)), other_step))
-                        given = [_load(builder, _at(builder, rows, builder.add(which, at), kind)) for at in places]
+                        given = [_load(builder, _at(builder, rows, builder.add(which, at), kind)) for at in beside]
                     if factors is None:
                         for total, vector in zip(totals, given):
                             builder.store(builder.fadd(vector, builder.load(total), flags=ORDERED), total)
@@ -221,7 +221,7 @@ def add_rows(
                         _add_product(builder, total, scale, vector, ORDERED)
             for one, totals in enumerate(sums):
                 start = builder.mul(builder.add(head, _WORD(one)), step)
-                _add_to(builder, into, start, places, totals, kind, new, FLAGS)
+                _add_to(builder, into, start, beside, totals, kind, new, FLAGS)
 
         def each(alike):
             grouped = builder.and_(heads, _WORD(-TOGETHER))

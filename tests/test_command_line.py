@@ -155,17 +155,22 @@ def test_a_process_is_started_anew_to_keep_its_buffers_unless_told_otherwise(mon
     "given, found",
     [
         ("", "--xla_gpu_enable_triton_gemm=false"),
-        ("--xla_other=1", "--xla_other=1 --xla_gpu_enable_triton_gemm=false"),
+        (
+            "--xla_gpu_enable_triton_gemm_int4=1",
+            "--xla_gpu_enable_triton_gemm_int4=1 --xla_gpu_enable_triton_gemm=false",
+        ),
         ("--xla_gpu_enable_triton_gemm=true", "--xla_gpu_enable_triton_gemm=true"),
+        ("flags.txt", "flags.txt"),
     ],
 )
 def test_for_nvidias_gpus_products_are_left_to_cublas_unless_told_otherwise(monkeypatch, tmp_path, given, found):
     for name in ("GLIBC_TUNABLES", "JAX_COMPILATION_CACHE_DIR"):  # which are set already
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("XLA_FLAGS", given)
+    monkeypatch.setattr(runtime, "CUDA", ("no_such_plugin", "such_a_plugin"))
     runtime.prepare()
     assert os.environ["XLA_FLAGS"] == given
-    (tmp_path / "jax_cuda13_plugin").mkdir()
+    (tmp_path / "such_a_plugin").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
     runtime.prepare()
     assert os.environ["XLA_FLAGS"] == found

@@ -20,11 +20,6 @@ def _dots(out, x, y, shape):
 
 
 @compiled
-def _add_rows(out, weights, ids, x, shape):
-    add_rows(out, EDGE, weights, None, (ids, 0, len(ids)), x, shape)
-
-
-@compiled
 def _alone(out, scale, x, y, zeros, powers, count):
     add_scaled(out, EDGE, scale, x, EDGE, count)
     clear(zeros, EDGE, count)
@@ -32,9 +27,24 @@ def _alone(out, scale, x, y, zeros, powers, count):
     return dot(x, EDGE, y, EDGE, count)
 
 
+@pytest.fixture(params=[1, 4])
+def wide(request, monkeypatch):
+    """Vectors as they are compiled together for processors with AVX-512 and without."""
+    monkeypatch.setattr(vectors, "WIDE", request.param)
+
+
 def products():
     """`add_products`, compiled anew, as it depends on the processor."""
     return numba.njit(error_model="numpy")(lambda out, x, y, shape: add_products(out, EDGE, x, EDGE, y, EDGE, shape))
+
+
+def sums():
+    """`add_rows`, likewise."""
+
+    def run(out, weights, places, ids, x, shape):
+        add_rows(out, EDGE, weights, places, (ids, 0, len(ids)), x, shape)
+
+    return numba.njit(error_model="numpy")(run)
 
 
 def inside(array):
@@ -73,26 +83,34 @@ def test_vectors_alone(draw):
 
 @pytest.mark.parametrize("heads", [1, 3, 4, 6])
 @pytest.mark.parametrize("alike", [True, False])
-def test_of_several_heads(draw, heads, alike):
-    """A row of the sources for all heads, or one for each."""
+def test_of_several_heads(wide, draw, heads, alike):
+    """A row of the sources for all heads, or one for each; weights of edges in order, and not."""
+    add, places = sums(), np.random.default_rng(3).permutation(len(IDS)).astype(np.int32)
     for width in WIDTHS:
         asked, x, weights = draw(heads, width), draw(4, 1 if alike else heads, width), draw(len(IDS), heads)
         found = inside(draw(heads))
         _dots(found[0], inside(asked)[0], inside(x)[0], (heads, width, width, 0 if alike else width))
         close(found, np.sum(asked * x[0], axis=1), np.max(np.sum(np.abs(asked * x[0]), axis=1), initial=0))
-        sums = draw(heads, width + 1)
-        expected, found = sums.copy(), inside(sums)
-        expected[:, :width] += np.einsum("eh,ehw->hw", weights, np.broadcast_to(x[IDS], (len(IDS), heads, width)))
-        _add_rows(found[0], weights, IDS, x, (heads, width, width + 1, x[0].size, 0 if alike else width))
-        close(found, expected, 10)
-        assert (found[1][:, width] == sums[:, width]).all()
+        before = draw(heads, width + 1)
+        for by in (None, places):
+            expected, found, own = before.copy(), inside(before), weights if by is None else weights[by]
+            expected[:, :width] += np.einsum("eh,ehw->hw", own, np.broadcast_to(x[IDS], (len(IDS), heads, width)))
+            add(found[0], weights, by, IDS, x, (heads, width, width + 1, x[0].size, 0 if alike else width))
+            close(found, expected, 10)
+            assert (found[1][:, width] == before[:, width]).all()
 
 
-@pytest.mark.parametrize("wide", [1, 4])
+def test_rows_without_weights(wide, draw):
+    add = sums()
+    for width in WIDTHS:
+        x, before = draw(4, width), draw(width)
+        found = inside(before)
+        add(found[0], None, None, IDS, x, (1, width, width, width, width))
+        close(found, before + x[IDS].sum(0), 10)
+
+
 @pytest.mark.parametrize("turned", [True, False])
-def test_products_of_matrices(monkeypatch, draw, wide, turned):
-    """As they are compiled for processors with AVX-512 and without."""
-    monkeypatch.setattr(vectors, "WIDE", wide)
+def test_products_of_matrices(wide, draw, turned):
     multiply, count = products(), 5
     for rows in (1, 2, 3, 4, 5, 6, 10, 16, 17, 22):
         for columns in WIDTHS:
@@ -109,19 +127,19 @@ def test_products_of_matrices(monkeypatch, draw, wide, turned):
             assert (found[1][:, columns:] == out[:, columns:]).all()
 
 
-def test_a_column_has_the_same_bits_in_any_vector():
+def test_a_column_has_the_same_bits_in_any_vector(wide):
     """Sums over edges and products are in order, whatever else is added beside a column."""
-    rng, width = np.random.default_rng(1), 41
+    rng, width, add = np.random.default_rng(1), 150, sums()
     x, weights = rng.standard_normal((4, 1, width)).astype(np.float32), rng.standard_normal((300, 1)).astype(np.float32)
     ids, left, multiply = rng.integers(0, 4, 300, np.int32), rng.standard_normal((1, 4)).astype(np.float32), products()
     of_edges, of_rows = (inside(np.zeros(width, np.float32)) for _ in range(2))
-    _add_rows(of_edges[0], weights, ids, x, (1, width, width, width, 0))
+    add(of_edges[0], weights, None, ids, x, (1, width, width, width, 0))
     multiply(of_rows[0], inside(left)[0], inside(x)[0], (4, 1, width, width, 4, 1, width))
     for column in range(width):
         own = np.ascontiguousarray(x[..., column:])
         for whole, alone in ((of_edges, inside(np.zeros(1, np.float32))), (of_rows, inside(np.zeros(1, np.float32)))):
             if whole is of_edges:
-                _add_rows(alone[0], weights, ids, own, (1, 1, 1, width - column, 0))
+                add(alone[0], weights, None, ids, own, (1, 1, 1, width - column, 0))
             else:
                 multiply(alone[0], inside(left)[0], inside(own)[0], (4, 1, 1, 1, 4, 1, width - column))
             assert alone[1][0] == whole[1][column]

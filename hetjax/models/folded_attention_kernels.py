@@ -42,7 +42,7 @@ def _ask(x, indices, first, last, end):
 
 @_compiled
 def _add(sums, at, weights, indices, first, last, sources, heads):
-    """Add a target's weighted sources to its rows, `TOGETHER` rows apart."""
+    """Add weighted sources, of a target's edges or of several targets', to a row for each head; these are `TOGETHER` rows apart."""
     width, wide = sources.shape[1], sums.shape[2]
     for e in range(first, last, EDGES):
         stop = min(e + EDGES, last)

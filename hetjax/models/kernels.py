@@ -121,14 +121,14 @@ def _attend_back(first, last, frame):
                 by_weights[t, h] = by_denominator[t, h] if len(keep) else by_denominator[t, h] + by_kept[t, h]
             unbend(by_logits, weights, logits, by_weights, slope[()], into)
             total_weights(by_offsets, by_logits, into)
-        step = min(span, TOGETHER)
+        step = min(span, TOGETHER)  # targets that share a row, if any do, as `BLOCK` is a multiple of `TOGETHER`
         for t in range(begin, finish if by_queries.size else begin, step):
             if t % span == 0:
                 for h in range(heads):
                     clear(by_queries, t // span * ask + h * ask_head, size)
-            edges = indptr[min(t + step, finish)]
-            for e in range(indptr[t], edges, EDGES):
-                stop = min(e + EDGES, edges)
+            until = indptr[min(t + step, finish)]
+            for e in range(indptr[t], until, EDGES):
+                stop = min(e + EDGES, until)
                 for ahead in range(e + AHEAD, min(stop + AHEAD, end)):
                     prefetch(keys, indices[ahead])
                 _add(by_queries, t // span * ask, by_logits, indices, e, stop, keys, asked)

@@ -1,23 +1,21 @@
 """Products with matrices whose gradient sums over many rows.
 
 The gradient of `W` in `x W` is `x^T g`, a sum over the rows of both. XLA's CPU backend turns one of the two around first;
-a kernel reads both as they lie. Elsewhere the operation of XLA is taken.
+a kernel does not. Elsewhere the operation of XLA is taken.
 """
 
 import math
 
 import jax
 import jax.numpy as jnp
-import numba
 import numpy as np
 
 from hetjax import native
 from hetjax.native import BLOCK, Operation, arrays
 from hetjax.vectors import add_products, clear, copy
 
-# So many rows, some columns after others, are copied before they are multiplied: as they lie, wide rows share a few places of the processor's cache.
+# Of what is copied before it is multiplied: rows of some multiple of 4 KB, where they lie, share a few places of the processor's cache.
 ROWS, COLUMNS = 128, 96
-_compiled = numba.njit(nogil=True, error_model="numpy")
 PARTS, LEAST = 16, 1024  # the most sums that threads make apart, and the fewest rows of one
 
 
@@ -69,25 +67,19 @@ TURNED = "f3 f3 > f4"
 def _turned_product(first, last, frame):
     x, y, out = arrays(frame, TURNED)
     (batch, rows, m), n, parts = x.shape, y.shape[2], len(out)
-    copies = np.empty(((m + COLUMNS - 1) // COLUMNS, ROWS, COLUMNS), x.dtype)
+    copies = np.empty((ROWS, COLUMNS), x.dtype)
     for part in range(first // BLOCK, last // BLOCK):
         begin, end = rows * part // parts, rows * (part + 1) // parts
         for b in range(batch):
             to = (part * batch + b) * m * n
             clear(out, to, m * n)
             for r in range(begin, end, ROWS):
-                count = min(ROWS, end - r)
-                for row in range(count):
-                    _copy_row(copies, row, x, (b * rows + r + row) * m, m)
                 for c in range(0, m, COLUMNS):
-                    shape = count, min(COLUMNS, m - c), n, n, 1, COLUMNS, n
-                    add_products(out, to + c * n, copies, c * ROWS, y, (b * rows + r) * n, shape)
-
-
-@_compiled
-def _copy_row(copies, row, x, start, width):
-    for c in range(0, width, COLUMNS):
-        copy(copies, c * ROWS + row * COLUMNS, x, start + c, min(COLUMNS, width - c))
+                    count, columns = min(ROWS, end - r), min(COLUMNS, m - c)
+                    for row in range(count):
+                        copy(copies, row * COLUMNS, x, (b * rows + r + row) * m + c, columns)
+                    shape = count, columns, n, n, 1, COLUMNS, n
+                    add_products(out, to + c * n, copies, 0, y, (b * rows + r) * n, shape)
 
 
 _multiply = Operation(_turned_product)
