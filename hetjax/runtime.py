@@ -14,7 +14,6 @@ timed here: programs of many products compile in a fraction of the time, and R-G
 The flag in `XLA_FLAGS`, set to true, says otherwise.
 """
 
-import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -43,15 +42,26 @@ def prepare() -> None:
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     # of two programs that differ in names alone, such as `traffic.scope`, the names are part of what is kept
     os.environ.setdefault("JAX_COMPILATION_CACHE_INCLUDE_METADATA_IN_KEY", "1")
-    if any(map(importlib.util.find_spec, CUDA)) and importlib.metadata.version("jaxlib").startswith(KNOWN):
-        flags = os.environ.get("XLA_FLAGS", "").split()
-        in_a_file = flags and not flags[0].startswith("-")
-        if not in_a_file and TRITON not in (flag.partition("=")[0] for flag in flags):
-            os.environ["XLA_FLAGS"] = " ".join([*flags, f"{TRITON}=false"])
+    if any(map(importlib.util.find_spec, CUDA)):
+        leave_triton_out()
     alone = sys.executable and "IPython" not in sys.modules  # no notebook's process, which holds more than this run
     if "GLIBC_TUNABLES" not in os.environ and platform.libc_ver()[0] == "glibc" and alone:
         os.environ["GLIBC_TUNABLES"] = MALLOC
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def leave_triton_out() -> None:
+    """Set the flag, unless the environment says something of it, or names a file of flags."""
+    from importlib.metadata import version  # takes a while, and is needed here alone
+
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    in_a_file = flags and not flags[0].startswith("-")
+    if (
+        version("jaxlib").startswith(KNOWN)
+        and not in_a_file
+        and TRITON not in (flag.partition("=")[0] for flag in flags)
+    ):
+        os.environ["XLA_FLAGS"] = " ".join([*flags, f"{TRITON}=false"])
 
 
 def peak_memory() -> int:
