@@ -27,10 +27,8 @@ MALLOC = f"glibc.malloc.mmap_threshold={LARGEST}:glibc.malloc.trim_threshold={LA
 # Signals that stop a command, and what they do unless told otherwise.
 STOPS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 CUDA = ("jax_cuda13_plugin", "jax_cuda12_plugin")  # a package by which jax runs on NVIDIA's GPUs
-TRITON, KNOWN = (
-    "--xla_gpu_enable_triton_gemm",
-    ("0.10.", "0.11."),
-)  # a flag, and jaxlibs that know it: another ends at what it does not know
+TRITON = "--xla_gpu_enable_triton_gemm"
+KNOWING = ("0.10.", "0.11.")  # jaxlibs that know this flag; one that does not would end at it
 PROGRAMS = 2**31  # bytes of compiled programs that are kept, those used last
 
 
@@ -56,11 +54,8 @@ def leave_triton_out() -> None:
 
     flags = os.environ.get("XLA_FLAGS", "").split()
     in_a_file = flags and not flags[0].startswith("-")
-    if (
-        version("jaxlib").startswith(KNOWN)
-        and not in_a_file
-        and TRITON not in (flag.partition("=")[0] for flag in flags)
-    ):
+    said = TRITON in [flag.partition("=")[0] for flag in flags]
+    if not in_a_file and not said and version("jaxlib").startswith(KNOWING):
         os.environ["XLA_FLAGS"] = " ".join([*flags, f"{TRITON}=false"])
 
 

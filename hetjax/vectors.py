@@ -215,13 +215,10 @@ def add_rows(
                         for total, vector in zip(totals, given):
                             builder.store(builder.fadd(vector, builder.load(total), flags=ORDERED), total)
                         continue
-                    scale = builder.load(builder.gep(weight, [_WORD(one)]))
-                    scale = scale if kind is number else _spread(builder, scale, kind)
-                    for total, vector in zip(totals, given):
-                        _add_product(builder, total, scale, vector, ORDERED)
+                    _add_products(builder, totals, builder.load(builder.gep(weight, [_WORD(one)])), given)
             for one, totals in enumerate(sums):
                 start = builder.mul(builder.add(head, _WORD(one)), step)
-                _add_to(builder, into, start, beside, totals, kind, new, FLAGS)
+                _add_to(builder, into, start, beside, totals, kind, new)
 
         def each(alike):
             grouped = builder.and_(heads, _WORD(-TOGETHER))
@@ -262,13 +259,11 @@ def add_products(
                 left, right = builder.gep(one, [builder.mul(r, x_step)]), builder.gep(two, [builder.mul(r, y_step)])
                 given = [_load(builder, _at(builder, right, where, kind)) for where in at]
                 for line, totals in enumerate(sums):
-                    scale = builder.load(builder.gep(left, [builder.mul(builder.add(i, _WORD(line)), x_row)]))
-                    scale = scale if kind is number else _spread(builder, scale, kind)
-                    for total, vector in zip(totals, given):
-                        _add_product(builder, total, scale, vector, ORDERED)
+                    place = builder.mul(builder.add(i, _WORD(line)), x_row)
+                    _add_products(builder, totals, builder.load(builder.gep(left, [place])), given)
             for line, totals in enumerate(sums):
                 row = builder.mul(builder.add(i, _WORD(line)), step)
-                _add_to(builder, into, row, at, totals, kind, new, ORDERED)
+                _add_to(builder, into, row, at, totals, kind, new)
 
         def of_rows(j, kind, wide, new):
             for i, tall in _tiles(builder, rows, _heights(wide)):
@@ -492,6 +487,18 @@ def _add_product(builder, total, one, other, flags=FLAGS):
     builder.store(builder.fadd(product, builder.load(total), flags=flags), total)
 
 
+def _add_products(builder, totals, scale, vectors):
+    """Add vectors, or numbers, times one number to as many sums."""
+    for total, vector in zip(totals, vectors):
+        _add_product(
+            builder,
+            total,
+            scale if vector.type == scale.type else _spread(builder, scale, vector.type),
+            vector,
+            ORDERED,
+        )
+
+
 def _totals(builder, vectors):
     """The sums of vectors, as many as a power of two, as one vector: two at a time share what is added."""
     count = vectors[0].type.count
@@ -574,12 +581,12 @@ def _beside(builder, at, kind, wide):
     return [builder.add(at, _WORD(part * lanes)) for part in range(wide)]
 
 
-def _add_to(builder, into, start, places, totals, kind, new, flags):
+def _add_to(builder, into, start, places, totals, kind, new):
     """Add sums to what is there already."""
     for where, total in zip(places, totals):
         place = _at(builder, into, builder.add(start, where), kind)
         before = _load(builder, place)
-        added = builder.fadd(before, builder.load(total), flags=flags)
+        added = builder.fadd(before, builder.load(total), flags=ORDERED)
         builder.store(new(added, before), place).align = 4
 
 

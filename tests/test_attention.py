@@ -245,7 +245,7 @@ def test_attention_does_not_read_padding(way):
     ("one_query", "dropout", "targets"), [(True, False, 700), (False, True, 700), (True, True, 65), (True, False, 1)]
 )
 def test_kernels_equal_plain_operations(monkeypatch, heads, one_query, dropout, targets):
-    """On as many targets as several threads share, some of them without edges and one with many; four heads are a vector, and the fifth is not.
+    """On as many targets as several threads share, some of them without edges and one with many, and on few; four heads are a vector, and the fifth is not.
 
     One query for all targets gives the same whether scores are computed of the sources or of the edges.
     """

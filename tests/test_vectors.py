@@ -29,7 +29,7 @@ def _alone(out, scale, x, y, zeros, powers, count):
 
 @pytest.fixture(params=[1, 4])
 def wide(request, monkeypatch):
-    """Vectors as they are compiled together for processors with AVX-512 and without."""
+    """As many vectors at a time as on processors without AVX-512, and with it."""
     monkeypatch.setattr(vectors, "WIDE", request.param)
 
 

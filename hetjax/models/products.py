@@ -14,7 +14,7 @@ from hetjax import native
 from hetjax.native import BLOCK, Operation, arrays
 from hetjax.vectors import add_products, clear, copy
 
-# Of what is copied before it is multiplied: rows of some multiple of 4 KB, where they lie, share a few places of the processor's cache.
+# Of a block that is copied before it is multiplied: where rows lie some multiple of 4 KB apart, they share a few places of the processor's cache.
 ROWS, COLUMNS = 128, 96
 PARTS, LEAST = 16, 1024  # the most sums that threads make apart, and the fewest rows of one
 
