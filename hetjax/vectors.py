@@ -489,14 +489,10 @@ def _add_product(builder, total, one, other, flags=FLAGS):
 
 def _add_products(builder, totals, scale, vectors):
     """Add vectors, or numbers, times one number to as many sums."""
+    kind = vectors[0].type
+    scale = scale if kind == scale.type else _spread(builder, scale, kind)
     for total, vector in zip(totals, vectors):
-        _add_product(
-            builder,
-            total,
-            scale if vector.type == scale.type else _spread(builder, scale, vector.type),
-            vector,
-            ORDERED,
-        )
+        _add_product(builder, total, scale, vector, ORDERED)
 
 
 def _totals(builder, vectors):
