@@ -5,6 +5,7 @@ out is part of jaxlib, and stands in `internals`; where its version is not known
 what XLA has itself.
 """
 
+import contextlib
 import ctypes
 import functools
 import importlib
@@ -58,20 +59,22 @@ MAJOR, MINOR, THREADS, HELP, WORDS_OF_ERROR, OPERATIONS = range(6)
 NOWHERE, FAILED = -1, 0  # the address of an operation that is not compiled yet, and of one that could not be
 NOT_COMPILED = ctypes.create_string_buffer(b"hetjax could not compile an operation of this program; its log says why")
 PAUSE = 500  # microseconds
+COMPILERS, LINGER = 2, 5  # the most processes that compile, and seconds that one stays, as more may be asked for soon
 
 NAME, MOST = "hetjax", 64  # of the one function that XLA knows, and how many operations it can know
 SHARED = "hetjax_shared"  # what machine code calls `_shared`
 BLOCK, PARTS_EACH = 64, 8  # rows that one thread fills, and the most parts of several blocks per thread
 # An operation is compiled for the floats that it is called with; by its frame's type, of one size, `arrays` knows which.
 FRAMES = {"float32": types.int64, "float64": types.uint64}
+HANDLES = types.intp(types.intp)  # what the handler is given and gives
 cgutils, populate_array = numba_parts()
 _WORD, _INT32 = ir.IntType(64), ir.IntType(32)
 
 _shared = np.full(OPERATIONS + 2 * MOST, NOWHERE, np.int64)  # read by the handler
 _places: dict[int, int] = {}  # in `_shared`, by an operation's key
 _compiled_operations: dict[int, Any] = {}  # by place, what machine code calls
-_lock = threading.Lock()
-_elsewhere = Elsewhere()
+_lock, _handling = threading.Lock(), threading.Lock()
+_made: list[Any] = []  # the handler, and what helps it
 _operations: dict[str, "Operation"] = {}  # by name
 _shapes_alone: ContextVar[bool] = ContextVar("shapes_alone", default=False)  # whether what is traced is not lowered
 _compiled = compiled(error_model="numpy")
@@ -115,15 +118,22 @@ def by_platform(on_cpu: Callable, elsewhere: Callable, *arguments: Any) -> Any:
 
 @functools.cache
 def _tasks() -> queue.SimpleQueue:
-    """What a thread does one after the other, as numba compiles, while programs are traced and compiled; no end of a process waits for it."""
+    """What some threads do, as numba compiles, while programs are traced and compiled; no end of a process waits for it."""
     tasks: queue.SimpleQueue = queue.SimpleQueue()
-
-    def work() -> None:
-        while True:
-            tasks.get()()
-
-    threading.Thread(target=work, name="operations", daemon=True).start()
+    for _ in range(min(COMPILERS, runtime.cores())):
+        threading.Thread(target=_work_off, args=(tasks, Elsewhere()), name="operations", daemon=True).start()
     return tasks
+
+
+def _work_off(tasks: queue.SimpleQueue, elsewhere: Elsewhere) -> None:
+    """Do one after the other, each with another process at hand that compiles."""
+    while True:
+        try:
+            task = tasks.get(timeout=LINGER if elsewhere.process else None)
+        except queue.Empty:
+            elsewhere.end()
+        else:
+            task(elsewhere)
 
 
 @functools.cache
@@ -184,6 +194,7 @@ class Operation:
         floats = "float64" if np.dtype("float64") in given else "float32"
         if not _shapes_alone.get() or jax.default_backend() == "cpu":
             _ask(self, floats)
+            _handler()
         after = {argument + 1: result for argument, result in (aliases or {}).items()}
         call = jax.ffi.ffi_call(NAME, tuple(results), input_output_aliases=after)
         return call(np.array([self.key(floats), rows], np.int32), *arguments)
@@ -196,27 +207,33 @@ def _ask(operation: Operation, floats: str) -> None:
         place = _places.get(key, OPERATIONS + 2 * len(_places))
         if key in _places and _shared[place + 1] != FAILED:
             return
-        _handler()
         if place == len(_shared):
             raise RuntimeError(f"{operation.name} is operation {MOST + 1}, and programs can know {MOST}")
         _shared[place] = _shared[place + 1] = NOWHERE
         _places[key] = place
-        if runtime.cores() > 1:
-            _tasks().put(functools.partial(_register, operation, floats, place))
-        else:
+        if runtime.cores() == 1:
             _register(operation, floats, place)
+            return
+        if not _made:
+            _tasks().put(_handler_ahead)
+        _tasks().put(functools.partial(_register, operation, floats, place))
 
 
-def _register(operation: Operation, floats: str, place: int) -> None:
-    """Compile an operation, and put its address, and then the key that is in programs, where the handler finds them."""
+def expect(*operations: Operation) -> None:
+    """Have operations compiled that programs will soon call with float32, while this process does what comes before; not where it has one core."""
+    if runtime.cores() > 1:
+        for operation in operations:
+            _ask(operation, "float32")
+
+
+def _register(operation: Operation, floats: str, place: int, elsewhere: Elsewhere | None = None) -> None:
+    """Compile an operation, in another process if there is one, and put its address, and then the key that is in programs, where the handler finds them."""
     address = FAILED
     try:
         given = operation.run, _signature(floats), operation.fastmath
         ours = operation.name.split(".")[0] == __package__
-        if ours and runtime.cores() > 1 and not is_kept(*given[:2], **_options(operation.fastmath)):
-            _elsewhere.compile(operation.name, floats)
-            if _tasks().empty():
-                _elsewhere.end()
+        if elsewhere and ours and not is_kept(*given[:2], **_options(operation.fastmath)):
+            elsewhere.compile(operation.name, floats)
         _compiled_operations[place] = _callback(*given)
         address = _compiled_operations[place].address
     except Exception as error:
@@ -227,7 +244,10 @@ def _register(operation: Operation, floats: str, place: int) -> None:
 
 
 def compile_one(name: str, floats: str) -> None:
-    """Compile and keep an operation, by its name."""
+    """Compile and keep an operation, by its name; or what XLA calls."""
+    if name == NAME:
+        _callbacks()
+        return
     importlib.import_module(name.rpartition(".")[0])
     operation = _operations[name]
     _callback(operation.run, _signature(floats), operation.fastmath)
@@ -246,18 +266,34 @@ def _callback(function: Callable, signature, fastmath: Set[str] = frozenset()) -
     return numba.cfunc(signature, cache=True, **_options(fastmath))(function)
 
 
-@functools.cache
-def _handler():
-    """Make what XLA calls, and tell XLA of it."""
-    version = ffi_version()
-    assert version is not None  # as whoever calls an operation asked `usable`
+def _handler(elsewhere: Elsewhere | None = None) -> None:
+    """Make what XLA calls, and tell XLA of it, unless that is done; another process compiles it, if there is one."""
+    with _handling:
+        version = ffi_version()
+        assert version is not None  # as whoever calls an operation asked `usable`
+        if _made:
+            return
+        if elsewhere and not is_kept(_handle, HANDLES, **_options(frozenset())):
+            elsewhere.compile(NAME, "float32")
+        helper, handler = _callbacks()
+        _shared[:OPERATIONS] = *version, runtime.cores(), helper.address, ctypes.addressof(NOT_COMPILED)
+        new_capsule = ctypes.pythonapi.PyCapsule_New
+        new_capsule.restype, new_capsule.argtypes = (
+            ctypes.py_object,
+            (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p),
+        )
+        jax.ffi.register_ffi_target(NAME, new_capsule(handler.address, None, None), platform="cpu")
+        _made.extend((helper, handler))
+
+
+def _handler_ahead(elsewhere: Elsewhere) -> None:
+    with contextlib.suppress(Exception):  # whoever calls an operation tries again, and says why
+        _handler(elsewhere)
+
+
+def _callbacks() -> tuple[Any, Any]:
     llvm.add_symbol(SHARED, _shared.ctypes.data)
-    helper, handler = _callback(_help, types.void(types.intp)), _callback(_handle, types.intp(types.intp))
-    _shared[:OPERATIONS] = *version, runtime.cores(), helper.address, ctypes.addressof(NOT_COMPILED)
-    new_capsule = ctypes.pythonapi.PyCapsule_New
-    new_capsule.restype, new_capsule.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
-    jax.ffi.register_ffi_target(NAME, new_capsule(handler.address, None, None), platform="cpu")
-    return handler, helper
+    return _callback(_help, types.void(types.intp)), _callback(_handle, HANDLES)
 
 
 @named

@@ -14,6 +14,7 @@ timed here: programs of many products compile in a fraction of the time, and R-G
 The flag in `XLA_FLAGS`, set to true, says otherwise.
 """
 
+import gc
 import importlib.util
 import os
 import platform
@@ -27,6 +28,7 @@ MALLOC = f"glibc.malloc.mmap_threshold={LARGEST}:glibc.malloc.trim_threshold={LA
 # Signals that stop a command, and what they do unless told otherwise.
 STOPS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 CUDA = ("jax_cuda13_plugin", "jax_cuda12_plugin")  # a package by which jax runs on NVIDIA's GPUs
+ACCELERATORS = ("jax_plugins", "libtpu")  # packages by which jax runs on anything but CPUs
 TRITON = "--xla_gpu_enable_triton_gemm"
 KNOWING = ("0.10.", "0.11.")  # jaxlibs that know this flag; one that does not would end at it
 PROGRAMS = 2**31  # bytes of compiled programs that are kept, those used last
@@ -46,6 +48,12 @@ def prepare() -> None:
     if "GLIBC_TUNABLES" not in os.environ and platform.libc_ver()[0] == "glibc" and alone:
         os.environ["GLIBC_TUNABLES"] = MALLOC
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def on_cpus() -> bool:
+    """Whether jax will run on CPUs, as far as that is known before it starts: it is told to, or has no package for anything else."""
+    told = os.environ.get("JAX_PLATFORMS")
+    return told == "cpu" if told else not any(map(importlib.util.find_spec, ACCELERATORS))
 
 
 def leave_triton_out() -> None:
@@ -71,7 +79,11 @@ def caches() -> str:
 
 
 def hush() -> None:
-    """Until `listen`, Ctrl-C and SIGTERM end a command at once: `python -m hetjax.train` imports for seconds, with nothing to tidy."""
+    """Until `listen`, Ctrl-C and SIGTERM end a command at once: `python -m hetjax.train` imports for seconds, with nothing to tidy.
+
+    Python looks for garbage again and again while thousands of modules are imported, which stay: not until `listen`.
+    """
+    gc.disable()
     for number, usual in STOPS.items():
         if signal.getsignal(number) == usual:
             signal.signal(number, stop)
@@ -107,6 +119,9 @@ def listen() -> None:
             signal.signal(number, interrupt)
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
+    if not gc.isenabled():
+        gc.freeze()  # what is there stays, and is not looked through again
+        gc.enable()
 
 
 def keep_stdout() -> None:

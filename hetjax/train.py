@@ -39,8 +39,7 @@ from hetjax.label_inputs import without_labels
 from hetjax.load import Ahead, load, source, without_metapaths
 from hetjax.loggers import Loggers
 from hetjax.logs import counted, hides_bar, log
-from hetjax.models import orders
-from hetjax.models.calibration import order_costs
+from hetjax.models import calibration, orders
 from hetjax.models.orders import Costs
 from hetjax.partition import Partitioning, read, save
 from hetjax.processes.group import ProcessGroup
@@ -51,6 +50,7 @@ from hetjax.records import Records, check_records
 from hetjax.results import compared_by
 from hetjax.run import Run
 from hetjax.sampling.loader import Drawn
+from hetjax.sampling.rehearsal import rehearse
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import Engine, Strategy, setup
@@ -64,7 +64,9 @@ COMPILING = 3  # epochs that may compile before the user is told
 def main(arguments: Sequence[str]) -> None:
     """Train as the command line says, and print where the results are."""
     config, processes, workdir = run_options.read(arguments)
-    if processes.several and not log.isEnabledFor(logging.DEBUG):
+    if not processes.several:
+        calibration.expect("heads" in models.takes(config.model.name))
+    elif not log.isEnabledFor(logging.DEBUG):
         runtime.keep_stdout()
     alike_in_all = flat(as_dict(config)) | {"workdir": str(workdir), "hetjax": __version__}
     alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
@@ -144,6 +146,7 @@ def prepare(
     checkpoints = Checkpoints(workdir.file("checkpoints"))
     checkpoint, done = progress.newest(checkpoints, processes, log.warning)
     done.lowered = max(lowered, done.lowered)
+    rehearse()  # while what costs are measured with is compiled
     count_orders(config, done, checkpoint, processes)
     run_setup = setup(guard.lowered(config, done.lowered), graph, processes, workdir.path)
     folder = workdir.file(strategy.partition_name(config))
@@ -180,7 +183,7 @@ def count_orders(config: Config, done: Progress, checkpoint: Checkpoint | None, 
     """Let orders be counted with what they cost on this machine, or on that where the run began."""
     if not done.costs:
         fresh = config.train.order_costs == "measured" and not checkpoint
-        done.costs = list(order_costs(processes) if fresh else Costs())
+        done.costs = list(calibration.order_costs(processes) if fresh else Costs())
     orders.use(Costs(*done.costs))
     if processes.first:
         words = ", ".join(f"{name} {cost:.2g}" for name, cost in orders.costs()._asdict().items())

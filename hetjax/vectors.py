@@ -37,7 +37,7 @@ def clear(context: Any, x: Any, start: Any, count: Any) -> tuple[Any, Callable]:
         def put(at, kind, _):
             builder.store(_zero(kind), _at(builder, into, at, kind)).align = 4
 
-        _for_each(context, builder, number, _cast(context, builder, signature, args, 2, types.intp), put)
+        _for_each(builder, number, _cast(context, builder, signature, args, 2, types.intp), put)
         return context.get_dummy_value()
 
     return types.none(x, start, count), build
@@ -71,7 +71,7 @@ def add_scaled(context: Any, out: Any, to: Any, scale: Any, x: Any, start: Any, 
             product, before = builder.fmul(weight, _load(builder, given), flags=FLAGS), _load(builder, sums)
             builder.store(new(builder.fadd(product, before, flags=FLAGS), before), sums).align = 4
 
-        _for_each(context, builder, number, _cast(context, builder, signature, args, 5, types.intp), add)
+        _for_each(builder, number, _cast(context, builder, signature, args, 5, types.intp), add)
         return context.get_dummy_value()
 
     return types.none(out, to, scale, x, start, count), build
@@ -90,7 +90,7 @@ def dot(context: Any, x: Any, start: Any, y: Any, other: Any, count: Any) -> tup
             rows = [new(_load(builder, _at(builder, base, at, kind)), _zero(kind)) for base in (one, two)]
             _add_product(builder, sums[kind], *rows)
 
-        _for_each(context, builder, number, _cast(context, builder, signature, args, 4, types.intp), add)
+        _for_each(builder, number, _cast(context, builder, signature, args, 4, types.intp), add)
         *vectors, total = (builder.load(sums[kind]) for kind in _kinds(number))
         for vector in vectors:
             total = builder.fadd(total, _total(builder, vector, number), flags=FLAGS)
@@ -152,7 +152,7 @@ def dots(context: Any, out: Any, at: Any, x: Any, start: Any, y: Any, other: Any
                 rows = [_load(builder, _at(builder, base, where, kind)) for base, where in zip((one, two), place)]
                 _add_product(builder, sums[kind], *(new(row, _zero(kind)) for row in rows))
 
-            _for_each(context, builder, number, count, add)
+            _for_each(builder, number, count, add)
             *vectors, total = (builder.load(total) for total in sums.values())
             for vector in vectors:
                 total = builder.fadd(total, _total(builder, vector, number), flags=FLAGS)
@@ -185,18 +185,28 @@ def add_rows(
     placed, weighted = not isinstance(places, types.NoneType), not isinstance(weights, types.NoneType)
 
     def build(context, builder, signature, args):
-        number = context.get_value_type(out.dtype)
         ids, first, last = (builder.extract_value(args[4], place) for place in range(3))
         first, last = (
             context.cast(builder, value, edges[place], types.intp) for place, value in ((1, first), (2, last))
         )
-        heads, count, step, row, other_step = (
-            context.cast(builder, builder.extract_value(args[6], place), shape[place], types.intp) for place in range(5)
-        )
         into, rows = _place(context, builder, signature, args, 0, 1), _data(context, builder, x, args[5])
-        factors = _data(context, builder, weights, args[2]) if weighted else None
-        ids = _data(context, builder, edges[0], ids)
-        positions = _data(context, builder, places, args[3]) if placed else None
+        given = [
+            into,
+            rows,
+            _data(context, builder, edges[0], ids),
+            first,
+            last,
+            *_words(context, builder, shape, args[6]),
+        ]
+        given += [
+            _data(context, builder, kind, args[n]) for n, kind in ((2, weights), (3, places)) if kind is not types.none
+        ]
+        _call(builder, f"add_rows.{weighted:d}.{placed:d}", given, write)
+        return context.get_dummy_value()
+
+    def write(builder, into, rows, ids, first, last, heads, count, step, row, other_step, *more):
+        factors, positions = more[0] if weighted else None, more[-1] if placed else None
+        number = into.type.pointee
 
         def add(head, group, alike, at, kind, wide, new):
             beside = _beside(builder, at, kind, wide)
@@ -224,13 +234,12 @@ def add_rows(
             grouped = builder.and_(heads, _WORD(-TOGETHER))
             for start, end, group in ((_WORD(0), grouped, TOGETHER), (grouped, heads, 1)):
                 with cgutils.for_range_slice(builder, start, end, _WORD(group)) as (head, _):
-                    _for_columns(context, builder, number, count, functools.partial(add, head, group, alike))
+                    _for_columns(builder, number, count, functools.partial(add, head, group, alike))
 
         with builder.if_else(builder.icmp_signed("==", other_step, _WORD(0))) as branches:
             for branch, alike in zip(branches, (True, False)):
                 with branch:
                     each(alike)
-        return context.get_dummy_value()
 
     return types.none(out, to, weights, places, edges, x, shape), build
 
@@ -248,9 +257,12 @@ def add_products(
     """
 
     def build(context, builder, signature, args):
-        number = context.get_value_type(out.dtype)
-        count, rows, columns, step, x_row, x_step, y_step = _words(context, builder, shape, args[6])
-        into, one, two = (_place(context, builder, signature, args, place, place + 1) for place in (0, 2, 4))
+        places = [_place(context, builder, signature, args, place, place + 1) for place in (0, 2, 4)]
+        _call(builder, "add_products", [*places, *_words(context, builder, shape, args[6])], write)
+        return context.get_dummy_value()
+
+    def write(builder, into, one, two, count, rows, columns, step, x_row, x_step, y_step):
+        number = into.type.pointee
 
         def add(i, j, tall, kind, wide, new):
             at = _beside(builder, j, kind, wide)
@@ -269,8 +281,7 @@ def add_products(
             for i, tall in _tiles(builder, rows, _heights(wide)):
                 add(i, j, tall, kind, wide, new)
 
-        _for_columns(context, builder, number, columns, of_rows)
-        return context.get_dummy_value()
+        _for_columns(builder, number, columns, of_rows)
 
     return types.none(out, to, x, start, y, other, shape), build
 
@@ -446,7 +457,7 @@ def exponentials(context: Any, x: Any, start: Any, count: Any) -> tuple[Any, Cal
                 place = builder.gep(into, [at])
                 builder.store(builder.call(exp, [builder.load(place)]), place)
         else:
-            _for_each(context, builder, number, count, replace)
+            _for_each(builder, number, count, replace)
         return context.get_dummy_value()
 
     return types.none(x, start, count), build
@@ -473,6 +484,21 @@ def _exponential(builder, x, kind):
     power = builder.shl(builder.add(builder.fptosi(n, whole), spread(127, whole)), spread(23, whole))
     found = builder.fmul(total, builder.bitcast(power, kind))
     return builder.select(builder.fcmp_ordered("<", x, spread(LEAST, kind)), spread(0.0, kind), found)
+
+
+def _call(builder, name, values, write):
+    """Call a function of this module, which `write(builder, *values)` writes where it is called first: what is long is compiled once in every operation."""
+    name = ".".join((name, *(str(value.type) for value in values)))
+    function = builder.module.globals.get(name)
+    if function is None:
+        kind = ir.FunctionType(ir.VoidType(), [value.type for value in values])
+        function = ir.Function(builder.module, kind, name)
+        function.linkage = "internal"
+        function.attributes.add("noinline")
+        inside = ir.IRBuilder(function.append_basic_block())
+        write(inside, *function.args)
+        inside.ret_void()
+    builder.call(function, values)
 
 
 def _variable(builder, kind):
@@ -537,7 +563,7 @@ def _kinds(number: ir.Type) -> list[ir.Type]:
     return [*(ir.VectorType(number, width // size) for width in BYTES), number]
 
 
-def _for_each(context, builder, number, count, body, start=None):
+def _for_each(builder, number, count, body, start=None):
     """Call `body(place, kind, new)` for vectors that cover the numbers from `start` to `count`: the longest, if `count` has one, else the shorter, else number by number.
 
     `start` is a multiple of the longest, 0 if `count` is less. The last vector ends with the last number, so it may have some of the one before too:
@@ -560,7 +586,7 @@ def _for_each(context, builder, number, count, body, start=None):
         start = end
 
 
-def _for_columns(context, builder, number, count, body):
+def _for_columns(builder, number, count, body):
     """As `_for_each`, `body(place, kind, wide, new)`: first `WIDE` of the longest vectors at a time."""
     done, longest = _WORD(0), _kinds(number)[0]
     if WIDE > 1:
@@ -568,7 +594,7 @@ def _for_columns(context, builder, number, count, body):
         done = builder.sub(count, builder.urem(count, lanes))
         with cgutils.for_range_slice(builder, _WORD(0), done, lanes) as (at, _):
             body(at, longest, WIDE, _all)
-    _for_each(context, builder, number, count, lambda at, kind, new: body(at, kind, 1, new), done)
+    _for_each(builder, number, count, lambda at, kind, new: body(at, kind, 1, new), done)
 
 
 def _beside(builder, at, kind, wide):

@@ -22,7 +22,7 @@ EDGES = 32  # whose rows stay in the processor's cache while some columns after 
 
 # Sums in any order, so that several numbers are added at a time; what is infinite or no number stays so.
 ANY_ORDER = frozenset({"reassoc", "contract", "nsz"})
-_compiled = numba.njit(nogil=True, error_model="numpy", fastmath=set(ANY_ORDER))
+_inline = numba.njit(inline="always")
 
 
 GROUP = "i1 i1 > i1 i1 i1"
@@ -32,15 +32,10 @@ ATTEND_BACK = "i1 i1 f3 f3 f2 f0 f2 f2 f2 f2 f3 > f3 f2 f2"
 TO_SOURCES = "i1 i1 i1 f2 f3 f2 f3 > f3"
 
 
-@_compiled
+@_inline
 def _steps(rows, width, heads, first):
     """From a row to the next, and from a head to the next; `first` says whether heads come before rows."""
     return (width, rows * width) if first else (heads * width, width)
-
-
-@_compiled
-def _add(out, to, weights, indices, first, last, x, shape):
-    add_rows(out, to, weights, None, (indices, first, last), x, shape)
 
 
 def _attend(first, last, frame):
@@ -87,7 +82,7 @@ def _attend(first, last, frame):
                 stop = min(e + EDGES, indptr[t + 1])
                 for ahead in range(e + AHEAD, min(stop + AHEAD, end)):
                     prefetch(values, indices[ahead])
-                _add(numerator, t * put, weigh, indices, e, stop, values, summed)
+                add_rows(numerator, t * put, weigh, None, (indices, e, stop), values, summed)
     if last == targets:
         logits[end:] = 0
         weights[end:] = 0
@@ -131,7 +126,7 @@ def _attend_back(first, last, frame):
                 stop = min(e + EDGES, until)
                 for ahead in range(e + AHEAD, min(stop + AHEAD, end)):
                     prefetch(keys, indices[ahead])
-                _add(by_queries, t // span * ask, by_logits, indices, e, stop, keys, asked)
+                add_rows(by_queries, t // span * ask, by_logits, None, (indices, e, stop), keys, asked)
     if last == targets:
         by_logits[end:] = 0
 
@@ -148,7 +143,7 @@ def _to_sources(first, last, frame):
                 _add_turned(result, u, more_weights, edges, targets, i, stop, indptr[-1], more_rows)
 
 
-@_compiled
+@_inline
 def _add_turned(result, u, weights, edges, targets, first, last, end, rows):
     """Add what some edges bring from the targets, or from the one row of all targets."""
     own, width = result.shape[1:]

@@ -53,7 +53,7 @@ def _natively(x, y):
     (batch, rows, m), n = x.shape, y.shape[2]
     parts = max(1, min(PARTS, rows // LEAST))
     result = jax.ShapeDtypeStruct((parts, batch, m, n), x.dtype)
-    return added(_multiply(parts * BLOCK, x, y, results=[result])[0])
+    return added(multiply_turned(parts * BLOCK, x, y, results=[result])[0])
 
 
 def turned_by_xla(x: jax.Array, y: jax.Array) -> jax.Array:
@@ -82,4 +82,4 @@ def _turned_product(first, last, frame):
                     add_products(out, to + c * n, copies, 0, y, (b * rows + r) * n, shape)
 
 
-_multiply = Operation(_turned_product)
+multiply_turned = Operation(_turned_product)
