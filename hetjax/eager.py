@@ -18,9 +18,9 @@ LITTLE = (("xla_backend_optimization_level", 1),)  # of 3
 
 def eagerly(function: Callable[..., Any], *arguments: Any) -> Any:
     """What a function of arrays gives, a pytree of arrays. Not to be traced."""
-    traced, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
-    needed = traced.replace(jaxpr=_needed(traced.jaxpr))
-    return jax.tree.unflatten(jax.tree.structure(shapes), jaxpr_as_fun(needed)(*jax.tree.leaves(arguments)))
+    traced = jax.jit(function).trace(*arguments)
+    needed = traced.jaxpr.replace(jaxpr=_needed(traced.jaxpr.jaxpr))
+    return jax.tree.unflatten(jax.tree.structure(traced.out_info), jaxpr_as_fun(needed)(*jax.tree.leaves(arguments)))
 
 
 def _needed(jaxpr: Jaxpr) -> Jaxpr:

@@ -37,7 +37,7 @@ def summarise(
       say: is told what cannot be drawn.
     """
     best, config, schema = run.progress.best, run.config, run.graph.schema
-    state = jax.eval_shape(run.engine.trainer.init, config.train.seed)
+    weights, learned = jax.eval_shape(run.engine.draw_weights, run.engine.seed).params, run.engine.trainer.learnable
     records = run.records
     assert records is not None  # process 0 has them
     if config.train.test:
@@ -65,8 +65,8 @@ def summarise(
         "peak_memory_bytes": runtime.peak_memory(),
         "compiled_programs": run.programs.count - run.programs.kept,
         "kept_programs": run.programs.kept,
-        "weights": parameters(state.params),
-        "learnable_features": sum(table.rows.size for table in state.tables.values()),
+        "weights": parameters(weights),
+        "learnable_features": sum(shape.nodes * shape.width for shape in learned.values()),
         "nodes": sum(schema.nodes.values()),
         "edges": run.graph.edges,
         "seed": config.train.seed,

@@ -160,7 +160,7 @@ def prepare(
         progress.check_step(done, checkpoint, engine.batches.steps())
     done.graph = digest
     engine.batches.prepare(done.capacities)
-    jax.eval_shape(engine.trainer.weights, engine.seed)  # what does not fit is said before anything is written
+    jax.eval_shape(engine.draw_weights, engine.seed)  # what does not fit is said before anything is written
     records = None
     if processes.first:
         records = begin(config, workdir, processes, graph, checkpoints, checkpoint, done)

@@ -2,8 +2,10 @@
 
 import json
 
+import jax
 import pytest
 
+from hetjax import native
 from hetjax.config import Config, Train
 from hetjax.models import calibration, orders
 from hetjax.models.calibration import REFERENCE, order_costs, scaled
@@ -45,6 +47,26 @@ def test_what_takes_longer_costs_more():
 def test_every_operation_is_measured():
     found = calibration.measure()
     assert found.keys() == REFERENCE.keys() and min(found.values()) > 0
+
+
+def test_what_is_measured_is_expected(monkeypatch):
+    """And of a model of attention what goes back along its edges."""
+    called, expected = [], []
+    monkeypatch.setattr(native, "_ask", lambda operation, floats: called.append(operation.name))
+    monkeypatch.setattr(native, "expect", lambda *operations: expected.extend(one.name for one in operations))
+    monkeypatch.setattr(calibration.runtime, "on_cpus", lambda: True)
+    monkeypatch.setattr(calibration, "ROUNDS", 0)
+    jax.clear_caches()
+    with pytest.raises(ValueError, match="empty"):
+        calibration.measure()
+    calibration.expect(attention=False)
+    assert set(called) == set(expected[:4]) and not any("_back" in name for name in expected)
+    calibration.expect(attention=True)
+    assert "hetjax.models.kernels._attend_back" in expected
+    del expected[:]
+    monkeypatch.setattr(calibration.runtime, "on_cpus", lambda: False)
+    calibration.expect(attention=True)
+    assert not expected
 
 
 def test_a_machine_is_measured_once(measured, tmp_path):

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import io
+import gc
 import json
 import os
 import re
@@ -174,6 +175,34 @@ def test_for_nvidias_gpus_products_are_left_to_cublas_unless_told_otherwise(monk
     monkeypatch.syspath_prepend(tmp_path)
     runtime.prepare()
     assert os.environ["XLA_FLAGS"] == found
+
+
+@pytest.mark.parametrize(
+    "told, packages, found",
+    [(None, (), True), (None, ("plugin",), False), ("cpu", ("plugin",), True), ("cuda,cpu", (), False)],
+)
+def test_what_jax_will_run_on_is_known_before_it_starts(monkeypatch, tmp_path, told, packages, found):
+    monkeypatch.setattr(runtime, "ACCELERATORS", ("no_such_plugin", "plugin"))
+    monkeypatch.syspath_prepend(tmp_path)
+    for package in packages:
+        (tmp_path / package).mkdir()
+    if told is None:
+        monkeypatch.delenv("JAX_PLATFORMS", raising=False)
+    else:
+        monkeypatch.setenv("JAX_PLATFORMS", told)
+    assert runtime.on_cpus() == found
+
+
+def test_garbage_is_looked_for_again_once_a_command_runs(monkeypatch):
+    monkeypatch.setattr(runtime.signal, "signal", lambda *_: None)
+    try:
+        runtime.hush()
+        assert not gc.isenabled()
+        runtime.listen()
+        assert gc.isenabled() and gc.get_freeze_count()
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 @pytest.mark.parametrize("mode", ["minibatch", "full"])

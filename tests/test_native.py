@@ -1,6 +1,7 @@
 """Operations that numba compiles: rows read and written as jax does, by many threads, and left alone where unknown."""
 
 import os
+import queue
 import subprocess
 import sys
 import threading
@@ -214,7 +215,8 @@ def calling(operation):
 def test_a_program_is_compiled_before_its_operations_are_and_waits_for_them(monkeypatch):
     monkeypatch.setattr(native.runtime, "cores", lambda: 2)
     go, operation, x = threading.Event(), native.Operation(_doubled), jnp.arange(300.0)
-    native._tasks().put(go.wait)
+    for _ in range(native.COMPILERS):
+        native._tasks().put(lambda _: go.wait())
     try:
         program = calling(operation).lower(x).compile()
         assert native._shared[native._places[operation.key("float32")] + 1] == native.NOWHERE
@@ -235,19 +237,56 @@ def test_an_operation_that_is_not_compiled_is_an_error_of_the_program(caplog, mo
     np.testing.assert_array_equal(calling(operation)(x), 2 * x)
 
 
-@pytest.mark.parametrize(("kept", "cores", "asked"), [(False, 2, True), (True, 2, False), (False, 1, False)])
-def test_another_process_is_asked_for_what_is_not_kept(monkeypatch, kept, cores, asked):
-    """Of this package alone, and where there is a core for it."""
-    names, place = [], 2 * native.MOST + native.OPERATIONS - 2
+class Noted:
+    """In the place of another process that compiles."""
+
+    def __init__(self):
+        self.names, self.process = [], None
+
+    def compile(self, name, floats):
+        self.names.append((name, floats))
+
+
+@pytest.mark.parametrize(("kept", "asked"), [(False, True), (True, False)])
+def test_another_process_is_asked_for_what_is_not_kept(monkeypatch, kept, asked):
+    """Of this package alone."""
+    elsewhere, place = Noted(), 2 * native.MOST + native.OPERATIONS - 2
     monkeypatch.setattr(native, "_shared", native._shared.copy())
     monkeypatch.setattr(native, "is_kept", lambda *_, **__: kept)
-    monkeypatch.setattr(native.runtime, "cores", lambda: cores)
-    monkeypatch.setattr(native._elsewhere, "compile", lambda name, floats: names.append((name, floats)))
-    native._register(rows.read, "float32", place)
-    assert names == [("hetjax.cache.kernels._read", "float32")] * asked
+    native._register(rows.read, "float32", place, elsewhere)
+    assert elsewhere.names == [("hetjax.cache.kernels._read", "float32")] * asked
     assert native._shared[place] == rows.read.key("float32") and native._shared[place + 1] > 0
-    native._register(native.Operation(_doubled), "float32", place)
-    assert names == [("hetjax.cache.kernels._read", "float32")] * asked
+    native._register(native.Operation(_doubled), "float32", place, elsewhere)
+    assert elsewhere.names == [("hetjax.cache.kernels._read", "float32")] * asked
+
+
+def test_what_xla_calls_is_made_once_and_elsewhere_if_it_is_not_kept(monkeypatch):
+    elsewhere = Noted()
+    monkeypatch.setattr(native, "_made", [])
+    monkeypatch.setattr(native, "is_kept", lambda *_, **__: False)
+    monkeypatch.setattr(jax.ffi, "register_ffi_target", lambda *_, **__: None)
+    for _ in range(2):
+        native._handler(elsewhere)
+    assert elsewhere.names == [(native.NAME, "float32")] and len(native._made) == 2
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_operations_are_compiled_ahead_where_there_is_a_core_for_it(monkeypatch, cores):
+    asked = []
+    monkeypatch.setattr(native.runtime, "cores", lambda: cores)
+    monkeypatch.setattr(native, "_ask", lambda operation, floats: asked.append((operation, floats)))
+    native.expect(rows.read, folds.sums)
+    assert asked == ([] if cores == 1 else [(rows.read, "float32"), (folds.sums, "float32")])
+
+
+def test_another_process_ends_when_nothing_more_is_asked_of_it(monkeypatch):
+    monkeypatch.setattr(native, "LINGER", 0.01)
+    elsewhere, tasks, ended = Noted(), queue.SimpleQueue(), threading.Event()
+    elsewhere.end = lambda: (setattr(elsewhere, "process", None), ended.set())
+    threading.Thread(target=native._work_off, args=(tasks, elsewhere), daemon=True).start()
+    assert not ended.wait(0.1)
+    tasks.put(lambda elsewhere: setattr(elsewhere, "process", "there"))
+    assert ended.wait(10)
 
 
 def test_another_process_compiles_and_keeps_what_is_not_kept(tmp_path):

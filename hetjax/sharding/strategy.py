@@ -102,6 +102,7 @@ class Engine(ABC):
       batches: of every epoch.
       features: where features live, if some may live off the devices.
       same_losses: whether `step` gives all processes the same loss.
+      draw_weights: `weights` of the trainer, always one object: so jax traces it once.
     """
 
     same_losses = True
@@ -109,6 +110,7 @@ class Engine(ABC):
     def __init__(self, setup: Setup, batches: Batches, features: FeatureStore | None = None):
         self.setup, self.batches, self.features = setup, batches, features
         self.trainer, self.seed = setup.trainer, np.int32(setup.config.train.seed)
+        self.draw_weights = self.trainer.weights
 
     @abstractmethod
     def init(self, seed: int) -> Any:
