@@ -2,8 +2,8 @@
 
 import contextlib
 import dataclasses
-import io
 import gc
+import io
 import json
 import os
 import re
