@@ -226,6 +226,12 @@ def expect(*operations: Operation) -> None:
             _ask(operation, "float32")
 
 
+def expect_calls(name: str) -> None:
+    """Have what numba compiles for a function of this package, which takes nothing, compiled and kept, where operations are not kept either."""
+    if runtime.cores() > 1:
+        _tasks().put(lambda elsewhere: elsewhere.process and elsewhere.compile(name, "float32"))
+
+
 def _register(operation: Operation, floats: str, place: int, elsewhere: Elsewhere | None = None) -> None:
     """Compile an operation, in another process if there is one, and put its address, and then the key that is in programs, where the handler finds them."""
     address = FAILED
@@ -244,13 +250,14 @@ def _register(operation: Operation, floats: str, place: int, elsewhere: Elsewher
 
 
 def compile_one(name: str, floats: str) -> None:
-    """Compile and keep an operation, by its name; or what XLA calls."""
-    if name == NAME:
-        _callbacks()
-        return
-    importlib.import_module(name.rpartition(".")[0])
-    operation = _operations[name]
-    _callback(operation.run, _signature(floats), operation.fastmath)
+    """Compile and keep an operation by its name, or what a function calls."""
+    module, _, function = name.rpartition(".")
+    found = importlib.import_module(module)
+    if name in _operations:
+        operation = _operations[name]
+        _callback(operation.run, _signature(floats), operation.fastmath)
+    else:
+        getattr(found, function)()
 
 
 def _signature(floats: str):
@@ -274,7 +281,7 @@ def _handler(elsewhere: Elsewhere | None = None) -> None:
         if _made:
             return
         if elsewhere and not is_kept(_handle, HANDLES, **_options(frozenset())):
-            elsewhere.compile(NAME, "float32")
+            elsewhere.compile(f"{__name__}.{_callbacks.__name__}", "float32")
         helper, handler = _callbacks()
         _shared[:OPERATIONS] = *version, runtime.cores(), helper.address, ctypes.addressof(NOT_COMPILED)
         new_capsule = ctypes.pythonapi.PyCapsule_New

@@ -39,6 +39,7 @@ from hetjax.label_inputs import without_labels
 from hetjax.load import Ahead, load, source, without_metapaths
 from hetjax.loggers import Loggers
 from hetjax.logs import counted, hides_bar, log
+from hetjax.models import ahead as compile_ahead
 from hetjax.models import calibration, orders
 from hetjax.models.orders import Costs
 from hetjax.partition import Partitioning, read, save
@@ -50,7 +51,6 @@ from hetjax.records import Records, check_records
 from hetjax.results import compared_by
 from hetjax.run import Run
 from hetjax.sampling.loader import Drawn
-from hetjax.sampling.rehearsal import rehearse
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import Engine, Strategy, setup
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> None:
     """Train as the command line says, and print where the results are."""
     config, processes, workdir = run_options.read(arguments)
     if not processes.several:
-        calibration.expect("heads" in models.takes(config.model.name))
+        compile_ahead.before_measuring()
     elif not log.isEnabledFor(logging.DEBUG):
         runtime.keep_stdout()
     alike_in_all = flat(as_dict(config)) | {"workdir": str(workdir), "hetjax": __version__}
@@ -146,8 +146,9 @@ def prepare(
     checkpoints = Checkpoints(workdir.file("checkpoints"))
     checkpoint, done = progress.newest(checkpoints, processes, log.warning)
     done.lowered = max(lowered, done.lowered)
-    rehearse()  # while what costs are measured with is compiled
     count_orders(config, done, checkpoint, processes)
+    if processes.count == 1:
+        compile_ahead.after_measuring("heads" in models.takes(config.model.name))
     run_setup = setup(guard.lowered(config, done.lowered), graph, processes, workdir.path)
     folder = workdir.file(strategy.partition_name(config))
     partitioning = strategy.partition(run_setup, folder)

@@ -1,5 +1,6 @@
 """Orders are counted with what operations cost on the machine where a run begins."""
 
+import importlib
 import json
 
 import jax
@@ -7,7 +8,7 @@ import pytest
 
 from hetjax import native
 from hetjax.config import Config, Train
-from hetjax.models import calibration, orders
+from hetjax.models import ahead, calibration, kernels, orders
 from hetjax.models.calibration import REFERENCE, order_costs, scaled
 from hetjax.models.orders import Costs
 from hetjax.processes.group import ProcessGroup
@@ -49,24 +50,33 @@ def test_every_operation_is_measured():
     assert found.keys() == REFERENCE.keys() and min(found.values()) > 0
 
 
-def test_what_is_measured_is_expected(monkeypatch):
-    """And of a model of attention what goes back along its edges."""
-    called, expected = [], []
-    monkeypatch.setattr(native, "_ask", lambda operation, floats: called.append(operation.name))
-    monkeypatch.setattr(native, "expect", lambda *operations: expected.extend(one.name for one in operations))
-    monkeypatch.setattr(calibration.runtime, "on_cpus", lambda: True)
+def test_what_is_measured_is_compiled_before(monkeypatch):
+    called = []
+    monkeypatch.setattr(native, "_ask", lambda operation, floats: called.append(operation))
     monkeypatch.setattr(calibration, "ROUNDS", 0)
     jax.clear_caches()
     with pytest.raises(ValueError, match="empty"):
         calibration.measure()
-    calibration.expect(attention=False)
-    assert set(called) == set(expected[:4]) and not any("_back" in name for name in expected)
-    calibration.expect(attention=True)
-    assert "hetjax.models.kernels._attend_back" in expected
-    del expected[:]
-    monkeypatch.setattr(calibration.runtime, "on_cpus", lambda: False)
-    calibration.expect(attention=True)
-    assert not expected
+    assert set(called) == set(ahead.MEASURED)
+
+
+@pytest.mark.parametrize("cpus", [True, False])
+def test_what_models_call_is_compiled_after(monkeypatch, cpus):
+    """And of a model of attention what goes back along its edges."""
+    expected, calls = [], []
+    monkeypatch.setattr(native, "expect", lambda *operations: expected.append(set(operations)))
+    monkeypatch.setattr(native, "expect_calls", calls.append)
+    monkeypatch.setattr(ahead.runtime, "on_cpus", lambda: cpus)
+    ahead.before_measuring()
+    ahead.after_measuring(attention=False)
+    ahead.after_measuring(attention=True)
+    if not cpus:
+        assert not expected and not calls
+        return
+    measured, plain, of_attention = expected
+    assert not measured & of_attention and of_attention - plain == {kernels.attend_back, kernels.to_sources}
+    module, _, function = calls[0].rpartition(".")
+    assert callable(getattr(importlib.import_module(module), function))
 
 
 def test_a_machine_is_measured_once(measured, tmp_path):

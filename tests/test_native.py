@@ -267,7 +267,7 @@ def test_what_xla_calls_is_made_once_and_elsewhere_if_it_is_not_kept(monkeypatch
     monkeypatch.setattr(jax.ffi, "register_ffi_target", lambda *_, **__: None)
     for _ in range(2):
         native._handler(elsewhere)
-    assert elsewhere.names == [(native.NAME, "float32")] and len(native._made) == 2
+    assert elsewhere.names == [("hetjax.native._callbacks", "float32")] and len(native._made) == 2
 
 
 @pytest.mark.parametrize("cores", [1, 2])
@@ -277,6 +277,18 @@ def test_operations_are_compiled_ahead_where_there_is_a_core_for_it(monkeypatch,
     monkeypatch.setattr(native, "_ask", lambda operation, floats: asked.append((operation, floats)))
     native.expect(rows.read, folds.sums)
     assert asked == ([] if cores == 1 else [(rows.read, "float32"), (folds.sums, "float32")])
+
+
+def test_what_a_function_calls_is_compiled_where_operations_are(monkeypatch):
+    """Where another process is there, as some were not kept."""
+    elsewhere = Noted()
+    tasks = queue.SimpleQueue()
+    monkeypatch.setattr(native, "_tasks", lambda: tasks)
+    monkeypatch.setattr(native.runtime, "cores", lambda: 2)
+    for elsewhere.process in (None, "there"):
+        native.expect_calls("hetjax.sampling.rehearsal.rehearse")
+        tasks.get()(elsewhere)
+    assert elsewhere.names == [("hetjax.sampling.rehearsal.rehearse", "float32")]
 
 
 def test_another_process_ends_when_nothing_more_is_asked_of_it(monkeypatch):

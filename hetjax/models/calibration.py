@@ -16,13 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from hetjax import compiled, measured, native, runtime
-from hetjax.cache import kernels as rows
 from hetjax.cache.tables import rows_at
-from hetjax.models import kernels
 from hetjax.models.attention import attend
 from hetjax.models.linear import times
 from hetjax.models.orders import Costs
-from hetjax.models.products import multiply_turned
 from hetjax.models.segment import by_source, neighbour_sum
 from hetjax.processes.group import ProcessGroup
 from hetjax.sampling.sampler import group
@@ -32,17 +29,6 @@ SPREAD = 2**17  # rows that are multiplied, and copied from: no cache holds them
 # Nanoseconds on the machine that the constants are from, of what `measure` says, by `benchmarks/calibration.py`.
 REFERENCE = {"multiply": 0.0047, "move": 0.082, "copy": 0.135, "weigh": 0.098, "group": 3.9}
 MOST = 2.0**4  # times as much, or as little, as there: more is no machine, but something that stood in the way
-
-
-def expect(attention: bool) -> None:
-    """Have operations compiled while a process reads its graph: what `measure` calls, and then what most models call.
-
-    Args:
-      attention: whether the model is one of attention, that also goes back along the edges.
-    """
-    if runtime.on_cpus() and native.usable():
-        back = (kernels.attend_back, kernels.to_sources) if attention else ()
-        native.expect(kernels.attend, kernels.sums, kernels.group, rows.read, *back, multiply_turned, rows.update)
 
 
 def order_costs(processes: ProcessGroup) -> Costs:
@@ -70,11 +56,11 @@ def measure() -> dict[str, float]:
     chance, edges = np.random.default_rng(0), TARGETS * DEGREE
     indices = chance.integers(0, ROWS, edges, np.int32)
     adjacency = group(np.arange(TARGETS + 1, dtype=np.int32) * DEGREE, indices, None)
-    sources, x, spread = (jnp.ones((count, WIDTH), jnp.float32) for count in (ROWS, TARGETS, SPREAD))
-    keys, queries = (whole.reshape(-1, HEADS, WIDTH // HEADS) for whole in (sources, x))
+    rows, x, spread = (jnp.ones((count, WIDTH), jnp.float32) for count in (ROWS, TARGETS, SPREAD))
+    keys, queries = (whole.reshape(-1, HEADS, WIDTH // HEADS) for whole in (rows, x))
     work: dict[str, tuple[Callable, tuple, int]] = {
         "multiply": (times, (spread, jnp.ones((WIDTH, WIDTH), jnp.float32)), SPREAD * WIDTH * WIDTH),
-        "move": (neighbour_sum, (adjacency, sources), edges * WIDTH),
+        "move": (neighbour_sum, (adjacency, rows), edges * WIDTH),
         "copy": (rows_at, (spread, SPREAD // ROWS * indices), edges * WIDTH),
         "weigh": (attend, (adjacency, queries, jnp.ones((TARGETS, HEADS), jnp.float32), keys), 2 * edges * WIDTH),
         "group": (lambda edges: by_source(edges, ROWS), (adjacency,), edges),
