@@ -1,11 +1,12 @@
-"""Operations compiled by a process of its own: numba is Python, and of one process's threads one at a time runs Python.
+"""Compiling by processes of their own: numba is Python, and of one process's threads one at a time runs Python.
 
-That process reads a line per operation: its name, and floats. It has numba compile the operation and keep it, and answers with the same line. It ends
-when there are no more lines.
+Such a process reads lines: the name of an operation and floats, or the name of a function. It has numba compile the operation, or what the function calls,
+and keep it, and answers with the same line. It ends when whoever asks has ended.
 """
 
 import atexit
 import os
+import queue
 import subprocess
 import sys
 import threading
@@ -16,22 +17,22 @@ CODE = "import sys; sys.path[:] = sys.argv[1:]; from hetjax.compiling import mai
 
 
 class Elsewhere:
-    """That process, which is there as long as something is to be compiled."""
+    """Such a process, which is there from the first thing that is to be compiled until `end`."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen | None = None
         self.leaving = threading.Event()
         atexit.register(self.leave)
 
-    def compile(self, name: str, floats: str) -> None:
-        """Wait until an operation of this package is compiled and kept; where the other process cannot do it, it is left to this one."""
+    def compile(self, name: str, floats: str = "") -> None:
+        """Wait until something of this package is compiled and kept; where the other process cannot do it, it is left to this one."""
         line = f"{name} {floats}\n"
         try:
-            self.process = self.process or _started()
-            assert self.process.stdin and self.process.stdout  # as they are pipes
-            self.process.stdin.write(line)
-            self.process.stdin.flush()
-            done = line in self.process.stdout  # whatever else libraries print before it
+            self.process = process = self.process or _started()
+            assert process.stdin and process.stdout  # as they are pipes
+            process.stdin.write(line)
+            process.stdin.flush()
+            done = line in process.stdout  # whatever else libraries print before it
         except (OSError, ValueError, TypeError):  # it could not be started, or has ended
             done = False
         if not done:
@@ -64,6 +65,16 @@ def main() -> None:
     os.environ["JAX_PLATFORMS"] = "cpu"
     from hetjax import native
 
-    for line in sys.stdin:
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(lines,), daemon=True).start()
+    while True:
+        line = lines.get()
         native.compile_one(*line.split())
         print(line, end="", flush=True)
+
+
+def _read(lines: queue.SimpleQueue) -> None:
+    """Read what is asked for; when whoever asks has ended, end at once."""
+    for line in sys.stdin:
+        lines.put(line)
+    os._exit(0)

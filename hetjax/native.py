@@ -5,6 +5,7 @@ out is part of jaxlib, and stands in `internals`; where its version is not known
 what XLA has itself.
 """
 
+import atexit
 import contextlib
 import ctypes
 import functools
@@ -14,6 +15,7 @@ import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextvars import ContextVar
+from types import FunctionType
 from typing import Any
 
 import jax
@@ -74,6 +76,8 @@ _shared = np.full(OPERATIONS + 2 * MOST, NOWHERE, np.int64)  # read by the handl
 _places: dict[int, int] = {}  # in `_shared`, by an operation's key
 _compiled_operations: dict[int, Any] = {}  # by place, what machine code calls
 _lock, _handling = threading.Lock(), threading.Lock()
+_loading = threading.Lock()  # while numba is at work in this process: no thread may be cut off in LLVM
+atexit.register(_loading.acquire)
 _made: list[Any] = []  # the handler, and what helps it
 _operations: dict[str, "Operation"] = {}  # by name
 _shapes_alone: ContextVar[bool] = ContextVar("shapes_alone", default=False)  # whether what is traced is not lowered
@@ -169,6 +173,13 @@ class Operation:
         self.name, self.run, self.fastmath = f"{run.__module__}.{run.__name__}", named(run), fastmath
         _operations[self.name] = self
 
+    def of(self, floats: str) -> Callable:
+        """The function, by a name of its own: two processes that compile one file's code for both floats could mix them up in what numba keeps."""
+        run = self.run
+        own = FunctionType(run.__code__, run.__globals__, run.__name__, run.__defaults__, run.__closure__)
+        own.__qualname__, own.__module__ = f"{run.__qualname__}_{floats}", run.__module__
+        return own
+
     def key(self, floats: str) -> int:
         """What stands for it in programs, by the floats that it is compiled for."""
         return zlib.crc32(f"{self.name}.{floats}".encode()) >> 1
@@ -192,9 +203,11 @@ class Operation:
             raise TypeError(f"{self.run.__name__} of {dtypes}")
         given = {*(np.dtype(x.dtype) for x in arguments), *(np.dtype(x.dtype) for x in results)}
         floats = "float64" if np.dtype("float64") in given else "float32"
-        if not _shapes_alone.get() or jax.default_backend() == "cpu":
+        if not _shapes_alone.get():
             _ask(self, floats)
             _handler()
+        elif jax.default_backend() == "cpu":
+            _ask(self, floats)
         after = {argument + 1: result for argument, result in (aliases or {}).items()}
         call = jax.ffi.ffi_call(NAME, tuple(results), input_output_aliases=after)
         return call(np.array([self.key(floats), rows], np.int32), *arguments)
@@ -202,6 +215,7 @@ class Operation:
 
 def _ask(operation: Operation, floats: str) -> None:
     """Have an operation compiled, if it is not, or was not the last time; a program that calls it before that waits."""
+    tasks = _tasks() if runtime.cores() > 1 else None
     with _lock:
         key = operation.key(floats)
         place = _places.get(key, OPERATIONS + 2 * len(_places))
@@ -211,36 +225,37 @@ def _ask(operation: Operation, floats: str) -> None:
             raise RuntimeError(f"{operation.name} is operation {MOST + 1}, and programs can know {MOST}")
         _shared[place] = _shared[place + 1] = NOWHERE
         _places[key] = place
-        if runtime.cores() == 1:
+        if tasks:
+            tasks.put(functools.partial(_register, operation, floats, place))
+        else:
             _register(operation, floats, place)
-            return
-        if not _made:
-            _tasks().put(_handler_ahead)
-        _tasks().put(functools.partial(_register, operation, floats, place))
 
 
 def expect(*operations: Operation) -> None:
     """Have operations compiled that programs will soon call with float32, while this process does what comes before; not where it has one core."""
     if runtime.cores() > 1:
+        if not _made:
+            _tasks().put(_handler_ahead)
         for operation in operations:
             _ask(operation, "float32")
 
 
 def expect_calls(name: str) -> None:
-    """Have what numba compiles for a function of this package, which takes nothing, compiled and kept, where operations are not kept either."""
+    """Call a function of this package, by its name, in a process that compiles already, so that numba keeps what it compiles for it; if there is none, all is kept."""
     if runtime.cores() > 1:
-        _tasks().put(lambda elsewhere: elsewhere.process and elsewhere.compile(name, "float32"))
+        _tasks().put(lambda elsewhere: elsewhere.process and elsewhere.compile(name))
 
 
 def _register(operation: Operation, floats: str, place: int, elsewhere: Elsewhere | None = None) -> None:
     """Compile an operation, in another process if there is one, and put its address, and then the key that is in programs, where the handler finds them."""
     address = FAILED
     try:
-        given = operation.run, _signature(floats), operation.fastmath
+        given = operation.of(floats), _signature(floats), operation.fastmath
         ours = operation.name.split(".")[0] == __package__
         if elsewhere and ours and not is_kept(*given[:2], **_options(operation.fastmath)):
             elsewhere.compile(operation.name, floats)
-        _compiled_operations[place] = _callback(*given)
+        with _loading:
+            _compiled_operations[place] = _callback(*given)
         address = _compiled_operations[place].address
     except Exception as error:
         log.error(f"{operation.name} was not compiled: {reason(error)}")
@@ -249,13 +264,13 @@ def _register(operation: Operation, floats: str, place: int, elsewhere: Elsewher
         _shared[place] = operation.key(floats)
 
 
-def compile_one(name: str, floats: str) -> None:
-    """Compile and keep an operation by its name, or what a function calls."""
+def compile_one(name: str, floats: str = "") -> None:
+    """Compile and keep an operation by its name and its floats, or what a function calls."""
     module, _, function = name.rpartition(".")
     found = importlib.import_module(module)
     if name in _operations:
         operation = _operations[name]
-        _callback(operation.run, _signature(floats), operation.fastmath)
+        _callback(operation.of(floats), _signature(floats), operation.fastmath)
     else:
         getattr(found, function)()
 
@@ -281,8 +296,9 @@ def _handler(elsewhere: Elsewhere | None = None) -> None:
         if _made:
             return
         if elsewhere and not is_kept(_handle, HANDLES, **_options(frozenset())):
-            elsewhere.compile(f"{__name__}.{_callbacks.__name__}", "float32")
-        helper, handler = _callbacks()
+            elsewhere.compile(f"{__name__}.{_callbacks.__name__}")
+        with _loading:
+            helper, handler = _callbacks()
         _shared[:OPERATIONS] = *version, runtime.cores(), helper.address, ctypes.addressof(NOT_COMPILED)
         new_capsule = ctypes.pythonapi.PyCapsule_New
         new_capsule.restype, new_capsule.argtypes = (

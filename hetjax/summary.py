@@ -37,7 +37,7 @@ def summarise(
       say: is told what cannot be drawn.
     """
     best, config, schema = run.progress.best, run.config, run.graph.schema
-    weights, learned = jax.eval_shape(run.engine.draw_weights, run.engine.seed).params, run.engine.trainer.learnable
+    weights, learned = jax.eval_shape(run.engine.init_weights, run.engine.seed).params, run.engine.trainer.learnable
     records = run.records
     assert records is not None  # process 0 has them
     if config.train.test:

@@ -39,8 +39,7 @@ from hetjax.label_inputs import without_labels
 from hetjax.load import Ahead, load, source, without_metapaths
 from hetjax.loggers import Loggers
 from hetjax.logs import counted, hides_bar, log
-from hetjax.models import ahead as compile_ahead
-from hetjax.models import calibration, orders
+from hetjax.models import calibration, orders, precompile
 from hetjax.models.orders import Costs
 from hetjax.partition import Partitioning, read, save
 from hetjax.processes.group import ProcessGroup
@@ -64,10 +63,10 @@ COMPILING = 3  # epochs that may compile before the user is told
 def main(arguments: Sequence[str]) -> None:
     """Train as the command line says, and print where the results are."""
     config, processes, workdir = run_options.read(arguments)
-    if not processes.several:
-        compile_ahead.before_measuring()
-    elif not log.isEnabledFor(logging.DEBUG):
+    if processes.several and not log.isEnabledFor(logging.DEBUG):
         runtime.keep_stdout()
+    if not processes.several and config.train.order_costs == "measured":
+        precompile.before_measuring()
     alike_in_all = flat(as_dict(config)) | {"workdir": str(workdir), "hetjax": __version__}
     alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
     with process_group(processes, alike_in_all) as group:
@@ -148,7 +147,7 @@ def prepare(
     done.lowered = max(lowered, done.lowered)
     count_orders(config, done, checkpoint, processes)
     if processes.count == 1:
-        compile_ahead.after_measuring("heads" in models.takes(config.model.name))
+        precompile.after_measuring("heads" in models.takes(config.model.name))
     run_setup = setup(guard.lowered(config, done.lowered), graph, processes, workdir.path)
     folder = workdir.file(strategy.partition_name(config))
     partitioning = strategy.partition(run_setup, folder)
@@ -161,7 +160,7 @@ def prepare(
         progress.check_step(done, checkpoint, engine.batches.steps())
     done.graph = digest
     engine.batches.prepare(done.capacities)
-    jax.eval_shape(engine.draw_weights, engine.seed)  # what does not fit is said before anything is written
+    jax.eval_shape(engine.init_weights, engine.seed)  # what does not fit is said before anything is written
     records = None
     if processes.first:
         records = begin(config, workdir, processes, graph, checkpoints, checkpoint, done)

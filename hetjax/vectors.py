@@ -189,10 +189,10 @@ def add_rows(
         first, last = (
             context.cast(builder, value, edges[place], types.intp) for place, value in ((1, first), (2, last))
         )
-        into, rows = _place(context, builder, signature, args, 0, 1), _data(context, builder, x, args[5])
+        number = context.get_value_type(out.dtype)
         given = [
-            into,
-            rows,
+            _place(context, builder, signature, args, 0, 1),
+            _data(context, builder, x, args[5]),
             _data(context, builder, edges[0], ids),
             first,
             last,
@@ -201,12 +201,11 @@ def add_rows(
         given += [
             _data(context, builder, kind, args[n]) for n, kind in ((2, weights), (3, places)) if kind is not types.none
         ]
-        _call(builder, f"add_rows.{weighted:d}.{placed:d}", given, write)
+        _call(builder, f"add_rows.{weighted:d}.{placed:d}.{number}", given, functools.partial(write, number))
         return context.get_dummy_value()
 
-    def write(builder, into, rows, ids, first, last, heads, count, step, row, other_step, *more):
+    def write(number, builder, into, rows, ids, first, last, heads, count, step, row, other_step, *more):
         factors, positions = more[0] if weighted else None, more[-1] if placed else None
-        number = into.type.pointee
 
         def add(head, group, alike, at, kind, wide, new):
             beside = _beside(builder, at, kind, wide)
@@ -257,13 +256,13 @@ def add_products(
     """
 
     def build(context, builder, signature, args):
-        places = [_place(context, builder, signature, args, place, place + 1) for place in (0, 2, 4)]
-        _call(builder, "add_products", [*places, *_words(context, builder, shape, args[6])], write)
+        number = context.get_value_type(out.dtype)
+        given = [_place(context, builder, signature, args, place, place + 1) for place in (0, 2, 4)]
+        given += _words(context, builder, shape, args[6])
+        _call(builder, f"add_products.{number}", given, functools.partial(write, number))
         return context.get_dummy_value()
 
-    def write(builder, into, one, two, count, rows, columns, step, x_row, x_step, y_step):
-        number = into.type.pointee
-
+    def write(number, builder, into, one, two, count, rows, columns, step, x_row, x_step, y_step):
         def add(i, j, tall, kind, wide, new):
             at = _beside(builder, j, kind, wide)
             sums = [[_variable(builder, kind) for _ in at] for _ in range(tall)]
@@ -487,8 +486,11 @@ def _exponential(builder, x, kind):
 
 
 def _call(builder, name, values, write):
-    """Call a function of this module, which `write(builder, *values)` writes where it is called first: what is long is compiled once in every operation."""
-    name = ".".join((name, *(str(value.type) for value in values)))
+    """Call a function of this LLVM module, which `write(builder, *values)` writes where it is called first: LLVM optimises long loops once, however often a kernel calls them.
+
+    Args:
+      name: says all that the function depends on.
+    """
     function = builder.module.globals.get(name)
     if function is None:
         kind = ir.FunctionType(ir.VoidType(), [value.type for value in values])

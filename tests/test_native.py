@@ -243,8 +243,8 @@ class Noted:
     def __init__(self):
         self.names, self.process = [], None
 
-    def compile(self, name, floats):
-        self.names.append((name, floats))
+    def compile(self, *about):
+        self.names.append(about)
 
 
 @pytest.mark.parametrize(("kept", "asked"), [(False, True), (True, False)])
@@ -260,6 +260,12 @@ def test_another_process_is_asked_for_what_is_not_kept(monkeypatch, kept, asked)
     assert elsewhere.names == [("hetjax.cache.kernels._read", "float32")] * asked
 
 
+def test_floats_are_kept_apart():
+    """Numba has one list of what it keeps of a name, which two processes must not write at once."""
+    one, other = (rows.read.of(floats) for floats in native.FRAMES)
+    assert one.__qualname__ != other.__qualname__ and one.__code__ is other.__code__
+
+
 def test_what_xla_calls_is_made_once_and_elsewhere_if_it_is_not_kept(monkeypatch):
     elsewhere = Noted()
     monkeypatch.setattr(native, "_made", [])
@@ -267,7 +273,7 @@ def test_what_xla_calls_is_made_once_and_elsewhere_if_it_is_not_kept(monkeypatch
     monkeypatch.setattr(jax.ffi, "register_ffi_target", lambda *_, **__: None)
     for _ in range(2):
         native._handler(elsewhere)
-    assert elsewhere.names == [("hetjax.native._callbacks", "float32")] and len(native._made) == 2
+    assert elsewhere.names == [("hetjax.native._callbacks",)] and len(native._made) == 2
 
 
 @pytest.mark.parametrize("cores", [1, 2])
@@ -288,7 +294,7 @@ def test_what_a_function_calls_is_compiled_where_operations_are(monkeypatch):
     for elsewhere.process in (None, "there"):
         native.expect_calls("hetjax.sampling.rehearsal.rehearse")
         tasks.get()(elsewhere)
-    assert elsewhere.names == [("hetjax.sampling.rehearsal.rehearse", "float32")]
+    assert elsewhere.names == [("hetjax.sampling.rehearsal.rehearse",)]
 
 
 def test_another_process_ends_when_nothing_more_is_asked_of_it(monkeypatch):
@@ -305,12 +311,13 @@ def test_another_process_compiles_and_keeps_what_is_not_kept(tmp_path):
     """And where there is none, or it ends, the operation is left to this one, and another is asked the next time."""
     code = """
 import sys
+from pathlib import Path
 from hetjax import compiling, native
 from hetjax.cache import kernels
 from hetjax.internals import is_kept
 
 def kept(operation):
-    return is_kept(operation.run, native._signature("float32"), **native._options(operation.fastmath))
+    return is_kept(operation.of("float32"), native._signature("float32"), **native._options(operation.fastmath))
 
 elsewhere = compiling.Elsewhere()
 python, sys.executable = sys.executable, "/nowhere/python"
@@ -326,10 +333,16 @@ elsewhere.compile(kernels.write.name, "float32")
 assert not kept(kernels.write) and elsewhere.process is None
 elsewhere.compile(kernels.write.name, "float32")
 assert kept(kernels.write)
+elsewhere.compile("hetjax.native._callbacks")
+assert is_kept(native._handle, native.HANDLES, **native._options(frozenset()))
+elsewhere.compile("hetjax.sampling.rehearsal.rehearse")
+assert elsewhere.process.poll() is None and list(Path(sys.argv[1]).glob("*/*.draw_all_*"))
 print(elsewhere.process.pid)
 """
     environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, stdout=subprocess.PIPE)
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], env=environment, check=True, stdout=subprocess.PIPE
+    )
     with pytest.raises(ProcessLookupError):
         os.kill(int(done.stdout), 0)
 

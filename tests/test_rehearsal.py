@@ -1,4 +1,4 @@
-"""Sampling once, from a graph of two nodes, compiles what sampling any graph calls."""
+"""Sampling once, from a graph of two nodes, compiles what sampling other graphs calls."""
 
 import os
 import subprocess

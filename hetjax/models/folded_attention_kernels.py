@@ -5,10 +5,9 @@ as the sources, one a head. A kernel makes them for a few targets at a time, in 
 once: for all targets they would be larger than all else in a step. Going back it makes them anew.
 """
 
-import numba
 import numpy as np
 
-from hetjax.models.kernels import ANY_ORDER
+from hetjax.models.kernels import ANY_ORDER, inline
 from hetjax.native import BLOCK, Operation, arrays
 from hetjax.prefetch import prefetch
 from hetjax.vectors import (
@@ -27,20 +26,18 @@ AHEAD = 12  # edges between that whose row is asked for and that whose row is re
 TOGETHER = 16  # targets whose rows are in the processor's cache
 EDGES = 32  # whose rows stay there while some columns after others are added up
 
-_inline = numba.njit(inline="always")
-
 
 ATTEND = "i1 i1 f3 f2 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2 f2"
 ATTEND_BACK = "i1 i1 f3 f2 f3 f3 f2 f0 f2 f2 f2 f2 f2 f3 > f3 f2 f4 f4 f2"
 
 
-@_inline
+@inline
 def _ask(x, indices, first, last, end):
     for ahead in range(first + AHEAD, min(last + AHEAD, end)):
         prefetch(x, indices[ahead])
 
 
-@_inline
+@inline
 def _add(sums, at, weights, indices, first, last, sources, heads):
     """Add weighted sources, of a target's edges or of several targets', to a row for each head; these are `TOGETHER` rows apart."""
     width, wide = sources.shape[1], sums.shape[2]
@@ -50,7 +47,7 @@ def _add(sums, at, weights, indices, first, last, sources, heads):
         add_rows(sums, at * wide, weights, None, (indices, e, stop), sources, (heads, width, TOGETHER * wide, width, 0))
 
 
-@_inline
+@inline
 def _widened(out, x, first, count, matrices):
     """`out[h, i] = x[first + i, h] @ matrices[h]`."""
     heads, d, width = matrices.shape
@@ -60,7 +57,7 @@ def _widened(out, x, first, count, matrices):
         add_products(out, h * TOGETHER * width, x, (first * heads + h) * d, matrices, h * d * width, shape)
 
 
-@_inline
+@inline
 def _narrowed(out, first, count, x, matrices):
     """`out[first + i, h] = x[h, i] @ matrices[h]`."""
     (heads, width, d), wide = matrices.shape, x.shape[2]
@@ -70,7 +67,7 @@ def _narrowed(out, first, count, x, matrices):
         add_products(out, (first * heads + h) * d, x, h * TOGETHER * wide, matrices, h * width * d, shape)
 
 
-@_inline
+@inline
 def _add_turned(out, part, x, first, count, wide):
     """`out[part, h] += x[first:, h]^T @ wide[h]`."""
     _, heads, d, width = out.shape

@@ -22,7 +22,7 @@ EDGES = 32  # whose rows stay in the processor's cache while some columns after 
 
 # Sums in any order, so that several numbers are added at a time; what is infinite or no number stays so.
 ANY_ORDER = frozenset({"reassoc", "contract", "nsz"})
-_inline = numba.njit(inline="always")
+inline = numba.njit(inline="always")  # a part of each kernel that calls it, which LLVM need not write apart too
 
 
 GROUP = "i1 i1 > i1 i1 i1"
@@ -32,7 +32,7 @@ ATTEND_BACK = "i1 i1 f3 f3 f2 f0 f2 f2 f2 f2 f3 > f3 f2 f2"
 TO_SOURCES = "i1 i1 i1 f2 f3 f2 f3 > f3"
 
 
-@_inline
+@inline
 def _steps(rows, width, heads, first):
     """From a row to the next, and from a head to the next; `first` says whether heads come before rows."""
     return (width, rows * width) if first else (heads * width, width)
@@ -143,7 +143,7 @@ def _to_sources(first, last, frame):
                 _add_turned(result, u, more_weights, edges, targets, i, stop, indptr[-1], more_rows)
 
 
-@_inline
+@inline
 def _add_turned(result, u, weights, edges, targets, first, last, end, rows):
     """Add what some edges bring from the targets, or from the one row of all targets."""
     own, width = result.shape[1:]

@@ -1,4 +1,4 @@
-"""Sampling once from a graph of two nodes: what numba compiles for it is there when a real graph is sampled."""
+"""Sampling once from a graph of two nodes: what numba compiles for that is kept, for graphs without weights that are not in pieces."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from hetjax.sampling.sampler import ALL, Sampler
 
 
 def rehearse() -> None:
-    """Compile what a `Sampler` calls, whatever the graph: its arrays are passed by their addresses."""
+    """Compile what a `Sampler` calls, which is the same for graphs of all sizes and dtypes: arrays are passed by their addresses."""
     relation, both = Relation("node", "to", "node"), np.arange(2, dtype=np.int32)
     edges = {relation: CSC(np.arange(3), np.array([1, 0], np.uint8))}
     graph = HetGraph(Schema({"node": 2}, (relation,), "node", 2), edges, {}, both, {"train": both})

@@ -5,6 +5,7 @@ and nothing else: not what a strategy divides, and not what a state looks like o
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -102,7 +103,6 @@ class Engine(ABC):
       batches: of every epoch.
       features: where features live, if some may live off the devices.
       same_losses: whether `step` gives all processes the same loss.
-      draw_weights: `weights` of the trainer, always one object: so jax traces it once.
     """
 
     same_losses = True
@@ -110,7 +110,11 @@ class Engine(ABC):
     def __init__(self, setup: Setup, batches: Batches, features: FeatureStore | None = None):
         self.setup, self.batches, self.features = setup, batches, features
         self.trainer, self.seed = setup.trainer, np.int32(setup.config.train.seed)
-        self.draw_weights = self.trainer.weights
+
+    @cached_property
+    def init_weights(self) -> Callable[[Array], TrainState]:
+        """`weights` of the trainer, always one object: so jax traces it once."""
+        return self.trainer.weights
 
     @abstractmethod
     def init(self, seed: int) -> Any:

@@ -93,7 +93,7 @@ class AveragingEngine(Engine):
     def init(self, seed: int) -> AveragingState:
         key = jax.jit(self.trainer.keys)(np.int32(seed))[1]
         held = drawn(key, self.trainer.learnable, self.members)
-        return self._placed(0, eagerly(self.draw_weights, np.int32(seed)), held)
+        return self._placed(0, eagerly(self.init_weights, np.int32(seed)), held)
 
     def shard(self, state: TrainState) -> AveragingState:
         held = {

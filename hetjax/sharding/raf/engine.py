@@ -140,7 +140,7 @@ class RafEngine(Engine):
         return Rows(self.mesh, parts, nodes)
 
     def init(self, seed: int) -> dict[int, TrainState]:
-        state, key = eagerly(self.draw_weights, np.int32(seed)), jax.jit(self.trainer.keys)(np.int32(seed))[1]
+        state, key = eagerly(self.init_weights, np.int32(seed)), jax.jit(self.trainer.keys)(np.int32(seed))[1]
         return self._placed(state, tables.create_all(key, self._on_devices()), self.features.init(key))
 
     def shard(self, state: TrainState) -> dict[int, TrainState]:

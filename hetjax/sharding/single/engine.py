@@ -43,7 +43,7 @@ class SingleEngine(Engine):
 
     def init(self, seed: int) -> TrainState:
         self.ahead = Ahead()
-        weights = eagerly(self.draw_weights, np.int32(seed))
+        weights = eagerly(self.init_weights, np.int32(seed))
         state = jax.device_put(
             weights, self.features.device
         )  # as a step gives it back, or the second would compile anew

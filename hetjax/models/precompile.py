@@ -1,5 +1,7 @@
 """Operations that a run on CPUs is to call, compiled while it does what comes before: they take longer than reading a small graph."""
 
+import jax
+
 from hetjax import native, runtime
 from hetjax.cache import kernels as rows
 from hetjax.models import kernels
@@ -20,6 +22,6 @@ def after_measuring(attention: bool) -> None:
     Args:
       attention: whether the model is one of attention, that goes back along the edges too.
     """
-    if runtime.on_cpus() and native.usable():
+    if jax.default_backend() == "cpu" and native.usable():
         native.expect(*((kernels.attend_back, kernels.to_sources) if attention else ()), multiply_turned, rows.update)
         native.expect_calls("hetjax.sampling.rehearsal.rehearse")
