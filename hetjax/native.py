@@ -61,7 +61,8 @@ MAJOR, MINOR, THREADS, HELP, WORDS_OF_ERROR, OPERATIONS = range(6)
 NOWHERE, FAILED = -1, 0  # the address of an operation that is not compiled yet, and of one that could not be
 NOT_COMPILED = ctypes.create_string_buffer(b"hetjax could not compile an operation of this program; its log says why")
 PAUSE = 500  # microseconds
-COMPILERS, LINGER = 2, 5  # the most processes that compile, and seconds that one stays, as more may be asked for soon
+COMPILERS = 2  # processes that compile
+LINGER = 5  # seconds that one stays, as more may be asked for soon
 
 NAME, MOST = "hetjax", 64  # of the one function that XLA knows, and how many operations it can know
 SHARED = "hetjax_shared"  # what machine code calls `_shared`
@@ -124,7 +125,7 @@ def by_platform(on_cpu: Callable, elsewhere: Callable, *arguments: Any) -> Any:
 def _tasks() -> queue.SimpleQueue:
     """What some threads do, as numba compiles, while programs are traced and compiled; no end of a process waits for it."""
     tasks: queue.SimpleQueue = queue.SimpleQueue()
-    for _ in range(min(COMPILERS, runtime.cores())):
+    for _ in range(COMPILERS):
         threading.Thread(target=_work_off, args=(tasks, Elsewhere()), name="operations", daemon=True).start()
     return tasks
 
@@ -174,7 +175,7 @@ class Operation:
         _operations[self.name] = self
 
     def of(self, floats: str) -> Callable:
-        """The function, by a name of its own: two processes that compile one file's code for both floats could mix them up in what numba keeps."""
+        """The function, by another name for every kind of floats: what numba keeps of one name two processes must not write at once."""
         run = self.run
         own = FunctionType(run.__code__, run.__globals__, run.__name__, run.__defaults__, run.__closure__)
         own.__qualname__, own.__module__ = f"{run.__qualname__}_{floats}", run.__module__
