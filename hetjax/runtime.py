@@ -12,6 +12,9 @@ processes jax lets the first alone write there. `JAX_COMPILATION_CACHE_DIR` name
 For NVIDIA's GPUs XLA would write many kernels of its own for every product, by Triton, and time them all. cuBLAS's alone are
 timed here: programs of many products compile in a fraction of the time, and R-GCN's took no longer (docs/measured.md, One GPU).
 The flag in `XLA_FLAGS`, set to true, says otherwise.
+
+For CPUs XLA writes loops by way of MLIR, or by an older emitter: the latter takes a fraction of the memory to compile, and less
+time (docs/measured.md, The first minute). Where jaxlib has it, until 0.11, it is used; later ones take no notice of being asked.
 """
 
 import gc
@@ -31,6 +34,7 @@ CUDA = ("jax_cuda13_plugin", "jax_cuda12_plugin")  # a package by which jax runs
 ACCELERATORS = ("jax_plugins", "libtpu")  # packages by which jax runs on anything but CPUs
 TRITON = "--xla_gpu_enable_triton_gemm"
 KNOWING = ("0.10.", "0.11.")  # jaxlibs that know this flag; one that does not would end at it
+EXTRA, OLDER_LOOPS = "--xla_backend_extra_options", "xla_cpu_disable_new_fusion_emitters"
 PROGRAMS = 2**31  # bytes of compiled programs that are kept, those used last
 
 
@@ -44,6 +48,7 @@ def prepare() -> None:
     os.environ.setdefault("JAX_COMPILATION_CACHE_INCLUDE_METADATA_IN_KEY", "1")
     if any(map(importlib.util.find_spec, CUDA)):
         leave_triton_out()
+    tell_xla(EXTRA, OLDER_LOOPS)
     alone = sys.executable and "IPython" not in sys.modules  # no notebook's process, which holds more than this run
     if "GLIBC_TUNABLES" not in os.environ and platform.libc_ver()[0] == "glibc" and alone:
         os.environ["GLIBC_TUNABLES"] = MALLOC
@@ -57,14 +62,19 @@ def on_cpus() -> bool:
 
 
 def leave_triton_out() -> None:
-    """Set the flag, unless the environment says something of it, or names a file of flags."""
+    """Let cuBLAS do products alone, where jaxlib can be told so."""
     from importlib.metadata import version  # takes a while, and is needed here alone
 
+    if version("jaxlib").startswith(KNOWING):
+        tell_xla(TRITON, "false")
+
+
+def tell_xla(flag: str, value: str) -> None:
+    """Set one of XLA's flags, unless the environment says something of it, or names a file of flags; before jax starts."""
     flags = os.environ.get("XLA_FLAGS", "").split()
     in_a_file = flags and not flags[0].startswith("-")
-    said = TRITON in [flag.partition("=")[0] for flag in flags]
-    if not in_a_file and not said and version("jaxlib").startswith(KNOWING):
-        os.environ["XLA_FLAGS"] = " ".join([*flags, f"{TRITON}=false"])
+    if not in_a_file and flag not in [said.partition("=")[0] for said in flags]:
+        os.environ["XLA_FLAGS"] = " ".join([*flags, f"{flag}={value}"])
 
 
 def peak_memory() -> int:

@@ -7,13 +7,11 @@ import atexit
 import os
 import shutil
 import tempfile
-from importlib.metadata import version
 
-# Fused loops by XLA's older emitter, which compiles them sooner; later jaxlibs have no other, and end at a flag that they do not know.
-FLAGS = "--xla_cpu_use_fusion_emitters=false" if version("jaxlib").startswith("0.10.") else ""
+from hetjax import runtime
 
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}".strip()
+runtime.tell_xla(runtime.EXTRA, runtime.OLDER_LOOPS)
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp(prefix="programs_")
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"

@@ -152,29 +152,35 @@ def test_a_process_is_started_anew_to_keep_its_buffers_unless_told_otherwise(mon
     monkeypatch.undo()
 
 
+LOOPS = "--xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters"
+PRODUCTS = "--xla_gpu_enable_triton_gemm=false"
+
+
 @pytest.mark.parametrize(
-    "given, found",
+    "given, on_cpus, on_gpus",
     [
-        ("", "--xla_gpu_enable_triton_gemm=false"),
+        ("", LOOPS, f"{PRODUCTS} {LOOPS}"),
         (
             "--xla_gpu_enable_triton_gemm_int4=1",
-            "--xla_gpu_enable_triton_gemm_int4=1 --xla_gpu_enable_triton_gemm=false",
+            *(f"--xla_gpu_enable_triton_gemm_int4=1 {rest}" for rest in (LOOPS, f"{PRODUCTS} {LOOPS}")),
         ),
-        ("--xla_gpu_enable_triton_gemm=true", "--xla_gpu_enable_triton_gemm=true"),
-        ("flags.txt", "flags.txt"),
+        ("--xla_gpu_enable_triton_gemm=true", *[f"--xla_gpu_enable_triton_gemm=true {LOOPS}"] * 2),
+        ("--xla_backend_extra_options=", "--xla_backend_extra_options=", f"--xla_backend_extra_options= {PRODUCTS}"),
+        ("flags.txt", "flags.txt", "flags.txt"),
     ],
 )
-def test_for_nvidias_gpus_products_are_left_to_cublas_unless_told_otherwise(monkeypatch, tmp_path, given, found):
+def test_xla_is_told_how_to_write_loops_and_products_unless_it_is_told_already(
+    monkeypatch, tmp_path, given, on_cpus, on_gpus
+):
     for name in ("GLIBC_TUNABLES", "JAX_COMPILATION_CACHE_DIR"):  # which are set already
         monkeypatch.setenv(name, "")
-    monkeypatch.setenv("XLA_FLAGS", given)
     monkeypatch.setattr(runtime, "CUDA", ("no_such_plugin", "such_a_plugin"))
-    runtime.prepare()
-    assert os.environ["XLA_FLAGS"] == given
-    (tmp_path / "such_a_plugin").mkdir()
-    monkeypatch.syspath_prepend(tmp_path)
-    runtime.prepare()
-    assert os.environ["XLA_FLAGS"] == found
+    for found in (on_cpus, on_gpus):
+        monkeypatch.setenv("XLA_FLAGS", given)
+        runtime.prepare()
+        assert os.environ["XLA_FLAGS"] == found
+        (tmp_path / "such_a_plugin").mkdir(exist_ok=True)
+        monkeypatch.syspath_prepend(tmp_path)
 
 
 @pytest.mark.parametrize(
