@@ -66,11 +66,11 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 from tqdm import tqdm
 
-from hetjax import native
 from hetjax.cache import tables
 from hetjax.models.attention import Attended, attend
 from hetjax.models.rgat import SLOPE
 from hetjax.models.segment import _sum_by_rows, _sum_by_segments, by_source, by_target, neighbour_sum
+from hetjax.native import platforms
 from hetjax.sampling.blocks import NO_NODE, Adjacency
 from hetjax.sampling.sampler import group
 
@@ -136,7 +136,7 @@ def make_edges(rng: np.random.Generator, sizes: argparse.Namespace, sources: int
 def program(function: Callable, *given, plainly: bool = False, donate: tuple[int, ...] = ()) -> Callable:
     """A compiled program; `plainly` without kernels of our own."""
     jax.clear_caches()
-    with patch.object(native, "usable", return_value=False) if plainly else nullcontext():
+    with patch.object(platforms, "ffi_version", return_value=None) if plainly else nullcontext():
         compiled = jax.jit(function, donate_argnums=donate).lower(*given).compile()
     jax.clear_caches()
     return compiled if donate else functools.partial(compiled, *given)
@@ -492,7 +492,7 @@ def main() -> None:
             "jaxlib": jaxlib.__version__,
             "platform": jax.default_backend(),
             "device": jax.devices()[0].device_kind,
-            "kernels_of_our_own": jax.default_backend() == "cpu" and native.usable(),
+            "kernels_of_our_own": jax.default_backend() == "cpu" and platforms.usable(),
             "repeats": options.repeats,
         },
         "sizes": sizes,

@@ -15,7 +15,7 @@ import time
 from dataclasses import replace
 from typing import NamedTuple
 
-from hetjax import native, runtime
+from hetjax import runtime
 
 if __name__ == "__main__":
     runtime.prepare()
@@ -30,6 +30,7 @@ from hetjax.config import Config, Model, Sampling, Train
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.metrics import ProgramCounter
 from hetjax.models import hgt, rgat, rgcn, segment
+from hetjax.native import platforms
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding.registry import make_engine
 from hetjax.train import with_upcoming
@@ -70,7 +71,7 @@ def main() -> None:
     options = parse()
     jax.config.update("jax_enable_x64", options.double)
     if options.plain:
-        native.usable, segment._sum_by_rows = lambda: False, segment._sum_by_segments
+        platforms.ffi_version, segment._sum_by_rows = lambda: None, segment._sum_by_segments
         for module in (rgcn, rgat, hgt):
             module.multiply_first = lambda *_: True
     graph = read(options.graph)

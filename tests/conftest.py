@@ -8,10 +8,10 @@ from tests import quick  # isort: split
 import jax
 import pytest
 
-from hetjax import native
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.models import segment
+from hetjax.native import platforms
 from tests.graphs import random_graph
 
 
@@ -59,7 +59,7 @@ def way(request, monkeypatch):
     if request.param == "natively":
         yield
         return
-    monkeypatch.setattr(native, "usable", lambda: False)
+    monkeypatch.setattr(platforms, "ffi_version", lambda: None)
     monkeypatch.setattr(segment, "_sum_by_rows", getattr(segment, f"_sum_{request.param}"))
     jax.clear_caches()
     yield

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import hetjax
-from hetjax import models, native
+from hetjax import internals, models
 from hetjax.config import Model
 from hetjax.errors import InputError
 from hetjax.graph import store
@@ -27,6 +27,7 @@ from hetjax.models.hgt import HGTLayer
 from hetjax.models.partials import Attention
 from hetjax.models.rgat import RGATLayer
 from hetjax.models.segment import neighbour_sum
+from hetjax.native import platforms
 from hetjax.sampling.blocks import Adjacency, pad_adjacency
 from hetjax.sampling.whole import whole_graph
 from tests.graphs import random_graph, smaller_graph
@@ -271,8 +272,8 @@ def test_kernels_equal_plain_operations(monkeypatch, heads, one_query, dropout, 
         return jax.jit(jax.value_and_grad(loss, argnums=tuple(range(len(given))), has_aux=True))(*given)
 
     found: list = []
-    for usable, first in itertools.product((True, False), (True, False) if one_query else (False,)):
-        monkeypatch.setattr(native, "usable", lambda usable=usable: usable)
+    for version, first in itertools.product((internals.ffi_version(), None), (True, False) if one_query else (False,)):
+        monkeypatch.setattr(platforms, "ffi_version", lambda version=version: version)
         monkeypatch.setattr(attention, "scores_first", lambda *_, first=first: first)
         jax.clear_caches()
         found.append(jax.tree.leaves(run()))
@@ -320,7 +321,7 @@ def test_attention_folded_first_equals_attention_to_what_is_multiplied(monkeypat
 
     monkeypatch.setattr(folded_attention, "scores_first", lambda *_: False)
     found = [run(multiplied), run(folded)]
-    monkeypatch.setattr(native, "usable", lambda: False)
+    monkeypatch.setattr(platforms, "ffi_version", lambda: None)
     jax.clear_caches()
     for other in (found[1], run(folded)):
         for one, two in zip(found[0], other, strict=True):

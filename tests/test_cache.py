@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hetjax
-from hetjax import native, runtime
+from hetjax import runtime
 from hetjax.cache import mapped, penalty
 from hetjax.cache.host import HostMatrix, HostTable, pack, send
 from hetjax.cache.tables import Table
@@ -19,6 +19,7 @@ from hetjax.checkpoint import Checkpoints
 from hetjax.config import Cache, Config, Mesh, Sampling
 from hetjax.errors import InputError
 from hetjax.graph import store
+from hetjax.native import platforms
 from hetjax.sampling.blocks import NO_NODE, round_up
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.raf.kinds import ROWS
@@ -68,7 +69,7 @@ VANILLA, COMMUNICATE = (1, 2, "vanilla"), (1, 4, "dependency", ("mode", "communi
 @pytest.mark.optimised
 def test_the_same_bits_wherever_features_live_without_kernels(tmp_path, monkeypatch):
     """As on other platforms: what XLA fuses must not depend on where rows are either."""
-    monkeypatch.setattr(native, "usable", lambda: False)
+    monkeypatch.setattr(platforms, "ffi_version", lambda: None)
     monkeypatch.setattr(hosting, "ENGINES", {})
     graph, found = random_graph(papers=400), []
     for name, cache in (("device", {}), ("host", {"bytes_per_device": 0})):

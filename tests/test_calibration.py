@@ -11,6 +11,7 @@ from hetjax.config import Config, Train
 from hetjax.models import calibration, kernels, orders, precompile
 from hetjax.models.calibration import REFERENCE, order_costs, scaled
 from hetjax.models.orders import Costs
+from hetjax.native import operations
 from hetjax.processes.group import ProcessGroup
 from hetjax.progress import Progress, check_progress
 from hetjax.train import count_orders
@@ -52,7 +53,7 @@ def test_every_operation_is_measured():
 
 def test_what_is_measured_is_compiled_before(monkeypatch):
     called = []
-    monkeypatch.setattr(native, "_ask", lambda operation, floats: called.append(operation))
+    monkeypatch.setattr(operations, "_ask", lambda operation, floats: called.append(operation))
     monkeypatch.setattr(calibration, "ROUNDS", 0)
     jax.clear_caches()
     try:

@@ -13,14 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax import compiled, internals, native
+from hetjax import compiled, internals, native, runtime
 from hetjax.cache import kernels as rows
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Table
 from hetjax.datasets import synthetic
+from hetjax.models import additive_kernels, folded_attention_kernels, products, segment
 from hetjax.models import kernels as folds
-from hetjax.models import products, segment
 from hetjax.models.attention import attend
+from hetjax.native import compilers, frames, handler, operations, platforms
 from hetjax.sampling.blocks import NO_NODE, Adjacency
 
 
@@ -30,8 +31,13 @@ def test_this_jaxlib_is_known():
 
 
 def test_kept_machine_code_is_of_all_files_that_are_compiled_in(monkeypatch):
-    both = {"hetjax.native", "hetjax.prefetch"}
-    assert both <= compiled.modules(rows.__name__) and both <= compiled.modules(folds.__name__)
+    called = {"hetjax.native.handler", "hetjax.pointers", "hetjax.internals"}
+    of_all = called | {"hetjax.native.operations", "hetjax.native.frames", "hetjax.prefetch"}
+    vectors = {f"hetjax.vectors.{name}" for name in ("rows", "products", "softmax", "sums", "loops", "building")}
+    assert called <= compiled.modules(handler.__name__) and of_all <= compiled.modules(rows.__name__)
+    assert of_all | vectors <= compiled.modules(folds.__name__) & compiled.modules(folded_attention_kernels.__name__)
+    for kernels in (folded_attention_kernels, additive_kernels):  # which have its numbers
+        assert of_all | {folds.__name__} <= compiled.modules(kernels.__name__)
     assert "hetjax.prefetch" in compiled.modules(synthetic.__name__)  # by way of hetjax.sampling.draw
 
     def name() -> str:
@@ -112,7 +118,7 @@ def test_rows_are_updated_where_they_are(monkeypatch, width, wide, count):
         taken = update(tables.take(table, ids), None, gradient)
         made = jax.tree.map(np.asarray, update(table, ids, gradient))
         with monkeypatch.context() as patch:
-            patch.setattr(native, "usable", lambda: False)
+            patch.setattr(platforms, "ffi_version", lambda: None)
             plain = jax.jit(lambda *given: tables.update(*given, adam))(table, ids, gradient)
         for found, expected in zip(made, plain):
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14 if wide else 5e-7)
@@ -186,7 +192,7 @@ def test_programs_for_another_platform_hold_no_kernel_of_a_cpu():
 def test_operations_are_compiled_ahead_on_a_cpu_alone(monkeypatch):
     """While shapes alone are asked; a program that is lowered for a CPU elsewhere has them all the same."""
     asked, x = [], jnp.ones((1, 5, 3), jnp.float32)
-    monkeypatch.setattr(native, "_ask", lambda operation, floats: asked.append(floats))
+    monkeypatch.setattr(operations, "_ask", lambda operation, floats: asked.append(floats))
     product = jax.jit(lambda x: native.by_platform(products._natively, products.turned_by_xla, x, x))
     jax.eval_shape(product, x)
     assert asked == ["float32"]
@@ -213,13 +219,13 @@ def calling(operation):
 
 
 def test_a_program_is_compiled_before_its_operations_are_and_waits_for_them(monkeypatch):
-    monkeypatch.setattr(native.runtime, "cores", lambda: 2)
+    monkeypatch.setattr(runtime, "cores", lambda: 2)
     go, operation, x = threading.Event(), native.Operation(_doubled), jnp.arange(300.0)
-    for _ in range(native.COMPILERS):
-        native._tasks().put(lambda _: go.wait())
+    for _ in range(compilers.COMPILERS):
+        compilers.tasks().put(lambda _: go.wait())
     try:
         program = calling(operation).lower(x).compile()
-        assert native._shared[native._places[operation.key("float32")] + 1] == native.NOWHERE
+        assert operations._shared[operations._places[operation.key("float32")] + 1] == handler.NOWHERE
     finally:
         threading.Timer(0.1, go.set).start()
     np.testing.assert_array_equal(program(x), 2 * x)
@@ -250,37 +256,37 @@ class Noted:
 @pytest.mark.parametrize(("kept", "asked"), [(False, True), (True, False)])
 def test_another_process_is_asked_for_what_is_not_kept(monkeypatch, kept, asked):
     """Of this package alone."""
-    elsewhere, place = Noted(), 2 * native.MOST + native.OPERATIONS - 2
-    monkeypatch.setattr(native, "_shared", native._shared.copy())
-    monkeypatch.setattr(native, "is_kept", lambda *_, **__: kept)
-    native._register(rows.read, "float32", place, elsewhere)
+    elsewhere, place = Noted(), 2 * handler.MOST + handler.OPERATIONS - 2
+    monkeypatch.setattr(operations, "_shared", operations._shared.copy())
+    monkeypatch.setattr(operations, "is_kept", lambda *_, **__: kept)
+    operations._register(rows.read, "float32", place, elsewhere)
     assert elsewhere.names == [("hetjax.cache.kernels._read", "float32")] * asked
-    assert native._shared[place] == rows.read.key("float32") and native._shared[place + 1] > 0
-    native._register(native.Operation(_doubled), "float32", place, elsewhere)
+    assert operations._shared[place] == rows.read.key("float32") and operations._shared[place + 1] > 0
+    operations._register(native.Operation(_doubled), "float32", place, elsewhere)
     assert elsewhere.names == [("hetjax.cache.kernels._read", "float32")] * asked
 
 
 def test_floats_are_kept_apart():
     """Numba has one list of what it keeps of a name, which two processes must not write at once."""
-    one, other = (rows.read.of(floats) for floats in native.FRAMES)
+    one, other = (rows.read.of(floats) for floats in frames.FRAMES)
     assert one.__qualname__ != other.__qualname__ and one.__code__ is other.__code__
 
 
 def test_what_xla_calls_is_made_once_and_elsewhere_if_it_is_not_kept(monkeypatch):
     elsewhere = Noted()
-    monkeypatch.setattr(native, "_made", [])
-    monkeypatch.setattr(native, "is_kept", lambda *_, **__: False)
+    monkeypatch.setattr(operations, "_made", [])
+    monkeypatch.setattr(operations, "is_kept", lambda *_, **__: False)
     monkeypatch.setattr(jax.ffi, "register_ffi_target", lambda *_, **__: None)
     for _ in range(2):
-        native._handler(elsewhere)
-    assert elsewhere.names == [("hetjax.native._callbacks",)] and len(native._made) == 2
+        operations._handler(elsewhere)
+    assert elsewhere.names == [("hetjax.native.operations._callbacks",)] and len(operations._made) == 2
 
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_operations_are_compiled_ahead_where_there_is_a_core_for_it(monkeypatch, cores):
     asked = []
-    monkeypatch.setattr(native.runtime, "cores", lambda: cores)
-    monkeypatch.setattr(native, "_ask", lambda operation, floats: asked.append((operation, floats)))
+    monkeypatch.setattr(runtime, "cores", lambda: cores)
+    monkeypatch.setattr(operations, "_ask", lambda operation, floats: asked.append((operation, floats)))
     native.expect(rows.read, folds.sums)
     assert asked == ([] if cores == 1 else [(rows.read, "float32"), (folds.sums, "float32")])
 
@@ -289,8 +295,8 @@ def test_what_a_function_calls_is_compiled_where_operations_are(monkeypatch):
     """Where another process is there, as some were not kept."""
     elsewhere = Noted()
     tasks = queue.SimpleQueue()
-    monkeypatch.setattr(native, "_tasks", lambda: tasks)
-    monkeypatch.setattr(native.runtime, "cores", lambda: 2)
+    monkeypatch.setattr(compilers, "tasks", lambda: tasks)
+    monkeypatch.setattr(runtime, "cores", lambda: 2)
     for elsewhere.process in (None, "there"):
         native.expect_calls("hetjax.sampling.rehearsal.rehearse")
         tasks.get()(elsewhere)
@@ -298,10 +304,10 @@ def test_what_a_function_calls_is_compiled_where_operations_are(monkeypatch):
 
 
 def test_another_process_ends_when_nothing_more_is_asked_of_it(monkeypatch):
-    monkeypatch.setattr(native, "LINGER", 0.01)
+    monkeypatch.setattr(compilers, "LINGER", 0.01)
     elsewhere, tasks, ended = Noted(), queue.SimpleQueue(), threading.Event()
     elsewhere.end = lambda: (setattr(elsewhere, "process", None), ended.set())
-    threading.Thread(target=native._work_off, args=(tasks, elsewhere), daemon=True).start()
+    threading.Thread(target=compilers._work_off, args=(tasks, elsewhere), daemon=True).start()
     assert not ended.wait(0.1)
     tasks.put(lambda elsewhere: setattr(elsewhere, "process", "there"))
     assert ended.wait(10)
@@ -312,14 +318,15 @@ def test_another_process_compiles_and_keeps_what_is_not_kept(tmp_path):
     code = """
 import sys
 from pathlib import Path
-from hetjax import compiling, native
 from hetjax.cache import kernels
 from hetjax.internals import is_kept
+from hetjax.native import handler, operations
+from hetjax.native.elsewhere import Elsewhere
 
 def kept(operation):
-    return is_kept(operation.of("float32"), native._signature("float32"), **native._options(operation.fastmath))
+    return is_kept(operation.of("float32"), operations._signature("float32"), **operations._options(operation.fastmath))
 
-elsewhere = compiling.Elsewhere()
+elsewhere = Elsewhere()
 python, sys.executable = sys.executable, "/nowhere/python"
 elsewhere.compile(kernels.read.name, "float32")
 sys.executable = python
@@ -333,8 +340,8 @@ elsewhere.compile(kernels.write.name, "float32")
 assert not kept(kernels.write) and elsewhere.process is None
 elsewhere.compile(kernels.write.name, "float32")
 assert kept(kernels.write)
-elsewhere.compile("hetjax.native._callbacks")
-assert is_kept(native._handle, native.HANDLES, **native._options(frozenset()))
+elsewhere.compile("hetjax.native.operations._callbacks")
+assert is_kept(handler.handle, handler.HANDLES, **operations._options(frozenset()))
 elsewhere.compile("hetjax.sampling.rehearsal.rehearse")
 assert elsewhere.process.poll() is None and list(Path(sys.argv[1]).glob("*/*.draw_all_*"))
 print(elsewhere.process.pid)
@@ -348,6 +355,6 @@ print(elsewhere.process.pid)
 
 
 def test_more_operations_than_programs_can_know_are_refused(monkeypatch):
-    monkeypatch.setattr(native, "_places", {-number: 0 for number in range(1, native.MOST + 1)})
+    monkeypatch.setattr(operations, "_places", {-number: 0 for number in range(1, handler.MOST + 1)})
     with pytest.raises(RuntimeError, match="_doubled.* is operation 65, and programs can know 64"):
         calling(native.Operation(_doubled))(jnp.arange(30.0))

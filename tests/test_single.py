@@ -10,12 +10,13 @@ import numpy as np
 import optax
 import pytest
 
-from hetjax import metrics, native
+from hetjax import metrics
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape, Table
 from hetjax.config import Config, Model, Sampling, Train
 from hetjax.eager import eagerly
 from hetjax.evaluate import Evaluator
+from hetjax.native import platforms
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sampling.regime import mini_batch_regime, whole_graph_regime
 from hetjax.sampling.sampler import ALL, Sampler
@@ -217,7 +218,7 @@ def test_larger_capacities_change_nothing_but_rounding():
 def test_row_adam_equals_dense_adam_where_every_row_is_touched(monkeypatch, ways):
     """In float64: optax corrects the bias by 1 - decay**count, of which float32 keeps four digits at first."""
     if ways == "plainly":
-        monkeypatch.setattr(native, "usable", lambda: False)
+        monkeypatch.setattr(platforms, "ffi_version", lambda: None)
     adam, dense, rng = RowAdam(0.01), optax.adam(0.01), np.random.default_rng(0)
     with jax.enable_x64(True):
         made = tables.create(jax.random.key(0), Shape(9, 4, 0.5))
@@ -327,7 +328,7 @@ def test_a_run_is_the_same_where_jax_has_another_backend_than_a_cpu(tmp_path, mo
     for name in ("cpu", "elsewhere"):
         if name == "elsewhere":
             monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-            monkeypatch.setattr(native, "usable", lambda: False)
+            monkeypatch.setattr(platforms, "ffi_version", lambda: None)
         precision = "jax_default_matmul_precision"
         try:
             main([*options, "--train.order_costs=usual", "--workdir", str(tmp_path / name)])

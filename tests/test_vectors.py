@@ -4,8 +4,7 @@ import numba
 import numpy as np
 import pytest
 
-from hetjax import vectors
-from hetjax.vectors import add_products, add_rows, add_scaled, clear, dot, dots, exponentials
+from hetjax.vectors import add_products, add_rows, add_scaled, clear, dot, dots, exponentials, loops
 
 compiled = numba.njit(error_model="numpy")
 WIDTHS = [*range(36), 47, 64, 79, 80, 95, 96, 129]
@@ -30,7 +29,7 @@ def _alone(out, scale, x, y, zeros, powers, count):
 @pytest.fixture(params=[1, 4])
 def wide(request, monkeypatch):
     """As many vectors at a time as on processors without AVX-512, and with it."""
-    monkeypatch.setattr(vectors, "WIDE", request.param)
+    monkeypatch.setattr(loops, "WIDE", request.param)
 
 
 def products():

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from hetjax.models.kernels import AHEAD, ANY_ORDER
+from hetjax.models import kernels  # not what it has: so what numba keeps is named by its numbers too (`compiled.named`)
 from hetjax.native import BLOCK, Operation, arrays
 from hetjax.prefetch import prefetch
 
@@ -28,8 +28,8 @@ def _additive(first, last, frame):
             for k in range(width):
                 numerator[h, t, k] = 0
         for e in range(indptr[t], indptr[t + 1]):
-            if e + AHEAD < end:
-                prefetch(keys, indices[e + AHEAD])
+            if e + kernels.AHEAD < end:
+                prefetch(keys, indices[e + kernels.AHEAD])
             u = indices[e]
             for h in range(heads):
                 logit = zero
@@ -66,8 +66,8 @@ def _additive_back(first, last, frame):
                 if t % BLOCK == 0:
                     by_vector[part, h, k] = 0
         for e in range(indptr[t], indptr[t + 1]):
-            if e + AHEAD < end:
-                prefetch(keys, indices[e + AHEAD])
+            if e + kernels.AHEAD < end:
+                prefetch(keys, indices[e + kernels.AHEAD])
             u = indices[e]
             for h in range(heads):
                 change = zero
@@ -97,8 +97,8 @@ def _additive_to_sources(first, last, frame):
             for k in range(width):
                 by_keys[u, h, k] = 0
         for i in range(indptr[u], indptr[u + 1]):
-            if i + AHEAD < end:
-                prefetch(queries, targets[i + AHEAD])
+            if i + kernels.AHEAD < end:
+                prefetch(queries, targets[i + kernels.AHEAD])
             e, t = edges[i], targets[i]
             for h in range(heads):
                 change, weight = by_logits[e, h], weights[e, h]
@@ -110,5 +110,5 @@ def _additive_to_sources(first, last, frame):
                     by_keys[u, h, k] += change * bent + weight * by_numerator[h, t, k]
 
 
-attend, attend_back = Operation(_additive, ANY_ORDER), Operation(_additive_back, ANY_ORDER)
-to_sources = Operation(_additive_to_sources, ANY_ORDER)
+attend, attend_back = Operation(_additive, kernels.ANY_ORDER), Operation(_additive_back, kernels.ANY_ORDER)
+to_sources = Operation(_additive_to_sources, kernels.ANY_ORDER)

@@ -7,7 +7,7 @@ once: for all targets they would be larger than all else in a step. Going back i
 
 import numpy as np
 
-from hetjax.models.kernels import ANY_ORDER, inline
+from hetjax.models import kernels  # not what it has: so what numba keeps is named by its numbers too (`compiled.named`)
 from hetjax.native import BLOCK, Operation, arrays
 from hetjax.prefetch import prefetch
 from hetjax.vectors import (
@@ -22,32 +22,30 @@ from hetjax.vectors import (
     unbend,
 )
 
-AHEAD = 12  # edges between that whose row is asked for and that whose row is read
 TOGETHER = 16  # targets whose rows are in the processor's cache
-EDGES = 32  # whose rows stay there while some columns after others are added up
 
 
 ATTEND = "i1 i1 f3 f2 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2 f2"
 ATTEND_BACK = "i1 i1 f3 f2 f3 f3 f2 f0 f2 f2 f2 f2 f2 f3 > f3 f2 f4 f4 f2"
 
 
-@inline
+@kernels.inline
 def _ask(x, indices, first, last, end):
-    for ahead in range(first + AHEAD, min(last + AHEAD, end)):
+    for ahead in range(first + kernels.AHEAD, min(last + kernels.AHEAD, end)):
         prefetch(x, indices[ahead])
 
 
-@inline
+@kernels.inline
 def _add(sums, at, weights, indices, first, last, sources, heads):
     """Add weighted sources, of a target's edges or of several targets', to a row for each head; these are `TOGETHER` rows apart."""
     width, wide = sources.shape[1], sums.shape[2]
-    for e in range(first, last, EDGES):
-        stop = min(e + EDGES, last)
+    for e in range(first, last, kernels.EDGES):
+        stop = min(e + kernels.EDGES, last)
         _ask(sources, indices, e, stop, len(indices))
         add_rows(sums, at * wide, weights, None, (indices, e, stop), sources, (heads, width, TOGETHER * wide, width, 0))
 
 
-@inline
+@kernels.inline
 def _widened(out, x, first, count, matrices):
     """`out[h, i] = x[first + i, h] @ matrices[h]`."""
     heads, d, width = matrices.shape
@@ -57,7 +55,7 @@ def _widened(out, x, first, count, matrices):
         add_products(out, h * TOGETHER * width, x, (first * heads + h) * d, matrices, h * d * width, shape)
 
 
-@inline
+@kernels.inline
 def _narrowed(out, first, count, x, matrices):
     """`out[first + i, h] = x[h, i] @ matrices[h]`."""
     (heads, width, d), wide = matrices.shape, x.shape[2]
@@ -67,7 +65,7 @@ def _narrowed(out, first, count, x, matrices):
         add_products(out, (first * heads + h) * d, x, h * TOGETHER * wide, matrices, h * width * d, shape)
 
 
-@inline
+@kernels.inline
 def _add_turned(out, part, x, first, count, wide):
     """`out[part, h] += x[first:, h]^T @ wide[h]`."""
     _, heads, d, width = out.shape
@@ -95,8 +93,8 @@ def _attend_folded(first, last, frame):
         for t in range(begin, begin + count):
             at = (t - begin) * wide if each else 0
             for e in range(indptr[t], indptr[t + 1]):
-                if e + AHEAD < end:
-                    prefetch(sources, indices[e + AHEAD])
+                if e + kernels.AHEAD < end:
+                    prefetch(sources, indices[e + kernels.AHEAD])
                 dots(bent, e * heads, asked, at, sources, np.int64(indices[e]) * width, shape)
             into = heads, t, indptr[t], indptr[t + 1]
             bend(bent, bent, None, offsets, slope[()], largest, into)
@@ -138,8 +136,8 @@ def _attend_folded_back(first, last, frame):
             _widened(given, by_numerator, begin, count, value)
             for t in range(begin, begin + count):
                 for e in range(indptr[t], indptr[t + 1]):
-                    if e + AHEAD < end:
-                        prefetch(sources, indices[e + AHEAD])
+                    if e + kernels.AHEAD < end:
+                        prefetch(sources, indices[e + kernels.AHEAD])
                     source = np.int64(indices[e]) * width
                     dots(by_logits, e * heads, given, (t - begin) * wide, sources, source, shape)
                     for h in range(heads if len(keep) else 0):
@@ -168,4 +166,4 @@ def _attend_folded_back(first, last, frame):
         by_logits[end:] = 0
 
 
-attend, attend_back = Operation(_attend_folded, ANY_ORDER), Operation(_attend_folded_back, ANY_ORDER)
+attend, attend_back = Operation(_attend_folded, kernels.ANY_ORDER), Operation(_attend_folded_back, kernels.ANY_ORDER)

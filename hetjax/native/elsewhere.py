@@ -13,7 +13,7 @@ import threading
 import time
 
 # It imports from where this process does, and nothing but that.
-CODE = "import sys; sys.path[:] = sys.argv[1:]; from hetjax.compiling import main; main()"
+CODE = "import sys; sys.path[:] = sys.argv[1:]; from hetjax.native.elsewhere import main; main()"
 
 
 class Elsewhere:
@@ -54,22 +54,22 @@ class Elsewhere:
 
 
 def _started() -> subprocess.Popen:
-    command, pipe = [sys.executable, "-P", "-c", CODE, *sys.path], subprocess.PIPE
+    command, environment = [sys.executable, "-P", "-c", CODE, *sys.path], os.environ | {"JAX_PLATFORMS": "cpu"}
+    pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
     return subprocess.Popen(
-        command, text=True, start_new_session=True, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL
+        command, env=environment, text=True, start_new_session=True, stdin=pipe, stdout=pipe, stderr=nowhere
     )
 
 
 def main() -> None:
     """Compile what is asked for, line by line."""
-    os.environ["JAX_PLATFORMS"] = "cpu"
-    from hetjax import native
+    from hetjax.native.operations import compile_one
 
     lines: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(lines,), daemon=True).start()
     while True:
         line = lines.get()
-        native.compile_one(*line.split())
+        compile_one(*line.split())
         print(line, end="", flush=True)
 
 
