@@ -90,6 +90,13 @@ def is_kept(function: Callable, signature: Any, **options: Any) -> bool:
     return cache._cache_file.load(key) is not None
 
 
+def jax_started() -> bool:
+    """Whether jax has begun to run on any device; where that cannot be asked it has."""
+    from jax._src import xla_bridge
+
+    return getattr(xla_bridge, "backends_are_initialized", lambda: True)()
+
+
 def detect_cluster(*arguments: Any) -> tuple[Any, list[str]]:
     """What jax finds of a cluster, and its warnings, each on one line; it logs an error that another one follows.
 

@@ -11,7 +11,7 @@ import numpy as np
 from hetjax import inputs, label_inputs
 from hetjax.callables import call_as
 from hetjax.config import DATA_FOLDER, Data, data_path
-from hetjax.datasets import edges, hgb, npy_tree, npz, ogb, rdf, signs, synthetic
+from hetjax.datasets import edges, hgb, npy_tree, npz, rdf, signs, synthetic
 from hetjax.datasets.homogeneous import Options
 from hetjax.datasets.splits import Split
 from hetjax.errors import InputError, reading
@@ -167,6 +167,8 @@ def _read(data: Data) -> HetGraph:
         if data.format == "hgb":
             return hgb.read(path, data.validation_fraction, data.split_seed)
         if data.format == "ogb":
+            from hetjax.datasets import ogb  # takes a while, as pyarrow does
+
             return ogb.read(path, _homogeneous(data), data.reverse)
         if data.format == "mag240m":
             return npy_tree.mag240m(path, data.reverse)

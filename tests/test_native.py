@@ -2,9 +2,11 @@
 
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -352,6 +354,62 @@ print(elsewhere.process.pid)
     )
     with pytest.raises(ProcessLookupError):
         os.kill(int(done.stdout), 0)
+
+
+def test_copies_of_a_process_compile_what_is_not_kept_and_end_with_it(tmp_path):
+    code = """
+import os, signal, threading, time
+from hetjax import native
+from hetjax.cache import kernels
+from hetjax.native import compilers, elsewhere, operations
+
+copies = []
+begin = elsewhere.Copy.start
+elsewhere.Copy.start = lambda copy: (begin(copy), copies.append(copy))
+elsewhere._started = None  # no other process is begun
+native.expect(kernels.read)
+assert len(copies) == compilers.COMPILERS
+while operations._shared[operations.OPERATIONS + 1] == operations.NOWHERE:
+    time.sleep(0.01)
+assert operations._kept(kernels.read, "float32") and all(copy.is_alive() for copy in copies)
+print(*(copy.pid for copy in copies), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, timeout=600)
+    assert done.returncode == -signal.SIGKILL
+    copies = [int(word) for word in done.stdout.split()]
+    assert len(copies) == compilers.COMPILERS
+    for _ in range(1000):
+        if not any(map(_runs, copies)):
+            break
+        time.sleep(0.05)
+    assert not any(map(_runs, copies))
+
+
+def _runs(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("hinders", ["jax", "a thread", "nothing is missing"])
+def test_a_process_is_copied_only_where_that_is_safe_and_of_use(monkeypatch, hinders):
+    made = []
+    monkeypatch.setattr(compilers, "Copy", lambda: made.append(1))
+    monkeypatch.setattr(compilers, "_copies", [])
+    monkeypatch.setattr(compilers, "tasks", queue.SimpleQueue)
+    monkeypatch.setattr(operations, "_ask", lambda *_: None)
+    monkeypatch.setattr(runtime, "cores", lambda: 2)
+    monkeypatch.setattr(compilers, "jax_started", lambda: hinders == "jax")
+    monkeypatch.setattr(compilers.threading, "active_count", lambda: 1 + (hinders == "a thread"))
+    monkeypatch.setattr(operations, "_kept", lambda *_: hinders == "nothing is missing")
+    native.expect(rows.read)
+    assert not made
+    hinders = "nothing"
+    native.expect(rows.read)
+    assert len(made) == compilers.COMPILERS
 
 
 def test_more_operations_than_programs_can_know_are_refused(monkeypatch):

@@ -7,13 +7,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-import networkx
 import numpy as np
 
 from hetjax.errors import InputError
+
+if TYPE_CHECKING:
+    import networkx
 
 MOST_NODES = 2**31 - 1  # node ids travel to the device as int32
 MOST_CLASSES = 2**20
@@ -98,8 +100,10 @@ class Schema:
         """The relations whose target is `node_type`."""
         return tuple(relation for relation in self.relations if relation.target == node_type)
 
-    def metagraph(self) -> networkx.MultiDiGraph:
+    def metagraph(self) -> "networkx.MultiDiGraph":
         """Node types as nodes (attribute `count`), relations as edges (keyed by the relation's name)."""
+        import networkx  # takes a while
+
         graph: networkx.MultiDiGraph[str] = networkx.MultiDiGraph()
         for name, count in self.nodes.items():
             graph.add_node(name, count=count)

@@ -37,11 +37,13 @@ class Packing:
     pieces: tuple[tuple[int, ...], ...]
     place: np.ndarray
 
-    def pack(self, numbers: jax.Array) -> jax.Array:
+    def pack(self, numbers: np.ndarray) -> np.ndarray:
         """The vector, from the raveled tree, or from as many numbers that belong to these."""
-        return jnp.zeros_like(numbers).at[self.place].set(numbers)
+        vector = np.empty_like(numbers)
+        vector[self.place] = numbers
+        return vector
 
-    def unpack(self, vector: jax.Array) -> jax.Array:
+    def unpack(self, vector: np.ndarray) -> np.ndarray:
         """The inverse of `pack`."""
         return vector[self.place]
 

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import sparse
 
 from hetjax import native
 from hetjax.arrays import Array
@@ -308,6 +307,8 @@ def _sum_plainly(rows, x, factors, weights, edge_weights, edges):
 
 def _sum_by_rows(rows, weights, x):
     """A sparse matrix times `x`, which is a kernel that reads each row's edges in turn."""
+    from jax.experimental import sparse  # takes a while, and not all programs need it
+
     if x.ndim > 2:  # a matrix of every head
         heads = range(weights.shape[1])
         return jnp.stack([_sum_by_rows(rows, weights[:, h], x[:, h % x.shape[1]]) for h in heads], axis=1)

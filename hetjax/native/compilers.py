@@ -5,10 +5,13 @@ import queue
 import threading
 
 from hetjax import runtime
-from hetjax.native.elsewhere import Elsewhere
+from hetjax.internals import jax_started
+from hetjax.native.elsewhere import Copy, Elsewhere
 
 COMPILERS = 2  # processes that compile
 LINGER = 5  # seconds that one stays, as more may be asked for soon
+
+_copies: list[Copy] = []  # that nothing is asked of yet
 
 
 @functools.cache
@@ -16,8 +19,15 @@ def tasks() -> queue.SimpleQueue:
     """What some threads do, as numba compiles, while programs are traced and compiled; no end of a process waits for it."""
     waiting: queue.SimpleQueue = queue.SimpleQueue()
     for _ in range(COMPILERS):
-        threading.Thread(target=_work_off, args=(waiting, Elsewhere()), name="operations", daemon=True).start()
+        elsewhere = Elsewhere(_copies.pop() if _copies else None)
+        threading.Thread(target=_work_off, args=(waiting, elsewhere), name="operations", daemon=True).start()
     return waiting
+
+
+def copy_this() -> None:
+    """Let the processes be copies of this one, where that is safe: it has no other thread, and jax has not started."""
+    if threading.active_count() == 1 and not jax_started():
+        _copies.extend(Copy() for _ in range(COMPILERS))
 
 
 def _work_off(tasks: queue.SimpleQueue, elsewhere: Elsewhere) -> None:

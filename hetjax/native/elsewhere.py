@@ -1,7 +1,8 @@
 """Compiling by processes of their own: numba is Python, and of one process's threads one at a time runs Python.
 
 Such a process reads lines: the name of an operation and floats, or the name of a function. It has numba compile the operation, or what the function calls,
-and keep it, and answers with the same line. It ends when whoever asks has ended.
+and keep it, and answers with the same line. It ends when whoever asks has ended. A copy of this process has imported all that it needs; one can be
+made as long as this process does one thing at a time, and jax has not started.
 """
 
 import atexit
@@ -11,16 +12,54 @@ import subprocess
 import sys
 import threading
 import time
+from multiprocessing.context import ForkProcess
+from typing import TextIO
 
 # It imports from where this process does, and nothing but that.
 CODE = "import sys; sys.path[:] = sys.argv[1:]; from hetjax.native.elsewhere import main; main()"
 
 
-class Elsewhere:
-    """Such a process, which is there from the first thing that is to be compiled until `end`."""
+class Copy(ForkProcess):
+    """A copy of this process that compiles; `Elsewhere` uses it as it does a `subprocess.Popen`."""
 
     def __init__(self) -> None:
-        self.process: subprocess.Popen | None = None
+        super().__init__(daemon=True)
+        (asked, asks), (answers, answered) = os.pipe(), os.pipe()
+        self.theirs = os.fdopen(asked), os.fdopen(answered, "w")
+        self.stdin, self.stdout = os.fdopen(asks, "w"), os.fdopen(answers)
+        self.start()
+        self._close(*self.theirs)
+
+    def run(self) -> None:
+        """What the copy does."""
+        self._close(self.stdin, self.stdout)
+        os.setsid()  # Ctrl-C is for the other
+        sys.stdin, sys.stdout = self.theirs
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for number in (1, 2):
+            os.dup2(nowhere, number)
+        main()
+
+    def communicate(self) -> None:
+        """Wait until it has ended."""
+        self.join()
+        self._close(self.stdin, self.stdout)
+
+    @staticmethod
+    def _close(*files: TextIO) -> None:
+        for file in files:
+            file.close()
+
+
+class Elsewhere:
+    """Such a process, which is there from the first thing that is to be compiled until `end`.
+
+    Args:
+      process: the first one, if there is one already.
+    """
+
+    def __init__(self, process: Copy | None = None) -> None:
+        self.process: subprocess.Popen | Copy | None = process
         self.leaving = threading.Event()
         atexit.register(self.leave)
 

@@ -22,7 +22,7 @@ from hetjax.compiled import named
 from hetjax.errors import reason
 from hetjax.internals import ffi_version, is_kept
 from hetjax.logs import log
-from hetjax.native.compilers import tasks
+from hetjax.native.compilers import copy_this, tasks
 from hetjax.native.elsewhere import Elsewhere
 from hetjax.native.frames import FRAMES
 from hetjax.native.handler import FAILED, HANDLES, MOST, NOWHERE, OPERATIONS, SHARED, handle, help_out
@@ -114,6 +114,8 @@ def _ask(operation: Operation, floats: str) -> None:
 def expect(*operations: Operation) -> None:
     """Have operations compiled that programs will soon call with float32, while this process does what comes before; not where it has one core."""
     if runtime.cores() > 1:
+        if not all(_kept(operation, "float32") for operation in operations):
+            copy_this()
         if not _made:
             tasks().put(_handler_ahead)
         for operation in operations:
@@ -126,7 +128,7 @@ def _register(operation: Operation, floats: str, place: int, elsewhere: Elsewher
     try:
         given = operation.of(floats), _signature(floats), operation.fastmath
         ours = operation.name.split(".")[0] == PACKAGE
-        if elsewhere and ours and not is_kept(*given[:2], **_options(operation.fastmath)):
+        if elsewhere and ours and not _kept(operation, floats):
             elsewhere.compile(operation.name, floats)
         with _loading:
             _compiled_operations[place] = _callback(*given)
@@ -136,6 +138,10 @@ def _register(operation: Operation, floats: str, place: int, elsewhere: Elsewher
     finally:
         _shared[place + 1] = address
         _shared[place] = operation.key(floats)
+
+
+def _kept(operation: Operation, floats: str) -> bool:
+    return is_kept(operation.of(floats), _signature(floats), **_options(operation.fastmath))
 
 
 def compile_one(name: str, floats: str = "") -> None:

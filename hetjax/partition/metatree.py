@@ -16,13 +16,14 @@ here there is one per relation, and one for the self term, so every link into th
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
-
-import networkx
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation, Schema
 from hetjax.partition.checks import require_whole
+
+if TYPE_CHECKING:
+    import networkx
 
 MOST_HOPS = 64
 MOST_VERTICES = 100_000  # of a tree that is spelt out
@@ -166,7 +167,7 @@ class Metatree:
         reads = tuple(name for name in self.schema.nodes if name in needed)
         return LocalModel(tuple(layers[::-1]), tuple(types[::-1]), reads)
 
-    def tree(self, depth: int | None = None, most: int = MOST_VERTICES) -> networkx.DiGraph:
+    def tree(self, depth: int | None = None, most: int = MOST_VERTICES) -> "networkx.DiGraph":
         """The metatree to a depth (None: all of it), every vertex and link spelt out, edges from child to parent.
 
         Vertices are numbers, 0 the root, in breadth-first order, with attributes `type` (a super root: None), `hop`,
@@ -175,6 +176,8 @@ class Metatree:
         Raises:
           InputError: more than `most` vertices.
         """
+        import networkx  # takes a while
+
         tree: networkx.DiGraph[int] = networkx.DiGraph()
         tree.add_node(0, type=self.targets[0] if len(self.targets) == 1 else None, hop=0, root=None, relation=None)
         for root in self.roots:

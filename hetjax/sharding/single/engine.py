@@ -2,8 +2,8 @@
 
 import jax
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
+from hetjax.arrays import Array
 from hetjax.cache.ahead import Ahead
 from hetjax.cache.features import Features
 from hetjax.cache.host import HostTable
@@ -93,16 +93,23 @@ class SingleEngine(Engine):
 
 
 def packed(state: TrainState, how: Packing) -> TrainState:
-    """A state whose weights, and what the optimizer keeps of them, are vectors."""
-    vector = ravel_pytree(state.params)[0]
-    own = jax.tree.map(lambda leaf: how.pack(leaf) if leaf.shape == vector.shape else leaf, state.optimizer)
-    return state._replace(params=Packed(how.pack(vector), how), optimizer=own)
+    """A state whose weights, and what the optimizer keeps of them, are vectors; made by the host, as XLA would compile what is done once."""
+    leaves = jax.tree.leaves(state.params)
+    numbers = np.concatenate([np.ravel(leaf) for leaf in leaves])
+
+    def packed(numbers: Array) -> jax.Array:
+        return jax.device_put(how.pack(np.asarray(numbers)), leaves[0].sharding)
+
+    own = jax.tree.map(lambda leaf: packed(leaf) if leaf.shape == numbers.shape else leaf, state.optimizer)
+    return state._replace(params=Packed(packed(numbers), how), optimizer=own)
 
 
 def unpacked(state: TrainState) -> TrainState:
     """The inverse of `packed`; a state that was not packed as it is."""
     if not isinstance(state.params, Packed):
         return state
-    how, vector = state.params.packing, state.params.vector
-    own = jax.tree.map(lambda leaf: how.unpack(leaf) if leaf.shape == vector.shape else leaf, state.optimizer)
-    return state._replace(params=how.tree_of(np.asarray(how.unpack(vector))), optimizer=own)
+    how, vector = state.params.packing, np.asarray(state.params.vector)
+    own = jax.tree.map(
+        lambda leaf: how.unpack(np.asarray(leaf)) if leaf.shape == vector.shape else leaf, state.optimizer
+    )
+    return state._replace(params=how.tree_of(how.unpack(vector)), optimizer=own)
