@@ -10,7 +10,7 @@ import pytest
 
 from hetjax.datasets import hgb, packed, rdf
 from hetjax.datasets.splits import hold_out
-from hetjax.datasets.text import LONG, numbers
+from hetjax.datasets.text import LONG, numbers, plain
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 
@@ -281,6 +281,53 @@ def test_hgb_bounds_what_it_reads_and_says(hgb_folder, file, content, message):
     (hgb_folder / file).write_text(content)
     with pytest.raises(InputError, match=message):
         hgb.read(hgb_folder)
+
+
+@pytest.mark.parametrize("block", [1, 20, 2**24])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "0\t2\t0\t1.0\n4\t3\t0\t1.0\n2\t0\t1\t1.0\n",
+        "0\t2\t0\t1.0\r\n4\t3\t0\t\r\n2\t0\t1\tmuch",
+        "0\t2\t0\n4\t3\t0\n2\t0\t1\n",
+        '0\t2\t0\n\n4\t3\t0\t2\n002\t-0\t1\t"é\n',
+    ],
+)
+def test_hgb_links_are_the_same_read_together_and_one_by_one(hgb_folder, monkeypatch, lines, block):
+    (hgb_folder / "link.dat").write_text(lines, newline="")
+    monkeypatch.setattr("hetjax.datasets.text.BLOCK", block)
+    graph = hgb.read(hgb_folder)
+    assert [(csc.indptr.tolist(), csc.indices.tolist()) for csc in graph.relations.values()] == [
+        ([0, 1, 2], [0, 2]),
+        ([0, 1, 1, 1], [0]),
+    ]
+    (hgb_folder / "link.dat").write_text(lines + "\n0\t1\t0\n", newline="")
+    number = lines.count("\n") + 2
+    with pytest.raises(
+        InputError, match=f"link.dat: line {number}: relation writes: node 1 is of type 'author' != 'paper'"
+    ):
+        hgb.read(hgb_folder)
+
+
+@pytest.mark.parametrize("block", [b"1\t2\t3\n4\t5\t6\n", b"1\t2\t3\tx\r\n4\t5\t6\t", b"01\t2\t3\n4\t5\t6"])
+def test_plain_lines_are_read_together(block):
+    assert plain(block).tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+@pytest.mark.parametrize("cell", ["0x1", "+1", "-1", " 1", "1.", "", "1" * 19, "1_0", '"1"', "\u0661"])
+def test_lines_that_are_not_plain_are_left_to_be_read_one_by_one(cell):
+    assert plain(f"1\t2\t3\n4\t{cell}\t6\n".encode()) is None
+
+
+@pytest.mark.parametrize(("cell", "found"), [("7", [7]), ("0,1,9", [0, 1, 9]), ("0,10", [0, 10]), ("1,.5", [1, 0.5])])
+def test_digits_are_numbers(cell, found):
+    assert numbers(cell, Path("f"), 1).tolist() == found and numbers(cell, Path("f"), 1).dtype == np.float32
+
+
+@pytest.mark.parametrize("cell", ["1,", "1;2", "/,1", ":,1", ",1", "1,a"])
+def test_what_is_no_number_is_not_taken_for_a_digit(cell):
+    with pytest.raises(InputError, match="f: line 1"):
+        numbers(cell, Path("f"), 1)
 
 
 def test_hgb_broken_archives(tmp_path):

@@ -7,17 +7,19 @@ separated by tabs. Weights are not read: in the benchmark's graphs all are 1, an
 are those of `node.dat`: several nodes may have one name.
 """
 
+import io
 import itertools
 import json
 import zipfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from hetjax.datasets import packed
 from hetjax.datasets.splits import hold_out
-from hetjax.datasets.text import integer, numbers, opened, rows, shown, whole
+from hetjax.datasets.text import blocks, integer, numbers, opened, plain, rows, rows_of, shown, whole
 from hetjax.errors import InputError, reading, reason
 from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
 from hetjax.graph.names import Ids, Names
@@ -180,22 +182,40 @@ def _read_nodes(file, type_names: list[str]) -> tuple[np.ndarray, dict[int, np.n
 def _read_links(
     file, links, type_names, node_type: np.ndarray, local: np.ndarray
 ) -> dict[Relation, tuple[np.ndarray, np.ndarray]]:
-    pairs: list[list[tuple[int, int]]] = [[] for _ in links]
-    for line, cells in rows(file, (3, 4)):
+    ends_of = np.array([ends for _, *ends in links], np.int64).reshape(-1, 2)
+    found = [np.zeros((0, 3), np.int64)]
+    for line, block in blocks(file):
+        table = plain(block)
+        if table is None or not _fit(table, ends_of, node_type):
+            table = np.array(list(_links(file, line, block, links, type_names, node_type)), np.int64).reshape(-1, 3)
+        found.append(table)
+    every = np.concatenate(found)
+    edges = {}
+    for kind, (name, source, target) in enumerate(links):
+        ids = local[every[every[:, 2] == kind, :2]]
+        edges[Relation(type_names[source], name, type_names[target])] = (ids[:, 0], ids[:, 1])
+    return edges
+
+
+def _fit(table: np.ndarray, ends_of: np.ndarray, node_type: np.ndarray) -> bool:
+    """Whether all rows `(source, target, relation)` are of nodes and relations that there are, and of their types."""
+    if (table[:, 2] >= len(ends_of)).any() or (table[:, :2] >= len(node_type)).any():
+        return False
+    return bool((node_type[table[:, :2]] == ends_of[table[:, 2]]).all())
+
+
+def _links(file, first: int, block: bytes, links, type_names, node_type: np.ndarray) -> Iterator[tuple[int, int, int]]:
+    """Rows `(source, target, relation)` of lines, read one by one."""
+    for line, cells in rows_of(io.BytesIO(block), file, (3, 4), first):
         kind = integer(cells[2], file, line, "relation", len(links))
         name, *ends = links[kind]
-        source, target = (integer(cell, file, line, f"relation {name}: node", len(local)) for cell in cells[:2])
+        source, target = (integer(cell, file, line, f"relation {name}: node", len(node_type)) for cell in cells[:2])
         for node, end in zip((source, target), ends):
             if node_type[node] != end:
                 raise InputError(
                     f"{file}: line {line}: relation {name}: node {node} is of type {type_names[node_type[node]]!r} != {type_names[end]!r}"
                 )
-        pairs[kind].append((source, target))
-    edges = {}
-    for (name, source, target), link_pairs in zip(links, pairs):
-        ids = local[np.array(link_pairs, np.int64).reshape(-1, 2)]
-        edges[Relation(type_names[source], name, type_names[target])] = (ids[:, 0], ids[:, 1])
-    return edges
+        yield source, target, kind
 
 
 def _read_labels(file, node_type: np.ndarray, target: int | None = None) -> tuple[np.ndarray, list[list[int]], int]:

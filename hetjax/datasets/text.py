@@ -1,7 +1,11 @@
-"""Text in lines of cells between tabs, of which every number is held against the format, and not what Python takes for one."""
+"""Text in lines of cells between tabs, of which every number is held against the format, and not what Python takes for one.
+
+What is as plain as most is read many lines at a time; all else line by line, by what says where it is wrong.
+"""
 
 import contextlib
 import io
+import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,24 +19,71 @@ Source = Path | zipfile.Path
 LONGEST_LINE = 2**24  # bytes
 LONG = 1500  # characters of numbers from which on Arrow is faster than Python
 BUFFER = 2**20  # bytes
+BLOCK = 2**24  # bytes of lines that are read together
+# Lines of three integers of at most 18 digits, and perhaps of a cell more.
+PLAIN = re.compile(rb"(?:[0-9]{1,18}\t[0-9]{1,18}\t[0-9]{1,18}(?:\t[^\t\r\n\x80-\xff]*+)?+\r?+\n)*+")
 LONGEST_CELL = 40  # characters of a cell that an error shows, and an integer has
 
 
 def rows(file: Source, columns: tuple[int, ...]) -> Iterator[tuple[int, list[str]]]:
     """`(line number, cells)` of every line that is not blank."""
+    with reading(f"{file}"), opened(file) as stream:
+        yield from rows_of(stream, file, columns)
+
+
+def rows_of(
+    stream: IO[bytes], file: Source, columns: tuple[int, ...], first: int = 1
+) -> Iterator[tuple[int, list[str]]]:
+    """`rows` of bytes, the first of which are line `first` of a file."""
     name = f"{file}"
-    with reading(name), opened(file) as stream:
-        for line, row in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), start=1):
-            if len(row) == LONGEST_LINE:
-                raise InputError(f"{file}: line {line}: {LONGEST_LINE} bytes or more")
-            with reading(f"{name}: line {line}"):
-                cells = row.decode("utf-8").rstrip("\r\n").split("\t", max(columns))
-            if cells == [""]:
-                continue
-            if len(cells) not in columns:
-                found = f"{len(cells)} columns" + " or more" * (len(cells) > max(columns))
-                raise InputError(f"{file}: line {line}: {found} != {' or '.join(map(str, columns))}")
-            yield line, cells
+    for line, row in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), start=first):
+        if len(row) == LONGEST_LINE:
+            raise InputError(f"{file}: line {line}: {LONGEST_LINE} bytes or more")
+        with reading(f"{name}: line {line}"):
+            cells = row.decode("utf-8").rstrip("\r\n").split("\t", max(columns))
+        if cells == [""]:
+            continue
+        if len(cells) not in columns:
+            found = f"{len(cells)} columns" + " or more" * (len(cells) > max(columns))
+            raise InputError(f"{file}: line {line}: {found} != {' or '.join(map(str, columns))}")
+        yield line, cells
+
+
+def blocks(file: Source) -> Iterator[tuple[int, bytes]]:
+    """All lines of a file, many at a time, each time with the number of the first."""
+    with reading(f"{file}"), opened(file) as stream:
+        line = 1
+        while block := stream.read(BLOCK):
+            rest = stream.readline(LONGEST_LINE)
+            if len(rest) == LONGEST_LINE:
+                number = line + block.count(b"\n")
+                raise InputError(f"{file}: line {number}: {LONGEST_LINE} bytes or more")
+            block += rest
+            yield line, block
+            line += block.count(b"\n")
+
+
+def plain(block: bytes) -> np.ndarray | None:
+    """The first three cells of lines, int64 `[lines, 3]`, if all of them are integers, written in the usual way."""
+    if not block.endswith(b"\n"):  # the file's last line
+        block += b"\n"
+    if not PLAIN.fullmatch(block):
+        return None
+    import pyarrow
+    from pyarrow import csv
+
+    names = ["0", "1", "2"]
+    convert = csv.ConvertOptions(column_types=dict.fromkeys(names, pyarrow.int64()), include_columns=names)
+    try:
+        table = csv.read_csv(
+            pyarrow.BufferReader(block),
+            csv.ReadOptions(column_names=[*names, "3"][: 1 + block.split(b"\n", 1)[0].count(b"\t")], use_threads=False),
+            csv.ParseOptions(delimiter="\t", quote_char=False),
+            convert,
+        )
+    except pyarrow.ArrowInvalid:  # some lines have three cells, and some four
+        return None
+    return np.stack([column.to_numpy() for column in table.columns], axis=1)
 
 
 def opened(file: Source) -> IO[bytes]:
@@ -67,6 +118,10 @@ def shown(given: object) -> str:
 
 def numbers(cell: str, file: Source, line: int) -> np.ndarray:
     """Float32 `[n]` of numbers between commas; what does not fit is infinite."""
+    letters = np.frombuffer(cell.encode(), np.uint8)
+    digits = letters[::2] - ord("0")  # of a bag of words, say; of other letters above 9
+    if len(letters) % 2 and (digits < 10).all() and (letters[1::2] == ord(",")).all():
+        return digits.astype(np.float32)
     if len(cell) < LONG:
         return _few(cell, file, line)
     import pyarrow
