@@ -6,6 +6,7 @@ made as long as this process does one thing at a time, and jax has not started.
 """
 
 import atexit
+import gc
 import os
 import queue
 import subprocess
@@ -32,6 +33,8 @@ class Copy(ForkProcess):
 
     def run(self) -> None:
         """What the copy does."""
+        gc.freeze()  # what is there stays
+        gc.enable()
         self._close(self.stdin, self.stdout)
         os.setsid()  # Ctrl-C is for the other
         sys.stdin, sys.stdout = self.theirs
