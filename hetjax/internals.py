@@ -5,6 +5,7 @@
 | jax | the names of two monitoring events | jax 0.10 to 0.12 | programs are counted as none |
 | jax | the name of a parameter of `jit` in a jaxpr | jax 0.10 to 0.12 | drawing weights takes longer to compile |
 | jax | `jax._src.clusters` | jax 0.10 to 0.12 | `--cluster` ends in one line; `--coordinator` still works |
+| jax | `jax._src.xla_bridge.backends_are_initialized` | jax 0.10 | processes that compile take longer to start |
 | jaxlib | the frame of a foreign call | its interface 0.3 to 0.5 (jax 0.10 to 0.12) | XLA's own operations do the same, slower |
 | numba | `cgutils`, `populate_array` | numba 0.68 | hetjax does not start |
 | numba | `CFunc`, its `_cache`, and this one's `_cache_file` and `_index_key` | numba 0.68 | what is compiled takes longer |
@@ -92,9 +93,11 @@ def is_kept(function: Callable, signature: Any, **options: Any) -> bool:
 
 def jax_started() -> bool:
     """Whether jax has begun to run on any device; where that cannot be asked it has."""
-    from jax._src import xla_bridge
-
-    return getattr(xla_bridge, "backends_are_initialized", lambda: True)()
+    try:
+        from jax._src.xla_bridge import backends_are_initialized
+    except ImportError:
+        return True
+    return backends_are_initialized()
 
 
 def detect_cluster(*arguments: Any) -> tuple[Any, list[str]]:

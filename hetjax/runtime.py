@@ -13,8 +13,9 @@ For NVIDIA's GPUs XLA would write many kernels of its own for every product, by 
 timed here: programs of many products compile in a fraction of the time, and R-GCN's took no longer (docs/measured.md, One GPU).
 The flag in `XLA_FLAGS`, set to true, says otherwise.
 
-For CPUs XLA writes loops by way of MLIR, or by an older emitter: the latter takes a fraction of the memory to compile, and less
-time (docs/measured.md, The first minute). Where jaxlib has it, until 0.11, it is used; later ones take no notice of being asked.
+For CPUs XLA writes loops by way of MLIR, or by an older emitter: the latter takes less memory and time to compile (docs/measured.md,
+The first minute). jaxlib 0.10 and 0.11 have it, and are asked for it; 0.12 has not, and XLA passes over names of options of its
+own that it does not know.
 """
 
 import gc

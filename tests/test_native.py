@@ -365,8 +365,10 @@ def test_copies_of_a_process_compile_what_is_not_kept_and_end_with_it(tmp_path):
 import os, signal, threading, time
 from hetjax import native
 from hetjax.cache import kernels
+from hetjax import runtime
 from hetjax.native import compilers, elsewhere, operations
 
+runtime.cores, compilers.LINGER = lambda: 2, 3600
 copies = []
 begin = elsewhere.Copy.start
 elsewhere.Copy.start = lambda copy: (begin(copy), copies.append(copy))
@@ -401,9 +403,9 @@ def _runs(process: int) -> bool:
 @pytest.mark.parametrize("hinders", ["jax", "a thread", "nothing is missing"])
 def test_a_process_is_copied_only_where_that_is_safe_and_of_use(monkeypatch, hinders):
     made = []
-    monkeypatch.setattr(compilers, "Copy", lambda: made.append(1))
+    monkeypatch.setattr(compilers, "Copy", lambda others: made.append(len(others)))
     monkeypatch.setattr(compilers, "_copies", [])
-    monkeypatch.setattr(compilers, "tasks", queue.SimpleQueue)
+    monkeypatch.setattr(operations, "tasks", queue.SimpleQueue)
     monkeypatch.setattr(operations, "_ask", lambda *_: None)
     monkeypatch.setattr(runtime, "cores", lambda: 2)
     monkeypatch.setattr(compilers, "jax_started", lambda: hinders == "jax")
@@ -413,7 +415,50 @@ def test_a_process_is_copied_only_where_that_is_safe_and_of_use(monkeypatch, hin
     assert not made
     hinders = "nothing"
     native.expect(rows.read)
-    assert len(made) == compilers.COMPILERS
+    assert made == list(range(compilers.COMPILERS))
+
+
+def test_what_cannot_be_copied_is_left_to_new_processes(monkeypatch):
+    """As where the system has no room for more, and in a process that may start no other."""
+    made = []
+
+    def copy(others):
+        if others:
+            raise OSError("Resource temporarily unavailable")
+        made.append(1)
+
+    monkeypatch.setattr(compilers, "Copy", copy)
+    monkeypatch.setattr(compilers, "_copies", [])
+    compilers.copy_this()
+    assert made == [1] and len(compilers._copies) == 1
+
+
+def test_jax_is_known_to_have_started():
+    jax.devices()
+    assert internals.jax_started() and not compilers.can_be_copied()
+
+
+def test_a_copy_that_ends_leaves_what_is_asked_to_this_process(tmp_path):
+    code = """
+from hetjax.cache import kernels
+from hetjax.native import operations
+from hetjax.native.elsewhere import Copy, Elsewhere
+
+first = Copy()
+second = Copy((first,))
+elsewhere = Elsewhere(first)
+elsewhere.compile(kernels.read.name, "float32")
+assert operations._kept(kernels.read, "float32") and elsewhere.process is first
+first.kill()
+first.join()
+elsewhere.compile(kernels.write.name, "float32")
+assert elsewhere.process is None and not operations._kept(kernels.write, "float32")
+second.stdin.close()  # the first held no end of it
+second.join()
+assert second.exitcode == 0
+"""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=600)
 
 
 def test_more_operations_than_programs_can_know_are_refused(monkeypatch):

@@ -70,6 +70,9 @@ def test_packed_weights_come_back_as_they_were(graph, monkeypatch):
     before = jax.tree.map(np.array, (state.params, state.optimizer))
     state = engine._packed(state, batch)
     assert isinstance(state.params, Packed)
+    (leaf, *_), vectors = jax.tree.leaves(engine.init(0).params), jax.tree.leaves((state.params, state.optimizer))
+    assert all(isinstance(x, jax.Array) and x.sharding == leaf.sharding and x.committed for x in vectors)
+    assert state.params.vector.dtype == leaf.dtype
     after = engine.gather(state)
     jax.tree.map(np.testing.assert_array_equal, (after.params, after.optimizer), before)
 

@@ -3,7 +3,7 @@
 Where the version of jaxlib's interface is not known `usable` says no, and callers keep to what XLA has itself.
 """
 
-# All of this folder is imported here, or by what is: so it is the same in every process, as `compiled.digest` of who has it must be.
+# Everything of this folder is imported at once, so that `compiled.digest` of who imports it is the same in every process.
 from hetjax.native.compilers import expect_calls
 from hetjax.native.frames import argument, arrays, result
 from hetjax.native.handler import BLOCK

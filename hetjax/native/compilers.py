@@ -1,5 +1,6 @@
 """Threads that have things compiled in turn, each with another process at hand, while programs are traced and compiled."""
 
+import contextlib
 import functools
 import queue
 import threading
@@ -24,10 +25,16 @@ def tasks() -> queue.SimpleQueue:
     return waiting
 
 
+def can_be_copied() -> bool:
+    """Whether it is safe to copy this process: it has no other thread of Python's, and jax has not started."""
+    return threading.active_count() == 1 and not jax_started()
+
+
 def copy_this() -> None:
-    """Let the processes be copies of this one, where that is safe: it has no other thread, and jax has not started."""
-    if threading.active_count() == 1 and not jax_started():
-        _copies.extend(Copy() for _ in range(COMPILERS))
+    """Let the processes that compile be copies of this one, as far as they can be made."""
+    with contextlib.suppress(OSError, AssertionError):
+        while len(_copies) < COMPILERS:
+            _copies.append(Copy(tuple(_copies)))
 
 
 def _work_off(tasks: queue.SimpleQueue, elsewhere: Elsewhere) -> None:

@@ -6,6 +6,7 @@ made as long as this process does one thing at a time, and jax has not started.
 """
 
 import atexit
+import contextlib
 import gc
 import os
 import queue
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from multiprocessing.context import ForkProcess
 from typing import TextIO
 
@@ -21,22 +23,37 @@ CODE = "import sys; sys.path[:] = sys.argv[1:]; from hetjax.native.elsewhere imp
 
 
 class Copy(ForkProcess):
-    """A copy of this process that compiles; `Elsewhere` uses it as it does a `subprocess.Popen`."""
+    """A copy of this process that compiles; `Elsewhere` uses it as it does a `subprocess.Popen`.
 
-    def __init__(self) -> None:
+    Args:
+      others: copies that were made before, whose pipes this one must not hold open.
+
+    Raises:
+      OSError: no more processes or files are to be had.
+      AssertionError: this is a process of `multiprocessing` that may start no other.
+    """
+
+    def __init__(self, others: Sequence["Copy"] = ()) -> None:
         super().__init__(daemon=True)
+        self.others = others
         (asked, asks), (answers, answered) = os.pipe(), os.pipe()
         self.theirs = os.fdopen(asked), os.fdopen(answered, "w")
         self.stdin, self.stdout = os.fdopen(asks, "w"), os.fdopen(answers)
-        self.start()
-        self._close(*self.theirs)
+        try:
+            self.start()
+        except BaseException:
+            self._close(self.stdin, self.stdout)
+            raise
+        finally:
+            self._close(*self.theirs)
 
     def run(self) -> None:
         """What the copy does."""
         gc.freeze()  # what is there stays
         gc.enable()
-        self._close(self.stdin, self.stdout)
         os.setsid()  # Ctrl-C is for the other
+        for copy in (self, *self.others):
+            self._close(copy.stdin, copy.stdout)
         sys.stdin, sys.stdout = self.theirs
         nowhere = os.open(os.devnull, os.O_WRONLY)
         for number in (1, 2):
@@ -51,7 +68,8 @@ class Copy(ForkProcess):
     @staticmethod
     def _close(*files: TextIO) -> None:
         for file in files:
-            file.close()
+            with contextlib.suppress(OSError):  # who was to read what is written has ended
+                file.close()
 
 
 class Elsewhere:

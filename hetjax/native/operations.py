@@ -22,7 +22,7 @@ from hetjax.compiled import named
 from hetjax.errors import reason
 from hetjax.internals import ffi_version, is_kept
 from hetjax.logs import log
-from hetjax.native.compilers import copy_this, tasks
+from hetjax.native.compilers import can_be_copied, copy_this, tasks
 from hetjax.native.elsewhere import Elsewhere
 from hetjax.native.frames import FRAMES
 from hetjax.native.handler import FAILED, HANDLES, MOST, NOWHERE, OPERATIONS, SHARED, handle, help_out
@@ -112,9 +112,12 @@ def _ask(operation: Operation, floats: str) -> None:
 
 
 def expect(*operations: Operation) -> None:
-    """Have operations compiled that programs will soon call with float32, while this process does what comes before; not where it has one core."""
+    """Have operations compiled that programs will soon call with float32, while this process does what comes before; not where it has one core.
+
+    Copies of this process compile them, where it can be copied and they are not kept.
+    """
     if runtime.cores() > 1:
-        if not all(_kept(operation, "float32") for operation in operations):
+        if can_be_copied() and not all(_kept(operation, "float32") for operation in operations):
             copy_this()
         if not _made:
             tasks().put(_handler_ahead)

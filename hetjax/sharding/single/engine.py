@@ -97,11 +97,11 @@ def packed(state: TrainState, how: Packing) -> TrainState:
     leaves = jax.tree.leaves(state.params)
     numbers = np.concatenate([np.ravel(leaf) for leaf in leaves])
 
-    def packed(numbers: Array) -> jax.Array:
+    def placed(numbers: Array) -> jax.Array:
         return jax.device_put(how.pack(np.asarray(numbers)), leaves[0].sharding)
 
-    own = jax.tree.map(lambda leaf: packed(leaf) if leaf.shape == numbers.shape else leaf, state.optimizer)
-    return state._replace(params=Packed(packed(numbers), how), optimizer=own)
+    own = jax.tree.map(lambda leaf: placed(leaf) if leaf.shape == numbers.shape else leaf, state.optimizer)
+    return state._replace(params=Packed(placed(numbers), how), optimizer=own)
 
 
 def unpacked(state: TrainState) -> TrainState:
