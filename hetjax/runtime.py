@@ -14,8 +14,8 @@ timed here: programs of many products compile in a fraction of the time, and R-G
 The flag in `XLA_FLAGS`, set to true, says otherwise.
 
 For CPUs XLA writes loops by way of MLIR, or by an older emitter: the latter takes less memory and time to compile (docs/measured.md,
-The first minute). jaxlib 0.10 and 0.11 have it, and are asked for it; 0.12 has not, and XLA passes over names of options of its
-own that it does not know.
+The first minute). jaxlib 0.10 and 0.11 have it, and are asked for it; 0.12 has not. XLA passes over names of this kind that it
+does not know, as 0.10 does when tried.
 """
 
 import gc

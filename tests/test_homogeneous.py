@@ -398,7 +398,7 @@ def test_a_line_that_is_no_edge_is_named(tmp_path, text, message):
 
 
 def test_lines_are_counted_across_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(edge_text, "AT_ONCE", 16)
+    monkeypatch.setattr("hetjax.datasets.text.AT_ONCE", 16)
     lines = [f"{n % 5} {n * 7 % 5} {n}" for n in range(50)]
     found = edge_text.read(folder_of(tmp_path, "\n".join(["#" * 40, *lines])) / "edges.txt", 5)
     assert found.weights.tolist() == list(range(50)) and found.source.tolist() == [n % 5 for n in range(50)]

@@ -295,7 +295,7 @@ def test_hgb_bounds_what_it_reads_and_says(hgb_folder, file, content, message):
 )
 def test_hgb_links_are_the_same_read_together_and_one_by_one(hgb_folder, monkeypatch, lines, block):
     (hgb_folder / "link.dat").write_text(lines, newline="")
-    monkeypatch.setattr("hetjax.datasets.text.BLOCK", block)
+    monkeypatch.setattr("hetjax.datasets.text.AT_ONCE", block)
     graph = hgb.read(hgb_folder)
     assert [(csc.indptr.tolist(), csc.indices.tolist()) for csc in graph.relations.values()] == [
         ([0, 1, 2], [0, 2]),

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hetjax.datasets import edge_text
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.csc import edges_of
@@ -49,7 +48,7 @@ def everything(stream, nodes=NODES):
 @pytest.fixture
 def small_chunks(monkeypatch):
     monkeypatch.setattr(source, "AT_ONCE", 7)
-    monkeypatch.setattr(edge_text, "AT_ONCE", 40)
+    monkeypatch.setattr("hetjax.datasets.text.AT_ONCE", 40)
     monkeypatch.setattr(neighbours, "AT_ONCE", 64)
 
 

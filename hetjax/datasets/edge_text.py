@@ -14,11 +14,10 @@ import numpy as np
 from hetjax.compiled import compiled
 from hetjax.datasets import packed
 from hetjax.datasets.homogeneous import Edges
-from hetjax.datasets.text import LONGEST_CELL, LONGEST_LINE, shown
+from hetjax.datasets.text import LONGEST_CELL, blocks, shown
 from hetjax.errors import InputError, reading
 from hetjax.graph.schema import no_node
 
-AT_ONCE = 2**24  # bytes
 NEWLINE, RETURN, BLANK, TAB, COMMA, HASH, PERCENT = (ord(c) for c in "\n\r \t,#%")
 PLUS, MINUS, POINT, ZERO, NINE, SMALL_E, LARGE_E = (ord(c) for c in "+-.09eE")
 RIGHT, MALFORMED, COLUMNS, SOURCE, TARGET = range(5)
@@ -59,29 +58,12 @@ def parsed(stream: packed.Readable, nodes: int, place: str | Path, ended: bool =
       InputError: as `read`.
     """
     lines = columns = 0
-    for text in _blocks(stream, place):
+    for _, text in blocks(stream, place):
         if ended and not text.endswith(b"\n"):
             raise InputError(f"{place}: line {lines + 1}: has no end; was the file cut short?")
         part, columns, lines = _read_block(text, nodes, columns, lines, place)
         if len(part.source):
             yield part
-
-
-def _blocks(stream: packed.Readable, place: str | Path) -> Iterator[bytes]:
-    """The text, some whole lines at a time."""
-    rest, lines = b"", 0
-    while data := stream.read(AT_ONCE):
-        end = data.rfind(b"\n") + 1
-        if not end:
-            rest += data
-        else:
-            block, rest = rest + data[:end], data[end:]
-            lines += block.count(b"\n")
-            yield block
-        if len(rest) >= LONGEST_LINE:
-            raise InputError(f"{place}: line {lines + 1}: {LONGEST_LINE} bytes or more")
-    if rest:
-        yield rest
 
 
 def _read_block(text: bytes, nodes: int, columns: int, lines: int, place: str | Path) -> tuple[Edges, int, int]:

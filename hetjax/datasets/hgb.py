@@ -184,11 +184,12 @@ def _read_links(
 ) -> dict[Relation, tuple[np.ndarray, np.ndarray]]:
     ends_of = np.array([ends for _, *ends in links], np.int64).reshape(-1, 2)
     found = [np.zeros((0, 3), np.int64)]
-    for line, block in blocks(file):
-        table = plain(block)
-        if table is None or not _fit(table, ends_of, node_type):
-            table = np.array(list(_links(file, line, block, links, type_names, node_type)), np.int64).reshape(-1, 3)
-        found.append(table)
+    with reading(f"{file}"), opened(file) as stream:
+        for line, block in blocks(stream, f"{file}"):
+            table = plain(block)
+            if table is None or not _fit(table, ends_of, node_type):
+                table = np.array(list(_links(file, line, block, links, type_names, node_type)), np.int64).reshape(-1, 3)
+            found.append(table)
     every = np.concatenate(found)
     edges = {}
     for kind, (name, source, target) in enumerate(links):

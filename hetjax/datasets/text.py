@@ -13,13 +13,14 @@ from typing import IO, cast
 
 import numpy as np
 
+from hetjax.datasets import packed
 from hetjax.errors import InputError, reading
 
 Source = Path | zipfile.Path
 LONGEST_LINE = 2**24  # bytes
 LONG = 1500  # characters of numbers from which on Arrow is faster than Python
 BUFFER = 2**20  # bytes
-BLOCK = 2**24  # bytes of lines that are read together
+AT_ONCE = 2**24  # bytes of lines that are read together
 # Lines of three integers of at most 18 digits, and perhaps of a cell more.
 PLAIN = re.compile(rb"(?:[0-9]{1,18}\t[0-9]{1,18}\t[0-9]{1,18}(?:\t[^\t\r\n\x80-\xff]*+)?+\r?+\n)*+")
 LONGEST_CELL = 40  # characters of a cell that an error shows, and an integer has
@@ -49,18 +50,21 @@ def rows_of(
         yield line, cells
 
 
-def blocks(file: Source) -> Iterator[tuple[int, bytes]]:
-    """All lines of a file, many at a time, each time with the number of the first."""
-    with reading(f"{file}"), opened(file) as stream:
-        line = 1
-        while block := stream.read(BLOCK):
-            rest = stream.readline(LONGEST_LINE)
-            if len(rest) == LONGEST_LINE:
-                number = line + block.count(b"\n")
-                raise InputError(f"{file}: line {number}: {LONGEST_LINE} bytes or more")
-            block += rest
+def blocks(stream: packed.Readable, place: str | Path) -> Iterator[tuple[int, bytes]]:
+    """The text, some whole lines at a time, each time with the number of the first."""
+    rest, line = b"", 1
+    while data := stream.read(AT_ONCE):
+        end = data.rfind(b"\n") + 1
+        if not end:
+            rest += data
+        else:
+            block, rest = rest + data[:end], data[end:]
             yield line, block
             line += block.count(b"\n")
+        if len(rest) >= LONGEST_LINE:
+            raise InputError(f"{place}: line {line}: {LONGEST_LINE} bytes or more")
+    if rest:
+        yield line, rest
 
 
 def plain(block: bytes) -> np.ndarray | None:
@@ -72,15 +76,12 @@ def plain(block: bytes) -> np.ndarray | None:
     import pyarrow
     from pyarrow import csv
 
-    names = ["0", "1", "2"]
-    convert = csv.ConvertOptions(column_types=dict.fromkeys(names, pyarrow.int64()), include_columns=names)
+    columns, wanted = 1 + block[: block.index(b"\n")].count(b"\t"), list("012")
+    read = csv.ReadOptions(column_names=list("0123"[:columns]), use_threads=False)
+    parse = csv.ParseOptions(delimiter="\t", quote_char=False)
+    convert = csv.ConvertOptions(column_types=dict.fromkeys(wanted, pyarrow.int64()), include_columns=wanted)
     try:
-        table = csv.read_csv(
-            pyarrow.BufferReader(block),
-            csv.ReadOptions(column_names=[*names, "3"][: 1 + block.split(b"\n", 1)[0].count(b"\t")], use_threads=False),
-            csv.ParseOptions(delimiter="\t", quote_char=False),
-            convert,
-        )
+        table = csv.read_csv(pyarrow.BufferReader(block), read, parse, convert)
     except pyarrow.ArrowInvalid:  # some lines have three cells, and some four
         return None
     return np.stack([column.to_numpy() for column in table.columns], axis=1)
