@@ -7,7 +7,8 @@ environment, even empty, leaves it as it is.
 
 Compiled programs are kept in the user's cache folder, so that a run that is started again compiles nothing; of several
 processes jax lets the first alone write there. `JAX_COMPILATION_CACHE_DIR` names another folder, and
-`JAX_ENABLE_COMPILATION_CACHE=false` keeps none.
+`JAX_ENABLE_COMPILATION_CACHE=false` keeps none. The folder is kept small here, once when a command starts: jax's own
+limit, `JAX_COMPILATION_CACHE_MAX_SIZE`, has it look at every file there before it writes one.
 
 For NVIDIA's GPUs XLA would write many kernels of its own for every product, by Triton, and time them all. cuBLAS's alone are
 timed here: programs of many products compile in a fraction of the time, and R-GCN's took no longer (docs/measured.md, One GPU).
@@ -18,6 +19,7 @@ The first minute). jaxlib 0.10 and 0.11 have it, and are asked for it; 0.12 has 
 does not know, as 0.10 does when tried.
 """
 
+import contextlib
 import gc
 import importlib.util
 import os
@@ -36,14 +38,14 @@ ACCELERATORS = ("jax_plugins", "libtpu")  # packages by which jax runs on anythi
 TRITON = "--xla_gpu_enable_triton_gemm"
 KNOWING = ("0.10.", "0.11.")  # jaxlibs that know this flag; one that does not would end at it
 EXTRA, OLDER_LOOPS = "--xla_backend_extra_options", "xla_cpu_disable_new_fusion_emitters"
-PROGRAMS = 2**31  # bytes of compiled programs that are kept, those used last
+PROGRAMS = 2**31  # bytes of compiled programs that a command finds, those used last
 
 
 def prepare() -> None:
     """Set all this up for this process, which is started anew if need be; to be called before anything is done."""
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ and os.path.isabs(caches()):
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = os.path.join(caches(), "hetjax", "programs")
-        os.environ.setdefault("JAX_COMPILATION_CACHE_MAX_SIZE", str(PROGRAMS))
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder = os.path.join(caches(), "hetjax", "programs")
+        keep_used(folder, PROGRAMS)
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     # of two programs that differ in names alone, such as `traffic.scope`, the names are part of what is kept
     os.environ.setdefault("JAX_COMPILATION_CACHE_INCLUDE_METADATA_IN_KEY", "1")
@@ -54,6 +56,21 @@ def prepare() -> None:
     if "GLIBC_TUNABLES" not in os.environ and platform.libc_ver()[0] == "glibc" and alone:
         os.environ["GLIBC_TUNABLES"] = MALLOC
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def keep_used(folder: str, most: int) -> None:
+    """Delete the files of a folder that were used least lately, until the others have `most` bytes at most."""
+    try:
+        with os.scandir(folder) as entries:
+            files = [(entry.path, entry.stat()) for entry in entries]
+    except OSError:  # it is not there yet, or another process deletes too
+        return
+    held = 0
+    for path, about in sorted(files, key=lambda file: max(file[1].st_atime, file[1].st_mtime), reverse=True):
+        held += about.st_size
+        if held > most:
+            with contextlib.suppress(OSError):
+                os.unlink(path)
 
 
 def on_cpus() -> bool:

@@ -134,7 +134,24 @@ def test_a_second_start_compiles_nothing(graph_store, tmp_path, monkeypatch):
     first, second = found
     assert first["compiled_programs"] > 0 and second["compiled_programs"] == 0
     assert second["kept_programs"] == first["compiled_programs"] + first["kept_programs"]
-    assert list((tmp_path / "hetjax" / "programs").iterdir())
+    kept = [path.name for path in (tmp_path / "hetjax" / "programs").iterdir()]
+    assert kept and all(name.endswith("-cache") for name in kept)  # with a limit of jax's own it looks at all of them to write one
+
+
+def test_of_kept_programs_those_used_least_lately_are_deleted(tmp_path):
+    for number, (size, read, written) in enumerate([(40, 100, 900), (40, 700, 100), (40, 200, 100), (40, 50, 50)]):
+        (tmp_path / f"{number}-cache").write_bytes(bytes(size))
+        os.utime(tmp_path / f"{number}-cache", (read, written))
+
+    def left(most):
+        runtime.keep_used(str(tmp_path), most)
+        return sorted(path.name[0] for path in tmp_path.iterdir())
+
+    assert left(160) == ["0", "1", "2", "3"]
+    assert left(159) == ["0", "1", "2"]
+    assert left(80) == ["0", "1"]
+    assert left(0) == []
+    runtime.keep_used(str(tmp_path / "missing"), 0)
 
 
 def test_a_process_is_started_anew_to_keep_its_buffers_unless_told_otherwise(monkeypatch):
