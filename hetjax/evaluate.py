@@ -20,6 +20,7 @@ from hetjax.kept import Kept, Rows
 from hetjax.models.grouping import with_together
 from hetjax.models.hgnn import Stack
 from hetjax.models.orders import forward_only
+from hetjax.models.packed import stacked
 from hetjax.sampling.blocks import Block, Capacities, Sample, edges_of, pad_sample, rows_of
 from hetjax.sampling.sampler import ALL, Role, Sampler
 
@@ -185,13 +186,13 @@ class Evaluator:
         embeddings = self.kept.rows((len(nodes), width))
         weights = [params if device is None else jax.device_put(params, device) for device in self.devices]
         waiting: deque[tuple[Chunk, jax.Array]] = deque()
-        into = self.graph.schema.into(node_type)
+        into, layer = self.graph.schema.into(node_type), self.model.layers[depth]
         for number, chunk in enumerate(self.chunks.each(node_type, nodes, into, x, share=self.kept.share)):
             turn = number % len(self.devices)
             block, rows = (chunk.block, chunk.rows)
             if chunk.count == len(nodes):  # the only one, so that shapes are its own
                 sizes, sparse = {t: len(own) for t, own in rows.items()}, self.model.sparse(depth, rows)
-                block = with_together(self.model.layers[depth], block, sizes, sparse)
+                block = stacked(params, layer, depth, with_together(layer, block, sizes, sparse))
             if self.devices[turn] is not None:
                 block, rows = jax.device_put((block, rows), self.devices[turn])
             waiting.append(

@@ -5,7 +5,9 @@ that takes longer than all else of a step. As one vector they are updated in one
 together (`models.together`) lie side by side in it.
 """
 
+import functools
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +18,7 @@ import numpy as np
 
 from hetjax.models.joined import parted
 from hetjax.models.layer import Layer
+from hetjax.models.together import Together
 from hetjax.sampling.blocks import Block
 
 
@@ -76,9 +79,9 @@ def packing(params: Any, layers: Sequence[Layer], blocks: Sequence[Block]) -> Pa
     stacks: list[tuple[int, ...]] = []
     pieces: list[tuple[int, ...]] = []
     for depth, (layer, block) in enumerate(zip(layers, blocks)):
-        own = [list(zip(*map(layer.together_weights, group.relations))) for group in block.together]
+        own = [_stacks(layer, depth, group) for group in block.together]
         stacks.append(tuple(len(paths) for paths in own))
-        pieces += [tuple(found["params", f"layers_{depth}", *path] for path in alike) for of in own for alike in of]
+        pieces += [tuple(found[path] for path in alike) for paths in own for alike in paths]
     stacked = {number for piece in pieces for number in piece}
     pieces += [(number,) for number in range(len(leaves)) if number not in stacked]
     sizes, order = np.array([leaf.size for _, leaf in leaves]), np.concatenate(pieces)
@@ -86,6 +89,27 @@ def packing(params: Any, layers: Sequence[Layer], blocks: Sequence[Block]) -> Pa
     starts[order] = np.cumsum(sizes[order]) - sizes[order]
     place = np.concatenate([np.arange(start, start + size) for start, size in zip(starts, sizes)])
     return Packing(tree, tuple(leaf.shape for _, leaf in leaves), tuple(stacks), tuple(pieces), place)
+
+
+def _stacks(layer: Layer, depth: int, group: Together) -> list[list[tuple[str, ...]]]:
+    """Where in the tree those weights are that relations of a group have one of each, in the order of the relations."""
+    named = zip(*map(layer.together_weights, group.relations))
+    return [[("params", f"layers_{depth}", *path) for path in alike] for alike in named]
+
+
+def stacked(params: Any, layer: Layer, depth: int, block: Block) -> Block:
+    """The block, whose groups have what is stacked of their relations: by the host, as a program would take weights one by one.
+
+    Args:
+      params: a tree of weights, which is not packed.
+      layer, depth: that reads the block.
+    """
+
+    def stack(paths: Sequence[tuple[str, ...]]) -> np.ndarray:
+        return np.stack([functools.reduce(operator.getitem, path, params) for path in paths])
+
+    groups = [(group, _stacks(layer, depth, group)) for group in block.together]
+    return block._replace(together=tuple(replace(group, weights=tuple(map(stack, own))) for group, own in groups))
 
 
 def opened(params: Any, blocks: Sequence[Block]) -> tuple[Any, Sequence[Block]]:
