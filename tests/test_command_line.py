@@ -135,7 +135,9 @@ def test_a_second_start_compiles_nothing(graph_store, tmp_path, monkeypatch):
     assert first["compiled_programs"] > 0 and second["compiled_programs"] == 0
     assert second["kept_programs"] == first["compiled_programs"] + first["kept_programs"]
     kept = [path.name for path in (tmp_path / "hetjax" / "programs").iterdir()]
-    assert kept and all(name.endswith("-cache") for name in kept)  # with a limit of jax's own it looks at all of them to write one
+    assert kept and all(
+        name.endswith("-cache") for name in kept
+    )  # with a limit of jax's own it looks at all of them to write one
 
 
 def test_of_kept_programs_those_used_least_lately_are_deleted(tmp_path):

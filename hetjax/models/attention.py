@@ -14,6 +14,7 @@ from hetjax import native
 from hetjax.arrays import Array
 from hetjax.cache.tables import read
 from hetjax.models import kernels, orders
+from hetjax.models.heads import apart
 from hetjax.models.linear import times
 from hetjax.models.partials import Attention, finite
 from hetjax.models.products import added
@@ -107,23 +108,7 @@ def scores(x: jax.Array, vectors: jax.Array) -> jax.Array:
     """`x[i, h] . vectors[h]`, `[rows, heads]`, of `[rows, heads or 1, size]` and `[heads, size]`, as one product with a matrix."""
     if x.shape[1] == 1:
         return times(x[:, 0], vectors.T)
-    return times(jax.lax.collapse(x, 1), _apart(vectors[..., None]))
-
-
-def each_head(x: jax.Array, matrices: jax.Array) -> jax.Array:
-    """`x[i, h] @ matrices[h]`, `[rows, heads, e]`, of `[rows, heads, d]` and `[heads, d, e]`, as one product with a matrix.
-
-    Most of that matrix is zeros; heads one by one would be as many products of narrow matrices, and turn rows around.
-    """
-    heads, _, size = matrices.shape
-    return times(jax.lax.collapse(x, 1), _apart(matrices)).reshape(-1, heads, size)
-
-
-def _apart(matrices: jax.Array) -> jax.Array:
-    """Matrices `[heads, d, e]` along the diagonal of one, `[heads * d, heads * e]`."""
-    heads, rows, columns = matrices.shape
-    apart = matrices[:, :, None] * jnp.eye(heads, dtype=matrices.dtype)[:, None, :, None]
-    return apart.reshape(heads * rows, heads * columns)
+    return times(jax.lax.collapse(x, 1), apart(vectors[..., None]))
 
 
 @jax.custom_vjp

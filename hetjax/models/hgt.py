@@ -11,9 +11,10 @@ from jax.typing import DTypeLike
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models import partials
-from hetjax.models.attention import attend, each_head, scores
+from hetjax.models.attention import attend, scores
 from hetjax.models.dropout import NodeMasks, dropped, edge_keep_mask
 from hetjax.models.folded_attention import attend_folded
+from hetjax.models.heads import each_head
 from hetjax.models.layer import LOCAL, Exchange, Layer
 from hetjax.models.linear import Dense, times
 from hetjax.models.partials import Attention, Monoid
@@ -107,8 +108,8 @@ class MutualAttention(nn.Module):
         prior, attention, message = self.weights()
         attention = attention * (prior / size**0.5)[:, None, None]
         keys, values = sources.keys, sources.values
-        value_bias = jnp.einsum("hd,hde->he", sources.value_bias, message)
-        offsets = scores(queries, jnp.einsum("hd,hde->he", sources.key_bias, attention))
+        value_bias = each_head(sources.value_bias[None], message)[0]
+        offsets = scores(queries, each_head(sources.key_bias[None], attention)[0])
         keep = edge_keep_mask(adjacency, heads, self.dropout, masks, self.path, offsets.dtype)
         if len(keys) < len(queries):
             keys, values = each_head(keys, attention), each_head(values, message)
@@ -130,9 +131,7 @@ class MutualAttention(nn.Module):
 def _related(projection: tuple[jax.Array, jax.Array], matrices: jax.Array) -> tuple[jax.Array, jax.Array]:
     """A type's projection and after it a relation's matrices, one per head, as one map; or of several relations."""
     kernel, bias = projection
-    several = kernel.ndim > 3
-    related = jnp.einsum("rwhd,rhde->rwhe", kernel, matrices) if several else each_head(kernel, matrices)
-    return related, jnp.einsum("...hd,...hde->...he", bias, matrices)
+    return each_head(kernel, matrices), each_head(bias[..., None, :, :], matrices)[..., 0, :, :]
 
 
 class HGTLayer(Layer):

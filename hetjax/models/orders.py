@@ -174,7 +174,8 @@ def _products_folded(work: Work, costs: Costs) -> float:
 
 
 def _by_relation(work: Work, costs: Costs) -> float:
-    """Of a relation's own matrices, `[features, features]` as they are multiplied, at the end with fewer rows."""
+    """Of a relation's own matrices, `[features, features]`, at the end with fewer rows; each head's is a part of that, and rows that are
+    read and written for it take about as long as the rest would."""
     fewer = min(work.rows, work.targets)
     return costs.multiply * (3 if work.trained else 1) * work.products * fewer * work.features**2
 

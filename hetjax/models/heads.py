@@ -1,0 +1,110 @@
+"""Products of each head's rows and a narrow matrix of its own.
+
+XLA multiplies one head after the other, and turns rows around for it, there and back; of many relations that is hundreds of products of
+narrow matrices, or matrices most of which are zeros. A kernel reads heads where they lie.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from hetjax import native
+from hetjax.models.products import LEAST, PARTS, added, product
+from hetjax.native import BLOCK, Operation, arrays
+from hetjax.vectors import add_products, clear
+
+ROWS = 64  # that are multiplied for one head after the other, while they are in the processor's cache
+
+
+@jax.custom_vjp
+def each_head(x: jax.Array, matrices: jax.Array) -> jax.Array:
+    """`x[..., i, h] @ matrices[..., h]`, `[..., rows, heads, e]`, of `[..., rows, heads, d]` and `[..., heads, d, e]`.
+
+    What comes first is a relation, if there are several.
+    """
+    return _chosen(_natively, _plainly, x, matrices)
+
+
+def _backward(residuals, gradient):
+    x, matrices = residuals
+    return each_head(gradient, jnp.swapaxes(matrices, -1, -2)), _chosen(_turned_natively, _turned_plainly, x, gradient)
+
+
+each_head.defvjp(lambda x, matrices: (each_head(x, matrices), (x, matrices)), _backward)
+
+
+def _chosen(natively, plainly, *given: jax.Array) -> jax.Array:
+    return native.choose(natively, plainly, *given) if all(one.size for one in given) else plainly(*given)
+
+
+def _natively(x, matrices):
+    *several, rows, heads, d = x.shape
+    e, relations = matrices.shape[-1], several[0] if several else 1
+    result = jax.ShapeDtypeStruct((relations, rows, heads, e), x.dtype)
+    given = x.reshape(relations, rows, heads, d), matrices.reshape(relations, heads, d, e)
+    return multiply_heads(relations * rows, *given, results=[result])[0].reshape(*several, rows, heads, e)
+
+
+def _plainly(x, matrices):
+    """Of one relation as one product with a matrix, most of which is zeros."""
+    if x.ndim > 3:
+        return jnp.einsum("rwhd,rhde->rwhe", x, matrices)
+    heads, _, size = matrices.shape
+    return product(jax.lax.collapse(x, 1)[None], apart(matrices)[None])[0].reshape(-1, heads, size)
+
+
+def apart(matrices: jax.Array) -> jax.Array:
+    """Matrices `[heads, d, e]` along the diagonal of one, `[heads * d, heads * e]`."""
+    heads, rows, columns = matrices.shape
+    spread = matrices[:, :, None] * jnp.eye(heads, dtype=matrices.dtype)[:, None, :, None]
+    return spread.reshape(heads * rows, heads * columns)
+
+
+def _turned_natively(x, y):
+    """`x[..., h]^T y[..., h]`, `[..., heads, d, e]`, of `[..., rows, heads, d]` and `[..., rows, heads, e]`."""
+    *several, rows, heads, d = x.shape
+    e, relations = y.shape[-1], several[0] if several else 1
+    parts = max(1, min(PARTS, rows // LEAST))
+    result = jax.ShapeDtypeStruct((parts, relations, heads, d, e), x.dtype)
+    given = (z.reshape(relations, rows, heads, z.shape[-1]) for z in (x, y))
+    sums = multiply_heads_turned(parts * relations * BLOCK, *given, results=[result])[0]
+    return (added(sums) if parts > 1 else sums[0]).reshape(*several, heads, d, e)
+
+
+def _turned_plainly(x, y):
+    return jnp.einsum("...whd,...whe->...hde", x, y)
+
+
+EACH, EACH_TURNED = "f4 f4 > f4", "f4 f4 > f5"
+
+
+def _multiply_heads(first, last, frame):
+    x, matrices, out = arrays(frame, EACH)
+    (_, rows, heads, d), e = x.shape, matrices.shape[3]
+    begin = first
+    while begin < last:
+        relation = begin // rows
+        end = min(begin + ROWS, last, (relation + 1) * rows)
+        clear(out, begin * heads * e, (end - begin) * heads * e)
+        for h in range(heads):
+            shape = d, end - begin, e, heads * e, heads * d, 1, e
+            at = begin * heads + h
+            add_products(out, at * e, x, at * d, matrices, (relation * heads + h) * d * e, shape)
+        begin = end
+
+
+def _multiply_heads_turned(first, last, frame):
+    """Of every part of the rows the sums of all relations, a `BLOCK` each."""
+    x, y, out = arrays(frame, EACH_TURNED)
+    (relations, rows, heads, d), e, parts = x.shape, y.shape[3], len(out)
+    for unit in range(first // BLOCK, last // BLOCK):
+        part, relation = unit // relations, unit % relations
+        clear(out, unit * heads * d * e, heads * d * e)
+        end = rows * (part + 1) // parts
+        for begin in range(rows * part // parts, end, ROWS):
+            for h in range(heads):
+                shape = min(ROWS, end - begin), d, e, e, 1, heads * d, heads * e
+                at = (relation * rows + begin) * heads + h
+                add_products(out, (unit * heads + h) * d * e, x, at * d, y, at * e, shape)
+
+
+multiply_heads, multiply_heads_turned = Operation(_multiply_heads), Operation(_multiply_heads_turned)
