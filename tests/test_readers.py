@@ -319,12 +319,25 @@ def test_lines_that_are_not_plain_are_left_to_be_read_one_by_one(cell):
     assert plain(f"1\t2\t3\n4\t{cell}\t6\n".encode()) is None
 
 
-@pytest.mark.parametrize(("cell", "found"), [("7", [7]), ("0,1,9", [0, 1, 9]), ("0,10", [0, 10]), ("1,.5", [1, 0.5])])
+@pytest.mark.parametrize(
+    ("cell", "found"),
+    [
+        ("7", [7]),
+        ("0,1,9", [0, 1, 9]),
+        ("0,10", [0, 10]),
+        ("1,.5", [1, 0.5]),
+        ("7.0", [7]),
+        ("0.0,1.0,9.0", [0, 1, 9]),
+        ("0.0,1,9.0", [0, 1, 9]),
+        ("1.0,2.5", [1, 2.5]),
+        ("10.0,2.0", [10, 2]),
+    ],
+)
 def test_digits_are_numbers(cell, found):
     assert numbers(cell, Path("f"), 1).tolist() == found and numbers(cell, Path("f"), 1).dtype == np.float32
 
 
-@pytest.mark.parametrize("cell", ["1,", "1;2", "/,1", ":,1", ",1", "1,a"])
+@pytest.mark.parametrize("cell", ["1,", "1;2", "/,1", ":,1", ",1", "1,a", "1.0;2.0", "/.0", ":.0,1.0", "a.0", "1.0,"])
 def test_what_is_no_number_is_not_taken_for_a_digit(cell):
     with pytest.raises(InputError, match="f: line 1"):
         numbers(cell, Path("f"), 1)

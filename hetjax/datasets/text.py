@@ -119,10 +119,9 @@ def shown(given: object) -> str:
 
 def numbers(cell: str, file: Source, line: int) -> np.ndarray:
     """Float32 `[n]` of numbers between commas; what does not fit is infinite."""
-    letters = np.frombuffer(cell.encode(), np.uint8)
-    digits = letters[::2] - ord("0")  # of a bag of words, say; of other letters above 9
-    if len(letters) % 2 and (digits < 10).all() and (letters[1::2] == ord(",")).all():
-        return digits.astype(np.float32)
+    digits = _digits(cell)
+    if digits is not None:
+        return digits
     if len(cell) < LONG:
         return _few(cell, file, line)
     import pyarrow
@@ -132,6 +131,18 @@ def numbers(cell: str, file: Source, line: int) -> np.ndarray:
         parts = compute.split_pattern(pyarrow.array([cell]), ",").values
         return compute.cast(parts, pyarrow.float64()).to_numpy().astype(np.float32)
     return _few(cell, file, line)  # which takes a little more, and says what it does not take
+
+
+def _digits(cell: str) -> np.ndarray | None:
+    """Those of one digit each, as of a bag of words, all without a point or all with `.0`; None if others are among them."""
+    text = f"{cell},".encode()
+    for words, rest in (("<u2", b","), ("<u4", b".0,")):
+        if len(text) % (len(rest) + 1) == 0:
+            given = np.frombuffer(text, words)
+            digits = (given & 0xFF) - ord("0")  # of other letters above 9
+            if (given >> 8 == int.from_bytes(rest, "little")).all() and (digits < 10).all():
+                return digits.astype(np.float32)
+    return None
 
 
 def _few(cell: str, file: Source, line: int) -> np.ndarray:
