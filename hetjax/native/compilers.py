@@ -5,6 +5,9 @@ import functools
 import queue
 import threading
 
+import numba
+from numba import types
+
 from hetjax import runtime
 from hetjax.internals import jax_started
 from hetjax.native.elsewhere import Copy, Elsewhere
@@ -31,10 +34,15 @@ def can_be_copied() -> bool:
 
 
 def copy_this() -> None:
-    """Let the processes that compile be copies of this one, as far as they can be made."""
+    """Let the processes that compile be copies of this one, as far as they can be made; numba has then compiled once, for which it looks up all that it knows."""
+    numba.njit(types.void())(_nothing)
     with contextlib.suppress(OSError, AssertionError):
         while len(_copies) < COMPILERS:
             _copies.append(Copy(tuple(_copies)))
+
+
+def _nothing() -> None:
+    pass
 
 
 def _work_off(tasks: queue.SimpleQueue, elsewhere: Elsewhere) -> None:
