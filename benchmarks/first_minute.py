@@ -79,13 +79,16 @@ def first_record(package: Path, options: list[str], caches: Path, folder: Path) 
 
 
 def keep_others(caches: Path, count: int) -> None:
-    """Programs of other runs, as jax keeps them where it also notes when each was used."""
-    folder = caches / "hetjax" / "programs"
-    folder.mkdir(parents=True)
-    for number in range(count):
-        with (folder / f"jit_other-{number:064x}-cache").open("wb") as file:
-            file.truncate(OTHER)
-        (folder / f"jit_other-{number:064x}-atime").write_bytes(time.time_ns().to_bytes(8, "little"))
+    """Programs of other runs, as a command finds them that has jax note when each was used; and as one finds them that has not."""
+    for name, notes in (("programs", True), ("compiled", False)):
+        folder = caches / "hetjax" / name
+        if count:
+            folder.mkdir(parents=True)
+        for number in range(count):
+            with (folder / f"jit_other-{number:064x}-cache").open("wb") as file:
+                file.truncate(OTHER)
+            if notes:
+                (folder / f"jit_other-{number:064x}-atime").write_bytes(time.time_ns().to_bytes(8, "little"))
 
 
 def table(rows: list[dict]) -> str:
@@ -122,6 +125,11 @@ def over_cases(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
+def page(rows: list[dict], others: int) -> str:
+    among = f", among {others:,} kept programs of other runs" if others else ""
+    return f"# The first minute: seconds to the first epoch's record{among}\n\n{over_cases(rows)}\n\n{table(rows)}\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="+", default=CASES, choices=CASES, metavar="CASE", help="default: all")
@@ -132,6 +140,8 @@ def main() -> None:
     options = parser.parse_args()
     kept = options.out.with_suffix(".json")
     rows: list[dict] = json.loads(kept.read_text()) if kept.exists() else []
+    if any(row.get("others", 0) != options.others for row in rows):
+        parser.error(f"{kept} has readings among another number of --others; give another --out")
     rows = [row for row in rows if row["case"] not in options.cases]
     for case in options.cases:
         for _ in range(options.rounds):
@@ -139,6 +149,7 @@ def main() -> None:
                 row: dict = {
                     "case": case,
                     "package": package.resolve().name if len(options.package) > 1 else "hetjax",
+                    "others": options.others,
                 }
                 with tempfile.TemporaryDirectory() as caches:
                     keep_others(Path(caches), options.others)
@@ -150,10 +161,7 @@ def main() -> None:
                 rows.append(row)
                 print(json.dumps(row), flush=True)
                 kept.write_text(json.dumps(rows, indent=1) + "\n")
-                words = (
-                    f"# The first minute: seconds to the first epoch's record\n\n{over_cases(rows)}\n\n{table(rows)}\n"
-                )
-                options.out.with_suffix(".md").write_text(words)
+                options.out.with_suffix(".md").write_text(page(rows, options.others))
     print(over_cases(rows), table(rows), sep="\n\n")
 
 

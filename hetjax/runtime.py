@@ -7,8 +7,8 @@ environment, even empty, leaves it as it is.
 
 Compiled programs are kept in the user's cache folder, so that a run that is started again compiles nothing; of several
 processes jax lets the first alone write there. `JAX_COMPILATION_CACHE_DIR` names another folder, and
-`JAX_ENABLE_COMPILATION_CACHE=false` keeps none. The folder is kept small here, once when a command starts: jax's own
-limit, `JAX_COMPILATION_CACHE_MAX_SIZE`, has it look at every file there before it writes one.
+`JAX_ENABLE_COMPILATION_CACHE=false` keeps none. The folder is kept small here, once when a command starts: jax, told a
+limit by `JAX_COMPILATION_CACHE_MAX_SIZE`, looks at every file there before it writes one. So that is not left to jax.
 
 For NVIDIA's GPUs XLA would write many kernels of its own for every product, by Triton, and time them all. cuBLAS's alone are
 timed here: programs of many products compile in a fraction of the time, and R-GCN's took no longer (docs/measured.md, One GPU).
@@ -38,14 +38,18 @@ ACCELERATORS = ("jax_plugins", "libtpu")  # packages by which jax runs on anythi
 TRITON = "--xla_gpu_enable_triton_gemm"
 KNOWING = ("0.10.", "0.11.")  # jaxlibs that know this flag; one that does not would end at it
 EXTRA, OLDER_LOOPS = "--xla_backend_extra_options", "xla_cpu_disable_new_fusion_emitters"
-PROGRAMS = 2**31  # bytes of compiled programs that a command finds, those used last
+PROGRAMS = 2**31  # the most bytes of kept programs when a command starts
+MOST = "JAX_COMPILATION_CACHE_MAX_SIZE"  # which says another number
 
 
 def prepare() -> None:
     """Set all this up for this process, which is started anew if need be; to be called before anything is done."""
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ and os.path.isabs(caches()):
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder = os.path.join(caches(), "hetjax", "programs")
-        keep_used(folder, PROGRAMS)
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = programs()
+        most = os.environ.get(MOST, str(PROGRAMS))
+        if most.isdecimal() and int(most):  # or jax keeps none, or all, as it is told
+            os.environ.pop(MOST, None)
+            keep_used(programs(), int(most))
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     # of two programs that differ in names alone, such as `traffic.scope`, the names are part of what is kept
     os.environ.setdefault("JAX_COMPILATION_CACHE_INCLUDE_METADATA_IN_KEY", "1")
@@ -58,16 +62,26 @@ def prepare() -> None:
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
+def programs() -> str:
+    """Where compiled programs are kept, unless the environment says so."""
+    return os.path.join(caches(), "hetjax", "compiled")
+
+
 def keep_used(folder: str, most: int) -> None:
-    """Delete the files of a folder that were used least lately, until the others have `most` bytes at most."""
-    try:
-        with os.scandir(folder) as entries:
-            files = [(entry.path, entry.stat()) for entry in entries]
-    except OSError:  # it is not there yet, or another process deletes too
-        return
+    """Delete the programs in a folder that were used least lately, until the others have `most` bytes at most.
+
+    When one was used is as the file system says, which may be up to a day late; or says only when it was made.
+    """
+    found = []
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:  # it may not be there yet
+        for entry in entries:
+            with contextlib.suppress(OSError):  # another process deletes too
+                if entry.name.endswith("-cache") and entry.is_file():
+                    about = entry.stat()
+                    found.append((max(about.st_atime, about.st_mtime), about.st_size, entry.path))
     held = 0
-    for path, about in sorted(files, key=lambda file: max(file[1].st_atime, file[1].st_mtime), reverse=True):
-        held += about.st_size
+    for _, size, path in sorted(found, reverse=True):
+        held += size
         if held > most:
             with contextlib.suppress(OSError):
                 os.unlink(path)

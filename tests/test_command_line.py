@@ -134,26 +134,50 @@ def test_a_second_start_compiles_nothing(graph_store, tmp_path, monkeypatch):
     first, second = found
     assert first["compiled_programs"] > 0 and second["compiled_programs"] == 0
     assert second["kept_programs"] == first["compiled_programs"] + first["kept_programs"]
-    kept = [path.name for path in (tmp_path / "hetjax" / "programs").iterdir()]
-    assert kept and all(
-        name.endswith("-cache") for name in kept
-    )  # with a limit of jax's own it looks at all of them to write one
+    kept = [path.name for path in (tmp_path / "hetjax" / "compiled").iterdir()]
+    # jax, told a limit, notes beside each program when it was used, and looks at all of them to write one
+    assert kept and all(name.endswith("-cache") for name in kept)
 
 
 def test_of_kept_programs_those_used_least_lately_are_deleted(tmp_path):
+    (tmp_path / "folder-cache").mkdir()
+    (tmp_path / "notes").write_bytes(bytes(100))
     for number, (size, read, written) in enumerate([(40, 100, 900), (40, 700, 100), (40, 200, 100), (40, 50, 50)]):
         (tmp_path / f"{number}-cache").write_bytes(bytes(size))
         os.utime(tmp_path / f"{number}-cache", (read, written))
 
     def left(most):
         runtime.keep_used(str(tmp_path), most)
-        return sorted(path.name[0] for path in tmp_path.iterdir())
+        return sorted(path.name.partition("-")[0] for path in tmp_path.iterdir() if path.name[0].isdigit())
 
     assert left(160) == ["0", "1", "2", "3"]
     assert left(159) == ["0", "1", "2"]
     assert left(80) == ["0", "1"]
     assert left(0) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder-cache", "notes"]
     runtime.keep_used(str(tmp_path / "missing"), 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept", "left_to_jax"),
+    [
+        ({}, 2**31, None),
+        ({"JAX_COMPILATION_CACHE_MAX_SIZE": "1000"}, 1000, None),
+        ({"JAX_COMPILATION_CACHE_MAX_SIZE": "-1"}, None, "-1"),
+        ({"JAX_COMPILATION_CACHE_MAX_SIZE": "0"}, None, "0"),
+        ({"JAX_COMPILATION_CACHE_DIR": "/theirs"}, None, None),
+        ({"JAX_COMPILATION_CACHE_DIR": "/theirs", "JAX_COMPILATION_CACHE_MAX_SIZE": "1000"}, None, "1000"),
+    ],
+)
+def test_programs_are_deleted_in_no_folder_of_the_users_own(given, kept, left_to_jax, tmp_path, monkeypatch):
+    own, asked = str(tmp_path / "hetjax" / "compiled"), []
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("JAX_COMPILATION_CACHE")}
+    monkeypatch.setattr(os, "environ", plain | given | {"XDG_CACHE_HOME": str(tmp_path), "GLIBC_TUNABLES": ""})
+    monkeypatch.setattr(runtime, "keep_used", lambda *about: asked.append(about))
+    runtime.prepare()
+    assert asked == ([(own, kept)] if kept else [])
+    assert os.environ["JAX_COMPILATION_CACHE_DIR"] == given.get("JAX_COMPILATION_CACHE_DIR", own)
+    assert os.environ.get("JAX_COMPILATION_CACHE_MAX_SIZE") == left_to_jax
 
 
 def test_a_process_is_started_anew_to_keep_its_buffers_unless_told_otherwise(monkeypatch):

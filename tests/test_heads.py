@@ -18,10 +18,12 @@ SHAPES = [  # relations, rows, heads, d, e
     ((3,), 2 * LEAST + 1, 2, 9, 33),
     ((90,), 1, 2, 3, 4),
     ((0,), 2, 2, 3, 4),
+    ((2,), 0, 2, 3, 4),
 ]
+needs_kernels = pytest.mark.skipif(not native.usable(), reason="no kernels with this jaxlib")
 
 
-@pytest.mark.parametrize("by", ["kernels", "xla"])
+@pytest.mark.parametrize("by", [pytest.param("kernels", marks=needs_kernels), "xla"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("several, rows, count, d, e", SHAPES)
 def test_each_head_and_its_gradients_equal_numpys(by, dtype, several, rows, count, d, e, monkeypatch):
@@ -44,12 +46,13 @@ def test_each_head_and_its_gradients_equal_numpys(by, dtype, several, rows, coun
         np.einsum("...whe,...hde->...whd", towards, matrices),
         np.einsum("...whd,...whe->...hde", x, towards),
     )
-    exact = 1e-11 if dtype == np.float64 else 1e-3
+    exact = 1e-11 if dtype == np.float64 else 1e-4
     for one, other in zip((found, *gradients), expected):
         assert one.dtype == dtype
-        np.testing.assert_allclose(one, other, rtol=exact, atol=exact)
+        np.testing.assert_allclose(one, other, rtol=exact, atol=10 * exact)
 
 
+@needs_kernels
 def test_kernels_are_taken_on_a_cpu():
     x, matrices = jnp.ones((4, 2, 3)), jnp.ones((2, 3, 5))
     there_and_back = jax.jit(jax.grad(lambda x, m: jnp.sum(each_head(x, m) ** 2), argnums=(0, 1)))

@@ -41,6 +41,30 @@ def test_weights_are_drawn_alike_and_evaluation_is_the_same(graph, name, monkeyp
     np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", TOGETHER)
+def test_evaluation_is_given_weights_that_lie_side_by_side(graph, name, monkeypatch):
+    engine = engine_of(graph, name, monkeypatch, 1)
+    params, groups = engine.init(3).params, 0
+    embed = engine.evaluator.embed
+
+    def seen(given, block, rows, **about):
+        nonlocal groups
+        layer = engine.trainer.model.layers[about["depth"]]
+        for group in block.together:
+            groups += 1
+            for place, relation in enumerate(group.relations):
+                for path, stack in zip(layer.together_weights(relation), group.weights, strict=True):
+                    leaf = params["params"][f"layers_{about['depth']}"]
+                    for key in path:
+                        leaf = leaf[key]
+                    np.testing.assert_array_equal(stack[place], leaf)
+        return embed(given, block, rows, **about)
+
+    engine.evaluator.embed = seen
+    engine.logits(engine.init(3), graph.splits["test"])
+    assert groups
+
+
 @pytest.mark.parametrize("name", ["R-GCN", "HGT, joint"])
 def test_batches_that_outgrow_their_room_and_a_state_that_moves_change_nothing(graph, name, monkeypatch):
     """In float64, in batches of three, from capacities of nothing."""

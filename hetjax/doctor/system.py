@@ -121,7 +121,7 @@ def memory() -> Iterator[Finding]:
             f"this process's control group may have {limit / GIB:.1f} GiB of memory",
             "raise the limit of the container or job if training is killed",
         )
-    folder = os.environ.get("JAX_COMPILATION_CACHE_DIR") or os.path.join(runtime.caches(), "hetjax", "programs")
+    folder = os.environ.get("JAX_COMPILATION_CACHE_DIR") or runtime.programs()
     places = (
         ("compiled programs are kept in", folder),
         ("the current folder is", os.getcwd()),

@@ -1,14 +1,14 @@
 """Products of each head's rows and a narrow matrix of its own.
 
-XLA multiplies one head after the other, and turns rows around for it, there and back; of many relations that is hundreds of products of
-narrow matrices, or matrices most of which are zeros. A kernel reads heads where they lie.
+XLA multiplies heads one by one, each a product of narrow matrices for which it first copies the head's columns; or all at once, by a matrix
+most of which is zeros. A kernel reads heads where they lie.
 """
 
 import jax
 import jax.numpy as jnp
 
 from hetjax import native
-from hetjax.models.products import LEAST, PARTS, added, product
+from hetjax.models.products import LEAST, PARTS, added
 from hetjax.native import BLOCK, Operation, arrays
 from hetjax.vectors import add_products, clear
 
@@ -17,9 +17,9 @@ ROWS = 64  # that are multiplied for one head after the other, while they are in
 
 @jax.custom_vjp
 def each_head(x: jax.Array, matrices: jax.Array) -> jax.Array:
-    """`x[..., i, h] @ matrices[..., h]`, `[..., rows, heads, e]`, of `[..., rows, heads, d]` and `[..., heads, d, e]`.
+    """`x[i, h] @ matrices[h]`, `[rows, heads, e]`, of `[rows, heads, d]` and `[heads, d, e]`; floats of one dtype.
 
-    What comes first is a relation, if there are several.
+    Of several relations all three have these first, `[relations, ...]`. Not to be mapped by `vmap`.
     """
     return _chosen(_natively, _plainly, x, matrices)
 
@@ -49,7 +49,7 @@ def _plainly(x, matrices):
     if x.ndim > 3:
         return jnp.einsum("rwhd,rhde->rwhe", x, matrices)
     heads, _, size = matrices.shape
-    return product(jax.lax.collapse(x, 1)[None], apart(matrices)[None])[0].reshape(-1, heads, size)
+    return (jax.lax.collapse(x, 1) @ apart(matrices)).reshape(len(x), heads, size)
 
 
 def apart(matrices: jax.Array) -> jax.Array:
@@ -60,7 +60,7 @@ def apart(matrices: jax.Array) -> jax.Array:
 
 
 def _turned_natively(x, y):
-    """`x[..., h]^T y[..., h]`, `[..., heads, d, e]`, of `[..., rows, heads, d]` and `[..., rows, heads, e]`."""
+    """`x[:, h]^T y[:, h]`, `[heads, d, e]`, of `[rows, heads, d]` and `[rows, heads, e]`; or of several relations."""
     *several, rows, heads, d = x.shape
     e, relations = y.shape[-1], several[0] if several else 1
     parts = max(1, min(PARTS, rows // LEAST))
@@ -71,7 +71,11 @@ def _turned_natively(x, y):
 
 
 def _turned_plainly(x, y):
-    return jnp.einsum("...whd,...whe->...hde", x, y)
+    if x.ndim > 3:
+        return jnp.einsum("rwhd,rwhe->rhde", x, y)
+    (_, heads, d), e = x.shape, y.shape[2]
+    whole = jax.lax.collapse(x, 1).T @ jax.lax.collapse(y, 1)
+    return jnp.moveaxis(jnp.diagonal(whole.reshape(heads, d, heads, e), axis1=0, axis2=2), 2, 0)
 
 
 EACH, EACH_TURNED = "f4 f4 > f4", "f4 f4 > f5"

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hetjax.arrays import Array
 from hetjax.models.joined import parted
 from hetjax.models.layer import Layer
 from hetjax.models.together import Together
@@ -82,8 +83,8 @@ def packing(params: Any, layers: Sequence[Layer], blocks: Sequence[Block]) -> Pa
         own = [_stacks(layer, depth, group) for group in block.together]
         stacks.append(tuple(len(paths) for paths in own))
         pieces += [tuple(found[path] for path in alike) for paths in own for alike in paths]
-    stacked = {number for piece in pieces for number in piece}
-    pieces += [(number,) for number in range(len(leaves)) if number not in stacked]
+    in_stacks = {number for piece in pieces for number in piece}
+    pieces += [(number,) for number in range(len(leaves)) if number not in in_stacks]
     sizes, order = np.array([leaf.size for _, leaf in leaves]), np.concatenate(pieces)
     starts = np.zeros(len(leaves), np.int64)
     starts[order] = np.cumsum(sizes[order]) - sizes[order]
@@ -92,7 +93,7 @@ def packing(params: Any, layers: Sequence[Layer], blocks: Sequence[Block]) -> Pa
 
 
 def _stacks(layer: Layer, depth: int, group: Together) -> list[list[tuple[str, ...]]]:
-    """Where in the tree those weights are that relations of a group have one of each, in the order of the relations."""
+    """Paths in the tree of weights: per kind of weight that each relation of a group has one of, in the order of the relations."""
     named = zip(*map(layer.together_weights, group.relations))
     return [[("params", f"layers_{depth}", *path) for path in alike] for alike in named]
 
@@ -105,11 +106,17 @@ def stacked(params: Any, layer: Layer, depth: int, block: Block) -> Block:
       layer, depth: that reads the block.
     """
 
-    def stack(paths: Sequence[tuple[str, ...]]) -> np.ndarray:
-        return np.stack([functools.reduce(operator.getitem, path, params) for path in paths])
+    own = [_stacks(layer, depth, group) for group in block.together]
+    leaves = [
+        [[functools.reduce(operator.getitem, path, params) for path in alike] for alike in paths] for paths in own
+    ]
+    return _with_weights(block, [tuple(map(np.stack, alike)) for alike in jax.device_get(leaves)])
 
-    groups = [(group, _stacks(layer, depth, group)) for group in block.together]
-    return block._replace(together=tuple(replace(group, weights=tuple(map(stack, own))) for group, own in groups))
+
+def _with_weights(block: Block, weights: Sequence[tuple[Array, ...]]) -> Block:
+    """The block, with what is stacked of the relations of each of its groups."""
+    groups = zip(block.together, weights)
+    return block._replace(together=tuple(replace(group, weights=own) for group, own in groups))
 
 
 def opened(params: Any, blocks: Sequence[Block]) -> tuple[Any, Sequence[Block]]:
@@ -129,9 +136,7 @@ def opened(params: Any, blocks: Sequence[Block]) -> tuple[Any, Sequence[Block]]:
 
     made = []
     for block, counts in zip(blocks, packed.stacks):
-        groups = zip(block.together, counts)
-        together = tuple(replace(group, weights=tuple(stack() for _ in range(count))) for group, count in groups)
-        made.append(block._replace(together=together))
+        made.append(_with_weights(block, [tuple(stack() for _ in range(count)) for count in counts]))
     leaves: list[Any] = [jnp.zeros(0)] * len(packed.shapes)
     for (number,), part in parts:
         leaves[number] = part.reshape(packed.shapes[number])

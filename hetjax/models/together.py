@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hetjax.arrays import Array
 from hetjax.graph.schema import Relation
 from hetjax.models.joined import joined, joined_halves, parted
 from hetjax.models.partials import Weighted
@@ -64,7 +65,7 @@ class Together:
     buckets: tuple[Bucket, ...] = field(metadata={"static": True})
     rows: tuple[tuple[str, int], ...] = field(metadata={"static": True})
     source_types: tuple[str, ...] = field(metadata={"static": True})
-    weights: tuple[jax.Array, ...] | None = None
+    weights: tuple[Array, ...] | None = None
 
     @property
     def joint(self) -> bool:
@@ -77,7 +78,9 @@ class Together:
         Args:
           weights: of a relation, which is not asked where they are stacked already.
         """
-        return self.weights or [jnp.stack(alike) for alike in zip(*map(weights, self.relations))]
+        if self.weights:
+            return list(map(jnp.asarray, self.weights))
+        return [jnp.stack(alike) for alike in zip(*map(weights, self.relations))]
 
     def of_type(self, weights: Mapping[str, jax.Array]) -> jax.Array:
         """What every relation's source type has, `[R, ...]`."""

@@ -34,7 +34,10 @@ def can_be_copied() -> bool:
 
 
 def copy_this() -> None:
-    """Let the processes that compile be copies of this one, as far as they can be made; numba has then compiled once, for which it looks up all that it knows."""
+    """Let the processes that compile be copies of this one, as far as they can be made.
+
+    Numba compiles something first: its registries are then loaded, and copies need not load them.
+    """
     numba.njit(types.void())(_nothing)
     with contextlib.suppress(OSError, AssertionError):
         while len(_copies) < COMPILERS:
