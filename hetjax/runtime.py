@@ -46,10 +46,11 @@ def prepare() -> None:
     """Set all this up for this process, which is started anew if need be; to be called before anything is done."""
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ and os.path.isabs(caches()):
         os.environ["JAX_COMPILATION_CACHE_DIR"] = programs()
-        most = os.environ.get(MOST, str(PROGRAMS))
-        if most.isdecimal() and int(most):  # or jax keeps none, or all, as it is told
-            os.environ.pop(MOST, None)
-            keep_used(programs(), int(most))
+        most = asked_for(os.environ.pop(MOST, str(PROGRAMS)))
+        if most >= 0:
+            keep_used(programs(), most)
+        if not most:
+            os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     # of two programs that differ in names alone, such as `traffic.scope`, the names are part of what is kept
     os.environ.setdefault("JAX_COMPILATION_CACHE_INCLUDE_METADATA_IN_KEY", "1")
@@ -60,6 +61,15 @@ def prepare() -> None:
     if "GLIBC_TUNABLES" not in os.environ and platform.libc_ver()[0] == "glibc" and alone:
         os.environ["GLIBC_TUNABLES"] = MALLOC
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def asked_for(number: str) -> int:
+    """Bytes of kept programs that the user asks for; below zero there is no limit."""
+    try:
+        return int(number)
+    except ValueError:
+        sys.stderr.write(f"hetjax: error: {MOST} is {number!r}, and should be a number of bytes\n")
+        sys.exit(2)
 
 
 def programs() -> str:

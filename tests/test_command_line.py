@@ -163,21 +163,32 @@ def test_of_kept_programs_those_used_least_lately_are_deleted(tmp_path):
     [
         ({}, 2**31, None),
         ({"JAX_COMPILATION_CACHE_MAX_SIZE": "1000"}, 1000, None),
-        ({"JAX_COMPILATION_CACHE_MAX_SIZE": "-1"}, None, "-1"),
-        ({"JAX_COMPILATION_CACHE_MAX_SIZE": "0"}, None, "0"),
+        ({"JAX_COMPILATION_CACHE_MAX_SIZE": " 1_000"}, 1000, None),
+        ({"JAX_COMPILATION_CACHE_MAX_SIZE": "-1"}, None, None),
+        ({"JAX_COMPILATION_CACHE_MAX_SIZE": "0"}, 0, None),
         ({"JAX_COMPILATION_CACHE_DIR": "/theirs"}, None, None),
         ({"JAX_COMPILATION_CACHE_DIR": "/theirs", "JAX_COMPILATION_CACHE_MAX_SIZE": "1000"}, None, "1000"),
     ],
 )
 def test_programs_are_deleted_in_no_folder_of_the_users_own(given, kept, left_to_jax, tmp_path, monkeypatch):
     own, asked = str(tmp_path / "hetjax" / "compiled"), []
-    plain = {name: value for name, value in os.environ.items() if not name.startswith("JAX_COMPILATION_CACHE")}
+    plain = {name: value for name, value in os.environ.items() if "COMPILATION_CACHE" not in name}
     monkeypatch.setattr(os, "environ", plain | given | {"XDG_CACHE_HOME": str(tmp_path), "GLIBC_TUNABLES": ""})
     monkeypatch.setattr(runtime, "keep_used", lambda *about: asked.append(about))
     runtime.prepare()
-    assert asked == ([(own, kept)] if kept else [])
+    assert asked == ([] if kept is None else [(own, kept)])
+    assert os.environ.get("JAX_ENABLE_COMPILATION_CACHE") == ("false" if kept == 0 else None)
     assert os.environ["JAX_COMPILATION_CACHE_DIR"] == given.get("JAX_COMPILATION_CACHE_DIR", own)
     assert os.environ.get("JAX_COMPILATION_CACHE_MAX_SIZE") == left_to_jax
+
+
+def test_a_limit_of_kept_programs_that_is_no_number_ends_in_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(os, "environ", {"XDG_CACHE_HOME": "/caches", "JAX_COMPILATION_CACHE_MAX_SIZE": "2GB"})
+    with pytest.raises(SystemExit) as ended:
+        runtime.prepare()
+    assert ended.value.code == 2
+    words = "hetjax: error: JAX_COMPILATION_CACHE_MAX_SIZE is '2GB', and should be a number of bytes\n"
+    assert capsys.readouterr().err == words
 
 
 def test_a_process_is_started_anew_to_keep_its_buffers_unless_told_otherwise(monkeypatch):

@@ -121,9 +121,9 @@ def memory() -> Iterator[Finding]:
             f"this process's control group may have {limit / GIB:.1f} GiB of memory",
             "raise the limit of the container or job if training is killed",
         )
-    folder = os.environ.get("JAX_COMPILATION_CACHE_DIR") or runtime.programs()
+    kept = os.environ.get("JAX_COMPILATION_CACHE_DIR", runtime.programs())  # in no folder, if that is empty
     places = (
-        ("compiled programs are kept in", folder),
+        *([("compiled programs are kept in", kept)] if kept else []),
         ("the current folder is", os.getcwd()),
         ("temporary files are in", tempfile.gettempdir()),
     )
