@@ -79,11 +79,12 @@ def first_record(package: Path, options: list[str], caches: Path, folder: Path) 
 
 
 def keep_others(caches: Path, count: int) -> None:
-    """Programs of other runs, as a command finds them that has jax note when each was used; and as one finds them that has not."""
+    """Programs of other runs, in the folder of today's checkouts, and in that of older ones, where jax also noted when each was used."""
+    if not count:
+        return
     for name, notes in (("programs", True), ("compiled", False)):
         folder = caches / "hetjax" / name
-        if count:
-            folder.mkdir(parents=True)
+        folder.mkdir(parents=True)
         for number in range(count):
             with (folder / f"jit_other-{number:064x}-cache").open("wb") as file:
                 file.truncate(OTHER)

@@ -44,7 +44,7 @@ def test_weights_are_drawn_alike_and_evaluation_is_the_same(graph, name, monkeyp
 @pytest.mark.parametrize("name", TOGETHER)
 def test_evaluation_is_given_weights_that_lie_side_by_side(graph, name, monkeypatch):
     engine = engine_of(graph, name, monkeypatch, 1)
-    params, groups = engine.init(3).params, 0
+    state, groups = engine.init(3), 0
     embed = engine.evaluator.embed
 
     def seen(given, block, rows, **about):
@@ -54,14 +54,14 @@ def test_evaluation_is_given_weights_that_lie_side_by_side(graph, name, monkeypa
             groups += 1
             for place, relation in enumerate(group.relations):
                 for path, stack in zip(layer.together_weights(relation), group.weights, strict=True):
-                    leaf = params["params"][f"layers_{about['depth']}"]
+                    leaf = state.params["params"][f"layers_{about['depth']}"]
                     for key in path:
                         leaf = leaf[key]
                     np.testing.assert_array_equal(stack[place], leaf)
         return embed(given, block, rows, **about)
 
     engine.evaluator.embed = seen
-    engine.logits(engine.init(3), graph.splits["test"])
+    engine.logits(state, graph.splits["test"])
     assert groups
 
 

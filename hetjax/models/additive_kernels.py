@@ -7,9 +7,8 @@ import math
 
 import numpy as np
 
-from hetjax.models import (
-    kernels,
-)  # the module, not its numbers: so that its file is part of what code is kept by (`compiled.digest`)
+# The module, not its numbers: so that its file is part of what code is kept by (`compiled.digest`).
+from hetjax.models import kernels
 from hetjax.native import BLOCK, Operation, arrays
 from hetjax.prefetch import prefetch
 

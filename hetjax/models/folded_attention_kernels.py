@@ -7,9 +7,8 @@ once: for all targets they would be larger than all else in a step. Going back i
 
 import numpy as np
 
-from hetjax.models import (
-    kernels,
-)  # the module, not its numbers: so that its file is part of what code is kept by (`compiled.digest`)
+# The module, not its numbers: so that its file is part of what code is kept by (`compiled.digest`).
+from hetjax.models import kernels
 from hetjax.native import BLOCK, Operation, arrays
 from hetjax.prefetch import prefetch
 from hetjax.vectors import (

@@ -15,21 +15,26 @@ from hetjax.vectors import add_products, clear
 ROWS = 64  # that are multiplied for one head after the other, while they are in the processor's cache
 
 
-@jax.custom_vjp
 def each_head(x: jax.Array, matrices: jax.Array) -> jax.Array:
     """`x[i, h] @ matrices[h]`, `[rows, heads, e]`, of `[rows, heads, d]` and `[heads, d, e]`; floats of one dtype.
 
     Of several relations all three have these first, `[relations, ...]`. Not to be mapped by `vmap`.
     """
+    return _each_head(x, matrices) if x.ndim == 4 else _each_head(x[None], matrices[None])[0]
+
+
+@jax.custom_vjp
+def _each_head(x, matrices):
+    """Of relations."""
     return _chosen(_natively, _plainly, x, matrices)
 
 
 def _backward(residuals, gradient):
     x, matrices = residuals
-    return each_head(gradient, jnp.swapaxes(matrices, -1, -2)), _chosen(_turned_natively, _turned_plainly, x, gradient)
+    return _each_head(gradient, jnp.swapaxes(matrices, 2, 3)), _chosen(_turned_natively, _turned_plainly, x, gradient)
 
 
-each_head.defvjp(lambda x, matrices: (each_head(x, matrices), (x, matrices)), _backward)
+_each_head.defvjp(lambda x, matrices: (_each_head(x, matrices), (x, matrices)), _backward)
 
 
 def _chosen(natively, plainly, *given: jax.Array) -> jax.Array:
@@ -37,19 +42,17 @@ def _chosen(natively, plainly, *given: jax.Array) -> jax.Array:
 
 
 def _natively(x, matrices):
-    *several, rows, heads, d = x.shape
-    e, relations = matrices.shape[-1], several[0] if several else 1
-    result = jax.ShapeDtypeStruct((relations, rows, heads, e), x.dtype)
-    given = x.reshape(relations, rows, heads, d), matrices.reshape(relations, heads, d, e)
-    return multiply_heads(relations * rows, *given, results=[result])[0].reshape(*several, rows, heads, e)
+    relations, rows, heads, _ = x.shape
+    result = jax.ShapeDtypeStruct((relations, rows, heads, matrices.shape[3]), x.dtype)
+    return multiply_heads(relations * rows, x, matrices, results=[result])[0]
 
 
 def _plainly(x, matrices):
     """Of one relation as one product with a matrix, most of which is zeros."""
-    if x.ndim > 3:
+    if len(x) != 1:
         return jnp.einsum("rwhd,rhde->rwhe", x, matrices)
-    heads, _, size = matrices.shape
-    return (jax.lax.collapse(x, 1) @ apart(matrices)).reshape(len(x), heads, size)
+    _, rows, heads, _ = x.shape
+    return (jax.lax.collapse(x[0], 1) @ apart(matrices[0])).reshape(1, rows, heads, matrices.shape[3])
 
 
 def apart(matrices: jax.Array) -> jax.Array:
@@ -60,22 +63,20 @@ def apart(matrices: jax.Array) -> jax.Array:
 
 
 def _turned_natively(x, y):
-    """`x[:, h]^T y[:, h]`, `[heads, d, e]`, of `[rows, heads, d]` and `[rows, heads, e]`; or of several relations."""
-    *several, rows, heads, d = x.shape
-    e, relations = y.shape[-1], several[0] if several else 1
+    """`x[r, :, h]^T y[r, :, h]`, `[relations, heads, d, e]`, of `[relations, rows, heads, d]` and `[relations, rows, heads, e]`."""
+    relations, rows, heads, d = x.shape
     parts = max(1, min(PARTS, rows // LEAST))
-    result = jax.ShapeDtypeStruct((parts, relations, heads, d, e), x.dtype)
-    given = (z.reshape(relations, rows, heads, z.shape[-1]) for z in (x, y))
-    sums = multiply_heads_turned(parts * relations * BLOCK, *given, results=[result])[0]
-    return (added(sums) if parts > 1 else sums[0]).reshape(*several, heads, d, e)
+    result = jax.ShapeDtypeStruct((parts, relations, heads, d, y.shape[3]), x.dtype)
+    sums = multiply_heads_turned(parts * relations * BLOCK, x, y, results=[result])[0]
+    return added(sums) if parts > 1 else sums[0]
 
 
 def _turned_plainly(x, y):
-    if x.ndim > 3:
+    if len(x) != 1:
         return jnp.einsum("rwhd,rwhe->rhde", x, y)
-    (_, heads, d), e = x.shape, y.shape[2]
-    whole = jax.lax.collapse(x, 1).T @ jax.lax.collapse(y, 1)
-    return jnp.moveaxis(jnp.diagonal(whole.reshape(heads, d, heads, e), axis1=0, axis2=2), 2, 0)
+    (heads, d), e = x.shape[2:], y.shape[3]
+    whole = jax.lax.collapse(x[0], 1).T @ jax.lax.collapse(y[0], 1)
+    return jnp.moveaxis(jnp.diagonal(whole.reshape(heads, d, heads, e), axis1=0, axis2=2), 2, 0)[None]
 
 
 EACH, EACH_TURNED = "f4 f4 > f4", "f4 f4 > f5"

@@ -174,8 +174,10 @@ def _products_folded(work: Work, costs: Costs) -> float:
 
 
 def _by_relation(work: Work, costs: Costs) -> float:
-    """Of a relation's own matrices, `[features, features]`, at the end with fewer rows; each head's is a part of that, and rows that are
-    read and written for it take about as long as the rest would."""
+    """Of a relation's own matrices, at the end with fewer rows.
+
+    Counted as `[features, features]`: a head's is a part of that, and to read and write rows takes about as long as the rest would.
+    """
     fewer = min(work.rows, work.targets)
     return costs.multiply * (3 if work.trained else 1) * work.products * fewer * work.features**2
 

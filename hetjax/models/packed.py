@@ -105,7 +105,6 @@ def stacked(params: Any, layer: Layer, depth: int, block: Block) -> Block:
       params: a tree of weights, which is not packed.
       layer, depth: that reads the block.
     """
-
     own = [_stacks(layer, depth, group) for group in block.together]
     leaves = [
         [[functools.reduce(operator.getitem, path, params) for path in alike] for alike in paths] for paths in own
