@@ -5,7 +5,7 @@
 Where jax finds an accelerator (a GPU, say), this trains every model on it, by operations of XLA, and on the CPU, by hetjax's own kernels; with every feature on the
 device and, in mini-batches, with every feature in the host's memory. Prints a line per case and writes `experiments/results/accelerator_equivalence.csv`: the largest relative
 error of the first step's loss and of any of its gradients, and of any weight or table after ten steps of Adam, in float64 and in float32, where matrices are multiplied in full
-precision, as hetjax trains on accelerators. The command ends with status 1 if a case is over its bound (`BOUNDS`).
+precision, as hetjax trains on accelerators. A case is written when it is done. The command ends with status 1 if a case is over its bound (`BOUNDS`).
 """
 
 import argparse
@@ -15,6 +15,8 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from runs import ROOT, replace_rows
@@ -50,9 +52,7 @@ def main() -> int:
     if options.train:
         train(cases(options.models, options.bits), options.train)
         return 0
-    rows = compared(options)
-    replace_rows(RESULTS, FIELDS[:5], [dict(zip(FIELDS, row)) for row in rows])
-    return int(any(over(row) for row in rows))
+    return int(any(over(row) for row in compared(options)))
 
 
 def cases(models: list[str], bits: list[int]) -> list[tuple]:
@@ -63,6 +63,7 @@ def cases(models: list[str], bits: list[int]) -> list[tuple]:
 
 
 def train(wanted: list[tuple], folder: Path) -> None:
+    (folder / "about.json").write_text(json.dumps([jax.default_backend(), jax.devices()[0].device_kind]))
     for case in wanted:
         name, model, mode, placement, bits = case
         graph = GRAPHS[name]()
@@ -70,8 +71,9 @@ def train(wanted: list[tuple], folder: Path) -> None:
         placed = tuple(f"{t}=host" for t in sorted(read)) if placement == "host" else ()
         with floats(bits == 64):
             given = {"placement": placed, "fanout": (3, 2, 2)[: MODELS[model].get("layers", 2)]}
-            write_reference(alone(graph, mode, MODELS[model], STEPS, bits == 64, **given), file(folder, case))
-    (folder / "about.json").write_text(json.dumps([jax.default_backend(), jax.devices()[0].device_kind]))
+            partial = folder / f"partial_{file(folder, case).name}"
+            write_reference(alone(graph, mode, MODELS[model], STEPS, bits == 64, **given), partial)
+        partial.rename(file(folder, case))
 
 
 def compared(options: argparse.Namespace) -> list[tuple]:
@@ -86,17 +88,37 @@ def compared(options: argparse.Namespace) -> list[tuple]:
                     given = ["--models", *models, "--bits", *map(str, options.bits), "--train", str(folder)]
                     command = [sys.executable, __file__, *given]
                     started.append(subprocess.Popen(command, env=os.environ | platform))
-        if any([process.wait() for process in started]):
+        try:
+            return list(compared_when_done(cases(options.models, options.bits), folders, started))
+        finally:
+            for process in started:
+                process.terminate()
+                process.wait()
+
+
+def compared_when_done(waiting: list[tuple], folders: list[Path], started: list[subprocess.Popen]) -> Iterator[tuple]:
+    """The rows of all cases, each when both platforms have written it."""
+    while waiting:
+        failed = any(process.poll() for process in started)
+        for case in [case for case in waiting if all(file(folder, case).exists() for folder in folders)]:
+            waiting.remove(case)
+            row = compare(case, folders)
+            print(*row, *(["OVER ITS BOUND"] if over(row) else []), sep=", ", flush=True)
+            yield row
+        if failed and waiting:
             sys.exit("a process failed; its error stands above")
-        backend, device = json.loads((folders[1] / "about.json").read_text())
-        if backend == "cpu":
-            sys.exit("jax finds no accelerator here")
-        rows = []
-        for case in cases(options.models, options.bits):
-            expected, found = (read_reference(file(folder, case)) for folder in folders)
-            rows.append((*case, device, jax.__version__, *(f"{error:.1e}" for error in apart(found, expected))))
-            print(*rows[-1], *(["OVER ITS BOUND"] if over(rows[-1]) else []), sep=", ", flush=True)
-        return rows
+        time.sleep(0.1)
+
+
+def compare(case: tuple, folders: list[Path]) -> tuple:
+    """A row of the table, of what both platforms wrote of a case; it is written there."""
+    backend, device = json.loads((folders[1] / "about.json").read_text())
+    if backend == "cpu":
+        sys.exit("jax finds no accelerator here")
+    expected, found = (read_reference(file(folder, case)) for folder in folders)
+    row = *case, device, jax.__version__, *(f"{error:.1e}" for error in apart(found, expected))
+    replace_rows(RESULTS, FIELDS[:5], [dict(zip(FIELDS, row))])
+    return row
 
 
 def over(row: tuple) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hetjax.cache.tables import rows_at
-from hetjax.models.products import COLUMNS, PARTS, added, product, turned_product
+from hetjax.models.products import COLUMNS, PARTS, _in_parts, added, product, turned_product
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +21,7 @@ def double():
     [
         (1, 5000, 35, 67),
         (3, 1500, 21, 5),
+        (3, 5001, 21, 5),
         (1, 1, 3, 2),
         (1, 70, 8, 1),
         (2, 300, 4, 200),
@@ -31,12 +32,13 @@ def double():
         (1, 1, COLUMNS, 70),
     ],
 )
-def test_a_turned_product_equals_numpys(shape, dtype):
+@pytest.mark.parametrize("multiply", [turned_product, _in_parts])
+def test_a_turned_product_equals_numpys(multiply, shape, dtype):
     """Of as many rows as are summed in parts, of one, and of none; of columns that fit vectors, and copies, and that do not."""
     batch, rows, m, n = shape
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((batch, rows, m)), rng.standard_normal((batch, rows, n))
-    found = jax.jit(turned_product)(jnp.asarray(x, dtype), jnp.asarray(y, dtype))
+    found = jax.jit(multiply)(jnp.asarray(x, dtype), jnp.asarray(y, dtype))
     assert found.dtype == dtype
     exact = 1e-12 if dtype == np.float64 else 1e-4
     np.testing.assert_allclose(found, np.einsum("brm,brn->bmn", x, y), rtol=exact, atol=exact * 10)

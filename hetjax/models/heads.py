@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from hetjax import native
-from hetjax.models.products import LEAST, PARTS, added
+from hetjax.models.products import added, parts_of
 from hetjax.native import BLOCK, Operation, arrays
 from hetjax.vectors import add_products, clear
 
@@ -65,7 +65,7 @@ def apart(matrices: jax.Array) -> jax.Array:
 def _turned_natively(x, y):
     """`x[r, :, h]^T y[r, :, h]`, `[relations, heads, d, e]`, of `[relations, rows, heads, d]` and `[relations, rows, heads, e]`."""
     relations, rows, heads, d = x.shape
-    parts = max(1, min(PARTS, rows // LEAST))
+    parts = parts_of(rows)
     result = jax.ShapeDtypeStruct((parts, relations, heads, d, y.shape[3]), x.dtype)
     sums = multiply_heads_turned(parts * relations * BLOCK, x, y, results=[result])[0]
     return added(sums) if parts > 1 else sums[0]

@@ -1,7 +1,8 @@
 """Products with matrices whose gradient sums over many rows.
 
 The gradient of `W` in `x W` is `x^T g`, a sum over the rows of both. XLA's CPU backend turns one of the two around first;
-a kernel does not. Elsewhere the operation of XLA is taken.
+a kernel does not. Elsewhere it is XLA's operation; of several matrices of many rows it is of parts of these, as cuBLAS
+divides the rows of one product among a GPU's processors, but not those of a batch of them (docs/measured.md, One GPU).
 """
 
 import math
@@ -40,7 +41,7 @@ def turned_product(x: jax.Array, y: jax.Array) -> jax.Array:
     """
     if 2 * x.shape[2] <= y.shape[2] or not x.size or not y.size:
         return turned_by_xla(x, y)
-    return native.choose(_natively, turned_by_xla, x, y)
+    return native.choose(_natively, _in_parts, x, y)
 
 
 def added(parts: jax.Array) -> jax.Array:
@@ -51,9 +52,24 @@ def added(parts: jax.Array) -> jax.Array:
 
 def _natively(x, y):
     (batch, rows, m), n = x.shape, y.shape[2]
-    parts = max(1, min(PARTS, rows // LEAST))
+    parts = parts_of(rows)
     result = jax.ShapeDtypeStruct((parts, batch, m, n), x.dtype)
     return added(multiply_turned(parts * BLOCK, x, y, results=[result])[0])
+
+
+def _in_parts(x, y):
+    (batch, rows, m), parts = x.shape, parts_of(x.shape[1])
+    if batch == 1 or parts == 1:
+        return turned_by_xla(x, y)
+    each = -(-rows // parts)
+    x, y = (jnp.pad(z, ((0, 0), (0, parts * each - rows), (0, 0))) for z in (x, y))
+    x, y = (z.reshape(batch * parts, each, z.shape[2]) for z in (x, y))
+    return jnp.sum(turned_by_xla(x, y).reshape(batch, parts, m, y.shape[2]), axis=1)
+
+
+def parts_of(rows: int) -> int:
+    """How many parts of a sum over so many rows are made apart."""
+    return max(1, min(PARTS, rows // LEAST))
 
 
 def turned_by_xla(x: jax.Array, y: jax.Array) -> jax.Array:
