@@ -1,26 +1,36 @@
 """A function run one operation after the other, where compiling it as a whole would take longer than it runs.
 
-A model's weights are hundreds of random arrays of a few shapes. As one program XLA compiles each of them; one by one they share a
-program per shape. What a result does not depend on, as the layers' output when weights are drawn, is not computed. As each runs a few
-times, XLA spends less effort on it than usual on a CPU: that takes half of the time, and changes at most last bits.
+A model's weights are hundreds of random arrays of a few shapes. As one program XLA compiles each of them, and one by one still a program
+for every shape, each of which takes longer than all the drawing. So NumPy does what it knows of small arrays, with the bits of `jax.random` and the
+same numbers on every platform. What it does not know, and what is large, XLA does. What a result does not depend on, as the layers' output
+when weights are drawn, is not computed. As each of XLA's programs runs a few times, it spends less effort on it than usual on a CPU: that takes
+half of the time, and changes at most last bits.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-from jax.extend.core import Jaxpr, JaxprEqn, Literal, jaxpr_as_fun
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, jaxpr_as_fun
 
+from hetjax import threefry
 from hetjax.internals import COMPILER_OPTIONS as OPTIONS
+from hetjax.threefry import Keys
 
 LITTLE = (("xla_backend_optimization_level", 1),)  # of 3
+MOST = 2**20  # numbers of a result that NumPy computes
 
 
 def eagerly(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function of arrays gives, a pytree of arrays. Not to be traced."""
+    """What a function of arrays gives, a pytree of arrays of NumPy or jax. Not to be traced."""
     traced = jax.jit(function).trace(*arguments)
-    needed = traced.jaxpr.replace(jaxpr=_needed(traced.jaxpr.jaxpr))
-    return jax.tree.unflatten(jax.tree.structure(traced.out_info), jaxpr_as_fun(needed)(*jax.tree.leaves(arguments)))
+    needed = _needed(traced.jaxpr.jaxpr)
+    given = [_on_host(leaf) for leaf in jax.tree.leaves(arguments)]
+    with np.errstate(over="ignore"):  # of hashed words
+        found = _run(needed, traced.jaxpr.consts, given)
+    return jax.tree.unflatten(jax.tree.structure(traced.out_info), map(_given_back, found))
 
 
 def _needed(jaxpr: Jaxpr) -> Jaxpr:
@@ -29,9 +39,52 @@ def _needed(jaxpr: Jaxpr) -> Jaxpr:
     kept = []
     for equation in reversed(jaxpr.eqns):
         if asked.intersection(equation.outvars):
-            kept.append(_quick_to_compile(equation))
+            kept.append(equation)
             asked.update(variable for variable in equation.invars if not isinstance(variable, Literal))
     return jaxpr.replace(eqns=kept[::-1])
+
+
+def _run(jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Any]) -> list:
+    held = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*constants, *arguments)))
+
+    def value(variable: Any) -> Any:
+        return variable.val if isinstance(variable, Literal) else held[variable]
+
+    for equation in jaxpr.eqns:
+        given = [value(variable) for variable in equation.invars]
+        found = _by_numpy(equation, given)
+        if found is None:
+            found = _by_xla(jaxpr, equation, value)
+        held |= zip(equation.outvars, found)
+    return [value(variable) for variable in jaxpr.outvars]
+
+
+def _by_numpy(equation: JaxprEqn, given: Sequence[Any]) -> list | None:
+    """The results, if NumPy knows the operation of what is given, and they are small."""
+    if any(isinstance(x, jax.Array) for x in given) or any(v.aval.size > MOST for v in equation.outvars):
+        return None
+    name, params = equation.primitive.name, equation.params
+    if name == "jit":
+        inner = params["jaxpr"]
+        return _run(inner.jaxpr, inner.consts, given)
+    keyed = any(isinstance(x, Keys) for x in given)
+    if name in OF_KEYS and jax.config.jax_threefry_partitionable:
+        found = OF_KEYS[name](*given, params)
+    elif name in OPERATIONS and not keyed:
+        found = OPERATIONS[name](*given, params)
+    else:
+        return None
+    (aval,) = (variable.aval for variable in equation.outvars)
+    if isinstance(found, Keys):
+        return [found] if str(aval.dtype) == "key<fry>" and found.words.shape[:-1] == aval.shape else None
+    return [found] if (found.shape, found.dtype) == (aval.shape, aval.dtype) else None
+
+
+def _by_xla(jaxpr: Jaxpr, equation: JaxprEqn, value: Callable[[Any], Any]) -> Sequence[Any]:
+    """The results of one of the operations, as if there were no others."""
+    read = list(dict.fromkeys(variable for variable in equation.invars if not isinstance(variable, Literal)))
+    only = jaxpr.replace(constvars=[], invars=read, outvars=equation.outvars, eqns=[_quick_to_compile(equation)])
+    return jaxpr_as_fun(ClosedJaxpr(only, []))(*(_given_back(value(variable)) for variable in read))
 
 
 def _quick_to_compile(equation: JaxprEqn) -> JaxprEqn:
@@ -40,3 +93,75 @@ def _quick_to_compile(equation: JaxprEqn) -> JaxprEqn:
     if OPTIONS not in equation.params or not asked:
         return equation
     return equation.replace(params=equation.params | {OPTIONS: LITTLE})
+
+
+def _on_host(x: Any) -> Any:
+    """Keys of jax's usual kind as words; other arrays as they are."""
+    return Keys(np.asarray(jax.random.key_data(x))) if str(getattr(x, "dtype", "")) == "key<fry>" else x
+
+
+def _given_back(x: Any) -> Any:
+    """The inverse."""
+    return jax.random.wrap_key_data(jnp.asarray(x.words), impl="threefry2x32") if isinstance(x, Keys) else x
+
+
+def _with_words(change: Callable) -> Callable:
+    """An operation on the shape of an array, of keys too."""
+    return lambda x, params: Keys(change(x.words, params)) if isinstance(x, Keys) else change(x, params)
+
+
+def _slice(x: np.ndarray, params: dict) -> np.ndarray:
+    starts, stops, strides = (params[name] for name in ("start_indices", "limit_indices", "strides"))
+    return x[tuple(map(slice, starts, stops, strides or [1] * len(starts)))]
+
+
+def _broadcast(x: Any, params: dict) -> np.ndarray:
+    shape, places = params["shape"], params["broadcast_dimensions"]
+    spread = [1] * len(shape)
+    for place, size in zip(places, np.shape(x)):
+        spread[place] = size
+    return np.broadcast_to(np.reshape(x, spread), shape)
+
+
+def _special(name: str) -> Callable:
+    """A function of SciPy's, in float64."""
+
+    def compute(x: np.ndarray, params: dict) -> np.ndarray:
+        import scipy.special  # takes a while, and not all commands draw
+
+        return getattr(scipy.special, name)(np.asarray(x, np.float64)).astype(x.dtype)
+
+    return compute
+
+
+def _plain(function: Callable) -> Callable:
+    """A function of arrays alone."""
+    return lambda *given: function(*given[:-1])
+
+
+OF_KEYS = {
+    "random_seed": _plain(threefry.seed),
+    "random_fold_in": _plain(threefry.fold_in),
+    "random_split": lambda key, params: threefry.split(key, params["shape"]),
+    "random_bits": lambda key, params: threefry.bits(key, params["bit_width"], params["shape"]),
+    "slice": _with_words(_slice),
+    "squeeze": _with_words(lambda x, params: np.squeeze(x, params["dimensions"])),
+}
+OPERATIONS = {
+    "add": _plain(np.add),
+    "sub": _plain(np.subtract),
+    "mul": _plain(np.multiply),
+    "div": _plain(np.divide),
+    "max": _plain(np.maximum),
+    "min": _plain(np.minimum),
+    "sqrt": _plain(np.sqrt),
+    "or": _plain(np.bitwise_or),
+    "shift_right_logical": _plain(np.right_shift),
+    "nextafter": _plain(np.nextafter),
+    "stop_gradient": _plain(lambda x: x),
+    "erf": _special("erf"),
+    "erf_inv": _special("erfinv"),
+    "broadcast_in_dim": _broadcast,
+    "bitcast_convert_type": lambda x, params: np.ascontiguousarray(x).view(params["new_dtype"]),
+    "convert_element_type": lambda x, params: np.asarray(x).astype(params["new_dtype"]),
+}

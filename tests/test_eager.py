@@ -1,4 +1,6 @@
-"""Functions run operation by operation."""
+"""Functions run operation by operation, by NumPy and by XLA."""
+
+import contextlib
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +10,7 @@ import pytest
 from hetjax import eager
 from hetjax.config import Config, Model
 from hetjax.eager import eagerly
+from hetjax.metrics import ProgramCounter
 from hetjax.sharding.trainer import make_trainer
 from tests.conftest import random_graph
 
@@ -18,11 +21,55 @@ def test_weights_are_those_of_one_program():
     assert jax.tree.structure(found) == jax.tree.structure(expected)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected)):
         assert one.dtype == other.dtype
-        np.testing.assert_allclose(one, other, rtol=1e-6)
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+@pytest.mark.parametrize("most", [0, 40, 2**20])
+@pytest.mark.parametrize("double", [False, True])
+@pytest.mark.parametrize("name", ["glorot_uniform", "lecun_normal", "normal", "orthogonal", "ones", "delta_orthogonal"])
+def test_draws_are_those_of_one_program(monkeypatch, name, double, most):
+    """By NumPy, by XLA where results are larger than it may compute, and where there is what it does not know."""
+    monkeypatch.setattr(eager, "MOST", most)
+    draw = getattr(jax.nn.initializers, name)
+    shape = (3, 3, 6, 7) if name == "delta_orthogonal" else (6, 7)
+
+    def drawn(seed):
+        first, second = jax.random.split(jax.random.key(seed))
+        draws = draw if name == "ones" else draw()
+        return {"one": draws(first, shape), "other": draws(jax.random.fold_in(second, 3), shape), "key": second}
+
+    with jax.enable_x64(double):
+        expected, found = jax.jit(drawn)(np.int32(5)), eagerly(drawn, np.int32(5))
+        assert found["key"] == expected["key"]
+        for one in ("one", "other"):
+            assert found[one].dtype == expected[one].dtype
+            np.testing.assert_allclose(found[one], expected[one], rtol=1e-12 if double else 1e-5, atol=1e-6)
+        given = eagerly(lambda key: jax.random.normal(key, (2, 3)), found["key"])
+        np.testing.assert_allclose(given, jax.random.normal(expected["key"], (2, 3)), rtol=1e-5)
+
+
+@pytest.mark.parametrize("model", ["rgcn", "rgat", "hgt"])
+def test_nothing_is_compiled_for_small_weights(model):
+    trainer = make_trainer(random_graph(0), Config(model=Model(name=model, hidden=8, feature_width=4)), 1)
+    programs = ProgramCounter()
+    eagerly(trainer.init, np.int32(3))
+    assert programs.count == 0
+
+
+def test_other_generators_are_left_to_jax():
+    for option in ({"jax_threefry_partitionable": False}, {"jax_default_prng_impl": "rbg"}):
+        with contextlib.ExitStack() as stack:
+            for key, value in option.items():
+                before = getattr(jax.config, key)
+                jax.config.update(key, value)
+                stack.callback(jax.config.update, key, before)
+            found = eagerly(lambda seed: jax.random.uniform(jax.random.key(seed), (5,)), np.int32(1))
+            np.testing.assert_array_equal(found, jax.random.uniform(jax.random.key(1), (5,)))
 
 
 @pytest.mark.optimised
 def test_less_effort_of_the_compiler_changes_last_bits_at_most(monkeypatch):
+    monkeypatch.setattr(eager, "MOST", 0)  # all by XLA
     trainer = make_trainer(random_graph(0), Config(model=Model(name="hgt", hidden=8, feature_width=4)), 1)
     (equation,) = jax.make_jaxpr(jax.jit(jnp.sin))(jnp.float32(0)).eqns
     assert eager.LITTLE in eager._quick_to_compile(equation).params.values()

@@ -14,6 +14,7 @@ from hetjax import native
 from hetjax.arrays import Array
 from hetjax.cache import kernels
 from hetjax.cache.sparse import SparseRows
+from hetjax.eager import eagerly
 
 PART = 65_536  # rows
 
@@ -82,9 +83,9 @@ def create(key: jax.Array, shape: Shape) -> Table:
 
 
 def in_parts(key: jax.Array, node_type: str, shape: Shape) -> Iterator[Table]:
-    """The parts of a type's new table, one after the other."""
-    type_key = key_of(key, node_type)
-    return (fresh(type_key, shape, number) for number in range(parts_of(shape)))
+    """The parts of a type's new table, one after the other. Not to be traced."""
+    for number in range(parts_of(shape)):
+        yield eagerly(lambda key: fresh(key_of(key, node_type), shape, number), key)
 
 
 def parts_of(shape: Shape) -> int:

@@ -77,9 +77,13 @@ class Trainer(NamedTuple):
         """Of weights, tables and dropout."""
         return jax.random.split(jax.random.key(seed), 3)
 
+    def table_key(self, seed: Array) -> jax.Array:
+        """Of tables."""
+        return self.keys(seed)[1]
+
     def init(self, seed: Array) -> TrainState:
         """Weights and tables at step 0; a pure function of the seed."""
-        return self.weights(seed)._replace(tables=tables.create_all(self.keys(seed)[1], self.learnable))
+        return self.weights(seed)._replace(tables=tables.create_all(self.table_key(seed), self.learnable))
 
     def weights(self, seed: Array) -> TrainState:
         """As `init`, without any table."""

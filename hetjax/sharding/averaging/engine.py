@@ -91,7 +91,7 @@ class AveragingEngine(Engine):
         self.owned = Owned({t: of % self.turns.devices for t, of in cut.nodes.items()}, self.turns.devices)
 
     def init(self, seed: int) -> AveragingState:
-        key = jax.jit(self.trainer.keys)(np.int32(seed))[1]
+        key = eagerly(self.trainer.table_key, np.int32(seed))
         held = drawn(key, self.trainer.learnable, self.members)
         return self._placed(0, eagerly(self.init_weights, np.int32(seed)), held)
 

@@ -73,7 +73,7 @@ class DependencyEngine(SpmdEngine):
         self.features: PartitionFeatures = features
 
     def init(self, seed: int) -> TrainState:
-        weights, key = eagerly(self.init_weights, np.int32(seed)), jax.jit(self.trainer.keys)(np.int32(seed))[1]
+        weights, key = eagerly(self.init_weights, np.int32(seed)), eagerly(self.trainer.table_key, np.int32(seed))
         shapes = self.trainer.learnable
         return self._placed(weights, {t: tables.in_parts(key, t, shape) for t, shape in shapes.items()})
 

@@ -140,8 +140,10 @@ class RafEngine(Engine):
         return Rows(self.mesh, parts, nodes)
 
     def init(self, seed: int) -> dict[int, TrainState]:
-        state, key = eagerly(self.init_weights, np.int32(seed)), jax.jit(self.trainer.keys)(np.int32(seed))[1]
-        return self._placed(state, tables.create_all(key, self._on_devices()), self.features.init(key))
+        state, key = eagerly(self.init_weights, np.int32(seed)), eagerly(self.trainer.table_key, np.int32(seed))
+        return self._placed(
+            state, eagerly(lambda key: tables.create_all(key, self._on_devices()), key), self.features.init(key)
+        )
 
     def shard(self, state: TrainState) -> dict[int, TrainState]:
         return self._placed(state, {t: state.tables[t] for t in self._on_devices()}, self.features.load(state.tables))

@@ -47,7 +47,7 @@ class SingleEngine(Engine):
         state = jax.device_put(
             weights, self.features.device
         )  # as a step gives it back, or the second would compile anew
-        return state._replace(tables=self.features.init(jax.jit(self.trainer.keys)(np.int32(seed))[1]))
+        return state._replace(tables=self.features.init(eagerly(self.trainer.table_key, np.int32(seed))))
 
     def shard(self, state: TrainState) -> TrainState:
         self.ahead = Ahead()
