@@ -21,6 +21,7 @@ from hetjax.threefry import Keys
 
 LITTLE = (("xla_backend_optimization_level", 1),)  # of 3
 MOST = 2**20  # numbers of a result that NumPy computes
+CONFIG: Any = jax.config  # whose own type names no option
 
 
 def eagerly(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -45,14 +46,14 @@ def _needed(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _run(jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Any]) -> list:
-    held = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*constants, *arguments)))
+    held: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*constants, *arguments)))
 
     def value(variable: Any) -> Any:
         return variable.val if isinstance(variable, Literal) else held[variable]
 
     for equation in jaxpr.eqns:
         given = [value(variable) for variable in equation.invars]
-        found = _by_numpy(equation, given)
+        found: Sequence[Any] | None = _by_numpy(equation, given)
         if found is None:
             found = _by_xla(jaxpr, equation, value)
         held |= zip(equation.outvars, found)
@@ -61,20 +62,22 @@ def _run(jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Any]) -> li
 
 def _by_numpy(equation: JaxprEqn, given: Sequence[Any]) -> list | None:
     """The results, if NumPy knows the operation of what is given, and they are small."""
-    if any(isinstance(x, jax.Array) for x in given) or any(v.aval.size > MOST for v in equation.outvars):
+    shapes: list[Any] = [variable.aval for variable in equation.outvars]
+    if any(isinstance(x, jax.Array) for x in given) or any(aval.size > MOST for aval in shapes):
         return None
     name, params = equation.primitive.name, equation.params
     if name == "jit":
         inner = params["jaxpr"]
         return _run(inner.jaxpr, inner.consts, given)
     keyed = any(isinstance(x, Keys) for x in given)
-    if name in OF_KEYS and jax.config.jax_threefry_partitionable:
+    found: Any
+    if name in OF_KEYS and CONFIG.jax_threefry_partitionable:
         found = OF_KEYS[name](*given, params)
     elif name in OPERATIONS and not keyed:
         found = OPERATIONS[name](*given, params)
     else:
         return None
-    (aval,) = (variable.aval for variable in equation.outvars)
+    (aval,) = shapes
     if isinstance(found, Keys):
         return [found] if str(aval.dtype) == "key<fry>" and found.words.shape[:-1] == aval.shape else None
     return [found] if (found.shape, found.dtype) == (aval.shape, aval.dtype) else None
@@ -139,7 +142,7 @@ def _plain(function: Callable) -> Callable:
     return lambda *given: function(*given[:-1])
 
 
-OF_KEYS = {
+OF_KEYS: dict[str, Callable] = {
     "random_seed": _plain(threefry.seed),
     "random_fold_in": _plain(threefry.fold_in),
     "random_split": lambda key, params: threefry.split(key, params["shape"]),
@@ -147,7 +150,7 @@ OF_KEYS = {
     "slice": _with_words(_slice),
     "squeeze": _with_words(lambda x, params: np.squeeze(x, params["dimensions"])),
 }
-OPERATIONS = {
+OPERATIONS: dict[str, Callable] = {
     "add": _plain(np.add),
     "sub": _plain(np.subtract),
     "mul": _plain(np.multiply),

@@ -154,6 +154,8 @@ def prepare(
     if partitioning is not None:
         digests.require("plan", partitioning.digest, processes)
     engine = strategy.engine(run_setup, partitioning)
+    if processes.count == 1:
+        precompile.before_evaluating(engine.trainer.model, graph)
     if checkpoint and done.graph != digest:
         raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
     if checkpoint:

@@ -1,19 +1,27 @@
 """Orders are counted with what operations cost on the machine where a run begins."""
 
+import functools
 import importlib
 import json
 
 import jax
+import numpy as np
 import pytest
 
 from hetjax import native
-from hetjax.config import Config, Train
-from hetjax.models import calibration, kernels, orders, precompile
+from hetjax.config import Config, Model, Train
+from hetjax.eager import eagerly
+from hetjax.evaluate import Evaluator
+from hetjax.graph.hetgraph import build
+from hetjax.graph.schema import Relation, Schema
+from hetjax.models import calibration, folded_attention_kernels, kernels, orders, precompile
 from hetjax.models.calibration import REFERENCE, order_costs, scaled
+from hetjax.models.grouping import FEWEST
 from hetjax.models.orders import Costs
 from hetjax.native import operations
 from hetjax.processes.group import ProcessGroup
 from hetjax.progress import Progress, check_progress
+from hetjax.sharding.trainer import make_trainer
 from hetjax.train import count_orders
 
 SLOWER = REFERENCE | {"move": 2 * REFERENCE["move"]}
@@ -82,6 +90,38 @@ def test_what_models_call_is_compiled_after(monkeypatch, cpus):
     assert not measured & of_attention and of_attention - plain == {kernels.attend_back, kernels.to_sources}
     module, _, function = calls[0].rpartition(".")
     assert callable(getattr(importlib.import_module(module), function))
+
+
+@pytest.mark.parametrize("model", ["rgcn", "rgat", "hgt"])
+@pytest.mark.parametrize("authors", [20, 3000])
+@pytest.mark.parametrize("relations", [1, 2, FEWEST])
+def test_what_evaluation_folds_is_compiled_before(monkeypatch, model, authors, relations):
+    """Of many authors few of whom are read, which are folded first; of relations that share products or are folded together, which are not."""
+    rng = np.random.default_rng(0)
+    read = [Relation("author", f"writes{number}", "paper") for number in range(relations)]
+    schema = Schema({"paper": 40, "author": authors}, (*read, Relation("paper", "of", "author")), "paper", 3)
+    edges = {r: tuple(rng.integers(0, schema.nodes[t], 50) for t in (r.source, r.target)) for r in schema.relations}
+    features = {t: rng.standard_normal((count, 24), np.float32) for t, count in schema.nodes.items()}
+    splits = dict(zip(("train", "validation", "test"), np.split(np.arange(40), (20, 30))))
+    graph = build(schema, edges, features, rng.integers(0, 3, 40), splits)
+    given, layers = {"heads": 2} if model != "rgcn" else {}, {"layers": 2, "hidden": 8}
+    trainer = make_trainer(graph, Config(model=Model(name=model, **layers, **given)), 1)
+    expected, called = [], set()
+    monkeypatch.setattr(native, "expect", lambda *operations: expected.extend(operations))
+    monkeypatch.setattr(operations, "_ask", lambda operation, floats: called.add(operation))
+    precompile.before_evaluating(trainer.model, graph)
+    evaluator = Evaluator(trainer.model, graph, 10**6)
+
+    def traced(*arguments, **given):
+        shape = jax.eval_shape(functools.partial(evaluator._embed, **given), *arguments)
+        return np.zeros(shape.shape, shape.dtype)
+
+    monkeypatch.setattr(evaluator, "embed", traced)
+    params = eagerly(trainer.weights, np.int32(0)).params
+    evaluator.logits(params, graph.features, graph.splits["validation"])
+    kernel = folded_attention_kernels.attend
+    assert (kernel in expected) == (kernel in called)
+    assert model == "rgcn" or relations != 1 or authors == 20 or expected
 
 
 def test_a_machine_is_measured_once(measured, tmp_path):

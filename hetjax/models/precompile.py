@@ -1,10 +1,18 @@
 """Operations that a run on CPUs is to call, compiled while it does what comes before: they take longer than reading a small graph."""
 
+from collections import Counter
+from collections.abc import Iterable
+
 import jax
 
 from hetjax import native, runtime
 from hetjax.cache import kernels as rows
-from hetjax.models import kernels
+from hetjax.graph.hetgraph import HetGraph
+from hetjax.models import folded_attention_kernels, kernels, orders
+from hetjax.models.grouping import FEWEST
+from hetjax.models.hgnn import Stack
+from hetjax.models.layer import Layer
+from hetjax.models.orders import Work
 from hetjax.models.products import multiply_turned
 
 MEASURED = kernels.attend, kernels.sums, kernels.group, rows.read  # what `calibration.measure` calls
@@ -25,3 +33,41 @@ def after_measuring(attention: bool) -> None:
     if jax.default_backend() == "cpu" and native.usable():
         native.expect(*((kernels.attend_back, kernels.to_sources) if attention else ()), multiply_turned, rows.update)
         native.expect_calls("hetjax.sampling.rehearsal.rehearse")
+
+
+def before_evaluating(model: Stack, graph: HetGraph) -> None:
+    """Compile attention that is folded first, if evaluation has some: where there is no way back, that costs less more often than in training."""
+    if jax.default_backend() == "cpu" and native.usable():
+        needed = graph.schema.layer_types(len(model.layers), model.reads_own)[1:]
+        parts = [1.0] * len(model.layers)  # of the nodes of those types that are evaluated
+        parts[-1] = len(graph.splits["validation"]) / graph.schema.nodes[graph.schema.target]
+        if any(_folds_first(*at, graph) for at in zip(model.layers, needed, parts)):
+            native.expect(folded_attention_kernels.attend)
+
+
+def _folds_first(layer: Layer, types: Iterable[str], part: float, graph: HetGraph) -> bool:
+    """Whether a layer's attention will call that kernel, as far as the graph's sizes say it."""
+    nodes, heads = graph.schema.nodes, getattr(layer, "heads", 0)
+    if not heads or not layer.products:
+        return False
+    for t in types:
+        relations = set(graph.schema.into(t)) & set(layer.relations)
+        alike = Counter(layer.alike(relation) for relation in relations)
+        works: dict[str, dict[str, Work]] = {}
+        for relation in relations:
+            if alike[layer.alike(relation)] < FEWEST:  # the others are folded together
+                edges = int(part * graph.relations[relation].edges)
+                shape = nodes[relation.source], int(part * nodes[t]), edges, layer.widths[relation.source]
+                work = Work(*shape, layer.features, heads, layer.products, trained=False, grouped=False)
+                works.setdefault(relation.source, {})[relation.key] = work
+        for of_source in works.values():
+            readers = orders.shared(of_source) if layer.shares_products else frozenset()
+            if any(not _known(work) for key, work in of_source.items() if key not in readers):
+                return True
+    return False
+
+
+def _known(work: Work) -> bool:
+    """Whether sources are multiplied first, or give their logits first: of one matrix there is one query for all targets, which lets them."""
+    first = work.products == 1 and orders.scores_first(work._replace(features=work.heads))
+    return first or orders.multiplies_first(work)
