@@ -25,13 +25,13 @@ CONFIG: Any = jax.config  # whose own type names no option
 
 
 def eagerly(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function of arrays gives, a pytree of arrays of NumPy or jax. Not to be traced."""
+    """What a function of arrays gives, a pytree of arrays of NumPy, or of jax where XLA made them. Not to be traced."""
     traced = jax.jit(function).trace(*arguments)
     needed = _needed(traced.jaxpr.jaxpr)
     given = [_on_host(leaf) for leaf in jax.tree.leaves(arguments)]
     with np.errstate(over="ignore"):  # of hashed words
         found = _run(needed, traced.jaxpr.consts, given)
-    return jax.tree.unflatten(jax.tree.structure(traced.out_info), map(_given_back, found))
+    return jax.tree.unflatten(jax.tree.structure(traced.out_info), map(_as_own, found))
 
 
 def _needed(jaxpr: Jaxpr) -> Jaxpr:
@@ -106,6 +106,11 @@ def _on_host(x: Any) -> Any:
 def _given_back(x: Any) -> Any:
     """The inverse."""
     return jax.random.wrap_key_data(jnp.asarray(x.words), impl="threefry2x32") if isinstance(x, Keys) else x
+
+
+def _as_own(x: Any) -> Any:
+    """A result that shares memory with no other, as a step may be given both to write into."""
+    return _given_back(x) if isinstance(x, (Keys, jax.Array)) else np.array(x)
 
 
 def _with_words(change: Callable) -> Callable:

@@ -56,6 +56,17 @@ def test_nothing_is_compiled_for_small_weights(model):
     assert programs.count == 0
 
 
+def test_results_share_no_memory():
+    def function(seed):
+        drawn = jax.random.uniform(jax.random.key(seed), (4, 3))
+        return drawn, drawn, jax.lax.stop_gradient(drawn), drawn[1:3], jnp.zeros((4, 3)), jnp.zeros((4, 3))
+
+    found = eagerly(function, np.int32(0))
+    for place, one in enumerate(found):
+        assert one.flags.writeable and one.flags.c_contiguous
+        assert not any(np.shares_memory(one, other) for other in found[:place])
+
+
 def test_other_generators_are_left_to_jax():
     for option in ({"jax_threefry_partitionable": False}, {"jax_default_prng_impl": "rbg"}):
         with contextlib.ExitStack() as stack:
