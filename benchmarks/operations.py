@@ -3,7 +3,7 @@
 `python benchmarks/operations.py GRAPH.npz --model rgcn|rgat|hgt [--mode full]` trains steps as `step.py` or `whole_graph.py` do, and prints the median milliseconds of a
 step without the profiler; then, of `--steps` steps with it, the milliseconds a step of every kind of operation, and of the longest ones: how often a step starts it, its name and result in the compiled
 program, and the function that it is of. On a CPU, whose threads work at several operations at once and wait for each other, the sum is more than the step.
-`--program FILE` also writes the compiled program.
+`--program FILE` also writes the compiled program. On a GPU `XLA_FLAGS=--xla_gpu_enable_command_buffer=` has it start operations one by one, which the profiler can tell apart.
 """
 
 import argparse
@@ -87,21 +87,24 @@ def operations(profile: jax.profiler.ProfileData) -> Iterator[tuple[str, float]]
                     yield str(name), event.duration_ns / 1e6
 
 
+def kind(name: str) -> str:
+    """Of an operation, by its name in the program."""
+    return re.sub(r"[.\d]+$", "", name)
+
+
 def show(found: list[tuple[str, float]], text: str, steps: int, longest: int) -> None:
     """Print the tables."""
     about = {one[1]: one for one in INSTRUCTION.finditer(text)}
-    times, counts, kinds, of_kind = (collections.Counter[str]() for _ in range(4))
+    times, kinds = collections.defaultdict(float), collections.defaultdict(float)
     for name, milliseconds in found:
-        kind = re.sub(r"[.\d]+$", "", name)
-        times[name] += milliseconds / steps  # type: ignore[assignment]
-        kinds[kind] += milliseconds / steps  # type: ignore[assignment]
-        counts[name] += 1
-        of_kind[kind] += 1
+        times[name] += milliseconds / steps
+        kinds[kind(name)] += milliseconds / steps
+    counts, of_kind = (collections.Counter(map(key, (name for name, _ in found))) for key in (str, kind))
     print(f"{sum(times.values()):.2f} ms of operations, {len(found) / steps:.0f} of them\n")
-    for kind, milliseconds in kinds.most_common(longest):
-        print(f"{milliseconds:8.3f} ms {of_kind[kind] / steps:6.1f} times  {kind}")
+    for one, milliseconds in sorted(kinds.items(), key=lambda item: -item[1])[:longest]:
+        print(f"{milliseconds:8.3f} ms {of_kind[one] / steps:6.1f} times  {one}")
     print()
-    for name, milliseconds in times.most_common(longest):
+    for name, milliseconds in sorted(times.items(), key=lambda item: -item[1])[:longest]:
         said = about.get(name)
         shape = LAYOUT.sub("", said[2])[:100] if said else ""
         of = re.search(r'op_name="([^"]*)"', said[0]) if said else None

@@ -63,7 +63,9 @@ def cases(models: list[str], bits: list[int]) -> list[tuple]:
 
 
 def train(wanted: list[tuple], folder: Path) -> None:
-    (folder / "about.json").write_text(json.dumps([jax.default_backend(), jax.devices()[0].device_kind]))
+    about = folder / f"about_{os.getpid()}.json"
+    about.write_text(json.dumps([jax.default_backend(), jax.devices()[0].device_kind]))
+    about.rename(folder / "about.json")
     for case in wanted:
         name, model, mode, placement, bits = case
         graph = GRAPHS[name]()

@@ -1,10 +1,10 @@
 """A function run one operation after the other, where compiling it as a whole would take longer than it runs.
 
 A model's weights are hundreds of random arrays of a few shapes. As one program XLA compiles each of them, and one by one still a program
-for every shape, each of which takes longer than all the drawing. So NumPy does what it knows of small arrays, with the bits of `jax.random` and the
-same numbers on every platform. What it does not know, and what is large, XLA does. What a result does not depend on, as the layers' output
-when weights are drawn, is not computed. As each of XLA's programs runs a few times, it spends less effort on it than usual on a CPU: that takes
-half of the time, and changes at most last bits.
+for every shape, each of which takes longer than all the drawing. So NumPy does what it knows of small arrays. Keys and bits are those of `jax.random`
+(threefry.py); floats made of them may differ from jax's in last bits, but not between platforms. What it does not know, and what is large, XLA does, with less effort than
+usual on a CPU: that takes half of the time to compile, and changes at most last bits. What a result does not depend on, as the layers' output when weights are
+drawn, is not computed.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,8 @@ from hetjax.internals import COMPILER_OPTIONS as OPTIONS
 from hetjax.threefry import Keys
 
 LITTLE = (("xla_backend_optimization_level", 1),)  # of 3
-MOST = 2**20  # numbers of a result that NumPy computes
+MOST = 2**19  # numbers of an array that NumPy computes
+KEY = "key<fry>"  # the dtype of jax's usual keys
 CONFIG: Any = jax.config  # whose own type names no option
 
 
@@ -29,65 +30,92 @@ def eagerly(function: Callable[..., Any], *arguments: Any) -> Any:
     traced = jax.jit(function).trace(*arguments)
     needed = _needed(traced.jaxpr.jaxpr)
     given = [_on_host(leaf) for leaf in jax.tree.leaves(arguments)]
-    with np.errstate(over="ignore"):  # of hashed words
+    with np.errstate(all="ignore"):  # as XLA says nothing of it either
         found = _run(needed, traced.jaxpr.consts, given)
     return jax.tree.unflatten(jax.tree.structure(traced.out_info), map(_as_own, found))
 
 
 def _needed(jaxpr: Jaxpr) -> Jaxpr:
     """The same results, by the operations that they depend on."""
-    asked = {variable for variable in jaxpr.outvars if not isinstance(variable, Literal)}
-    kept = []
+    asked, kept = set(_variables(jaxpr.outvars)), []
     for equation in reversed(jaxpr.eqns):
         if asked.intersection(equation.outvars):
             kept.append(equation)
-            asked.update(variable for variable in equation.invars if not isinstance(variable, Literal))
+            asked.update(_variables(equation.invars))
     return jaxpr.replace(eqns=kept[::-1])
+
+
+def _variables(read: Sequence[Any]) -> list:
+    """Those that are no literals, each once."""
+    return list(dict.fromkeys(variable for variable in read if not isinstance(variable, Literal)))
 
 
 def _run(jaxpr: Jaxpr, constants: Sequence[Any], arguments: Sequence[Any]) -> list:
     held: dict[Any, Any] = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*constants, *arguments)))
+    last = {variable: number for number, equation in enumerate(jaxpr.eqns) for variable in _variables(equation.invars)}
+    last |= dict.fromkeys(_variables(jaxpr.outvars), len(jaxpr.eqns))
 
-    def value(variable: Any) -> Any:
-        return variable.val if isinstance(variable, Literal) else held[variable]
+    def values(read: Sequence[Any]) -> list:
+        return [variable.val if isinstance(variable, Literal) else held[variable] for variable in read]
 
-    for equation in jaxpr.eqns:
-        given = [value(variable) for variable in equation.invars]
-        found: Sequence[Any] | None = _by_numpy(equation, given)
+    for number, equation in enumerate(jaxpr.eqns):
+        found: Sequence[Any] | None = _by_numpy(equation, values(equation.invars))
         if found is None:
-            found = _by_xla(jaxpr, equation, value)
-        held |= zip(equation.outvars, found)
-    return [value(variable) for variable in jaxpr.outvars]
+            found = _by_xla(jaxpr, equation, values(_variables(equation.invars)))
+        held |= {variable: x for variable, x in zip(equation.outvars, found) if variable in last}
+        for variable in _variables(equation.invars):
+            if last[variable] == number:
+                del held[variable]  # a table is not held twice
+    return values(jaxpr.outvars)
 
 
 def _by_numpy(equation: JaxprEqn, given: Sequence[Any]) -> list | None:
     """The results, if NumPy knows the operation of what is given, and they are small."""
-    shapes: list[Any] = [variable.aval for variable in equation.outvars]
-    if any(isinstance(x, jax.Array) for x in given) or any(aval.size > MOST for aval in shapes):
+    if any(isinstance(x, jax.Array) for x in given) or not _knows(equation):
         return None
     name, params = equation.primitive.name, equation.params
     if name == "jit":
-        inner = params["jaxpr"]
-        return _run(inner.jaxpr, inner.consts, given)
-    keyed = any(isinstance(x, Keys) for x in given)
-    found: Any
-    if name in OF_KEYS and CONFIG.jax_threefry_partitionable:
-        found = OF_KEYS[name](*given, params)
-    elif name in OPERATIONS and not keyed:
-        found = OPERATIONS[name](*given, params)
+        found = _run(params["jaxpr"].jaxpr, params["jaxpr"].consts, given)
     else:
-        return None
-    (aval,) = shapes
-    if isinstance(found, Keys):
-        return [found] if str(aval.dtype) == "key<fry>" and found.words.shape[:-1] == aval.shape else None
-    return [found] if (found.shape, found.dtype) == (aval.shape, aval.dtype) else None
+        try:
+            found = [(OF_KEYS.get(name) or OPERATIONS[name])(*given, params)]
+        except KeyError:  # a parameter has another name in this jax
+            return None
+    found = [x if isinstance(x, (Keys, jax.Array)) else np.asarray(x) for x in found]
+    shapes: list[Any] = [variable.aval for variable in equation.outvars]
+    return found if all(map(_fits, found, shapes)) else None
 
 
-def _by_xla(jaxpr: Jaxpr, equation: JaxprEqn, value: Callable[[Any], Any]) -> Sequence[Any]:
+def _knows(equation: JaxprEqn) -> bool:
+    """Whether all of an operation is known, of small arrays."""
+    name: str = equation.primitive.name
+    shapes: list[Any] = [variable.aval for variable in (*equation.invars, *equation.outvars)]
+    if any(aval.size > MOST for aval in shapes):
+        return False
+    if name == "jit":
+        return all(map(_knows, equation.params["jaxpr"].jaxpr.eqns))
+    if any(jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended) for aval in shapes):
+        usual = all(str(aval.dtype) == KEY for aval in shapes if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended))
+        one = not shapes[0].shape or name not in OF_ONE_KEY
+        return name in OF_KEYS and usual and one and CONFIG.jax_threefry_partitionable
+    first, last = shapes[0].dtype, shapes[-1].dtype
+    if name == "shift_right_logical":
+        return np.issubdtype(first, np.unsignedinteger)
+    if name == "convert_element_type":  # NumPy does not say what a float out of range becomes
+        return not np.issubdtype(first, np.floating) or np.issubdtype(last, np.floating)
+    return name in OPERATIONS or name in OF_ARRAYS
+
+
+def _fits(x: Any, aval: Any) -> bool:
+    shape = x.words.shape[:-1] if isinstance(x, Keys) else x.shape
+    return shape == aval.shape and (str(aval.dtype) == KEY if isinstance(x, Keys) else x.dtype == aval.dtype)
+
+
+def _by_xla(jaxpr: Jaxpr, equation: JaxprEqn, given: Sequence[Any]) -> Sequence[Any]:
     """The results of one of the operations, as if there were no others."""
-    read = list(dict.fromkeys(variable for variable in equation.invars if not isinstance(variable, Literal)))
+    read = _variables(equation.invars)
     only = jaxpr.replace(constvars=[], invars=read, outvars=equation.outvars, eqns=[_quick_to_compile(equation)])
-    return jaxpr_as_fun(ClosedJaxpr(only, []))(*(_given_back(value(variable)) for variable in read))
+    return jaxpr_as_fun(ClosedJaxpr(only, []))(*map(_given_back, given))
 
 
 def _quick_to_compile(equation: JaxprEqn) -> JaxprEqn:
@@ -100,7 +128,7 @@ def _quick_to_compile(equation: JaxprEqn) -> JaxprEqn:
 
 def _on_host(x: Any) -> Any:
     """Keys of jax's usual kind as words; other arrays as they are."""
-    return Keys(np.asarray(jax.random.key_data(x))) if str(getattr(x, "dtype", "")) == "key<fry>" else x
+    return Keys(np.asarray(jax.random.key_data(x))) if str(getattr(x, "dtype", "")) == KEY else x
 
 
 def _given_back(x: Any) -> Any:
@@ -155,6 +183,8 @@ OF_KEYS: dict[str, Callable] = {
     "slice": _with_words(_slice),
     "squeeze": _with_words(lambda x, params: np.squeeze(x, params["dimensions"])),
 }
+OF_ONE_KEY = "random_split", "random_bits"
+OF_ARRAYS = "slice", "squeeze"  # too
 OPERATIONS: dict[str, Callable] = {
     "add": _plain(np.add),
     "sub": _plain(np.subtract),

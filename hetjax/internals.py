@@ -4,6 +4,7 @@
 |---|---|---|---|
 | jax | the names of two monitoring events | jax 0.10 to 0.12 | programs are counted as none |
 | jax | the name of a parameter of `jit` in a jaxpr | jax 0.10 to 0.12 | drawing weights takes longer to compile |
+| jax | names of operations in a jaxpr and of their parameters, how its usual keys are hashed (eager.py, threefry.py) | jax 0.10, 0.11 | weights are drawn by XLA, which compiles longer |
 | jax | `jax._src.clusters` | jax 0.10 to 0.12 | `--cluster` ends in one line; `--coordinator` still works |
 | jax | `jax._src.xla_bridge.backends_are_initialized` | jax 0.10 | processes that compile take longer to start |
 | jaxlib | the frame of a foreign call | its interface 0.3 to 0.5 (jax 0.10 to 0.12) | XLA's own operations do the same, slower |

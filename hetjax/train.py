@@ -155,7 +155,9 @@ def prepare(
         digests.require("plan", partitioning.digest, processes)
     engine = strategy.engine(run_setup, partitioning)
     if processes.count == 1:
-        precompile.before_evaluating(engine.trainer.model, graph)
+        evaluated = evaluated_together(graph, config.train.accuracy_nodes)
+        sparse = engine.trainer.model.sparse(0, engine.given_features())
+        precompile.before_evaluating(engine.trainer.model, graph, sum(map(len, evaluated)), sparse)
     if checkpoint and done.graph != digest:
         raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
     if checkpoint:

@@ -5,13 +5,14 @@ import importlib
 import json
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from hetjax import native
 from hetjax.config import Config, Model, Train
 from hetjax.eager import eagerly
-from hetjax.evaluate import Evaluator
+from hetjax.evaluate import Evaluator, evaluated_together
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.models import calibration, folded_attention_kernels, kernels, orders, precompile
@@ -95,21 +96,27 @@ def test_what_models_call_is_compiled_after(monkeypatch, cpus):
 @pytest.mark.parametrize("model", ["rgcn", "rgat", "hgt"])
 @pytest.mark.parametrize("authors", [20, 3000])
 @pytest.mark.parametrize("relations", [1, 2, FEWEST])
-def test_what_evaluation_folds_is_compiled_before(monkeypatch, model, authors, relations):
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_evaluation_folds_is_compiled_before(monkeypatch, model, authors, relations, alone):
     """Of many authors few of whom are read, which are folded first; of relations that share products or are folded together, which are not."""
     rng = np.random.default_rng(0)
     read = [Relation("author", f"writes{number}", "paper") for number in range(relations)]
     schema = Schema({"paper": 40, "author": authors}, (*read, Relation("paper", "of", "author")), "paper", 3)
-    edges = {r: tuple(rng.integers(0, schema.nodes[t], 50) for t in (r.source, r.target)) for r in schema.relations}
+    count = 60 if authors > 20 else 3000
+    edges = {r: tuple(rng.integers(0, schema.nodes[t], count) for t in (r.source, r.target)) for r in schema.relations}
     features = {t: rng.standard_normal((count, 24), np.float32) for t, count in schema.nodes.items()}
     splits = dict(zip(("train", "validation", "test"), np.split(np.arange(40), (20, 30))))
     graph = build(schema, edges, features, rng.integers(0, 3, 40), splits)
-    given, layers = {"heads": 2} if model != "rgcn" else {}, {"layers": 2, "hidden": 8}
+    given = {"heads": 2, "attention_dropout": 0.5 if alone else 0.0} if model != "rgcn" else {}
+    layers = {"layers": 2, "hidden": 8}
     trainer = make_trainer(graph, Config(model=Model(name=model, **layers, **given)), 1)
+    params = eagerly(trainer.weights, np.int32(0)).params
     expected, called = [], set()
+    jax.clear_caches()  # of what was traced, whose operations were asked for then
     monkeypatch.setattr(native, "expect", lambda *operations: expected.extend(operations))
     monkeypatch.setattr(operations, "_ask", lambda operation, floats: called.add(operation))
-    precompile.before_evaluating(trainer.model, graph)
+    nodes = np.concatenate(evaluated_together(graph, 10_000))
+    precompile.before_evaluating(trainer.model, graph, len(nodes))
     evaluator = Evaluator(trainer.model, graph, 10**6)
 
     def traced(*arguments, **given):
@@ -117,8 +124,7 @@ def test_what_evaluation_folds_is_compiled_before(monkeypatch, model, authors, r
         return np.zeros(shape.shape, shape.dtype)
 
     monkeypatch.setattr(evaluator, "embed", traced)
-    params = eagerly(trainer.weights, np.int32(0)).params
-    evaluator.logits(params, graph.features, graph.splits["validation"])
+    evaluator.logits(params, {t: jnp.asarray(matrix) for t, matrix in graph.features.items()}, nodes)
     kernel = folded_attention_kernels.attend
     assert (kernel in expected) == (kernel in called)
     assert model == "rgcn" or relations != 1 or authors == 20 or expected

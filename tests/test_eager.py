@@ -33,9 +33,10 @@ def test_draws_are_those_of_one_program(monkeypatch, name, double, most):
     draw = getattr(jax.nn.initializers, name)
     shape = (3, 3, 6, 7) if name == "delta_orthogonal" else (6, 7)
 
+    draws = draw if name == "ones" else draw()
+
     def drawn(seed):
         first, second = jax.random.split(jax.random.key(seed))
-        draws = draw if name == "ones" else draw()
         return {"one": draws(first, shape), "other": draws(jax.random.fold_in(second, 3), shape), "key": second}
 
     with jax.enable_x64(double):
@@ -43,7 +44,12 @@ def test_draws_are_those_of_one_program(monkeypatch, name, double, most):
         assert found["key"] == expected["key"]
         for one in ("one", "other"):
             assert found[one].dtype == expected[one].dtype
-            np.testing.assert_allclose(found[one], expected[one], rtol=1e-12 if double else 1e-5, atol=1e-6)
+            np.testing.assert_allclose(
+                found[one], expected[one], rtol=1e-12 if double else 1e-5, atol=1e-14 if double else 1e-6
+            )
+        several = eagerly(lambda key: jax.vmap(lambda key: draws(key, shape))(jax.random.split(key, 3)), found["key"])
+        expected_several = jax.vmap(lambda key: draws(key, shape))(jax.random.split(expected["key"], 3))
+        np.testing.assert_allclose(several, expected_several, rtol=1e-5, atol=1e-6)
         given = eagerly(lambda key: jax.random.normal(key, (2, 3)), found["key"])
         np.testing.assert_allclose(given, jax.random.normal(expected["key"], (2, 3)), rtol=1e-5)
 
@@ -65,6 +71,20 @@ def test_results_share_no_memory():
     for place, one in enumerate(found):
         assert one.flags.writeable and one.flags.c_contiguous
         assert not any(np.shares_memory(one, other) for other in found[:place])
+
+
+def test_integers_are_those_of_xla():
+    """Which shifts them as words, and says what floats out of range become."""
+
+    def function(x, floats):
+        whole, half = jax.lax.convert_element_type(floats, jnp.int32), jax.lax.div(x, jnp.int32(2))
+        return jax.lax.shift_right_logical(x, jnp.int32(1)), whole, half, jax.jit(lambda x: (x, 3, x > 0))(x)
+
+    given = np.array([-5, 7], np.int32), np.array([1e20, -2.5], np.float32)
+    found, expected = (jax.tree.leaves(made(*given)) for made in (lambda *x: eagerly(function, *x), jax.jit(function)))
+    for one, other in zip(found, expected):
+        assert type(one) in (np.ndarray, type(other)) and one.dtype == other.dtype
+        np.testing.assert_array_equal(one, other)
 
 
 def test_other_generators_are_left_to_jax():

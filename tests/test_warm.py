@@ -106,7 +106,7 @@ def test_fresh_rows_are_those_of_a_run_without_a_warm_start(first):
     run, later = first
     config = warm_config(run, later, **{"train.init_new": "fresh"})
     engine = make_engine(config, store.open(later))
-    begun, plain = warm.warm_start(config, engine.trainer).state, engine.trainer.init(np.int32(0))
+    begun, plain = warm.warm_start(config, engine.trainer).state, engine.init(0)
     np.testing.assert_array_equal(begun.tables["author"].rows[2], plain.tables["author"].rows[2])
     assert not np.array_equal(begun.tables["author"].rows[0], plain.tables["author"].rows[0])
 

@@ -84,8 +84,20 @@ def create(key: jax.Array, shape: Shape) -> Table:
 
 def in_parts(key: jax.Array, node_type: str, shape: Shape) -> Iterator[Table]:
     """The parts of a type's new table, one after the other. Not to be traced."""
+    type_key = eagerly(jax.random.fold_in, key, _name_of(node_type))
     for number in range(parts_of(shape)):
-        yield eagerly(lambda key: fresh(key_of(key, node_type), shape, number), key)
+        yield eagerly(_drawing(shape, number), type_key)
+
+
+def drawn(key: jax.Array, node_type: str, shape: Shape) -> Table:
+    """A type's new table, in host memory. Not to be traced."""
+    return Table(*map(np.concatenate, zip(*in_parts(key, node_type, shape))))
+
+
+@functools.cache
+def _drawing(shape: Shape, number: int) -> Callable[[jax.Array], Table]:
+    """`fresh` as one function, so that it is traced once."""
+    return functools.partial(fresh, shape=shape, number=number)
 
 
 def parts_of(shape: Shape) -> int:
@@ -249,4 +261,8 @@ def create_all(key: jax.Array, shapes: Mapping[str, Shape]) -> dict[str, Table]:
 
 def key_of(key: jax.Array, node_type: str) -> jax.Array:
     """A key of the type's own name, so that its rows do not depend on the other types."""
-    return jax.random.fold_in(key, zlib.crc32(node_type.encode()))
+    return jax.random.fold_in(key, _name_of(node_type))
+
+
+def _name_of(node_type: str) -> np.uint32:
+    return np.uint32(zlib.crc32(node_type.encode()))

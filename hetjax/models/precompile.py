@@ -1,7 +1,7 @@
 """Operations that a run on CPUs is to call, compiled while it does what comes before: they take longer than reading a small graph."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import jax
 
@@ -35,24 +35,33 @@ def after_measuring(attention: bool) -> None:
         native.expect_calls("hetjax.sampling.rehearsal.rehearse")
 
 
-def before_evaluating(model: Stack, graph: HetGraph) -> None:
-    """Compile attention that is folded first, if evaluation has some: where there is no way back, that costs less more often than in training."""
+def before_evaluating(model: Stack, graph: HetGraph, nodes: int, sparse: Container[str] = ()) -> None:
+    """Compile attention of R-GAT and HGT that is folded first, if evaluation has some: where there is no way back, that costs less more often than in training.
+
+    The graph's sizes say so, of a graph that one process evaluates whole. What they do not say, as how many relations are folded together, is compiled when it is called.
+
+    Args:
+      nodes: of the target type, that are evaluated after an epoch.
+      sparse: types with features that are `SparseRows`, which are always multiplied first.
+    """
     if jax.default_backend() == "cpu" and native.usable():
         needed = graph.schema.layer_types(len(model.layers), model.reads_own)[1:]
         parts = [1.0] * len(model.layers)  # of the nodes of those types that are evaluated
-        parts[-1] = len(graph.splits["validation"]) / graph.schema.nodes[graph.schema.target]
-        if any(_folds_first(*at, graph) for at in zip(model.layers, needed, parts)):
+        parts[-1] = nodes / graph.schema.nodes[graph.schema.target]
+        given = [sparse] + [()] * (len(model.layers) - 1)
+        if any(_folds_first(*at, graph) for at in zip(model.layers, needed, parts, given)):
             native.expect(folded_attention_kernels.attend)
 
 
-def _folds_first(layer: Layer, types: Iterable[str], part: float, graph: HetGraph) -> bool:
-    """Whether a layer's attention will call that kernel, as far as the graph's sizes say it."""
+def _folds_first(layer: Layer, types: Iterable[str], part: float, sparse: Container[str], graph: HetGraph) -> bool:
+    """Whether a layer's attention will call that kernel."""
     nodes, heads = graph.schema.nodes, getattr(layer, "heads", 0)
     if not heads or not layer.products:
         return False
     for t in types:
-        relations = set(graph.schema.into(t)) & set(layer.relations)
+        relations = {r for r in set(graph.schema.into(t)) & set(layer.relations) if r.source not in sparse}
         alike = Counter(layer.alike(relation) for relation in relations)
+        alike[None] = 0  # these are folded alone
         works: dict[str, dict[str, Work]] = {}
         for relation in relations:
             if alike[layer.alike(relation)] < FEWEST:  # the others are folded together

@@ -18,6 +18,7 @@ from hetjax.vectors import add_products, clear, copy
 # Of a block that is copied before it is multiplied: where rows lie some multiple of 4 KB apart, they share a few places of the processor's cache.
 ROWS, COLUMNS = 128, 96
 PARTS, LEAST = 16, 1024  # the most sums that threads make apart, and the fewest rows of one
+MANY = 64  # products in a batch, which keep a GPU busy
 
 
 @jax.custom_vjp
@@ -37,11 +38,12 @@ product.defvjp(lambda x, matrix: (product(x, matrix), (x, matrix)), _product_bac
 def turned_product(x: jax.Array, y: jax.Array) -> jax.Array:
     """`x[b]^T y[b]`, `[b, m, n]`, of `[b, rows, m]` and `[b, rows, n]`.
 
-    Where the first is narrow and the second is not, XLA is faster, which turns the first.
+    Where the first is narrow and the second is not, XLA is faster on a CPU, which turns the first.
     """
-    if 2 * x.shape[2] <= y.shape[2] or not x.size or not y.size:
+    if not x.size or not y.size:
         return turned_by_xla(x, y)
-    return native.choose(_natively, _in_parts, x, y)
+    natively = turned_by_xla if 2 * x.shape[2] <= y.shape[2] else _natively
+    return native.choose(natively, _in_parts, x, y)
 
 
 def added(parts: jax.Array) -> jax.Array:
@@ -58,8 +60,9 @@ def _natively(x, y):
 
 
 def _in_parts(x, y):
-    (batch, rows, m), parts = x.shape, parts_of(x.shape[1])
-    if batch == 1 or parts == 1:
+    batch, rows, m = x.shape
+    parts = min(parts_of(rows), MANY // batch)
+    if batch == 1 or parts <= 1:
         return turned_by_xla(x, y)
     each = -(-rows // parts)
     x, y = (jnp.pad(z, ((0, 0), (0, parts * each - rows), (0, 0))) for z in (x, y))
