@@ -2,7 +2,7 @@
 
 A model's weights are hundreds of random arrays of a few shapes. As one program XLA compiles each of them, and one by one still a program
 for every shape, each of which takes longer than all the drawing. So NumPy does what it knows of small arrays. Keys and bits are those of `jax.random`
-(threefry.py); floats made of them may differ from jax's in last bits, but not between platforms. What it does not know, and what is large, XLA does, with less effort than
+(threefry.py); floats made of them may differ from jax's in last bits, and do not depend on the accelerator. What it does not know, and what is large, XLA does, with less effort than
 usual on a CPU: that takes half of the time to compile, and changes at most last bits. What a result does not depend on, as the layers' output when weights are
 drawn, is not computed.
 """
@@ -78,7 +78,7 @@ def _by_numpy(equation: JaxprEqn, given: Sequence[Any]) -> list | None:
         found = _run(params["jaxpr"].jaxpr, params["jaxpr"].consts, given)
     else:
         try:
-            found = [(OF_KEYS.get(name) or OPERATIONS[name])(*given, params)]
+            found = [OPERATIONS[name](*given, params)]
         except KeyError:  # a parameter has another name in this jax
             return None
     found = [x if isinstance(x, (Keys, jax.Array)) else np.asarray(x) for x in found]
@@ -94,16 +94,16 @@ def _knows(equation: JaxprEqn) -> bool:
         return False
     if name == "jit":
         return all(map(_knows, equation.params["jaxpr"].jaxpr.eqns))
-    if any(jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended) for aval in shapes):
-        usual = all(str(aval.dtype) == KEY for aval in shapes if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended))
-        one = not shapes[0].shape or name not in OF_ONE_KEY
-        return name in OF_KEYS and usual and one and CONFIG.jax_threefry_partitionable
-    first, last = shapes[0].dtype, shapes[-1].dtype
+    keys = [aval for aval in shapes if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key)]
+    if keys:
+        usual = CONFIG.jax_threefry_partitionable and all(str(aval.dtype) == KEY for aval in keys)
+        return usual and name in OF_KEYS and (name not in OF_ONE_KEY or not keys[0].shape)
+    given, made = shapes[0].dtype, shapes[-1].dtype
     if name == "shift_right_logical":
-        return np.issubdtype(first, np.unsignedinteger)
+        return np.issubdtype(given, np.unsignedinteger)
     if name == "convert_element_type":  # NumPy does not say what a float out of range becomes
-        return not np.issubdtype(first, np.floating) or np.issubdtype(last, np.floating)
-    return name in OPERATIONS or name in OF_ARRAYS
+        return not np.issubdtype(given, np.floating) or np.issubdtype(made, np.floating)
+    return name in OPERATIONS
 
 
 def _fits(x: Any, aval: Any) -> bool:
@@ -175,17 +175,13 @@ def _plain(function: Callable) -> Callable:
     return lambda *given: function(*given[:-1])
 
 
-OF_KEYS: dict[str, Callable] = {
+OPERATIONS: dict[str, Callable] = {
     "random_seed": _plain(threefry.seed),
     "random_fold_in": _plain(threefry.fold_in),
     "random_split": lambda key, params: threefry.split(key, params["shape"]),
     "random_bits": lambda key, params: threefry.bits(key, params["bit_width"], params["shape"]),
     "slice": _with_words(_slice),
     "squeeze": _with_words(lambda x, params: np.squeeze(x, params["dimensions"])),
-}
-OF_ONE_KEY = "random_split", "random_bits"
-OF_ARRAYS = "slice", "squeeze"  # too
-OPERATIONS: dict[str, Callable] = {
     "add": _plain(np.add),
     "sub": _plain(np.subtract),
     "mul": _plain(np.multiply),
@@ -203,3 +199,5 @@ OPERATIONS: dict[str, Callable] = {
     "bitcast_convert_type": lambda x, params: np.ascontiguousarray(x).view(params["new_dtype"]),
     "convert_element_type": lambda x, params: np.asarray(x).astype(params["new_dtype"]),
 }
+OF_KEYS = "random_seed", "random_fold_in", "random_split", "random_bits", "slice", "squeeze"
+OF_ONE_KEY = "random_split", "random_bits"

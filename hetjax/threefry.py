@@ -57,16 +57,16 @@ def _places(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     return (numbers >> HALF).astype(np.uint32), (numbers & LOW).astype(np.uint32)
 
 
+@np.errstate(over="ignore")  # words overflow
 def _hashed(keys: Keys, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Threefry's rounds, of uint32 that may overflow."""
-    first, second = (keys.words[..., place, None] for place in range(2))
+    """Threefry's rounds."""
+    first, second = np.moveaxis(keys.words, -1, 0)
     added = first, second, first ^ second ^ PARITY
-    shape = np.broadcast_shapes(keys.words.shape[:-1], x.shape)
-    x, y = (np.broadcast_to(words, shape)[..., None] + key for words, key in zip((x, y), added))
+    x, y = x + first, y + second
     for group in range(5):
         for rotation in ROTATIONS[group % 2]:
             x = x + y
             y = x ^ (y << np.uint32(rotation) | y >> np.uint32(32 - rotation))
         x = x + added[(group + 1) % 3]
         y = y + added[(group + 2) % 3] + np.uint32(group + 1)
-    return x[..., 0], y[..., 0]
+    return x, y

@@ -102,8 +102,8 @@ def test_what_evaluation_folds_is_compiled_before(monkeypatch, model, authors, r
     rng = np.random.default_rng(0)
     read = [Relation("author", f"writes{number}", "paper") for number in range(relations)]
     schema = Schema({"paper": 40, "author": authors}, (*read, Relation("paper", "of", "author")), "paper", 3)
-    count = 60 if authors > 20 else 3000
-    edges = {r: tuple(rng.integers(0, schema.nodes[t], count) for t in (r.source, r.target)) for r in schema.relations}
+    each = 60 if authors > 20 else 3000
+    edges = {r: tuple(rng.integers(0, schema.nodes[t], each) for t in (r.source, r.target)) for r in schema.relations}
     features = {t: rng.standard_normal((count, 24), np.float32) for t, count in schema.nodes.items()}
     splits = dict(zip(("train", "validation", "test"), np.split(np.arange(40), (20, 30))))
     graph = build(schema, edges, features, rng.integers(0, 3, 40), splits)

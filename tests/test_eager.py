@@ -32,7 +32,6 @@ def test_draws_are_those_of_one_program(monkeypatch, name, double, most):
     monkeypatch.setattr(eager, "MOST", most)
     draw = getattr(jax.nn.initializers, name)
     shape = (3, 3, 6, 7) if name == "delta_orthogonal" else (6, 7)
-
     draws = draw if name == "ones" else draw()
 
     def drawn(seed):

@@ -10,12 +10,6 @@ from hetjax.threefry import Keys
 SEEDS = [0, 1, 7, 2**31 - 1, -1, -(2**31)]
 
 
-@pytest.fixture(autouse=True)
-def overflowing():
-    with np.errstate(over="ignore"):
-        yield
-
-
 def words(key: jax.Array) -> np.ndarray:
     return np.asarray(jax.random.key_data(key))
 

@@ -86,18 +86,12 @@ def in_parts(key: jax.Array, node_type: str, shape: Shape) -> Iterator[Table]:
     """The parts of a type's new table, one after the other. Not to be traced."""
     type_key = eagerly(jax.random.fold_in, key, _name_of(node_type))
     for number in range(parts_of(shape)):
-        yield eagerly(_drawing(shape, number), type_key)
+        yield eagerly(functools.partial(fresh, shape=shape, number=number), type_key)
 
 
 def drawn(key: jax.Array, node_type: str, shape: Shape) -> Table:
     """A type's new table, in host memory. Not to be traced."""
     return Table(*map(np.concatenate, zip(*in_parts(key, node_type, shape))))
-
-
-@functools.cache
-def _drawing(shape: Shape, number: int) -> Callable[[jax.Array], Table]:
-    """`fresh` as one function, so that it is traced once."""
-    return functools.partial(fresh, shape=shape, number=number)
 
 
 def parts_of(shape: Shape) -> int:

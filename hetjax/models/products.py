@@ -60,6 +60,7 @@ def _natively(x, y):
 
 
 def _in_parts(x, y):
+    """As `turned_product`, elsewhere than on a CPU."""
     batch, rows, m = x.shape
     parts = min(parts_of(rows), MANY // batch)
     if batch == 1 or parts <= 1:

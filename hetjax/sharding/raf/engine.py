@@ -141,14 +141,11 @@ class RafEngine(Engine):
 
     def init(self, seed: int) -> dict[int, TrainState]:
         state, key = eagerly(self.init_weights, np.int32(seed)), eagerly(self.trainer.table_key, np.int32(seed))
-        return self._placed(state, self._drawn(key), self.features.init(key))
+        on_devices = {t: tables.drawn(key, t, shape) for t, shape in self._on_devices().items()}
+        return self._placed(state, on_devices, self.features.init(key))
 
     def shard(self, state: TrainState) -> dict[int, TrainState]:
         return self._placed(state, {t: state.tables[t] for t in self._on_devices()}, self.features.load(state.tables))
-
-    def _drawn(self, key: jax.Array) -> dict[str, Table]:
-        """Those of before the first step, in host memory."""
-        return {t: tables.drawn(key, t, shape) for t, shape in self._on_devices().items()}
 
     def _on_devices(self) -> dict[str, Shape]:
         """The tables that live on devices of this process."""
