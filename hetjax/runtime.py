@@ -13,6 +13,7 @@ limit by `JAX_COMPILATION_CACHE_MAX_SIZE`, looks at every file there before it w
 For NVIDIA's GPUs XLA would write many kernels of its own for every product, by Triton, and time them all. cuBLAS's alone are
 timed here: programs of many products compile in a fraction of the time, and R-GCN's took no longer (docs/measured.md, One GPU).
 The flag in `XLA_FLAGS`, set to true, says otherwise.
+Nor are kernels of a step of the whole graph started there as one CUDA graph: R-GAT's and HGT's steps took 1.2 and 1.3 times as long as one. Kernels of a mini-batch are.
 
 For CPUs XLA writes loops by way of MLIR, or by an older emitter: the latter takes less memory and time to compile (docs/measured.md,
 The first minute). jaxlib 0.10 and 0.11 have it, and are asked for it; 0.12 has not. XLA passes over names of this kind that it
@@ -35,8 +36,8 @@ MALLOC = f"glibc.malloc.mmap_threshold={LARGEST}:glibc.malloc.trim_threshold={LA
 STOPS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 CUDA = ("jax_cuda13_plugin", "jax_cuda12_plugin")  # a package by which jax runs on NVIDIA's GPUs
 ACCELERATORS = ("jax_plugins", "libtpu")  # packages by which jax runs on anything but CPUs
-TRITON = "--xla_gpu_enable_triton_gemm"
-KNOWING = ("0.10.", "0.11.")  # jaxlibs that know this flag; one that does not would end at it
+TRITON, CUDA_GRAPHS = "--xla_gpu_enable_triton_gemm", "--xla_gpu_enable_command_buffer"
+KNOWING = ("0.10.", "0.11.")  # jaxlibs that know these flags; one that does not would end at them
 EXTRA, OLDER_LOOPS = "--xla_backend_extra_options", "xla_cpu_disable_new_fusion_emitters"
 PROGRAMS = 2**31  # the most bytes of kept programs when a command starts
 MOST = "JAX_COMPILATION_CACHE_MAX_SIZE"  # which says another number
@@ -113,10 +114,21 @@ def leave_triton_out() -> None:
 
 def tell_xla(flag: str, value: str) -> None:
     """Set one of XLA's flags, unless the environment says something of it, or names a file of flags; before jax starts."""
+    if is_open(flag):
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}={value}".strip()
+
+
+def is_open(flag: str) -> bool:
+    """Whether the environment says nothing of one of XLA's flags, and names no file of flags."""
     flags = os.environ.get("XLA_FLAGS", "").split()
     in_a_file = flags and not flags[0].startswith("-")
-    if not in_a_file and flag not in [said.partition("=")[0] for said in flags]:
-        os.environ["XLA_FLAGS"] = " ".join([*flags, f"{flag}={value}"])
+    return not in_a_file and flag not in [said.partition("=")[0] for said in flags]
+
+
+def of_whole_graph(platform: str, jaxlib: str) -> dict[str, str]:
+    """Options, as `jax.jit` takes them, of a program for steps of the whole graph, of the device's platform and jaxlib's version."""
+    apart = platform == "gpu" and jaxlib.startswith(KNOWING) and is_open(CUDA_GRAPHS)
+    return {CUDA_GRAPHS.removeprefix("--"): ""} if apart else {}
 
 
 def peak_memory() -> int:

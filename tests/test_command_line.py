@@ -238,6 +238,24 @@ def test_xla_is_told_how_to_write_loops_and_products_unless_it_is_told_already(
 
 
 @pytest.mark.parametrize(
+    "platform, flags, jaxlib, told",
+    [
+        ("gpu", "", "0.11.2", True),
+        ("gpu", LOOPS, "0.10.2", True),
+        ("gpu", "--xla_gpu_enable_command_buffer=FUSION", "0.11.2", False),
+        ("gpu", "flags.txt", "0.11.2", False),
+        ("gpu", "", "0.12.0", False),
+        ("cpu", "", "0.11.2", False),
+    ],
+)
+def test_kernels_of_a_whole_graph_are_started_apart_on_a_gpu(monkeypatch, platform, flags, jaxlib, told):
+    monkeypatch.setenv("XLA_FLAGS", flags)
+    options = runtime.of_whole_graph(platform, jaxlib)
+    assert bool(options) == told
+    assert jax.jit(lambda x: x + 1, compiler_options=options)(1) == 2  # XLA knows the option, whatever it compiles for
+
+
+@pytest.mark.parametrize(
     "told, packages, found",
     [(None, (), True), (None, ("plugin",), False), ("cpu", ("plugin",), True), ("cuda,cpu", (), False)],
 )

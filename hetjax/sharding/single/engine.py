@@ -1,8 +1,10 @@
 """The plain path on one device, which every other way of running equals: loss, gradients, parameters."""
 
 import jax
+import jaxlib
 import numpy as np
 
+from hetjax import runtime
 from hetjax.arrays import Array
 from hetjax.cache.ahead import Ahead
 from hetjax.cache.features import Features
@@ -36,7 +38,10 @@ class SingleEngine(Engine):
         trainer, self.static, self.packs = self.trainer, features.static, packs
         self.ahead = Ahead()
         self.packing: Packing | None = None
-        self.read, self.compiled = jax.jit(trainer.read), jax.jit(trainer.learn, donate_argnums=0)
+        whole = setup.config.sampling.mode == "full"
+        options = runtime.of_whole_graph(features.device.platform, jaxlib.__version__) if whole else {}
+        self.read = jax.jit(trainer.read)
+        self.compiled = jax.jit(trainer.learn, donate_argnums=0, compiler_options=options)
         self.updated = jax.jit(  # `done` counts this step too, as the number before it was given away
             lambda held, rows, ids, done: trainer.update_rows(held, rows, ids, done - 1), donate_argnums=0
         )
