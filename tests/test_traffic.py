@@ -72,6 +72,10 @@ FORMS = [  # of what each collective gives, alone and with others, as XLA writes
         172 * 4,
     ),
     ("all-to-all", "bf16[2,40]{1,0}", "{{0,1,2,3}}", "relation+data", 120 * 4),
+    ("all-to-all", "bf16[2,40]{1,0}", "mesh['relation'=2,'data'=2] {'relation','data'}", "relation+data", 120 * 4),
+    ("all-gather", "f32[4,10]{1,0}", "mesh['relation'=2,'data'=2] {'data'}", "data", 80 * 4),
+    ("all-gather", "f32[4,10]{1,0}", "mesh['x'=4,'y'=1] {'x'}", "relation+data", 120 * 4),
+    ("all-gather", "f32[4,10]{1,0}", "mesh['x'=2,'y'=2] {'x'}", "relation", 80 * 4),
     ("all-to-all", "(pred[2]{0}, pred[2]{0})", PAIRS, "data", 8),
     ("all-to-all-start", "((f32[4,10]{1,0}), f32[4,10]{1,0})", PAIRS, "data", 80 * 4),
     ("all-to-all-start", "((f32[4]{0}, f32[4]{0}), (f32[4]{0}, f32[4]{0}), u32[])", PAIRS, "data", 16 * 4),
@@ -151,3 +155,17 @@ def test_a_kept_program_is_not_taken_for_one_that_sends_for_something_else(monke
             assert {sent.kind for sent in program.sent()} == {kind.replace(" ", "_")}
     finally:
         jax.config.update(name, before)
+
+
+def test_devices_take_arrays_of_no_numbers():
+    """Which some of jax's partitioners crash at; `mesh` asks for one that does not."""
+
+    def each(x, y):
+        return jnp.sum(x) + y, y[:0]
+
+    mapped = meshes.shard_map(each, meshes.make(2, 2), (P(meshes.BOTH), P(meshes.BOTH)), P(meshes.BOTH))
+    sums, none = jax.jit(mapped)(np.ones((0, 3), np.float32), np.ones((8, 3), np.float32))
+    np.testing.assert_array_equal(sums, np.ones((8, 3)))
+    assert none.shape == (0, 3)
+    gradient = jax.jit(jax.grad(lambda x, y: jnp.sum(mapped(x, y)[0]), argnums=1))
+    np.testing.assert_array_equal(gradient(np.ones((0, 3), np.float32), np.ones((8, 3), np.float32)), np.ones((8, 3)))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jaxlib
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
@@ -25,6 +26,10 @@ from hetjax.errors import InputError
 RELATION, DATA, FEATURE = "relation", "data", "feature"
 BOTH = (RELATION, DATA)
 MOST_PER_CORE = 8  # CPU devices, for trying a mesh: each takes threads and memory
+
+if jaxlib.__version__.startswith("0.11.") and "JAX_USE_SHARDY_PARTITIONER" not in os.environ:
+    # As jax's usual partitioner crashes there where it is given an array of no numbers; that of 0.10 and 0.12 does not.
+    jax.config.update("jax_use_shardy_partitioner", False)
 
 
 def provide_cpu_devices(count: int) -> None:

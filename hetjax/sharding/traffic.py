@@ -35,6 +35,7 @@ _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 _ARRAY = re.compile(r"\b([a-z]+)(\d*)\w*\[([\d,]*)\]")
 _LISTED = re.compile(r"(?:replica_groups|source_target_pairs)=\{((?:\{[\d,]*\},?)*)\}")
 _IOTA = re.compile(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+_MESH = re.compile(r"replica_groups=mesh\[((?:'[^']+'=\d+,?)+)\] \{((?:'[^']+',?)+)\}")  # of jax 0.11, and on
 
 
 class Sent(NamedTuple):
@@ -212,10 +213,16 @@ def _groups(line: str, devices: int) -> list[list[int]]:
     """The devices that talk to each other; of a collective-permute the pairs of source and target."""
     if "replica_groups={}" in line:
         return [list(range(devices))]
-    iota, listed = _IOTA.search(line), _LISTED.search(line)
+    iota, listed, named = _IOTA.search(line), _LISTED.search(line), _MESH.search(line)
     if iota:
         shape, extent, order = ([int(x) for x in part.split(",")] if part else None for part in iota.groups())
         return np.arange(devices).reshape(extent).transpose(order).reshape(shape).tolist()
+    if named:
+        sizes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", named[1])}
+        along = re.findall(r"'([^']+)'", named[2])
+        axes = [list(sizes).index(name) for name in [*(name for name in sizes if name not in along), *along]]
+        numbers = np.arange(devices).reshape(list(sizes.values())).transpose(axes)
+        return numbers.reshape(-1, math.prod(sizes[name] for name in along)).tolist()
     if not listed:
         raise ValueError(f"a collective whose groups are in a form not known here: {line.strip()[:200]}")
     return [[int(x) for x in group.split(",")] for group in re.findall(r"\{([\d,]+)\}", listed[1])]
