@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from orbax.checkpoint import v1 as ocp
 
 from hetjax import durable, internals
 from hetjax.cache import table_files
@@ -30,6 +29,13 @@ from hetjax.graph.store import map_array
 OVERHEAD = 2**15  # bytes that Orbax writes besides an array's own, and of its own: no more than this was seen
 SETTLED = 0.5  # seconds in which threads end that were still writing when one failed
 DIGITS = 12  # of a step, in a folder's name
+
+
+def _orbax() -> Any:
+    """Orbax, which takes long to import: the first epoch of a run does not wait for that."""
+    from orbax.checkpoint import v1
+
+    return v1
 
 
 class Damaged(InputError):
@@ -96,7 +102,7 @@ class Checkpoint(NamedTuple):
         leaves = _named(like)
         plain = {n: np.empty(leaf.shape, leaf.dtype) for n, leaf in leaves.items() if not table_files.kept(n)}
         with reading(self.folder / "state"), _quiet(), internals.orbax_alone():
-            plain |= ocp.load(self.folder / "state", {name: leaf for name, leaf in plain.items() if leaf.size})
+            plain |= _orbax().load(self.folder / "state", {name: leaf for name, leaf in plain.items() if leaf.size})
         arrays = plain | self._mapped({name: leaf for name, leaf in leaves.items() if table_files.kept(name)})
         return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in leaves])
 
@@ -216,7 +222,7 @@ class Checkpoints:
         named = {n: np.asarray(leaf) for n, leaf in leaves.items() if leaf.size and not table_files.kept(n)}
         _reserve(partial / "room", sum(leaf.nbytes + OVERHEAD for leaf in named.values()) + OVERHEAD)
         with _quiet():
-            ocp.save(partial / "state", named)  # empty arrays it does not save
+            _orbax().save(partial / "state", named)  # empty arrays it does not save
         (partial / table_files.FOLDER).mkdir()
         for name, leaf in leaves.items():
             if table_files.kept(name):
@@ -235,7 +241,7 @@ class Checkpoints:
 
     def wait_for(self, step: int) -> None:
         """Take part in a `save` of process 0: Orbax waits for every process, and writes what process 0 has."""
-        ocp.save(self._partial(step) / "state", {"nothing": np.zeros(1)})
+        _orbax().save(self._partial(step) / "state", {"nothing": np.zeros(1)})
 
     def _partial(self, step: int) -> Path:
         return self.folder / f".{step}.partial"

@@ -211,7 +211,7 @@ def _path(data: Data) -> Path:
             hint = f"; {DATA_FOLDER}, the folder that a relative data.path lies in, is not set"
         elif relative and os.path.exists(data.path):
             hint = f"; a relative data.path lies in {DATA_FOLDER}: write {os.path.abspath(data.path)} for the one that is here"
-        raise InputError(f"{path}: no such file or folder{hint}")
+        raise InputError(f"data.path: {path}: no such file or folder{hint}")
     return path
 
 

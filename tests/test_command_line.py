@@ -365,7 +365,7 @@ def source(format: str, path) -> list:
 
 BAD_DATA = {
     "missing": (lambda d: source("rdf", d / "none"), "none: no such file or folder\n"),
-    "missing, relative": (lambda d: source("rdf", "none"), "none: no such file or folder; HETJAX_DATA"),
+    "missing, relative": (lambda d: source("rdf", "none"), "data.path: none: no such file or folder; HETJAX_DATA"),
     "no path": (lambda d: ["--data.format", "hgb"], "data.path is empty"),
     "unreadable": (
         lambda d: source("hgb", (rdf_data(d / "g") / "g.nt").rename(d / "graph")),

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
+from hetjax.cache import tables
 from hetjax.command_line import run_command
 from hetjax.config import Sampling
 from hetjax.eager import eagerly
@@ -85,6 +86,20 @@ def test_evaluation_equals_one_device(model):
     expected = alone.logits(state, ids)
     found = spread.logits(spread.shard(state), ids)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("part", [7, 65_536])
+def test_first_learnable_rows_are_those_of_one_device_to_the_bit(monkeypatch, part):
+    """However many rows are drawn at a time, which decides what they are."""
+    monkeypatch.setattr(tables, "PART", part)
+    graph = random_graph(3)
+    engines = [make_engine(setting(graph, "minibatch", mesh, {}, {}), graph) for mesh in ((1, 1), (2, 1), (2, 2))]
+    alone, *others = [engine.gather(engine.init(5)).tables for engine in engines]
+    assert alone and max(len(table.rows) for table in alone.values()) > 7
+    for found in others:
+        assert found.keys() == alone.keys()
+        for t, table in alone.items():
+            np.testing.assert_array_equal(found[t].rows, table.rows)
 
 
 def test_what_raf_sends_depends_on_neither_fanout_nor_width():
