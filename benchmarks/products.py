@@ -25,6 +25,8 @@ SHAPES = (
     (1, 700_000, 128, 64),
     (1, 5000, 95, 64),
     (1, 20_000, 64, 4),
+    (1, 20_000, 4, 64),
+    *((1, rows, 64, 349) for rows in (1000, 60_000)),
     *((4, rows, width, 16) for rows in (1000, 20_000) for width in (64, 128, 1024)),
 )
 HEAD = """# The gradient of a matrix: hetjax's kernel beside XLA

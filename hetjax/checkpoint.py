@@ -32,7 +32,7 @@ DIGITS = 12  # of a step, in a folder's name
 
 
 def _orbax() -> Any:
-    """Orbax, which takes long to import: the first epoch of a run does not wait for that."""
+    """Orbax. It takes long to import, so a new run does so at its first checkpoint."""
     from orbax.checkpoint import v1
 
     return v1
@@ -99,10 +99,10 @@ class Checkpoint(NamedTuple):
         """
         if not (self.folder / table_files.FOLDER).is_dir():
             raise InputError(f"{self.folder}: an older hetjax wrote this checkpoint; give another --workdir")
-        leaves = _named(like)
+        orbax, leaves = _orbax(), _named(like)
         plain = {n: np.empty(leaf.shape, leaf.dtype) for n, leaf in leaves.items() if not table_files.kept(n)}
-        with reading(self.folder / "state"), _quiet(), internals.orbax_alone():
-            plain |= _orbax().load(self.folder / "state", {name: leaf for name, leaf in plain.items() if leaf.size})
+        with reading(self.folder / "state"), _quiet(), internals.orbax_alone(orbax):
+            plain |= orbax.load(self.folder / "state", {name: leaf for name, leaf in plain.items() if leaf.size})
         arrays = plain | self._mapped({name: leaf for name, leaf in leaves.items() if table_files.kept(name)})
         return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in leaves])
 
@@ -216,13 +216,13 @@ class Checkpoints:
                 shutil.rmtree(self._partial(step), ignore_errors=True)
 
     def _save(self, step: int, state: Any, progress: dict) -> None:
-        partial = self._partial(step)
+        orbax, partial = _orbax(), self._partial(step)
         partial.mkdir()
         leaves = _named(state)
         named = {n: np.asarray(leaf) for n, leaf in leaves.items() if leaf.size and not table_files.kept(n)}
         _reserve(partial / "room", sum(leaf.nbytes + OVERHEAD for leaf in named.values()) + OVERHEAD)
         with _quiet():
-            _orbax().save(partial / "state", named)  # empty arrays it does not save
+            orbax.save(partial / "state", named)  # empty arrays it does not save
         (partial / table_files.FOLDER).mkdir()
         for name, leaf in leaves.items():
             if table_files.kept(name):

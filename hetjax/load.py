@@ -211,7 +211,8 @@ def _path(data: Data) -> Path:
             hint = f"; {DATA_FOLDER}, the folder that a relative data.path lies in, is not set"
         elif relative and os.path.exists(data.path):
             hint = f"; a relative data.path lies in {DATA_FOLDER}: write {os.path.abspath(data.path)} for the one that is here"
-        raise InputError(f"data.path: {path}: no such file or folder{hint}")
+        where = "data.path: " if relative else ""  # of an absolute one another option may have been given
+        raise InputError(f"{where}{path}: no such file or folder{hint}")
     return path
 
 

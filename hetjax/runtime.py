@@ -13,7 +13,9 @@ limit by `JAX_COMPILATION_CACHE_MAX_SIZE`, looks at every file there before it w
 For NVIDIA's GPUs XLA would write many kernels of its own for every product, by Triton, and time them all. cuBLAS's alone are
 timed here: programs of many products compile in a fraction of the time, and R-GCN's took no longer (docs/measured.md, One GPU).
 The flag in `XLA_FLAGS`, set to true, says otherwise.
-Nor are kernels of a step of the whole graph started there as one CUDA graph: R-GAT's and HGT's steps took 1.2 and 1.3 times as long as one. Kernels of a mini-batch are.
+
+There kernels of a step of the whole graph are started one by one: as CUDA graphs R-GAT's and HGT's steps took 1.2 and 1.3 times as long (docs/measured.md,
+One GPU). Those of a mini-batch are CUDA graphs. `--xla_gpu_enable_command_buffer` in `XLA_FLAGS` says otherwise.
 
 For CPUs XLA writes loops by way of MLIR, or by an older emitter: the latter takes less memory and time to compile (docs/measured.md,
 The first minute). jaxlib 0.10 and 0.11 have it, and are asked for it; 0.12 has not. XLA passes over names of this kind that it
@@ -114,21 +116,26 @@ def leave_triton_out() -> None:
 
 def tell_xla(flag: str, value: str) -> None:
     """Set one of XLA's flags, unless the environment says something of it, or names a file of flags; before jax starts."""
-    if is_open(flag):
+    if unset(flag):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}={value}".strip()
 
 
-def is_open(flag: str) -> bool:
+def unset(flag: str) -> bool:
     """Whether the environment says nothing of one of XLA's flags, and names no file of flags."""
     flags = os.environ.get("XLA_FLAGS", "").split()
     in_a_file = flags and not flags[0].startswith("-")
     return not in_a_file and flag not in [said.partition("=")[0] for said in flags]
 
 
-def of_whole_graph(platform: str, jaxlib: str) -> dict[str, str]:
-    """Options, as `jax.jit` takes them, of a program for steps of the whole graph, of the device's platform and jaxlib's version."""
-    apart = platform == "gpu" and jaxlib.startswith(KNOWING) and is_open(CUDA_GRAPHS)
-    return {CUDA_GRAPHS.removeprefix("--"): ""} if apart else {}
+def whole_graph_options(platform: str, jaxlib: str) -> dict[str, str]:
+    """`compiler_options` of `jax.jit` for a step of the whole graph: on NVIDIA's GPUs no CUDA graphs, unless `XLA_FLAGS` says something of them.
+
+    Args:
+      platform: of the device, as jax names it.
+      jaxlib: its version.
+    """
+    known = jaxlib.startswith(KNOWING) and any(map(importlib.util.find_spec, CUDA))
+    return {CUDA_GRAPHS.removeprefix("--"): ""} if platform == "gpu" and known and unset(CUDA_GRAPHS) else {}
 
 
 def peak_memory() -> int:

@@ -90,7 +90,7 @@ def test_evaluation_equals_one_device(model):
 
 @pytest.mark.parametrize("part", [7, 65_536])
 def test_first_learnable_rows_are_those_of_one_device_to_the_bit(monkeypatch, part):
-    """However many rows are drawn at a time, which decides what they are."""
+    """For any size of the parts that rows are drawn in, though that size decides their values."""
     monkeypatch.setattr(tables, "PART", part)
     graph = random_graph(3)
     engines = [make_engine(setting(graph, "minibatch", mesh, {}, {}), graph) for mesh in ((1, 1), (2, 1), (2, 2))]

@@ -6,11 +6,12 @@ import json
 import chex
 import jax
 import jax.numpy as jnp
+import jaxlib
 import numpy as np
 import optax
 import pytest
 
-from hetjax import metrics
+from hetjax import metrics, runtime
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape, Table
 from hetjax.config import Config, Model, Sampling, Train
@@ -340,3 +341,13 @@ def test_a_run_is_the_same_where_jax_has_another_backend_than_a_cpu(tmp_path, mo
     for one, other in zip(*found, strict=True):
         for key in ("train_loss", "validation_loss"):
             np.testing.assert_allclose(other[key], one[key], rtol=1e-4)
+
+
+def test_a_step_of_the_whole_graph_alone_has_options_of_its_own(monkeypatch):
+    asked = []
+    monkeypatch.setattr(runtime, "whole_graph_options", lambda *about: asked.append(about) or {})
+    config, graph = Config(model=Model(hidden=8, feature_width=6)), random_graph(0)
+    for mode in ("minibatch", "full"):
+        assert not asked
+        make_engine(dataclasses.replace(config, sampling=Sampling(mode=mode)), graph)
+    assert asked == [("cpu", jaxlib.__version__)]

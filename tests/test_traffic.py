@@ -107,8 +107,13 @@ def test_every_form_of_a_collective(name, shape, groups, axis, sent):
 def test_what_is_not_understood_is_an_error():
     with pytest.raises(ValueError, match="how often"):
         read(NESTED.replace('"known_trip_count":{"n":"5"}', "") + "}", meshes.make(2, 2), "")
-    with pytest.raises(ValueError, match="groups"):
-        read("ENTRY %m (p: f32[8]) -> f32[8] {\n  %x = f32[8] all-reduce(%p)\n}", meshes.make(2, 2), "")
+    for groups in (
+        "",
+        ", replica_groups=mesh['x'=4,'y'=1] {'x':(1)2}",
+        ", replica_groups=mesh['x'=2,'y'=2, device_ids=([4]<=[4])] {'x'}",
+    ):
+        with pytest.raises(ValueError, match="groups"):
+            read(f"ENTRY %m (p: f32[8]) -> f32[8] {{\n  %x = f32[8] all-reduce(%p){groups}\n}}", meshes.make(2, 2), "")
 
 
 def test_programs_compiled_here():
@@ -155,17 +160,3 @@ def test_a_kept_program_is_not_taken_for_one_that_sends_for_something_else(monke
             assert {sent.kind for sent in program.sent()} == {kind.replace(" ", "_")}
     finally:
         jax.config.update(name, before)
-
-
-def test_devices_take_arrays_of_no_numbers():
-    """Which some of jax's partitioners crash at; `mesh` asks for one that does not."""
-
-    def each(x, y):
-        return jnp.sum(x) + y, y[:0]
-
-    mapped = meshes.shard_map(each, meshes.make(2, 2), (P(meshes.BOTH), P(meshes.BOTH)), P(meshes.BOTH))
-    sums, none = jax.jit(mapped)(np.ones((0, 3), np.float32), np.ones((8, 3), np.float32))
-    np.testing.assert_array_equal(sums, np.ones((8, 3)))
-    assert none.shape == (0, 3)
-    gradient = jax.jit(jax.grad(lambda x, y: jnp.sum(mapped(x, y)[0]), argnums=1))
-    np.testing.assert_array_equal(gradient(np.ones((0, 3), np.float32), np.ones((8, 3), np.float32)), np.ones((8, 3)))

@@ -27,10 +27,6 @@ RELATION, DATA, FEATURE = "relation", "data", "feature"
 BOTH = (RELATION, DATA)
 MOST_PER_CORE = 8  # CPU devices, for trying a mesh: each takes threads and memory
 
-if jaxlib.__version__.startswith("0.11.") and "JAX_USE_SHARDY_PARTITIONER" not in os.environ:
-    # As jax's usual partitioner crashes there where it is given an array of no numbers; that of 0.10 and 0.12 does not.
-    jax.config.update("jax_use_shardy_partitioner", False)
-
 
 def provide_cpu_devices(count: int) -> None:
     """Have as many CPU devices as a mesh needs, or can be had, if jax has not started; accelerators are what they are."""
@@ -153,7 +149,17 @@ def here(mesh: Mesh) -> Mesh:
 
 def named(devices: np.ndarray, axes: tuple[str, ...]) -> Mesh:
     """The mesh of an array of devices, an axis for each of its own."""
+    leave_shardy_out()
     return Mesh(devices, axes, axis_types=(AxisType.Auto,) * len(axes))
+
+
+def leave_shardy_out() -> None:
+    """Have programs of meshes partitioned by GSPMD where Shardy, jax's default, crashes on arrays of size zero: with jaxlib 0.11.2, but not with 0.10.2 and 0.12.0.
+
+    `JAX_USE_SHARDY_PARTITIONER` in the environment decides otherwise.
+    """
+    if jaxlib.__version__.startswith("0.11.") and "JAX_USE_SHARDY_PARTITIONER" not in os.environ:
+        jax.config.update("jax_use_shardy_partitioner", False)
 
 
 def from_shards(line: Mesh, trees: Sequence[Any]) -> Any:

@@ -35,7 +35,8 @@ _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 _ARRAY = re.compile(r"\b([a-z]+)(\d*)\w*\[([\d,]*)\]")
 _LISTED = re.compile(r"(?:replica_groups|source_target_pairs)=\{((?:\{[\d,]*\},?)*)\}")
 _IOTA = re.compile(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
-_MESH = re.compile(r"replica_groups=mesh\[((?:'[^']+'=\d+,?)+)\] \{((?:'[^']+',?)+)\}")  # of jax 0.11, and on
+# Named by axes of a mesh, as XLA writes them from jax 0.11 on: mesh['x'=2,'y'=2] {'x'}.
+_MESH = re.compile(r"replica_groups=mesh\[((?:'[^']+'=\d+,?)+)\] \{((?:'[^']+',?)+)\}")
 
 
 class Sent(NamedTuple):
@@ -218,14 +219,20 @@ def _groups(line: str, devices: int) -> list[list[int]]:
         shape, extent, order = ([int(x) for x in part.split(",")] if part else None for part in iota.groups())
         return np.arange(devices).reshape(extent).transpose(order).reshape(shape).tolist()
     if named:
-        sizes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", named[1])}
-        along = re.findall(r"'([^']+)'", named[2])
-        axes = [list(sizes).index(name) for name in [*(name for name in sizes if name not in along), *along]]
-        numbers = np.arange(devices).reshape(list(sizes.values())).transpose(axes)
-        return numbers.reshape(-1, math.prod(sizes[name] for name in along)).tolist()
+        return _along(*named.groups())
     if not listed:
         raise ValueError(f"a collective whose groups are in a form not known here: {line.strip()[:200]}")
     return [[int(x) for x in group.split(",")] for group in re.findall(r"\{([\d,]+)\}", listed[1])]
+
+
+def _along(mesh: str, axes: str) -> list[list[int]]:
+    """The devices that differ along some axes alone, of a mesh that numbers them one after the other."""
+    sizes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", mesh)}
+    along, names = re.findall(r"'([^']+)'", axes), list(sizes)
+    order = [name for name in names if name not in along] + along
+    numbers = np.arange(math.prod(sizes.values())).reshape(list(sizes.values()))
+    groups = numbers.transpose([names.index(name) for name in order])
+    return groups.reshape(-1, math.prod(sizes[name] for name in along)).tolist()
 
 
 def _axes(groups: list[list[int]], mesh: Mesh) -> str:

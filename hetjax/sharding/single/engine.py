@@ -38,8 +38,8 @@ class SingleEngine(Engine):
         trainer, self.static, self.packs = self.trainer, features.static, packs
         self.ahead = Ahead()
         self.packing: Packing | None = None
-        whole = setup.config.sampling.mode == "full"
-        options = runtime.of_whole_graph(features.device.platform, jaxlib.__version__) if whole else {}
+        about = features.device.platform, jaxlib.__version__
+        options = runtime.whole_graph_options(*about) if setup.regime.whole else {}
         self.read = jax.jit(trainer.read)
         self.compiled = jax.jit(trainer.learn, donate_argnums=0, compiler_options=options)
         self.updated = jax.jit(  # `done` counts this step too, as the number before it was given away
