@@ -32,7 +32,7 @@ DIGITS = 12  # of a step, in a folder's name
 
 
 def _orbax() -> Any:
-    """Orbax. It takes long to import, so a new run does so at its first checkpoint."""
+    """`orbax.checkpoint.v1`, imported when a checkpoint is first written or read, as its import takes long."""
     from orbax.checkpoint import v1
 
     return v1
@@ -99,10 +99,10 @@ class Checkpoint(NamedTuple):
         """
         if not (self.folder / table_files.FOLDER).is_dir():
             raise InputError(f"{self.folder}: an older hetjax wrote this checkpoint; give another --workdir")
-        orbax, leaves = _orbax(), _named(like)
+        ocp, leaves = _orbax(), _named(like)
         plain = {n: np.empty(leaf.shape, leaf.dtype) for n, leaf in leaves.items() if not table_files.kept(n)}
-        with reading(self.folder / "state"), _quiet(), internals.orbax_alone(orbax):
-            plain |= orbax.load(self.folder / "state", {name: leaf for name, leaf in plain.items() if leaf.size})
+        with reading(self.folder / "state"), _quiet(), internals.orbax_alone(ocp):
+            plain |= ocp.load(self.folder / "state", {name: leaf for name, leaf in plain.items() if leaf.size})
         arrays = plain | self._mapped({name: leaf for name, leaf in leaves.items() if table_files.kept(name)})
         return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in leaves])
 
@@ -205,6 +205,7 @@ class Checkpoints:
         Raises:
           InputError: there is no room for it; those before it are as they were.
         """
+        _orbax()  # if it cannot be imported, that is no fault of the folder
         with durable.writing(self.folder, "the checkpoints before it are as they were"):
             self.folder.mkdir(parents=True, exist_ok=True)
             needed, free = sum(leaf.nbytes for leaf in jax.tree.leaves(state)), shutil.disk_usage(self.folder).free
@@ -216,13 +217,13 @@ class Checkpoints:
                 shutil.rmtree(self._partial(step), ignore_errors=True)
 
     def _save(self, step: int, state: Any, progress: dict) -> None:
-        orbax, partial = _orbax(), self._partial(step)
+        ocp, partial = _orbax(), self._partial(step)
         partial.mkdir()
         leaves = _named(state)
         named = {n: np.asarray(leaf) for n, leaf in leaves.items() if leaf.size and not table_files.kept(n)}
         _reserve(partial / "room", sum(leaf.nbytes + OVERHEAD for leaf in named.values()) + OVERHEAD)
         with _quiet():
-            orbax.save(partial / "state", named)  # empty arrays it does not save
+            ocp.save(partial / "state", named)  # empty arrays it does not save
         (partial / table_files.FOLDER).mkdir()
         for name, leaf in leaves.items():
             if table_files.kept(name):

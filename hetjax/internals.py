@@ -118,11 +118,11 @@ def detect_cluster(*arguments: Any) -> tuple[Any, list[str]]:
     return cluster, [" ".join(str(warning.message).split()) for warning in caught]
 
 
-def orbax_alone(orbax: Any) -> Any:
-    """Orbax's context for reading in this process, which waits for no other; `orbax` is its module."""
+def orbax_alone(ocp: Any) -> Any:
+    """Orbax's context for reading in this process, which waits for no other; `ocp` is `orbax.checkpoint.v1`."""
     import jax
 
-    context, me = orbax.Context(), jax.process_index()
+    context, me = ocp.Context(), jax.process_index()
     context.multiprocessing.primary_host, context.multiprocessing.active_processes = me, {me}
     context.multiprocessing.barrier_sync_key_prefix = f"process_{me}_"
     return context

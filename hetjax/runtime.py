@@ -14,8 +14,9 @@ For NVIDIA's GPUs XLA would write many kernels of its own for every product, by 
 timed here: programs of many products compile in a fraction of the time, and R-GCN's took no longer (docs/measured.md, One GPU).
 The flag in `XLA_FLAGS`, set to true, says otherwise.
 
-There kernels of a step of the whole graph are started one by one: as CUDA graphs R-GAT's and HGT's steps took 1.2 and 1.3 times as long (docs/measured.md,
-One GPU). Those of a mini-batch are CUDA graphs. `--xla_gpu_enable_command_buffer` in `XLA_FLAGS` says otherwise.
+There the strategies `single` and `averaging` start kernels of a step of the whole graph one by one: as CUDA graphs R-GAT's and HGT's steps took 1.2 and 1.3
+times as long (docs/measured.md, One GPU). Those of a mini-batch are CUDA graphs. `--xla_gpu_enable_command_buffer` in `XLA_FLAGS` says otherwise.
+jaxlib 0.10 and 0.11 are told of both, as others may not know these flags.
 
 For CPUs XLA writes loops by way of MLIR, or by an older emitter: the latter takes less memory and time to compile (docs/measured.md,
 The first minute). jaxlib 0.10 and 0.11 have it, and are asked for it; 0.12 has not. XLA passes over names of this kind that it
@@ -116,11 +117,11 @@ def leave_triton_out() -> None:
 
 def tell_xla(flag: str, value: str) -> None:
     """Set one of XLA's flags, unless the environment says something of it, or names a file of flags; before jax starts."""
-    if unset(flag):
+    if is_unset(flag):
         os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}={value}".strip()
 
 
-def unset(flag: str) -> bool:
+def is_unset(flag: str) -> bool:
     """Whether the environment says nothing of one of XLA's flags, and names no file of flags."""
     flags = os.environ.get("XLA_FLAGS", "").split()
     in_a_file = flags and not flags[0].startswith("-")
@@ -135,7 +136,7 @@ def whole_graph_options(platform: str, jaxlib: str) -> dict[str, str]:
       jaxlib: its version.
     """
     known = jaxlib.startswith(KNOWING) and any(map(importlib.util.find_spec, CUDA))
-    return {CUDA_GRAPHS.removeprefix("--"): ""} if platform == "gpu" and known and unset(CUDA_GRAPHS) else {}
+    return {CUDA_GRAPHS.removeprefix("--"): ""} if platform == "gpu" and known and is_unset(CUDA_GRAPHS) else {}
 
 
 def peak_memory() -> int:

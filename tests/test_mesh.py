@@ -11,7 +11,7 @@ from hetjax.sharding import mesh as meshes
 
 
 def test_programs_take_arrays_of_size_zero():
-    """At which the process ends with jaxlib 0.11 and Shardy."""
+    """At which the process ends with jaxlib 0.11 and Shardy; with other versions this cannot fail."""
 
     def each(x, y):
         return jnp.sum(x) + y, y[:0]

@@ -31,6 +31,13 @@ def test_the_version_is_known_without_jax_and_without_installing():
     assert done.stdout.split() == [hetjax.__version__, "False", "False"], done.stderr
 
 
+def test_training_begins_without_what_is_needed_later():
+    later = "orbax", "tensorstore", "matplotlib", "pyarrow"
+    code = f"import sys, hetjax.train; print({{name.split('.')[0] for name in sys.modules}} & {{*{later}}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=ROOT)
+    assert done.stdout.strip() == "set()", done.stdout + done.stderr
+
+
 def test_the_versions_of_citation_and_package_do_not_contradict():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())

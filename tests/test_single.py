@@ -343,11 +343,17 @@ def test_a_run_is_the_same_where_jax_has_another_backend_than_a_cpu(tmp_path, mo
             np.testing.assert_allclose(other[key], one[key], rtol=1e-4)
 
 
-def test_a_step_of_the_whole_graph_alone_has_options_of_its_own(monkeypatch):
+@pytest.mark.parametrize("mode", ["minibatch", "full"])
+def test_a_step_of_the_whole_graph_alone_has_options_of_its_own(monkeypatch, mode):
+    """Here one that XLA does not know."""
     asked = []
-    monkeypatch.setattr(runtime, "whole_graph_options", lambda *about: asked.append(about) or {})
-    config, graph = Config(model=Model(hidden=8, feature_width=6)), random_graph(0)
-    for mode in ("minibatch", "full"):
-        assert not asked
-        make_engine(dataclasses.replace(config, sampling=Sampling(mode=mode)), graph)
-    assert asked == [("cpu", jaxlib.__version__)]
+    monkeypatch.setattr(runtime, "whole_graph_options", lambda *about: asked.append(about) or {"no_such_option": ""})
+    graph = random_graph(0)
+    engine = make_engine(Config(model=Model(hidden=8, feature_width=6), sampling=Sampling(mode=mode)), graph)
+    batch = next(iter(engine.batches.epoch(0))).batch
+    if mode == "full":
+        with pytest.raises(jax.errors.JaxRuntimeError, match="no_such_option"):
+            engine.step(engine.init(0), batch)
+    else:
+        engine.step(engine.init(0), batch)
+    assert asked == [("cpu", jaxlib.__version__)] * (mode == "full")

@@ -154,9 +154,9 @@ def named(devices: np.ndarray, axes: tuple[str, ...]) -> Mesh:
 
 
 def leave_shardy_out() -> None:
-    """Have programs of meshes partitioned by GSPMD where Shardy, jax's default, crashes on arrays of size zero: with jaxlib 0.11.2, but not with 0.10.2 and 0.12.0.
+    """Have programs of meshes partitioned by GSPMD where Shardy, jax's default, crashes on arrays of size zero: with jaxlib 0.11.
 
-    `JAX_USE_SHARDY_PARTITIONER` in the environment decides otherwise.
+    That was seen with 0.11.2, and not with 0.10.2 and 0.12.0. Where `JAX_USE_SHARDY_PARTITIONER` is set in the environment, jax's setting stays.
     """
     if jaxlib.__version__.startswith("0.11.") and "JAX_USE_SHARDY_PARTITIONER" not in os.environ:
         jax.config.update("jax_use_shardy_partitioner", False)
@@ -204,6 +204,7 @@ def put(mesh: Mesh, spec: P, tree: Any, memory: str | None = None) -> Any:
 
 def shard_map(function: Callable[..., Any], mesh: Mesh, in_specs: Any, out_specs: Any) -> Callable[..., Any]:
     """`jax.shard_map` of a function that says by `out_specs` what is alike on all devices, which is not checked."""
+    leave_shardy_out()
     return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
 
 

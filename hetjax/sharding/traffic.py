@@ -219,18 +219,20 @@ def _groups(line: str, devices: int) -> list[list[int]]:
         shape, extent, order = ([int(x) for x in part.split(",")] if part else None for part in iota.groups())
         return np.arange(devices).reshape(extent).transpose(order).reshape(shape).tolist()
     if named:
-        return _along(*named.groups())
+        return _along(named[1], named[2], devices)
     if not listed:
         raise ValueError(f"a collective whose groups are in a form not known here: {line.strip()[:200]}")
     return [[int(x) for x in group.split(",")] for group in re.findall(r"\{([\d,]+)\}", listed[1])]
 
 
-def _along(mesh: str, axes: str) -> list[list[int]]:
+def _along(mesh: str, axes: str, devices: int) -> list[list[int]]:
     """The devices that differ along some axes alone, of a mesh that numbers them one after the other."""
     sizes = {name: int(size) for name, size in re.findall(r"'([^']+)'=(\d+)", mesh)}
+    if math.prod(sizes.values()) != devices:
+        raise ValueError(f"a collective's groups are of a mesh of other devices than {devices}: {mesh}")
     along, names = re.findall(r"'([^']+)'", axes), list(sizes)
     order = [name for name in names if name not in along] + along
-    numbers = np.arange(math.prod(sizes.values())).reshape(list(sizes.values()))
+    numbers = np.arange(devices).reshape(list(sizes.values()))
     groups = numbers.transpose([names.index(name) for name in order])
     return groups.reshape(-1, math.prod(sizes[name] for name in along)).tolist()
 
