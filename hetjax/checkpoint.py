@@ -205,19 +205,19 @@ class Checkpoints:
         Raises:
           InputError: there is no room for it; those before it are as they were.
         """
-        _orbax()  # if it cannot be imported, that is no fault of the folder
+        ocp = _orbax()  # if it cannot be imported, that is no fault of the folder
         with durable.writing(self.folder, "the checkpoints before it are as they were"):
             self.folder.mkdir(parents=True, exist_ok=True)
             needed, free = sum(leaf.nbytes for leaf in jax.tree.leaves(state)), shutil.disk_usage(self.folder).free
             if needed > free:
                 raise InputError(f"{self.folder}: a checkpoint takes {needed:,} bytes, and {free:,} are free")
             try:
-                self._save(step, state, progress)
+                self._save(ocp, step, state, progress)
             finally:
                 shutil.rmtree(self._partial(step), ignore_errors=True)
 
-    def _save(self, step: int, state: Any, progress: dict) -> None:
-        ocp, partial = _orbax(), self._partial(step)
+    def _save(self, ocp: Any, step: int, state: Any, progress: dict) -> None:
+        partial = self._partial(step)
         partial.mkdir()
         leaves = _named(state)
         named = {n: np.asarray(leaf) for n, leaf in leaves.items() if leaf.size and not table_files.kept(n)}

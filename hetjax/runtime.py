@@ -16,7 +16,7 @@ The flag in `XLA_FLAGS`, set to true, says otherwise.
 
 There the strategies `single` and `averaging` start kernels of a step of the whole graph one by one: as CUDA graphs R-GAT's and HGT's steps took 1.2 and 1.3
 times as long (docs/measured.md, One GPU). Those of a mini-batch are CUDA graphs. `--xla_gpu_enable_command_buffer` in `XLA_FLAGS` says otherwise.
-jaxlib 0.10 and 0.11 are told of both, as others may not know these flags.
+Both are asked of jaxlib 0.10 and 0.11 alone, as others may not know these flags.
 
 For CPUs XLA writes loops by way of MLIR, or by an older emitter: the latter takes less memory and time to compile (docs/measured.md,
 The first minute). jaxlib 0.10 and 0.11 have it, and are asked for it; 0.12 has not. XLA passes over names of this kind that it

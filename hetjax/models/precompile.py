@@ -71,12 +71,12 @@ def _folds_first(layer: Layer, types: Iterable[str], part: float, sparse: Contai
                 works.setdefault(relation.source, {})[relation.key] = work
         for of_source in works.values():
             readers = orders.shared(of_source) if layer.shares_products else frozenset()
-            if any(not _not_folded_first(work) for key, work in of_source.items() if key not in readers):
+            if any(_folded_first(work) for key, work in of_source.items() if key not in readers):
                 return True
     return False
 
 
-def _not_folded_first(work: Work) -> bool:
-    """Whether sources are multiplied first, or give their logits first: of one matrix there is one query for all targets, which lets them."""
-    first = work.products == 1 and orders.scores_first(work._replace(features=work.heads))
-    return first or orders.multiplies_first(work)
+def _folded_first(work: Work) -> bool:
+    """Whether sources are folded before they are multiplied or give their logits, which those of one matrix can do first: there is one query for all targets."""
+    scored = work.products == 1 and orders.scores_first(work._replace(features=work.heads))
+    return not (scored or orders.multiplies_first(work))
