@@ -18,6 +18,9 @@ There the strategies `single` and `averaging` start kernels of a step of the who
 times as long (docs/measured.md, One GPU). Those of a mini-batch are CUDA graphs. `--xla_gpu_enable_command_buffer` in `XLA_FLAGS` says otherwise.
 Both are asked of jaxlib 0.10 and 0.11 alone, as others may not know these flags.
 
+jaxlib 0.11 warns in every process that GSPMD, which partitions the programs of meshes there (`sharding.mesh.leave_shardy_out`), will go. So with
+that one XLA prints errors alone; `TF_CPP_MIN_LOG_LEVEL` says otherwise.
+
 For CPUs XLA writes loops by way of MLIR, or by an older emitter: the latter takes less memory and time to compile (docs/measured.md,
 The first minute). jaxlib 0.10 and 0.11 have it, and are asked for it; 0.12 has not. XLA passes over names of this kind that it
 does not know, as 0.10 does when tried.
@@ -42,6 +45,8 @@ ACCELERATORS = ("jax_plugins", "libtpu")  # packages by which jax runs on anythi
 TRITON, CUDA_GRAPHS = "--xla_gpu_enable_triton_gemm", "--xla_gpu_enable_command_buffer"
 KNOWING = ("0.10.", "0.11.")  # jaxlibs that know these flags; one that does not would end at them
 EXTRA, OLDER_LOOPS = "--xla_backend_extra_options", "xla_cpu_disable_new_fusion_emitters"
+LEVEL = "TF_CPP_MIN_LOG_LEVEL"  # of what XLA prints: 1 leaves out notes, as jax asks for, 2 warnings too
+WARNING = "0.11."  # the jaxlib that warns of GSPMD
 PROGRAMS = 2**31  # the most bytes of kept programs when a command starts
 MOST = "JAX_COMPILATION_CACHE_MAX_SIZE"  # which says another number
 
@@ -65,6 +70,8 @@ def prepare() -> None:
     if "GLIBC_TUNABLES" not in os.environ and platform.libc_ver()[0] == "glibc" and alone:
         os.environ["GLIBC_TUNABLES"] = MALLOC
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    if LEVEL not in os.environ and jaxlib_version().startswith(WARNING):
+        os.environ[LEVEL] = "2"
 
 
 def asked_for(number: str) -> int:
@@ -107,11 +114,16 @@ def on_cpus() -> bool:
     return told == "cpu" if told else not any(map(importlib.util.find_spec, ACCELERATORS))
 
 
+def jaxlib_version() -> str:
+    """Of the jaxlib that jax will load; XLA is not loaded yet."""
+    from jaxlib.version import __version__
+
+    return __version__
+
+
 def leave_triton_out() -> None:
     """Let cuBLAS do products alone, where jaxlib can be told so."""
-    from importlib.metadata import version  # takes a while, and is needed here alone
-
-    if version("jaxlib").startswith(KNOWING):
+    if jaxlib_version().startswith(KNOWING):
         tell_xla(TRITON, "false")
 
 

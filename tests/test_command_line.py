@@ -207,6 +207,18 @@ def test_a_process_is_started_anew_to_keep_its_buffers_unless_told_otherwise(mon
     monkeypatch.undo()
 
 
+@pytest.mark.parametrize(
+    ("version", "given", "expected"),
+    [("0.11.2", None, "2"), ("0.11.2", "0", "0"), ("0.10.2", None, None), ("0.12.0", None, None)],
+)
+def test_the_jaxlib_that_warns_of_what_is_done_for_it_prints_errors_alone(version, given, expected, monkeypatch):
+    plain = {name: value for name, value in os.environ.items() if name != runtime.LEVEL} | {"GLIBC_TUNABLES": ""}
+    monkeypatch.setattr(os, "environ", plain | ({} if given is None else {runtime.LEVEL: given}))
+    monkeypatch.setattr(runtime, "jaxlib_version", lambda: version)
+    runtime.prepare()
+    assert os.environ.get(runtime.LEVEL) == expected
+
+
 LOOPS = "--xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters"
 PRODUCTS = "--xla_gpu_enable_triton_gemm=false"
 
