@@ -23,6 +23,7 @@ from hetjax.sampling.blocks import Adjacency, Edges
 CONFLICT, SPACE = 512, 16
 
 
+@functools.singledispatch
 def attend_folded(
     adjacency: Edges,
     queries: jax.Array,

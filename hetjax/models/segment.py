@@ -22,7 +22,7 @@ from hetjax.cache.sparse import SparseRows
 from hetjax.cache.tables import read
 from hetjax.models import kernels, orders
 from hetjax.models.orders import Work
-from hetjax.sampling.blocks import Adjacency, Edges
+from hetjax.sampling.blocks import Adjacency, Edges, OneSource
 
 
 class Rows(NamedTuple):
@@ -62,10 +62,13 @@ def share_products(
     adjacency: Mapping[str, Edges], sources: jax.Array, features: int, heads: int, products: int
 ) -> frozenset[str]:
     """Which of some relations fold products that they share; arguments as of `multiply_first`. None, where devices divide the nodes."""
-    if any(type(edges) is not Adjacency for edges in adjacency.values()):
+    if any(type(edges) not in (Adjacency, OneSource) for edges in adjacency.values()):
         return frozenset()
     if isinstance(sources, SparseRows):
         return frozenset(adjacency if len(adjacency) > 1 else ())
+    adjacency = {
+        key: edges for key, edges in adjacency.items() if type(edges) is Adjacency
+    }  # of one source values alone are read
     return orders.shared({key: _work(edges, sources, features, heads, products) for key, edges in adjacency.items()})
 
 

@@ -67,6 +67,10 @@ class Adjacency(NamedTuple):
         return self.reverse_indptr, self.reverse_indices, self.reverse_edges
 
 
+class OneSource(Adjacency):
+    """Edges of which every target has one at most, and which a softmax is over (`models.one_source`)."""
+
+
 Edges = Any  # an `Adjacency`, or what stands for one where devices divide its nodes (`models.segment`)
 
 
