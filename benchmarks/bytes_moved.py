@@ -17,7 +17,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.models.known import Known
 from hetjax.models.together import Together
-from hetjax.sampling.blocks import NO_NODE, Adjacency, Batch, Block
+from hetjax.sampling.blocks import NO_NODE, Adjacency, Batch, Block, OneSource
 
 NUMBER = 4  # bytes of a float32, and of an int32
 ENDS = "sources", "targets"
@@ -128,12 +128,13 @@ def hgt(s: Shape) -> list[Work]:
 ORDERS: dict[str, Callable[[Shape], list[Work]]] = {"rgcn": rgcn, "rgat": rgat, "hgt": hgt}
 
 
-def of_targets(model: str, rows: int, width: int, features: int, heads: int, learned: bool) -> Work:
-    """What a layer does of its targets besides their relations: queries, and how their sums are finished."""
+def of_targets(model: str, rows: int, width: int, features: int, heads: int, learned: bool, asked: bool) -> Work:
+    """What a layer does of its targets besides their relations: queries, if any logit is `asked` for, and how their sums are finished."""
     finished = Work(4 * rows * features)  # bias and activation, there and back
-    if model == "hgt":
-        return finished + product(rows, width, features, learned) + product(rows, features, features, True)
-    return finished + (product(rows, width, heads, learned) if model == "rgat" else Work())
+    queries = {"hgt": features, "rgat": heads} if asked else {}
+    if model in queries:
+        finished += product(rows, width, queries[model], learned)
+    return finished + (product(rows, features, features, True) if model == "hgt" else Work())
 
 
 def of_step(
@@ -155,18 +156,21 @@ def of_step(
         total += Work(rows * (2 * widths[t] + 2 * (3 * widths[t] + 1) + widths[t]))
     for depth, block in enumerate(batch.blocks):
         into: dict[str, int] = {}
+        asked: set[str] = set()  # types whose edges have logits
         for relation, found in counts(block, graph).items():
+            sole = isinstance(block.adjacency.get(relation.key), OneSource)  # has none: it is a sum of one
+            asked |= set() if sole else {relation.target}
             learned = depth > 0 or relation.source not in graph.features
             if isinstance(found, Known):  # folded before the first step, so that a product with a matrix is left
                 total += product(found.targets, widths[relation.source], hidden, False)
                 into[relation.target] = found.targets
                 continue
             shape = Shape(*found, hidden if depth else widths[relation.source], hidden, heads, learned)
-            total += min(ORDERS[model](shape), key=rates.seconds)
+            total += min((rgcn if sole else ORDERS[model])(shape), key=rates.seconds)
             into[relation.target] = max(into.get(relation.target, 0), shape.targets)
         for t, rows in into.items():
             below = hidden if depth else widths[t]
-            total += of_targets(model, rows, below, hidden, heads, depth > 0 or t not in graph.features)
+            total += of_targets(model, rows, below, hidden, heads, depth > 0 or t not in graph.features, t in asked)
     seeds, classes = int(np.sum(np.asarray(batch.weights) > 0)), graph.schema.classes
     return total + product(seeds, hidden, classes, True) + Work(4 * seeds * classes)
 

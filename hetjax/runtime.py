@@ -21,6 +21,9 @@ Both are asked of jaxlib 0.10 and 0.11 alone, as others may not know these flags
 jaxlib 0.11 warns in every process that GSPMD, which partitions the programs of meshes there (`sharding.mesh.leave_shardy_out`), will go. So with
 that one XLA prints errors alone; `TF_CPP_MIN_LOG_LEVEL` says otherwise.
 
+NumPy's and SciPy's OpenBLAS has its threads wait for work awake, which takes cores from what compiles meanwhile: they go to sleep at once here
+(docs/measured.md, The first minute). `OPENBLAS_THREAD_TIMEOUT` says otherwise.
+
 For CPUs XLA writes loops by way of MLIR, or by an older emitter: the latter takes less memory and time to compile (docs/measured.md,
 The first minute). jaxlib 0.10 and 0.11 have it, and are asked for it; 0.12 has not. XLA passes over names of this kind that it
 does not know, as 0.10 does when tried.
@@ -45,6 +48,7 @@ ACCELERATORS = ("jax_plugins", "libtpu")  # packages by which jax runs on anythi
 TRITON, CUDA_GRAPHS = "--xla_gpu_enable_triton_gemm", "--xla_gpu_enable_command_buffer"
 KNOWING = ("0.10.", "0.11.")  # jaxlibs that know these flags; one that does not would end at them
 EXTRA, OLDER_LOOPS = "--xla_backend_extra_options", "xla_cpu_disable_new_fusion_emitters"
+AWAKE = "OPENBLAS_THREAD_TIMEOUT"  # a power of two of the processor's cycles; 4, 16 cycles, is the least
 LEVEL = "TF_CPP_MIN_LOG_LEVEL"  # of what XLA prints: 1 leaves out notes, as jax asks for, 2 warnings too
 WARNING = "0.11."  # the jaxlib that warns of GSPMD
 PROGRAMS = 2**31  # the most bytes of kept programs when a command starts
@@ -63,6 +67,7 @@ def prepare() -> None:
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     # of two programs that differ in names alone, such as `traffic.scope`, the names are part of what is kept
     os.environ.setdefault("JAX_COMPILATION_CACHE_INCLUDE_METADATA_IN_KEY", "1")
+    os.environ.setdefault(AWAKE, "4")
     if any(map(importlib.util.find_spec, CUDA)):
         leave_triton_out()
     tell_xla(EXTRA, OLDER_LOOPS)

@@ -207,6 +207,14 @@ def test_a_process_is_started_anew_to_keep_its_buffers_unless_told_otherwise(mon
     monkeypatch.undo()
 
 
+@pytest.mark.parametrize(("given", "expected"), [({}, "4"), ({"OPENBLAS_THREAD_TIMEOUT": "20"}, "20")])
+def test_threads_of_openblas_sleep_while_they_wait_unless_told_otherwise(given, expected, monkeypatch):
+    plain = {name: value for name, value in os.environ.items() if name != runtime.AWAKE} | {"GLIBC_TUNABLES": ""}
+    monkeypatch.setattr(os, "environ", plain | given)
+    runtime.prepare()
+    assert os.environ[runtime.AWAKE] == expected
+
+
 @pytest.mark.parametrize(
     ("version", "given", "expected"),
     [("0.11.2", None, "2"), ("0.11.2", "0", "0"), ("0.10.2", None, None), ("0.12.0", None, None)],
