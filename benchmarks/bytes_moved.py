@@ -17,7 +17,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
 from hetjax.models.known import Known
 from hetjax.models.together import Together
-from hetjax.sampling.blocks import NO_NODE, Adjacency, Batch, Block, OneSource
+from hetjax.sampling.blocks import NO_NODE, Adjacency, Batch, Block, OneEdge
 
 NUMBER = 4  # bytes of a float32, and of an int32
 ENDS = "sources", "targets"
@@ -129,12 +129,13 @@ ORDERS: dict[str, Callable[[Shape], list[Work]]] = {"rgcn": rgcn, "rgat": rgat, 
 
 
 def of_targets(model: str, rows: int, width: int, features: int, heads: int, learned: bool, asked: bool) -> Work:
-    """What a layer does of its targets besides their relations: queries, if any logit is `asked` for, and how their sums are finished."""
-    finished = Work(4 * rows * features)  # bias and activation, there and back
-    queries = {"hgt": features, "rgat": heads} if asked else {}
-    if model in queries:
-        finished += product(rows, width, queries[model], learned)
-    return finished + (product(rows, features, features, True) if model == "hgt" else Work())
+    """What a layer does of its targets besides their relations: queries, if any edge into them has a logit, and how their sums are finished."""
+    work = Work(4 * rows * features)  # bias and activation, there and back
+    if model == "hgt":
+        work += product(rows, features, features, True)
+    if asked and model != "rgcn":
+        work += product(rows, width, features if model == "hgt" else heads, learned)
+    return work
 
 
 def of_step(
@@ -158,15 +159,16 @@ def of_step(
         into: dict[str, int] = {}
         asked: set[str] = set()  # types whose edges have logits
         for relation, found in counts(block, graph).items():
-            sole = isinstance(block.adjacency.get(relation.key), OneSource)  # has none: it is a sum of one
-            asked |= set() if sole else {relation.target}
+            one = isinstance(block.adjacency.get(relation.key), OneEdge)  # which needs no logit: a sum, as R-GCN's
+            if not one:
+                asked.add(relation.target)
             learned = depth > 0 or relation.source not in graph.features
             if isinstance(found, Known):  # folded before the first step, so that a product with a matrix is left
                 total += product(found.targets, widths[relation.source], hidden, False)
                 into[relation.target] = found.targets
                 continue
             shape = Shape(*found, hidden if depth else widths[relation.source], hidden, heads, learned)
-            total += min((rgcn if sole else ORDERS[model])(shape), key=rates.seconds)
+            total += min((rgcn if one else ORDERS[model])(shape), key=rates.seconds)
             into[relation.target] = max(into.get(relation.target, 0), shape.targets)
         for t, rows in into.items():
             below = hidden if depth else widths[t]

@@ -19,7 +19,7 @@ from hetjax.graph.schema import Relation
 from hetjax.kept import Kept, Rows
 from hetjax.models.grouping import with_together
 from hetjax.models.hgnn import Stack
-from hetjax.models.one_source import relations_of_one_source, with_one_source
+from hetjax.models.one_edge import one_edge, with_one_edge
 from hetjax.models.orders import forward_only
 from hetjax.models.packed import stacked
 from hetjax.sampling.blocks import Block, Capacities, Sample, edges_of, pad_sample, rows_of
@@ -137,7 +137,7 @@ class Evaluator:
         self.kept, self.devices = kept or Kept(), devices or [None]
         self.alone = self.kept.folder is None and len(self.devices) == 1
         self.model, self.graph, self.chunks = model, graph, Chunks(graph, edges, model.reads_own)
-        self.of_one_source = relations_of_one_source(graph)
+        self.of_one_edge = one_edge(model.layers, graph)
         self.needed = graph.schema.layer_types(len(model.layers), model.reads_own)
         self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type", "classify"))
 
@@ -195,7 +195,7 @@ class Evaluator:
             if chunk.count == len(nodes):  # the only one, so that shapes are its own
                 sizes, sparse = {t: len(own) for t, own in rows.items()}, self.model.sparse(depth, rows)
                 block = stacked(params, layer, depth, with_together(layer, block, sizes, sparse))
-            block = with_one_source(layer, block, self.of_one_source)
+            block = with_one_edge(block, self.of_one_edge[depth])
             if self.devices[turn] is not None:
                 block, rows = jax.device_put((block, rows), self.devices[turn])
             waiting.append(

@@ -19,7 +19,7 @@ times as long (docs/measured.md, One GPU). Those of a mini-batch are CUDA graphs
 Both are asked of jaxlib 0.10 and 0.11 alone, as others may not know these flags.
 
 jaxlib 0.11 warns in every process that GSPMD, which partitions the programs of meshes there (`sharding.mesh.leave_shardy_out`), will go. So with
-that one XLA prints errors alone; `TF_CPP_MIN_LOG_LEVEL` says otherwise.
+that one XLA prints errors alone, and no warning of any kind; `TF_CPP_MIN_LOG_LEVEL` says otherwise.
 
 NumPy's and SciPy's OpenBLAS has its threads wait for work awake, which takes cores from what compiles meanwhile: they go to sleep at once here
 (docs/measured.md, The first minute). `OPENBLAS_THREAD_TIMEOUT` says otherwise.
@@ -48,7 +48,7 @@ ACCELERATORS = ("jax_plugins", "libtpu")  # packages by which jax runs on anythi
 TRITON, CUDA_GRAPHS = "--xla_gpu_enable_triton_gemm", "--xla_gpu_enable_command_buffer"
 KNOWING = ("0.10.", "0.11.")  # jaxlibs that know these flags; one that does not would end at them
 EXTRA, OLDER_LOOPS = "--xla_backend_extra_options", "xla_cpu_disable_new_fusion_emitters"
-AWAKE = "OPENBLAS_THREAD_TIMEOUT"  # a power of two of the processor's cycles; 4, 16 cycles, is the least
+AWAKE = "OPENBLAS_THREAD_TIMEOUT"  # threads wait awake for 2 to the power of so many cycles; OpenBLAS takes 4 at least
 LEVEL = "TF_CPP_MIN_LOG_LEVEL"  # of what XLA prints: 1 leaves out notes, as jax asks for, 2 warnings too
 WARNING = "0.11."  # the jaxlib that warns of GSPMD
 PROGRAMS = 2**31  # the most bytes of kept programs when a command starts
@@ -75,6 +75,7 @@ def prepare() -> None:
     if "GLIBC_TUNABLES" not in os.environ and platform.libc_ver()[0] == "glibc" and alone:
         os.environ["GLIBC_TUNABLES"] = MALLOC
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    # here, as asking for jaxlib's version takes a while, and need not be done twice
     if LEVEL not in os.environ and jaxlib_version().startswith(WARNING):
         os.environ[LEVEL] = "2"
 

@@ -159,7 +159,6 @@ class HGTLayer(Layer):
     multiplies_input: ClassVar[bool] = True
     reads_weights: ClassVar[bool] = False
     shares_products: ClassVar[bool] = True
-    attends: ClassVar[bool] = True
     products: ClassVar[int] = 2
 
     def setup(self):

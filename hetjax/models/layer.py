@@ -107,8 +107,6 @@ class Layer(nn.Module):
       propagation: what the layer folds once its matrices are taken out, of models that can be decoupled (`models.decoupled`).
       multiplies_input: whether what `relation` and `aggregate_self` do with the embeddings below is to multiply them by matrices, by
         `fold_product`, `times` and `Dense` of `models.linear`; the first layer's may be `SparseRows` then.
-      attends: whether what `relation` gives is the attention over its edges, by `attend` or `attend_folded`, and a softmax is over these alone, or, of a `joint`
-        layer, over those of all relations into a type.
       linear_input: whether partial aggregates are linear in the embeddings below, of sources and targets, once logits are known:
         what slices of their columns give then adds up (`sharding.push_pull`). A bias beside a matrix of theirs is no obstacle.
     """
@@ -125,7 +123,6 @@ class Layer(nn.Module):
     multiplies_input: ClassVar[bool] = False
     shares_products: ClassVar[bool] = False
     changed_edges: ClassVar[Callable | None] = None
-    attends: ClassVar[bool] = False
     propagation: ClassVar[Any] = None
 
     @property

@@ -12,7 +12,6 @@ from hetjax.models import folded_attention_kernels, kernels, orders
 from hetjax.models.grouping import FEWEST
 from hetjax.models.hgnn import Stack
 from hetjax.models.layer import Layer
-from hetjax.models.one_source import attends_over_it, relations_of_one_source
 from hetjax.models.orders import Work
 from hetjax.models.products import multiply_turned
 
@@ -50,33 +49,22 @@ def before_evaluating(model: Stack, graph: HetGraph, nodes: int, sparse: Contain
         parts = [1.0] * len(model.layers)  # of the nodes of those types that are evaluated
         parts[-1] = nodes / graph.schema.nodes[graph.schema.target]
         given = [sparse] + [()] * (len(model.layers) - 1)
-        of_one_source = relations_of_one_source(graph)
-        if any(_folds_first(*at, graph, of_one_source) for at in zip(model.layers, needed, parts, given)):
+        if any(_folds_first(*at, graph) for at in zip(model.layers, needed, parts, given)):
             native.expect(folded_attention_kernels.attend)
 
 
-def _folds_first(
-    layer: Layer,
-    types: Iterable[str],
-    part: float,
-    sparse: Container[str],
-    graph: HetGraph,
-    of_one_source: Container[str],
-) -> bool:
+def _folds_first(layer: Layer, types: Iterable[str], part: float, sparse: Container[str], graph: HetGraph) -> bool:
     """Whether a layer's attention will call that kernel."""
     nodes, heads = graph.schema.nodes, getattr(layer, "heads", 0)
     if not heads or not layer.products:
         return False
-    sole = {r for r in layer.relations if r.key in of_one_source and attends_over_it(layer, r)}
     for t in types:
         relations = {r for r in set(graph.schema.into(t)) & set(layer.relations) if r.source not in sparse}
         alike = Counter(layer.alike(relation) for relation in relations)
         alike[None] = 0  # these are folded alone
         works: dict[str, dict[str, Work]] = {}
         for relation in relations:
-            if (
-                alike[layer.alike(relation)] < FEWEST and relation not in sole
-            ):  # the others are folded together, or have no logits
+            if alike[layer.alike(relation)] < FEWEST:  # the others are folded together
                 edges = int(part * graph.relations[relation].edges)
                 shape = nodes[relation.source], int(part * nodes[t]), edges, layer.widths[relation.source]
                 work = Work(*shape, layer.features, heads, layer.products, trained=False, grouped=False)

@@ -88,7 +88,6 @@ class RGATLayer(PlainLayer):
     activation = staticmethod(nn.elu)
     multiplies_input = True
     reads_weights = False
-    attends = True
     propagation = AttentionPropagation
     products = 1
 

@@ -6,7 +6,8 @@ and nothing that is computed for them, reaches a target or a gradient.
 
 What a layer does besides its folds, it does row by row. So where devices divide the rows, folds alone need those of others: an
 adjacency of another class than `Adjacency` registers its own `neighbour_sum`, `neighbour_mean` and `multiply_first` (and
-`attention.attend`, `additive.attend_additively`, `dropout.edge_keep_mask`), and models call what they always call.
+`attention.attend`, `folded_attention.attend_folded`, `additive.attend_additively`, `dropout.edge_keep_mask`), and models call what they always
+call. So does one whose edges are known to need less (`one_edge`).
 """
 
 import functools
@@ -22,7 +23,7 @@ from hetjax.cache.sparse import SparseRows
 from hetjax.cache.tables import read
 from hetjax.models import kernels, orders
 from hetjax.models.orders import Work
-from hetjax.sampling.blocks import Adjacency, Edges, OneSource
+from hetjax.sampling.blocks import Adjacency, Edges, OneEdge
 
 
 class Rows(NamedTuple):
@@ -61,14 +62,15 @@ def _work(adjacency: Adjacency, sources: jax.Array, features: int, heads: int, p
 def share_products(
     adjacency: Mapping[str, Edges], sources: jax.Array, features: int, heads: int, products: int
 ) -> frozenset[str]:
-    """Which of some relations fold products that they share; arguments as of `multiply_first`. None, where devices divide the nodes."""
-    if any(type(edges) not in (Adjacency, OneSource) for edges in adjacency.values()):
+    """Which of some relations fold products that they share; arguments as of `multiply_first`.
+
+    None, where devices divide the nodes. Not those of `OneEdge`, which read one product where others read all that are shared.
+    """
+    adjacency = {key: edges for key, edges in adjacency.items() if type(edges) is not OneEdge}
+    if any(type(edges) is not Adjacency for edges in adjacency.values()):
         return frozenset()
     if isinstance(sources, SparseRows):
         return frozenset(adjacency if len(adjacency) > 1 else ())
-    adjacency = {
-        key: edges for key, edges in adjacency.items() if type(edges) is Adjacency
-    }  # of one source values alone are read
     return orders.shared({key: _work(edges, sources, features, heads, products) for key, edges in adjacency.items()})
 
 

@@ -66,9 +66,14 @@ class Adjacency(NamedTuple):
             return None
         return self.reverse_indptr, self.reverse_indices, self.reverse_edges
 
+    @property
+    def plain(self) -> bool:
+        """Whether these are all of a relation's edges, and every edge counts alike."""
+        return self.weights is None and self.whole is None
 
-class OneSource(Adjacency):
-    """Edges of which every target has one at most, and which a softmax is over (`models.one_source`)."""
+
+class OneEdge(Adjacency):
+    """Edges of which every target has at most one, where a softmax is over them alone (`models.one_edge`)."""
 
 
 Edges = Any  # an `Adjacency`, or what stands for one where devices divide its nodes (`models.segment`)

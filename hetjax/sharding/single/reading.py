@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from hetjax.cache import sparse
 from hetjax.cache.sparse import density
 from hetjax.models import orders
+from hetjax.models.one_edge import one_edge
 from hetjax.models.orders import Work
-from hetjax.sampling.blocks import Adjacency, Sample
+from hetjax.sampling.blocks import Sample
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.strategy import Setup
 
@@ -51,20 +52,22 @@ def gathered(setup: Setup, in_place: Iterable[str]) -> frozenset[str]:
     if setup.regime.whole or not layer.products or not in_place:
         return frozenset()
     sample, chosen = first_batch(setup), set()
-    edges = sample.blocks[0].adjacency
+    edges, alone = sample.blocks[0].adjacency, one_edge([layer], graph)[0]
 
-    def work(adjacency: Adjacency, rows: int, width: int) -> Work:
-        shape = rows, adjacency.targets, len(adjacency.indices), width
-        heads = getattr(layer, "heads", 0)
-        return Work(*shape, layer.features, heads, layer.products, trained=True, grouped=False)
+    def work(key: str, rows: int, width: int) -> Work:
+        shape = rows, edges[key].targets, len(edges[key].indices), width, layer.features
+        attention = (0, 1) if key in alone else (getattr(layer, "heads", 0), layer.products)
+        return Work(*shape, *attention, trained=True, grouped=False)
 
     for t in in_place:
         relations = [relation for relation in layer.relations if relation.source == t and relation.key in edges]
         width, read = graph.features[t].shape[1], len(sample.inputs.get(t, ()))
 
         def cost(rows: int) -> float:
-            works = {r.key: work(edges[r.key], rows, width) for r in relations}
-            return orders.least(works, layer.shares_products)
+            works = {r.key: work(r.key, rows, width) for r in relations}
+            others = {key: own for key, own in works.items() if key not in alone}
+            apart = orders.least({key: works[key] for key in works.keys() - others}, False)
+            return apart + orders.least(others, layer.shares_products)
 
         copied = cost(read) + orders.costs().copy * read * width
         if relations and copied < WORTH * cost(graph.schema.nodes[t]):

@@ -10,7 +10,7 @@ from hetjax.cache.placement import choose_placement
 from hetjax.cache.sparse import SparseRows
 from hetjax.models.grouping import with_together
 from hetjax.models.known import with_known
-from hetjax.models.one_source import relations_of_one_source, with_one_source
+from hetjax.models.one_edge import one_edge, with_one_edge
 from hetjax.sampling.blocks import Batch, Block
 from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.single import declared
@@ -38,17 +38,16 @@ def engine_on(setup: Setup, device: jax.Device | None = None, packs: bool = True
     placement = choose_placement(setup.config.cache, graph, trainer.widths, trainer.learnable, [graph])
     features = Features(graph, trainer.widths, trainer.learnable, placement, setup.tables, device, without_zeros(setup))
 
-    of_one_source = relations_of_one_source(graph)
+    keys = one_edge(trainer.model.layers, graph)
 
     def to_device(batch: Batch) -> Batch:
         blocks = batch.blocks
         if setup.regime.whole:
             blocks = tuple(
                 with_together(layer, block, graph.schema.nodes, folded_alone(setup, features, depth))
-                for depth, (layer, block) in enumerate(zip(trainer.model.layers, blocks))
+                for depth, (layer, block) in enumerate(zip(trainer.model.layers, blocks, strict=True))
             )
-        blocks = tuple(with_one_source(*each, of_one_source) for each in zip(trainer.model.layers, blocks))
-        sent = features.send(batch._replace(blocks=blocks))
+        sent = features.send(batch._replace(blocks=tuple(map(with_one_edge, blocks, keys))))
         if not setup.regime.whole:
             return sent
         sent = jax.device_put(sent, features.device)
