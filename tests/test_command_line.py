@@ -250,6 +250,7 @@ def test_xla_is_told_how_to_write_loops_and_products_unless_it_is_told_already(
     for name in ("GLIBC_TUNABLES", "JAX_COMPILATION_CACHE_DIR"):  # which are set already
         monkeypatch.setenv(name, "")
     monkeypatch.setattr(runtime, "CUDA", ("no_such_plugin", "such_a_plugin"))
+    monkeypatch.setattr(runtime, "jaxlib_version", lambda: "0.11.2")
     for found in (on_cpus, on_gpus):
         monkeypatch.setenv("XLA_FLAGS", given)
         runtime.prepare()
