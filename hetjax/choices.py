@@ -106,7 +106,7 @@ def _all(
     if one_hot:
         yield from _one_hot(about, config, given)
     elif about.plain and about.labels < FEW_LABELS * about.classes:
-        yield from _few_labels(about, whole)
+        yield from _few_labels(about, name, whole)
     else:
         yield from _features(about, name, whole, whole or about.seeds <= config.sampling.batch_size)
     if about.featureless and not one_hot:
@@ -240,10 +240,12 @@ def _none_held_out(about: Statistics, config: Config, given: Set[str]) -> bool:
     return about.seeds < FEW_SEEDS and config.data.format in HELD_OUT and "data.validation_fraction" not in given
 
 
-def _few_labels(about: Statistics, whole: bool) -> Iterator[Choice]:
+def _few_labels(about: Statistics, name: str, whole: bool) -> Iterator[Choice]:
     """As the GCN paper has it (Kipf and Welling 2017, section 5.2), but 64 wide, as by default: with its 16 hidden units Cora and Citeseer are learned less well."""
     why = f"{about.labels:,} labels for {about.classes} classes are few: as in the GCN paper"
-    yield Choice("model.head", False, why)
+    known = models.takes(name)
+    if "heads" not in known or "output_heads" in known:  # others' logits would have to split into heads
+        yield Choice("model.head", False, why)
     yield Choice("model.dropout", 0.5, why)
     wide = about.values > WHOLE_VALUES / 4
     if not wide:

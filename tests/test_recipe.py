@@ -159,9 +159,11 @@ def test_what_is_given_is_not_chosen():
     assert "model.dropout" in chosen(graph) and "model.dropout" not in chosen(graph, "model.dropout")
 
 
-def test_a_head_is_left_out_of_models_alone_that_can_do_without():
-    found = chosen(homogeneous(), "model.name", model=Model(name="hgt"))
-    assert "model.dropout" in found and "model.head" not in found
+@pytest.mark.parametrize(("name", "expected"), [("gcn", True), ("gat", True), ("rgat", False), ("hgt", False)])
+def test_a_head_is_left_out_of_models_alone_that_can_do_without(name, expected):
+    """R-GAT's logits would have to split into its heads."""
+    found = chosen(homogeneous(), "model.name", model=Model(name=name))
+    assert "model.dropout" in found and ("model.head" in found) == expected
 
 
 @pytest.mark.parametrize(
