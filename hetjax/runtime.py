@@ -19,7 +19,7 @@ times as long (docs/measured.md, One GPU). Those of a mini-batch are CUDA graphs
 Both are asked of jaxlib 0.10 and 0.11 alone, as others may not know these flags.
 
 jaxlib 0.11 warns in every process that GSPMD, which partitions the programs of meshes there (`sharding.mesh.leave_shardy_out`), will go. So with
-that one XLA prints errors alone, and no warning of any kind; `TF_CPP_MIN_LOG_LEVEL` says otherwise.
+that one XLA prints errors alone, and no warning of any kind; `TF_CPP_MIN_LOG_LEVEL=0` says otherwise.
 
 NumPy's and SciPy's OpenBLAS has its threads wait for work awake, which takes cores from what compiles meanwhile: they go to sleep at once here
 (docs/measured.md, The first minute). `OPENBLAS_THREAD_TIMEOUT` says otherwise.
@@ -50,6 +50,7 @@ KNOWING = ("0.10.", "0.11.")  # jaxlibs that know these flags; one that does not
 EXTRA, OLDER_LOOPS = "--xla_backend_extra_options", "xla_cpu_disable_new_fusion_emitters"
 AWAKE = "OPENBLAS_THREAD_TIMEOUT"  # threads wait awake for 2 to the power of so many cycles; OpenBLAS takes 4 at least
 LEVEL = "TF_CPP_MIN_LOG_LEVEL"  # of what XLA prints: 1 leaves out notes, as jax asks for, 2 warnings too
+JAXS = "1"  # what jax sets it to, and so what a command has that another one of jax's started
 WARNING = "0.11."  # the jaxlib that warns of GSPMD
 PROGRAMS = 2**31  # the most bytes of kept programs when a command starts
 MOST = "JAX_COMPILATION_CACHE_MAX_SIZE"  # which says another number
@@ -76,7 +77,7 @@ def prepare() -> None:
         os.environ["GLIBC_TUNABLES"] = MALLOC
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     # here, as asking for jaxlib's version takes a while, and need not be done twice
-    if LEVEL not in os.environ and jaxlib_version().startswith(WARNING):
+    if os.environ.get(LEVEL, JAXS) == JAXS and jaxlib_version().startswith(WARNING):
         os.environ[LEVEL] = "2"
 
 

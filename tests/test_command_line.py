@@ -217,7 +217,7 @@ def test_threads_of_openblas_sleep_while_they_wait_unless_told_otherwise(given, 
 
 @pytest.mark.parametrize(
     ("version", "given", "expected"),
-    [("0.11.2", None, "2"), ("0.11.2", "0", "0"), ("0.10.2", None, None), ("0.12.0", None, None)],
+    [("0.11.2", None, "2"), ("0.11.2", "1", "2"), ("0.11.2", "0", "0"), ("0.10.2", None, None), ("0.12.0", None, None)],
 )
 def test_the_jaxlib_that_warns_of_what_is_done_for_it_prints_errors_alone(version, given, expected, monkeypatch):
     plain = {name: value for name, value in os.environ.items() if name != runtime.LEVEL} | {"GLIBC_TUNABLES": ""}
