@@ -14,7 +14,6 @@ from graph_file import read, write
 from hetjax.command_line import run_command
 from hetjax.graph import csc
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.schema import Relation
 
 
 def keyed(graph: HetGraph) -> HetGraph:
@@ -23,10 +22,10 @@ def keyed(graph: HetGraph) -> HetGraph:
     for relation in graph.schema.relations:
         edges, sources, targets = graph.relations[relation], nodes[relation.source], nodes[relation.target]
         if edges.edges == sources and relation.reverse in relations:
-            named = np.repeat(np.arange(targets), np.diff(edges.indptr))
+            _, named = csc.edges_of(edges)
             rows = np.random.default_rng(0).permutation(sources)
             relations[relation] = csc.from_edges(rows, named, sources, targets)
-            relations[relation.reverse] = csc.from_edges(named, rows, targets, sources)
+            relations[relation.reverse] = csc.reverse(relations[relation], sources)
     return replace(graph, relations=relations)
 
 
@@ -38,7 +37,7 @@ def main() -> None:
     graph = keyed(read(options.graph))
     write(graph, options.out)
     for relation, edges in graph.relations.items():
-        print(f"{Relation(*relation)}: {edges.edges:,} edges, at most {np.diff(edges.indptr).max()} into a node")
+        print(f"{relation}: {edges.edges:,} edges, at most {np.diff(edges.indptr).max()} into a node")
 
 
 if __name__ == "__main__":

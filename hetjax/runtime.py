@@ -50,7 +50,7 @@ KNOWING = ("0.10.", "0.11.")  # jaxlibs that know these flags; one that does not
 EXTRA, OLDER_LOOPS = "--xla_backend_extra_options", "xla_cpu_disable_new_fusion_emitters"
 AWAKE = "OPENBLAS_THREAD_TIMEOUT"  # threads wait awake for 2 to the power of so many cycles; OpenBLAS takes 4 at least
 LEVEL = "TF_CPP_MIN_LOG_LEVEL"  # of what XLA prints: 1 leaves out notes, as jax asks for, 2 warnings too
-JAXS = "1"  # what jax sets it to, and so what a command has that another one of jax's started
+BY_JAX = "1"  # what jax sets it to, and a process that jax runs in hands on to those that it starts
 WARNING = "0.11."  # the jaxlib that warns of GSPMD
 PROGRAMS = 2**31  # the most bytes of kept programs when a command starts
 MOST = "JAX_COMPILATION_CACHE_MAX_SIZE"  # which says another number
@@ -77,7 +77,7 @@ def prepare() -> None:
         os.environ["GLIBC_TUNABLES"] = MALLOC
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     # here, as asking for jaxlib's version takes a while, and need not be done twice
-    if os.environ.get(LEVEL, JAXS) == JAXS and jaxlib_version().startswith(WARNING):
+    if os.environ.get(LEVEL, BY_JAX) == BY_JAX and jaxlib_version().startswith(WARNING):
         os.environ[LEVEL] = "2"
 
 

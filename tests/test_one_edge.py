@@ -80,20 +80,19 @@ class Across(RGATLayer):
 
 
 @pytest.mark.parametrize(
-    ("model", "expected"),
+    ("model", "own", "expected"),
     [
-        ({"name": "rgat"}, {"made", "wrote", "sold"}),
-        ({"name": "hgt", "softmax": "relation"}, {"made", "wrote", "sold"}),
-        ({"name": "hgt"}, {"wrote"}),
-        ({"name": "rgcn"}, set()),
-        (Across, {"wrote"}),
+        ("rgat", {}, {"made", "wrote", "sold"}),
+        ("hgt", {"softmax": "relation"}, {"made", "wrote", "sold"}),
+        ("hgt", {}, {"wrote"}),
+        ("rgcn", {}, set()),
+        (Across, {}, {"wrote"}),
     ],
 )
-def test_only_a_softmax_over_one_edge_at_most_needs_no_logits(model, expected):
+def test_only_a_softmax_over_one_edge_at_most_needs_no_logits(model, own, expected):
     """Not one over several relations, or over nodes themselves too, nor a sum; and what is not known of a graph is not said."""
     graph = tables()
-    own = {} if model is Across else {key: value for key, value in model.items() if key != "name"}
-    layer = layer_of(model if model is Across else models.find(model["name"]), graph, **own)
+    layer = layer_of(models.find(model) if isinstance(model, str) else model, graph, **own)
     (keys,) = one_edge([layer], graph)
     assert names(keys) == expected
     block = Block({relation.key: whole_relation(graph, relation) for relation in graph.relations}, {})

@@ -75,8 +75,8 @@ def groups(layer: Any, block: Block, sources: Mapping[str, int], alone: Containe
     alike: dict[Any, list[Relation]] = {}
     for relation in layer.relations:
         edges = block.adjacency.get(relation.key)
-        whole = isinstance(edges, Adjacency) and edges.plain
-        if whole and relation.source not in alone and relation.target not in alone:
+        plain = isinstance(edges, Adjacency) and edges.plain
+        if plain and relation.source not in alone and relation.target not in alone:
             shape = layer.alike(relation)
             if shape is not None:
                 alike.setdefault(shape, []).append(relation)

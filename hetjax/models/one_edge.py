@@ -20,7 +20,7 @@ from hetjax.models.folded_attention import attend_folded
 from hetjax.models.layer import Layer
 from hetjax.models.linear import times
 from hetjax.models.segment import by_target, degree, multiply_first, neighbour_sum, sum_edges
-from hetjax.sampling.blocks import Adjacency, Block, OneEdge
+from hetjax.sampling.blocks import Adjacency, Block, Edges, OneEdge
 
 AT_ONCE = 2**20  # targets whose edges are counted
 
@@ -30,7 +30,7 @@ def one_edge(layers: Sequence[Layer], graph: HetGraph) -> list[frozenset[str]]:
 
     So it is in every sample of the graph too, as no edge is drawn twice.
     """
-    asked = [{r for r in layer.relations if r in graph.relations and _attends_apart(layer, r)} for layer in layers]
+    asked = [{r for r in layer.relations if _attends_apart(layer, r)} for layer in layers]
     found = {r for r in set().union(*asked) if _at_most_one(graph.relations[r])}
     return [frozenset(r.key for r in relations & found) for relations in asked]
 
@@ -55,9 +55,11 @@ def _at_most_one(edges: CSC) -> bool:
 
 def with_one_edge(block: Block, keys: frozenset[str]) -> Block:
     """A block in which `OneEdge` stands for the edges of some relations, but for those that are folded together."""
-    plain = {key: edges for key in keys if type(edges := block.adjacency.get(key)) is Adjacency and edges.plain}
-    found = {key: OneEdge(*edges) for key, edges in plain.items()}
-    return block._replace(adjacency={**block.adjacency, **found}) if found else block
+
+    def named(key: str, edges: Edges) -> Edges:
+        return OneEdge(*edges) if key in keys and type(edges) is Adjacency and edges.plain else edges
+
+    return block._replace(adjacency={key: named(key, edges) for key, edges in block.adjacency.items()})
 
 
 @attend.register

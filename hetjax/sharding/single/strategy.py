@@ -47,7 +47,8 @@ def engine_on(setup: Setup, device: jax.Device | None = None, packs: bool = True
                 with_together(layer, block, graph.schema.nodes, folded_alone(setup, features, depth))
                 for depth, (layer, block) in enumerate(zip(trainer.model.layers, blocks, strict=True))
             )
-        sent = features.send(batch._replace(blocks=tuple(map(with_one_edge, blocks, keys))))
+        blocks = tuple(with_one_edge(*each) for each in zip(blocks, keys, strict=True))
+        sent = features.send(batch._replace(blocks=blocks))
         if not setup.regime.whole:
             return sent
         sent = jax.device_put(sent, features.device)
