@@ -1,7 +1,7 @@
 """Multiplying before the fold or after it: is what is chosen the faster one?
 
 `python benchmarks/orders.py` times both orders of a relation, there and back, by the models' own layers: R-GCN's mean, R-GAT's and HGT's attention.
-Shapes are drawn from a grid of rows, targets, edges a target and widths, with and without a gradient to the sources. A round takes every
+Shapes are drawn from a grid of rows, targets, edges a target, widths and features, with and without a gradient to the sources: a GPU takes larger ones. A round takes every
 order once, so that both see the same machine; the time of an order is the least of the rounds.
 
 Writes `benchmarks/results/orders.md`: of every model how often the choice (`hetjax/models/orders.py`) is within 10 % of the best, and how much longer it
@@ -37,7 +37,13 @@ from hetjax.sampling.sampler import group
 
 OUT = Path(__file__).parent / "results" / "orders.md"
 HEADS = 4
-ROWS, TARGETS, DEGREES, WIDTHS, FEATURES = (1000, 10_000, 100_000), (1000, 8000), (2, 10, 40), (16, 64, 256), (16, 64)
+GRID = {
+    "rows": (1000, 10_000, 100_000),
+    "targets": (1000, 8000),
+    "degrees": (2, 10, 40),
+    "widths": (16, 64, 256),
+    "features": (16, 64),
+}
 
 
 def mean(adjacency: Any, features: int) -> tuple[Callable, Callable]:
@@ -80,7 +86,7 @@ def compared(model: str, shape: tuple[int, ...], learned: bool, rounds: int) -> 
     indptr = np.arange(targets + 1, dtype=np.int32) * degree
     indices = rng.integers(0, rows, targets * degree, dtype=np.int32)
     adjacency = jax.device_put(group(indptr, indices, rows if learned else None))
-    x, own = (jnp.asarray(rng.standard_normal((n, w)), jnp.float32) for n, w in ((rows, width), (targets, features)))
+    x, own = (jax.random.normal(jax.random.key(n), (n, w)) for n, w in ((rows, width), (targets, features)))
     draw, fold = make(adjacency, features)
     weights, own_choice = jax.jit(draw)(x, own), orders.multiplies_first
 
@@ -144,10 +150,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0, help="of the shapes; the constants were chosen by those of 0")
     parser.add_argument("--least", type=float, default=1.0, help="milliseconds from which a shape counts as large")
+    for name, default in GRID.items():
+        parser.add_argument(f"--{name}", type=int, nargs="+", default=default)
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
     grid, rng, cells = (
-        list(itertools.product(ROWS, TARGETS, DEGREES, WIDTHS, FEATURES)),
+        list(itertools.product(*(getattr(options, name) for name in GRID))),
         np.random.default_rng(options.seed),
         [],
     )
@@ -159,7 +167,10 @@ def main() -> None:
     for pick in tqdm(picks, unit="shape"):
         cells.append(compared(*pick, options.rounds))
     found = table(cells, options.least)
-    options.out.write_text(f"# Orders of products and folds\n\n{found}\n")
+    about = f"jax {jax.__version__}, {jax.devices()[0].device_kind}; " + "; ".join(
+        f"{name} {', '.join(f'{n:,}' for n in getattr(options, name))}" for name in GRID
+    )
+    options.out.write_text(f"# Orders of products and folds\n\n{about}\n\n{found}\n")
     options.out.with_suffix(".json").write_text(json.dumps(cells, indent=1) + "\n")
     print(found)
 

@@ -186,8 +186,9 @@ def prepare(
 def count_orders(config: Config, done: Progress, checkpoint: Checkpoint | None, processes: ProcessGroup) -> None:
     """Let orders be counted with what they cost on this machine, or on that where the run began."""
     if not done.costs:
+        usual = Costs() if checkpoint else orders.usual()  # one that does not say was written before they were kept
         fresh = config.train.order_costs == "measured" and not checkpoint
-        done.costs = list(calibration.order_costs(processes) if fresh else Costs())
+        done.costs = list(calibration.order_costs(processes) if fresh else usual)
     orders.use(Costs(*done.costs))
     if processes.first:
         words = ", ".join(f"{name} {cost:.2g}" for name, cost in orders.costs()._asdict().items())

@@ -1,7 +1,11 @@
 """The R-GCN layer against a loop written from the paper, and the sums that it rests on."""
 
+import functools
+import math
+
 import chex
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -184,6 +188,35 @@ def test_sums_equal_a_loop(way, reverse, weights):
             found, back = jax.vjp(lambda x, fold=fold: fold(used, x), x)
             np.testing.assert_allclose(found, matrix @ x, atol=1e-12)
             np.testing.assert_allclose(back(found)[0], matrix.T @ found, atol=1e-12)
+
+
+@pytest.mark.parametrize("heads", [None, 0, 1, 3])
+def test_wide_rows_are_summed_some_columns_at_a_time(monkeypatch, heads):
+    """By XLA's own operations: a kernel of its for GPUs takes a hundred times as long where a row is too wide."""
+    rng, rows = np.random.default_rng(0), segment.Rows(jnp.array([0, 2, 2, 5]), jnp.array([0, 3, 1, 1, 2, 0]))
+    x = jnp.asarray(rng.standard_normal((4, *((1,) if heads else ()), 23)))
+    weights = None if heads is None else jnp.asarray(rng.standard_normal((6, heads) if heads else 6))
+    folds = [functools.partial(segment._sum_by_segments, rows, weights)]
+    if heads:
+        folds += [functools.partial(segment._heads_by_segments, rows, weights)]
+    if heads is None:
+        folds += [lambda x: segment._edges_by_segments(rows, x[rows.indices])]
+    for fold in folds:
+        whole = fold(x)
+        with monkeypatch.context() as patched:
+            patched.setattr(segment, "WIDEST", 7)
+            np.testing.assert_array_equal(fold(x), whole)
+            widths = [math.prod(s.outvars[0].aval.shape[1:]) for s in scatters(jax.make_jaxpr(fold)(x).jaxpr)]
+        assert max(widths) in (6, 7) and sum(widths) == math.prod(whole.shape[1:])
+
+
+def scatters(jaxpr):
+    """The sums into more than one column that a program has, those of the programs that it calls too."""
+    for step in jaxpr.eqns:
+        if step.primitive.name == "scatter-add" and step.outvars[0].aval.ndim > 1:
+            yield step
+        for inner in jax.extend.core.jaxprs_in_params(step.params):
+            yield from scatters(inner)
 
 
 def test_bases_are_shared_by_relations_of_one_width(graph):

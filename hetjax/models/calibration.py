@@ -3,7 +3,7 @@
 On a CPU five operations are timed that stand for the costs, once per machine and version of their code: the rest
 is read from the user's cache folder. How much longer each takes, beside a multiplication, than on the machine that the constants are
 from, is rounded to a power of the square root of two: so a machine like that one counts with the constants themselves, and noise
-changes few choices. Elsewhere, and where native operations are not to be had, the constants stay.
+changes few choices. Where native operations are not to be had, and on other platforms, that have their own, the constants stay.
 """
 
 import math
@@ -16,6 +16,7 @@ import numpy as np
 
 from hetjax import compiled, measured, native, runtime
 from hetjax.cache.tables import rows_at
+from hetjax.models import orders
 from hetjax.models.attention import attend
 from hetjax.models.linear import times
 from hetjax.models.orders import Costs
@@ -34,7 +35,7 @@ def order_costs(processes: ProcessGroup) -> Costs:
     """Those of the first process's machine, in all processes; together."""
     # All processes ask, as their backends start together.
     measurable = jax.default_backend() == "cpu" and native.usable()
-    found = (_kept() if measurable else Costs()) if processes.first else None
+    found = (_kept() if measurable else orders.usual()) if processes.first else None
     return Costs(*processes.broadcast_object("costs of orders", found and list(found)))
 
 

@@ -2,9 +2,9 @@
 
 The same mathematics either way. Work is counted from the shapes when a program is traced, way back included, and weighed by `Costs`:
 constants by which choices were best on one CPU of two cores, over the shapes of `benchmarks/orders.py`, but for `narrow` and `copy`, which were
-chosen later by the times of a few graphs' steps; a run that trains scales them to its own machine first (`models.calibration`), and keeps what it
-counted with in its checkpoints, so that it has the same bits wherever it goes on. A sum of static features needs no way back to them;
-multiplied first, they need one for the matrix' sake.
+chosen later by the times of a few graphs' steps; a run that trains scales them to its own CPU first (`models.calibration`). On other platforms
+`ACCELERATOR`'s count, from one GPU. A run keeps what it counted with in its checkpoints, so that it has the same bits wherever it goes on.
+A sum of static features needs no way back to them; multiplied first, they need one for the matrix' sake.
 """
 
 import contextlib
@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from typing import NamedTuple
 
+import jax
+
 from hetjax.logs import log
 
 
 class Costs(NamedTuple):
-    """What counts is how they compare: about nanoseconds of two cores together, where little stands in the way.
+    """What counts is how they compare: about nanoseconds, where little stands in the way; of two cores together, unless others are given.
 
     Attributes:
       multiply: of a multiplication in a product of matrices.
@@ -33,6 +35,10 @@ class Costs(NamedTuple):
     copy: float = 0.2
     weigh: float = 0.015
     group: float = 6.0
+
+
+# Of one H200, whose products are faster, beside memory, than a CPU's: from its times of single operations, checked by `benchmarks/orders.py`.
+ACCELERATOR = Costs(multiply=0.00005, narrow=0.00016, move=0.002, copy=0.002, weigh=0.0009, group=1.0)
 
 
 class Work(NamedTuple):
@@ -60,16 +66,21 @@ class Work(NamedTuple):
 
 _trained: ContextVar[bool] = ContextVar("trained", default=True)
 _named: ContextVar[str] = ContextVar("named", default="")
-_costs = Costs()
+_costs: Costs | None = None
+
+
+def usual() -> Costs:
+    """The constants of the platform that jax has by default."""
+    return Costs() if jax.default_backend() == "cpu" else ACCELERATOR
 
 
 def costs() -> Costs:
     """What orders are counted with."""
-    return _costs
+    return usual() if _costs is None else _costs
 
 
-def use(costs: Costs) -> None:
-    """Count orders with other costs from now on, in this process."""
+def use(costs: Costs | None) -> None:
+    """Count orders with other costs from now on, in this process; None: with the usual ones."""
     global _costs
     _costs = costs
 
@@ -111,7 +122,7 @@ def named(name: str) -> Iterator[None]:
 
 def multiplies_first(work: Work) -> bool:
     """Which order costs less; a command says it with `--verbose`, once for every program that is traced."""
-    first, last = multiplied_first(work, _costs), folded_first(work, _costs)
+    first, last = multiplied_first(work, costs()), folded_first(work, costs())
     if _named.get():
         words = "multiplied, then folded" if first < last else "folded, then multiplied"
         pair = (first, last) if first < last else (last, first)
@@ -138,7 +149,7 @@ def shared(works: Mapping[str, Work]) -> frozenset[str]:
     if len(readers) < 2:
         return frozenset()
     saved = sum(alone[key] - together[key] for key in readers)
-    return readers if saved > _multiplied(works[min(readers)], _costs) else frozenset()
+    return readers if saved > _multiplied(works[min(readers)], costs()) else frozenset()
 
 
 def least(works: Mapping[str, Work], sharing: bool) -> float:
@@ -148,17 +159,17 @@ def least(works: Mapping[str, Work], sharing: bool) -> float:
     if not readers:
         return apart
     together = _together(works)
-    return apart + sum(together[key] for key in readers) + _multiplied(works[min(readers)], _costs)
+    return apart + sum(together[key] for key in readers) + _multiplied(works[min(readers)], costs())
 
 
 def _alone(works: Mapping[str, Work]) -> dict[str, float]:
     """Of each relation the cheaper order."""
-    return {key: min(multiplied_first(work, _costs), folded_first(work, _costs)) for key, work in works.items()}
+    return {key: min(multiplied_first(work, costs()), folded_first(work, costs())) for key, work in works.items()}
 
 
 def _together(works: Mapping[str, Work]) -> dict[str, float]:
     """Of each relation what it costs besides products that are shared."""
-    return {key: _products_folded(work, _costs) + _by_relation(work, _costs) for key, work in works.items()}
+    return {key: _products_folded(work, costs()) + _by_relation(work, costs()) for key, work in works.items()}
 
 
 def _multiplied(work: Work, costs: Costs) -> float:
@@ -203,11 +214,11 @@ def scores_first(work: Work) -> bool:
 
     Of `work` the width is that of the sources, and there is a number a head: `features` are `heads`.
     """
-    ways = 2 + work.grouped if work.trained else 1
-    group = 0 if work.grouped or not work.trained else _costs.group
-    each = _costs.move * work.width + _costs.multiply * work.width * work.heads
-    of_sources = ways * work.rows * each + work.edges * (_costs.move * work.heads * ways + group)
-    return of_sources < work.edges * ways * _costs.weigh * work.width * work.heads
+    ways, cost = 2 + work.grouped if work.trained else 1, costs()
+    group = 0 if work.grouped or not work.trained else cost.group
+    each = cost.move * work.width + cost.multiply * work.width * work.heads
+    of_sources = ways * work.rows * each + work.edges * (cost.move * work.heads * ways + group)
+    return of_sources < work.edges * ways * cost.weigh * work.width * work.heads
 
 
 def _products(work: Work, rows: int) -> int:

@@ -25,6 +25,10 @@ from hetjax.models import kernels, orders
 from hetjax.models.orders import Work
 from hetjax.sampling.blocks import Adjacency, Edges, OneEdge
 
+# Numbers of a row that are summed at once by XLA's own operations. Its kernel for sorted edges on GPUs held 1,024 in registers; of 3,100 not
+# all fit, and it took a hundred times as long (benchmarks/results/gpu.md).
+WIDEST = 2**10
+
 
 class Rows(NamedTuple):
     """A grouping of the edges: `indptr` `[rows + 1]`, and `indices` `[edges]`, the other end of every edge."""
@@ -275,7 +279,7 @@ def _heads_by_rows(rows, weights, x):
 
 
 def _heads_by_segments(rows, weights, x):
-    return _edges_by_segments(rows, jnp.sum(weights[..., None] * read(x, rows.indices), axis=1))
+    return _by_columns(lambda x: _into_rows(rows, jnp.sum(weights[..., None] * read(x, rows.indices), axis=1)), x)
 
 
 def sum_edges(rows: Rows, values: jax.Array) -> jax.Array:
@@ -290,7 +294,19 @@ def _edges_by_rows(rows, values):
 
 
 def _edges_by_segments(rows, values):
+    return _by_columns(functools.partial(_into_rows, rows), values)
+
+
+def _into_rows(rows, values):
     return jax.ops.segment_sum(values, row_of(rows), rows.indptr.shape[0] - 1, indices_are_sorted=True)
+
+
+def _by_columns(fold, x, heads=1):
+    """`fold` of `x`, whose rows fold to `heads` times as many numbers, of no more than `WIDEST` at once."""
+    most = max(1, WIDEST // heads)
+    if x.shape[-1] <= most:
+        return fold(x)
+    return jnp.concatenate([fold(x[..., start : start + most]) for start in range(0, x.shape[-1], most)], axis=-1)
 
 
 def _sum_natively(rows, x, factors, weights, edge_weights, edges):
@@ -322,5 +338,8 @@ def _sum_by_rows(rows, weights, x):
 
 
 def _sum_by_segments(rows, weights, x):
-    terms = read(x, rows.indices) if weights is None else weights[..., None] * read(x, rows.indices)
-    return _edges_by_segments(rows, terms)
+    def fold(x):
+        terms = read(x, rows.indices)
+        return _into_rows(rows, terms if weights is None else weights[..., None] * terms)
+
+    return _by_columns(fold, x, *(() if weights is None else weights.shape[1:]))
