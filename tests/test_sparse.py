@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import numpy as np
 import pytest
 
@@ -10,6 +11,10 @@ from hetjax.cache.sparse import SparseRows, compact
 from hetjax.models import orders
 from hetjax.models.linear import times
 from hetjax.models.orders import Costs
+from hetjax.models.sums_at import sums_at
+from hetjax.native import platforms
+from hetjax.sampling.blocks import NO_NODE
+from hetjax.sampling.sampler import group
 from hetjax.sharding.registry import make_engine
 from tests.equivalence import GRAPHS, MODELS, alone, apart, floats, homogeneous, setting
 
@@ -64,14 +69,20 @@ def test_a_model_that_reads_features_otherwise_is_given_all_entries(monkeypatch)
     graph = with_zeros(GRAPHS["homogeneous"]())
     residual = {"name": "gcn", "residual": True, "hidden": 7}  # as wide as the features, which are added
     gated = {"name": "hgt", "heads": 1, "hidden": 7}  # likewise
-    for mode, model in (("full", gated), ("full", residual), ("minibatch", MODELS["SAGE"])):
+    for mode, model in (("full", gated), ("full", residual)):
         engine = make_engine(setting(graph, mode, (1, 1), model, {}), graph)
         assert not any(isinstance(matrix, SparseRows) for matrix in engine.static.values())
 
 
-@pytest.mark.parametrize(("batch", "kept"), [(1, set()), (30, {"node"})])
-def test_a_mini_batch_that_reads_few_rows_is_given_all_entries(batch, kept):
-    """A twentieth of the features is not zero: half of the rows has to be read."""
+@pytest.mark.parametrize(
+    ("kernels", "batch", "move", "kept"),
+    [(False, 1, 0.02, set()), (False, 30, 0.02, {"node"}), (True, 1, 0.02, {"node"}), (True, 1, 1, set())],
+)
+def test_a_mini_batch_is_given_all_entries_where_that_is_less_work(monkeypatch, kernels, batch, move, kept):
+    """A twentieth of the features is not zero. Without kernels half of the rows has to be read, with them a number may take twenty times a multiplication."""
+    monkeypatch.setattr(orders, "_costs", Costs(move=move))
+    if not kernels:
+        monkeypatch.setattr(platforms, "ffi_version", lambda: None)
     graph = homogeneous(90)
     matrix = np.zeros((90, 20), np.float32)
     matrix[np.arange(90), np.arange(90) % 20] = 1
@@ -94,6 +105,36 @@ def test_products_of_rows():
     assert not np.any(picked[1])
     again = times(rows.rows_at(np.array([7, 50, 3], np.int32)).rows_at(np.array([2, 3, 0, 1], np.int32)), kernel)
     np.testing.assert_array_equal(again, times(rows.rows_at(np.array([3, 50, 7, 50], np.int32)), kernel))
+
+
+@pytest.mark.parametrize("count", [0, 3, 40, 3000])
+def test_sums_at_some_targets_equal_all_sums(way, count):
+    """There and back; of targets that are there twice, not at all, and beyond the end; in one part and in several."""
+    rng = np.random.default_rng(count)
+    matrix = np.where(rng.random((60, 8)) < 0.4, rng.standard_normal((60, 8)), 0).astype(np.float32)
+    targets, x = rng.integers(0, 70, count, dtype=np.int32), rng.standard_normal((8, 5)).astype(np.float32)
+    targets[::9] = NO_NODE
+    entries, by = grouped(matrix), rng.standard_normal((count, 5)).astype(np.float32)
+    found, back = jax.vjp(jax.jit(lambda x: sums_at(entries, targets, x)), x)
+    dense = np.concatenate([matrix, np.zeros((1, 8), np.float32)])[np.minimum(targets, 60)].astype(float)
+    np.testing.assert_allclose(found, dense @ x, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(back(by)[0], dense.T @ by, rtol=1e-4, atol=1e-4)
+
+
+def grouped(matrix):
+    """The entries of a matrix that are not zero."""
+    rows, columns = np.nonzero(matrix)
+    indptr = np.searchsorted(rows, np.arange(len(matrix) + 1)).astype(np.int32)
+    return group(indptr, columns.astype(np.int32), matrix.shape[1], matrix[rows, columns])
+
+
+def test_nothing_but_the_rows_of_a_batch_is_multiplied():
+    """No array of a program has as many rows as the features have."""
+    rows, kernel = compact(np.eye(977, 50, dtype=np.float32)), np.ones((50, 3), np.float32)
+    some = np.arange(5, dtype=np.int32)
+    back = jax.jit(jax.grad(lambda kernel: times(rows.rows_at(some), kernel).sum()))
+    text = back.lower(kernel).compile().as_text()
+    assert "[50,3]" in text and "[977," not in text
 
 
 @pytest.mark.parametrize(

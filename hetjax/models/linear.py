@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 
 from hetjax.cache.sparse import SparseRows
-from hetjax.cache.tables import read
 from hetjax.models.products import product
 from hetjax.models.segment import multiply_first, neighbour_sum
+from hetjax.models.sums_at import sums_at
 from hetjax.sampling.blocks import Adjacency, Edges
 
 
@@ -40,7 +40,7 @@ def times(x: Any, kernel: jax.Array) -> jax.Array:
 @times.register
 def _(x: SparseRows, kernel: jax.Array) -> jax.Array:
     columns = kernel.reshape(len(kernel), -1)
-    rows = read(neighbour_sum(x.entries, columns), x.picked)
+    rows = neighbour_sum(x.entries, columns) if x.picked is None else sums_at(x.entries, x.picked, columns)
     return rows.reshape(len(x), *kernel.shape[1:])
 
 

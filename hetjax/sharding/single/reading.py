@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable
 
+import jax
+
+from hetjax import native
 from hetjax.cache import sparse
 from hetjax.cache.sparse import density
 from hetjax.models import orders
@@ -25,16 +28,16 @@ def first_batch(setup: Setup) -> Sample:
 def without_zeros(setup: Setup) -> frozenset[str]:
     """The types whose features are kept without zeros, if they are mostly zeros.
 
-    All rows of such features are multiplied at every step, by `move` a number that is not zero; with zeros those that a step
-    reads are, by `multiply` a number (`orders.Costs`). So in mini-batches it pays where a batch reads enough.
+    Such features are multiplied by `move` a number that is not zero; with zeros by `multiply` a number (`orders.Costs`). The rows
+    that a step reads are, and without zeros elsewhere than on a CPU all (`models.sums_at`): there it pays where a batch reads enough.
     """
     model, graph, costs = setup.trainer.model, setup.graph, orders.costs()
     if setup.regime.whole:
         return model.multiplied
     shares = {t: density(graph.features[t]) for t in model.multiplied & graph.features.keys()}
     shares = {t: share for t, share in shares.items() if share <= sparse.DENSEST}
-    if not shares:
-        return frozenset()
+    if not shares or (jax.default_backend() == "cpu" and native.usable()):
+        return frozenset(t for t, share in shares.items() if costs.multiply > share * costs.move)
     inputs, nodes = first_batch(setup).inputs, graph.schema.nodes
     read = {t: len(inputs.get(t, ())) for t in shares}
     return frozenset(t for t, share in shares.items() if read[t] * costs.multiply > nodes[t] * share * costs.move)
