@@ -1,7 +1,7 @@
 """Multiplying before the fold or after it: is what is chosen the faster one?
 
 `python benchmarks/orders.py` times both orders of a relation, there and back, by the models' own layers: R-GCN's mean, R-GAT's and HGT's attention.
-Shapes are drawn from a grid of rows, targets, edges a target, widths and features, with and without a gradient to the sources: a GPU takes larger ones. A round takes every
+Shapes are drawn from a grid of rows, targets, edges a target, widths and features, with and without a gradient to the sources; `--rows` and the like give a GPU larger ones. A round takes every
 order once, so that both see the same machine; the time of an order is the least of the rounds.
 
 Writes `benchmarks/results/orders.md`: of every model how often the choice (`hetjax/models/orders.py`) is within 10 % of the best, and how much longer it
@@ -86,7 +86,8 @@ def compared(model: str, shape: tuple[int, ...], learned: bool, rounds: int) -> 
     indptr = np.arange(targets + 1, dtype=np.int32) * degree
     indices = rng.integers(0, rows, targets * degree, dtype=np.int32)
     adjacency = jax.device_put(group(indptr, indices, rows if learned else None))
-    x, own = (jax.random.normal(jax.random.key(n), (n, w)) for n, w in ((rows, width), (targets, features)))
+    sizes = (rows, width), (targets, features)
+    x, own = (jax.random.normal(jax.random.key(number), size) for number, size in enumerate(sizes))
     draw, fold = make(adjacency, features)
     weights, own_choice = jax.jit(draw)(x, own), orders.multiplies_first
 

@@ -286,7 +286,7 @@ class Train:
     stacking: bool = False
     """at the end, weigh the model's logits with those of logistic regression and label propagation, and shift those of each class, by what is best on the validation nodes"""
     order_costs: Literal["measured", "usual"] = "measured"
-    """what decides whether a relation's sources are multiplied before they are folded or after; measured: what either costs on this CPU, timed once and kept; usual: constants, the same on every machine, and so the same last bits"""
+    """what decides whether a relation's sources are multiplied before they are folded or after; measured: what either costs on this CPU, timed once and kept; usual: constants, of CPUs or of accelerators, the same on every machine of either kind, and so the same last bits"""
     evaluate_every: int = 1
     """evaluate after every so many epochs, and after the last"""
     checkpoint_seconds: float = 10.0

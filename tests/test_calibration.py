@@ -169,10 +169,11 @@ def test_a_run_goes_on_with_what_it_began_with(measured):
         check_progress(saved | {"costs": [1.0]})
 
 
-def test_an_accelerator_is_not_measured_and_has_costs_of_its_own(monkeypatch, measured):
+@pytest.mark.parametrize("asked", ["measured", "usual"])
+def test_an_accelerator_is_not_measured_and_has_costs_of_its_own(monkeypatch, measured, asked):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     begun = Progress()
-    count_orders(Config(), begun, None, ProcessGroup())
+    count_orders(Config(train=Train(order_costs=asked)), begun, None, ProcessGroup())
     assert orders.costs() == orders.ACCELERATOR and begun.costs == list(orders.ACCELERATOR) and not measured
     orders.use(None)
     assert orders.costs() == orders.ACCELERATOR

@@ -17,6 +17,7 @@ from hetjax.cache.tables import RowAdam, Shape, Table
 from hetjax.config import Config, Model, Sampling, Train
 from hetjax.eager import eagerly
 from hetjax.evaluate import Evaluator
+from hetjax.models import orders
 from hetjax.native import platforms
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sampling.regime import mini_batch_regime, whole_graph_regime
@@ -330,6 +331,7 @@ def test_a_run_is_the_same_where_jax_has_another_backend_than_a_cpu(tmp_path, mo
         if name == "elsewhere":
             monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
             monkeypatch.setattr(platforms, "ffi_version", lambda: None)
+            monkeypatch.setattr(orders, "ACCELERATOR", orders.Costs())
         precision = "jax_default_matmul_precision"
         try:
             main([*options, "--train.order_costs=usual", "--workdir", str(tmp_path / name)])

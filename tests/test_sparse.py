@@ -1,8 +1,10 @@
 """Features of which zeros are not kept: training and evaluation equal those of all entries."""
 
 import dataclasses
+import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -16,6 +18,8 @@ from hetjax.native import platforms
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sampling.sampler import group
 from hetjax.sharding.registry import make_engine
+from hetjax.sharding.single.reading import without_zeros
+from hetjax.sharding.strategy import setup
 from tests.equivalence import GRAPHS, MODELS, alone, apart, floats, homogeneous, setting
 
 CASES = [
@@ -33,6 +37,8 @@ CASES = [
     ("two relations", "minibatch", "R-GAT"),
     ("two relations", "minibatch", "HGT, dropout"),
     ("two relations", "minibatch", "R-GCN, residual"),
+    ("two relations", "minibatch", "R-GCN, bases"),
+    ("homogeneous", "minibatch", "GIN, no head"),
 ]
 
 
@@ -75,21 +81,37 @@ def test_a_model_that_reads_features_otherwise_is_given_all_entries(monkeypatch)
 
 
 @pytest.mark.parametrize(
-    ("kernels", "batch", "move", "kept"),
-    [(False, 1, 0.02, set()), (False, 30, 0.02, {"node"}), (True, 1, 0.02, {"node"}), (True, 1, 1, set())],
+    ("backend", "kernels", "batch", "model", "costs", "kept"),
+    [
+        ("cpu", True, 1, {}, Costs(), True),
+        ("cpu", True, 30, {}, Costs(), True),
+        ("cpu", True, 1, {"input_dropout": 0.5}, Costs(), False),  # draws masks for all entries
+        ("cpu", True, 30, {"input_dropout": 0.5}, Costs(), True),
+        ("cpu", False, 1, {}, Costs(), False),
+        ("cpu", False, 30, {}, Costs(), True),
+        ("gpu", True, 1, {}, Costs(), False),
+        ("gpu", True, 30, {}, Costs(), True),
+        ("gpu", True, 30, {}, orders.ACCELERATOR._replace(group=0), False),
+        ("cpu", True, 1, {}, Costs(move=2.0), False),  # a number of an edge takes 250 multiplications
+        ("cpu", True, 1, {"input_projection": 8}, Costs(move=0.15), True),  # and here 20
+        ("cpu", True, 1, {"input_projection": 8}, Costs(move=0.17), False),
+    ],
 )
-def test_a_mini_batch_is_given_all_entries_where_that_is_less_work(monkeypatch, kernels, batch, move, kept):
-    """A twentieth of the features is not zero. Without kernels half of the rows has to be read, with them a number may take twenty times a multiplication."""
-    monkeypatch.setattr(orders, "_costs", Costs(move=move))
-    if not kernels:
-        monkeypatch.setattr(platforms, "ffi_version", lambda: None)
+def test_a_mini_batch_is_given_all_entries_where_that_is_less_work(
+    monkeypatch, backend, kernels, batch, model, costs, kept
+):
+    """A twentieth of the features is not zero. A batch of one seed reads few of the 90 rows, one of 30 most."""
     graph = homogeneous(90)
-    matrix = np.zeros((90, 20), np.float32)
-    matrix[np.arange(90), np.arange(90) % 20] = 1
+    matrix = np.zeros((90, 200), np.float32)
+    matrix[np.arange(90)[:, None], (np.arange(90)[:, None] + np.arange(0, 200, 20)) % 200] = 1
     graph = dataclasses.replace(graph, features={"node": matrix})
     about = {"batch_size": batch, "fanout": (3, 3)}
-    engine = make_engine(setting(graph, "minibatch", (1, 1), MODELS["SAGE"], about), graph)
-    assert {t for t, matrix in engine.static.items() if isinstance(matrix, SparseRows)} == kept
+    config = setting(graph, "minibatch", (1, 1), MODELS["SAGE"] | model, about)
+    given = setup(config, graph)
+    monkeypatch.setattr(orders, "_costs", costs)
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    monkeypatch.setattr(platforms, "ffi_version", platforms.ffi_version if kernels else lambda: None)
+    assert without_zeros(given) == ({"node"} if kept else set())
 
 
 def test_products_of_rows():
@@ -109,16 +131,33 @@ def test_products_of_rows():
 
 @pytest.mark.parametrize("count", [0, 3, 40, 3000])
 def test_sums_at_some_targets_equal_all_sums(way, count):
-    """There and back; of targets that are there twice, not at all, and beyond the end; in one part and in several."""
+    """There and back; of targets that are there twice, not at all, and beyond the end, of which nothing comes back; in one part and in several."""
     rng = np.random.default_rng(count)
     matrix = np.where(rng.random((60, 8)) < 0.4, rng.standard_normal((60, 8)), 0).astype(np.float32)
     targets, x = rng.integers(0, 70, count, dtype=np.int32), rng.standard_normal((8, 5)).astype(np.float32)
     targets[::9] = NO_NODE
     entries, by = grouped(matrix), rng.standard_normal((count, 5)).astype(np.float32)
-    found, back = jax.vjp(jax.jit(lambda x: sums_at(entries, targets, x)), x)
+    nowhere = np.where(targets < 60, 0, np.nan).astype(np.float32)[:, None]
     dense = np.concatenate([matrix, np.zeros((1, 8), np.float32)])[np.minimum(targets, 60)].astype(float)
-    np.testing.assert_allclose(found, dense @ x, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(back(by)[0], dense.T @ by, rtol=1e-4, atol=1e-4)
+    for adjacency in (entries, entries._replace(reverse_indptr=None, reverse_indices=None, reverse_edges=None)):
+        found, back = jax.vjp(jax.jit(functools.partial(sums_at, adjacency, targets)), x)
+        np.testing.assert_allclose(found, dense @ x, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(back(by + nowhere)[0], dense.T @ by, rtol=1e-4, atol=1e-4)
+
+
+def test_sums_at_some_targets_are_of_the_matrix_dtype(way):
+    """Of float64 ones, in double precision, where the entries are float32; and of no entries, and no columns."""
+    matrix = np.where(np.arange(60).reshape(6, 10) % 7 == 0, np.float32(0.3), np.float32(0))
+    targets, entries = np.array([5, 0, 5], np.int32), grouped(matrix)
+    with jax.enable_x64(True):
+        x = np.random.default_rng(0).standard_normal((10, 3))
+        found, back = jax.vjp(lambda x: sums_at(entries, targets, x), x)
+        assert found.dtype == back(found)[0].dtype == np.float64
+        np.testing.assert_allclose(found, matrix[targets].astype(float) @ x, rtol=1e-14)
+        np.testing.assert_allclose(back(found)[0], matrix[targets].T.astype(float) @ np.asarray(found), rtol=1e-14)
+    none, narrow = grouped(np.zeros((6, 10), np.float32)), np.ones((10, 0), np.float32)
+    assert not np.any(sums_at(none, targets, np.ones((10, 3), np.float32)))
+    assert sums_at(entries, targets, narrow).shape == (3, 0)
 
 
 def grouped(matrix):
@@ -129,10 +168,10 @@ def grouped(matrix):
 
 
 def test_nothing_but_the_rows_of_a_batch_is_multiplied():
-    """No array of a program has as many rows as the features have."""
+    """No array of a program has as many rows as the features have, there or back."""
     rows, kernel = compact(np.eye(977, 50, dtype=np.float32)), np.ones((50, 3), np.float32)
     some = np.arange(5, dtype=np.int32)
-    back = jax.jit(jax.grad(lambda kernel: times(rows.rows_at(some), kernel).sum()))
+    back = jax.jit(jax.value_and_grad(lambda kernel: jnp.sum(jnp.square(times(rows.rows_at(some), kernel)))))
     text = back.lower(kernel).compile().as_text()
     assert "[50,3]" in text and "[977," not in text
 

@@ -3,7 +3,7 @@
 On a CPU five operations are timed that stand for the costs, once per machine and version of their code: the rest
 is read from the user's cache folder. How much longer each takes, beside a multiplication, than on the machine that the constants are
 from, is rounded to a power of the square root of two: so a machine like that one counts with the constants themselves, and noise
-changes few choices. Where native operations are not to be had, and on other platforms, that have their own, the constants stay.
+changes few choices. Without native operations the constants stay; other platforms have constants of their own.
 """
 
 import math

@@ -2,8 +2,8 @@
 
 The same mathematics either way. Work is counted from the shapes when a program is traced, way back included, and weighed by `Costs`:
 constants by which choices were best on one CPU of two cores, over the shapes of `benchmarks/orders.py`, but for `narrow` and `copy`, which were
-chosen later by the times of a few graphs' steps; a run that trains scales them to its own CPU first (`models.calibration`). On other platforms
-`ACCELERATOR`'s count, from one GPU. A run keeps what it counted with in its checkpoints, so that it has the same bits wherever it goes on.
+chosen later by the times of a few graphs' steps; a run that trains scales them to its own CPU first (`models.calibration`). GPUs and TPUs have
+`ACCELERATOR`, of one GPU. A run keeps what it counted with in its checkpoints, so that it has the same bits wherever it goes on.
 A sum of static features needs no way back to them; multiplied first, they need one for the matrix' sake.
 """
 
@@ -18,7 +18,7 @@ from hetjax.logs import log
 
 
 class Costs(NamedTuple):
-    """What counts is how they compare: about nanoseconds, where little stands in the way; of two cores together, unless others are given.
+    """What counts is how they compare: about nanoseconds, where little stands in the way. The defaults are of two cores together.
 
     Attributes:
       multiply: of a multiplication in a product of matrices.
@@ -37,7 +37,8 @@ class Costs(NamedTuple):
     group: float = 6.0
 
 
-# Of one H200, whose products are faster, beside memory, than a CPU's: from its times of single operations, checked by `benchmarks/orders.py`.
+# Of one H200, whose products are faster, beside memory, than a CPU's: from times of operations in two graphs' steps, `copy` and `group` by judgement.
+# No grid of shapes was timed there.
 ACCELERATOR = Costs(multiply=0.00005, narrow=0.00016, move=0.002, copy=0.002, weigh=0.0009, group=1.0)
 
 
@@ -56,7 +57,7 @@ class Work(NamedTuple):
     rows: int
     targets: int
     edges: int
-    width: int
+    width: float
     features: int
     heads: int = 0
     products: int = 1
@@ -221,10 +222,10 @@ def scores_first(work: Work) -> bool:
     return of_sources < work.edges * ways * cost.weigh * work.width * work.heads
 
 
-def _products(work: Work, rows: int) -> int:
+def _products(work: Work, rows: int) -> float:
     return work.products * rows * work.width * work.features
 
 
-def _edge(width: int, multiplied: int, heads: int, passes: int, weighings: int, costs: Costs) -> float:
+def _edge(width: float, multiplied: float, heads: int, passes: int, weighings: int, costs: Costs) -> float:
     """Of an edge that reads `width` numbers, and multiplies as many as `multiplied` for its logits, and for its sums."""
     return costs.move * passes * width + (costs.weigh * 2 * weighings * multiplied if heads else 0)

@@ -14,6 +14,7 @@ from hetjax.models.hgnn import Stack
 from hetjax.models.layer import Layer
 from hetjax.models.orders import Work
 from hetjax.models.products import multiply_turned
+from hetjax.models.sums_at import sum_at, sum_at_back
 
 MEASURED = kernels.attend, kernels.sums, kernels.group, rows.read  # what `calibration.measure` calls
 
@@ -33,6 +34,12 @@ def after_measuring(attention: bool) -> None:
     if jax.default_backend() == "cpu" and native.usable():
         native.expect(*((kernels.attend_back, kernels.to_sources) if attention else ()), multiply_turned, rows.update)
         native.expect_calls("hetjax.sampling.rehearsal.rehearse")
+
+
+def before_multiplying(sparse: Container[str]) -> None:
+    """Compile what multiplies the rows of a batch, if there are types with features that are `SparseRows`."""
+    if sparse and jax.default_backend() == "cpu" and native.usable():
+        native.expect(sum_at, sum_at_back)
 
 
 def before_evaluating(model: Stack, graph: HetGraph, nodes: int, sparse: Container[str] = ()) -> None:

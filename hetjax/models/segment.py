@@ -25,8 +25,8 @@ from hetjax.models import kernels, orders
 from hetjax.models.orders import Work
 from hetjax.sampling.blocks import Adjacency, Edges, OneEdge
 
-# Numbers of a row that are summed at once by XLA's own operations. Its kernel for sorted edges on GPUs held 1,024 in registers; of 3,100 not
-# all fit, and it took a hundred times as long (benchmarks/results/gpu.md).
+# Numbers of a row that are summed at once by XLA's own operations. Its kernel for sorted edges on GPUs took a hundred times as long for 3,100 as
+# for 1,024 (benchmarks/results/gpu.md); where between the two that begins is not known.
 WIDEST = 2**10
 
 
@@ -97,11 +97,11 @@ def neighbour_sum(adjacency: Edges, x: jax.Array) -> jax.Array:
 @jax.custom_vjp
 def _neighbour_sum(adjacency, x):
     x = _summed(adjacency, x)
-    return sum_rows(by_target(adjacency), x, edge_weights=_weights(adjacency, x))
+    return sum_rows(by_target(adjacency), x, edge_weights=weights_of(adjacency, x))
 
 
 def _neighbour_sum_forward(adjacency, x):
-    return _neighbour_sum(adjacency, x), (adjacency, _like(x))
+    return _neighbour_sum(adjacency, x), (adjacency, without_columns(x))
 
 
 def _neighbour_sum_backward(residuals, gradient):
@@ -126,7 +126,7 @@ def neighbour_mean(adjacency: Edges, x: jax.Array) -> jax.Array:
 @jax.custom_vjp
 def _neighbour_mean(adjacency, x):
     x = _summed(adjacency, x)
-    weights = _weights(adjacency, x)
+    weights = weights_of(adjacency, x)
     return sum_rows(by_target(adjacency), x, factors=_shares(adjacency, x), edge_weights=weights)
 
 
@@ -136,14 +136,14 @@ def _neighbour_mean_backward(residuals, gradient):
 
 
 _neighbour_mean.defvjp(
-    lambda adjacency, x: (_neighbour_mean(adjacency, x), (adjacency, _like(x))),
+    lambda adjacency, x: (_neighbour_mean(adjacency, x), (adjacency, without_columns(x))),
     _neighbour_mean_backward,
 )
 
 
 def _shares(adjacency: Adjacency, x: jax.Array) -> jax.Array:
     """One over the degree of every target that has edges, or over their weights' sum, `[targets]` of the dtype of `x`."""
-    weights = _weights(adjacency, x)
+    weights = weights_of(adjacency, x)
     if weights is None:
         return 1 / jnp.maximum(degree(adjacency), 1).astype(x.dtype)
     if adjacency.whole is None:
@@ -154,7 +154,7 @@ def _shares(adjacency: Adjacency, x: jax.Array) -> jax.Array:
     return jnp.where(total == 0, 0, 1 / jnp.where(total == 0, 1, total))
 
 
-def _weights(adjacency: Adjacency, x: jax.Array) -> jax.Array | None:
+def weights_of(adjacency: Adjacency, x: jax.Array) -> jax.Array | None:
     """Of the edges, of the dtype of `x`."""
     return None if adjacency.weights is None else jnp.asarray(adjacency.weights, x.dtype)
 
@@ -170,7 +170,7 @@ def _to_sources(
 ) -> jax.Array:
     """The gradient of the sources, as many as `like` has rows, from that of the targets."""
     turned, edges = by_source(adjacency, like.shape[0])
-    weights = _weights(adjacency, gradient)
+    weights = weights_of(adjacency, gradient)
     return sum_rows(turned, gradient, weights=shares, edge_weights=weights, edges=None if weights is None else edges)
 
 
@@ -219,7 +219,7 @@ def real(rows: Rows) -> jax.Array:
     return jnp.arange(len(rows.indices)) < rows.indptr[-1]
 
 
-def _like(x: jax.Array) -> jax.Array:
+def without_columns(x: jax.Array) -> jax.Array:
     """Nothing but the number of rows and the dtype of `x`."""
     return jnp.zeros((len(x), 0), x.dtype)
 
@@ -279,7 +279,7 @@ def _heads_by_rows(rows, weights, x):
 
 
 def _heads_by_segments(rows, weights, x):
-    return _by_columns(lambda x: _into_rows(rows, jnp.sum(weights[..., None] * read(x, rows.indices), axis=1)), x)
+    return _by_columns(rows, lambda x: jnp.sum(weights[..., None] * read(x, rows.indices), axis=1), x)
 
 
 def sum_edges(rows: Rows, values: jax.Array) -> jax.Array:
@@ -294,16 +294,16 @@ def _edges_by_rows(rows, values):
 
 
 def _edges_by_segments(rows, values):
-    return _by_columns(functools.partial(_into_rows, rows), values)
+    return _by_columns(rows, lambda values: values, values)
 
 
-def _into_rows(rows, values):
-    return jax.ops.segment_sum(values, row_of(rows), rows.indptr.shape[0] - 1, indices_are_sorted=True)
+def _by_columns(rows, terms, x, heads=1):
+    """The sums of the edges' terms, which `terms` makes of some columns of `x`, `heads` times as many: of no more than `WIDEST` at once."""
+    row, most = row_of(rows), max(1, WIDEST // heads)
 
+    def fold(x):
+        return jax.ops.segment_sum(terms(x), row, rows.indptr.shape[0] - 1, indices_are_sorted=True)
 
-def _by_columns(fold, x, heads=1):
-    """`fold` of `x`, whose rows fold to `heads` times as many numbers, of no more than `WIDEST` at once."""
-    most = max(1, WIDEST // heads)
     if x.shape[-1] <= most:
         return fold(x)
     return jnp.concatenate([fold(x[..., start : start + most]) for start in range(0, x.shape[-1], most)], axis=-1)
@@ -338,8 +338,9 @@ def _sum_by_rows(rows, weights, x):
 
 
 def _sum_by_segments(rows, weights, x):
-    def fold(x):
-        terms = read(x, rows.indices)
-        return _into_rows(rows, terms if weights is None else weights[..., None] * terms)
+    def terms(x):
+        found = read(x, rows.indices)
+        return found if weights is None else weights[..., None] * found
 
-    return _by_columns(fold, x, *(() if weights is None else weights.shape[1:]))
+    heads = weights.shape[1] if weights is not None and weights.ndim > 1 else 1
+    return _by_columns(rows, terms, x, heads)

@@ -1,4 +1,4 @@
-"""Sums over the edges into some targets alone: of features without zeros, whose edges come from columns, the rows of a batch.
+"""Sums over the edges into some targets alone. Of `SparseRows`, whose edges go from columns to rows: the rows of a batch.
 
 On a CPU a kernel finds these targets' edges where they lie. Elsewhere all targets are summed, and theirs are read.
 """
@@ -12,14 +12,14 @@ from hetjax.arrays import Array
 from hetjax.cache.tables import read
 from hetjax.models import kernels
 from hetjax.models.products import PARTS, added
-from hetjax.models.segment import Rows, by_source, by_target, sum_rows
+from hetjax.models.segment import Rows, by_source, by_target, sum_rows, weights_of, without_columns
 from hetjax.native import BLOCK, Operation, arrays
 from hetjax.sampling.blocks import Adjacency
 from hetjax.vectors import add_rows, add_scaled, clear
 
 SUM = "i1 i1 f2 i1 f2 > f2"
 SUM_BACK = "i1 i1 f2 i1 f2 > f3"
-PAYS = 4  # edges for every row of the sources, from which another thread adds up its own
+PAYS = 4  # edges for every source, from which another thread may add up its own gradients of all sources: a judgement
 
 
 @jax.custom_vjp
@@ -29,24 +29,24 @@ def sums_at(adjacency: Adjacency, targets: Array, x: jax.Array) -> jax.Array:
     No gradient flows to the weights.
 
     Args:
-      adjacency: with weights of the dtype of `x`.
-      targets: int32 `[n]`; any may be there twice.
+      adjacency: with weights.
+      targets: int32 `[n]`, none negative; any may be there twice.
       x: `[sources, width]`.
 
     Returns:
       `[n, width]`, of the dtype of `x`; zeros where there is no such target.
     """
-    return native.choose(_natively, _plainly, by_target(adjacency), adjacency.weights, jnp.asarray(targets), x)
+    return native.choose(_natively, _plainly, by_target(adjacency), weights_of(adjacency, x), jnp.asarray(targets), x)
 
 
 def _forward(adjacency, targets, x):
-    return sums_at(adjacency, targets, x), (adjacency, targets, len(x))
+    return sums_at(adjacency, targets, x), (adjacency, targets, without_columns(x))
 
 
 def _backward(residuals, gradient):
-    adjacency, targets, sources = residuals
-    turned = by_source(adjacency, sources)
-    given = by_target(adjacency), *turned, adjacency.weights, jnp.asarray(targets), gradient
+    adjacency, targets, like = residuals
+    turned = by_source(adjacency, len(like))
+    given = by_target(adjacency), *turned, weights_of(adjacency, gradient), jnp.asarray(targets), gradient
     return None, None, native.choose(_back_natively, _back_plainly, *given)
 
 
@@ -72,7 +72,7 @@ def _back_natively(rows, turned, edges, weights, targets, gradient):
 
 def _back_plainly(rows, turned, edges, weights, targets, gradient):
     every = jnp.zeros((rows.indptr.shape[0] - 1, gradient.shape[1]), gradient.dtype)
-    return sum_rows(Rows(*turned), every.at[targets].add(gradient), edge_weights=weights, edges=edges)
+    return sum_rows(Rows(*turned), every.at[targets].add(gradient, mode="drop"), edge_weights=weights, edges=edges)
 
 
 def _sum_at(first, last, frame):
@@ -82,7 +82,7 @@ def _sum_at(first, last, frame):
     for i in range(first, last):
         clear(result, i * width, width)
         t = targets[i]
-        if 0 <= t < every:
+        if t < every:
             for e in range(indptr[t], indptr[t + 1], kernels.EDGES):
                 some = indices, e, min(e + kernels.EDGES, indptr[t + 1])
                 add_rows(result, i * width, weights, None, some, x, shape)
@@ -95,7 +95,7 @@ def _sum_at_back(first, last, frame):
         clear(result, part * sources * width, sources * width)
         for i in range(len(targets) * part // parts, len(targets) * (part + 1) // parts):
             t = targets[i]
-            if 0 <= t < every:
+            if t < every:
                 for e in range(indptr[t], indptr[t + 1]):
                     into = (part * sources + np.int64(indices[e])) * width
                     add_scaled(result, into, weights[e, 0], gradient, i * width, width)

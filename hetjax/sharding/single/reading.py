@@ -25,22 +25,89 @@ def first_batch(setup: Setup) -> Sample:
     return sampler.sample({graph.schema.target: seeds}, setup.regime.fanouts, (setup.config.train.seed,), False)
 
 
-def without_zeros(setup: Setup) -> frozenset[str]:
-    """The types whose features are kept without zeros, if they are mostly zeros.
+class Reads:
+    """What the first layer makes of a type's features costs, in a batch of the first training nodes, by how they are read."""
 
-    Such features are multiplied by `move` a number that is not zero; with zeros by `multiply` a number (`orders.Costs`). The rows
-    that a step reads are, and without zeros elsewhere than on a CPU all (`models.sums_at`): there it pays where a batch reads enough.
+    def __init__(self, setup: Setup):
+        self.layer, self.graph = setup.trainer.model.layers[0], setup.graph
+        self.sample = first_batch(setup)
+        self.alone = one_edge([self.layer], self.graph)[0]
+
+    def rows(self, t: str) -> int:
+        """Of the type, that the batch reads."""
+        return len(self.sample.inputs.get(t, ()))
+
+    def own(self, t: str) -> int:
+        """Of the type's nodes that read their own features, how many there are."""
+        rows = self.sample.blocks[0].self_rows
+        if t not in rows or not (t in self.layer.selves or self.layer.reads_target):
+            return 0
+        return self.rows(t) if (own := rows[t]) is None else len(own)
+
+    def relations(self, t: str) -> list[str]:
+        """Keys of those out of the type whose edges the batch has."""
+        edges = self.sample.blocks[0].adjacency
+        return [r.key for r in self.layer.relations if r.source == t and r.key in edges]
+
+    def works(self, t: str, rows: int, width: float) -> dict[str, Work]:
+        """Of each relation, if there are so many sources, so wide."""
+        layer, edges = self.layer, self.sample.blocks[0].adjacency
+
+        def work(key: str) -> Work:
+            shape = rows, edges[key].targets, len(edges[key].indices), width, layer.features
+            attention = (0, 1) if key in self.alone else (getattr(layer, "heads", 0), layer.products)
+            return Work(*shape, *attention, trained=True, grouped=False)
+
+        return {key: work(key) for key in self.relations(t)}
+
+    def dense(self, t: str, rows: int) -> float:
+        """Of the relations with zeros, where so many sources are in place."""
+        works = self.works(t, rows, self.graph.features[t].shape[1])
+        others = {key: own for key, own in works.items() if key not in self.alone}
+        apart = orders.least({key: works[key] for key in works.keys() - others}, False)
+        return apart + orders.least(others, self.layer.shares_products)
+
+    def copied(self, t: str) -> float:
+        """Of the relations with zeros, where the rows that the batch reads are copied first."""
+        rows = self.rows(t)
+        return self.dense(t, rows) + orders.costs().copy * rows * self.graph.features[t].shape[1]
+
+    def sparse(self, t: str, rows: int, share: float) -> float:
+        """Of the relations without zeros, where so many sources are multiplied, and a share of their numbers is not zero: each is read as one at an edge is.
+
+        Edges are grouped by source outside the program then (`single.strategy.make_batches`).
+        """
+        costs, width = orders.costs(), share * self.graph.features[t].shape[1]
+        entry = costs._replace(multiply=costs.move, group=0)
+        return sum(orders.multiplied_first(work, entry) for work in self.works(t, rows, width).values())
+
+
+def without_zeros(setup: Setup) -> frozenset[str]:
+    """The types whose features are kept without zeros, if they are mostly zeros, as that costs less.
+
+    In mini-batches hetjax's kernels multiply the rows that a batch reads (`models.sums_at`). Without these, and where dropout draws
+    masks for all entries, all rows are multiplied at every step: then a batch has to read enough.
     """
     model, graph, costs = setup.trainer.model, setup.graph, orders.costs()
-    if setup.regime.whole:
-        return model.multiplied
     shares = {t: density(graph.features[t]) for t in model.multiplied & graph.features.keys()}
     shares = {t: share for t, share in shares.items() if share <= sparse.DENSEST}
-    if not shares or (jax.default_backend() == "cpu" and native.usable()):
-        return frozenset(t for t, share in shares.items() if costs.multiply > share * costs.move)
-    inputs, nodes = first_batch(setup).inputs, graph.schema.nodes
-    read = {t: len(inputs.get(t, ())) for t in shares}
-    return frozenset(t for t, share in shares.items() if read[t] * costs.multiply > nodes[t] * share * costs.move)
+    if setup.regime.whole:
+        return frozenset(t for t, share in shares.items() if share * costs.move < costs.multiply)
+    if not shares:
+        return frozenset()
+    reads, nodes = Reads(setup), graph.schema.nodes
+    picked = jax.default_backend() == "cpu" and native.usable() and not model.input_dropout
+
+    def pays(t: str, share: float) -> bool:
+        read, own = reads.rows(t), reads.own(t)
+        numbers = 2 * graph.features[t].shape[1] * reads.layer.features  # there, and the gradient of the matrix
+        if model.transforms or not reads.layer.products:
+            return (read if picked else nodes[t]) * share * costs.move < read * costs.multiply
+        rows, others = (read, own) if picked else (nodes[t], nodes[t] if own else 0)
+        apart = reads.sparse(t, rows, share) + others * numbers * share * costs.move
+        return apart <= min(reads.copied(t), reads.dense(t, nodes[t])) + own * numbers * costs.multiply
+
+    return frozenset(t for t, share in shares.items() if pays(t, share))
 
 
 def gathered(setup: Setup, in_place: Iterable[str]) -> frozenset[str]:
@@ -51,28 +118,7 @@ def gathered(setup: Setup, in_place: Iterable[str]) -> frozenset[str]:
     Args:
       in_place: the types that could be read in place.
     """
-    layer, graph = setup.trainer.model.layers[0], setup.graph
-    if setup.regime.whole or not layer.products or not in_place:
+    if setup.regime.whole or not setup.trainer.model.layers[0].products or not in_place:
         return frozenset()
-    sample, chosen = first_batch(setup), set()
-    edges, alone = sample.blocks[0].adjacency, one_edge([layer], graph)[0]
-
-    def work(key: str, rows: int, width: int) -> Work:
-        shape = rows, edges[key].targets, len(edges[key].indices), width, layer.features
-        attention = (0, 1) if key in alone else (getattr(layer, "heads", 0), layer.products)
-        return Work(*shape, *attention, trained=True, grouped=False)
-
-    for t in in_place:
-        relations = [relation for relation in layer.relations if relation.source == t and relation.key in edges]
-        width, read = graph.features[t].shape[1], len(sample.inputs.get(t, ()))
-
-        def cost(rows: int) -> float:
-            works = {r.key: work(r.key, rows, width) for r in relations}
-            others = {key: own for key, own in works.items() if key not in alone}
-            apart = orders.least({key: works[key] for key in works.keys() - others}, False)
-            return apart + orders.least(others, layer.shares_products)
-
-        copied = cost(read) + orders.costs().copy * read * width
-        if relations and copied < WORTH * cost(graph.schema.nodes[t]):
-            chosen.add(t)
-    return frozenset(chosen)
+    reads, nodes = Reads(setup), setup.graph.schema.nodes
+    return frozenset(t for t in in_place if reads.relations(t) and reads.copied(t) < WORTH * reads.dense(t, nodes[t]))
