@@ -158,7 +158,7 @@ def prepare(
         evaluated = evaluated_together(graph, config.train.accuracy_nodes)
         sparse = engine.trainer.model.sparse(0, engine.given_features())
         precompile.before_evaluating(engine.trainer.model, graph, sum(map(len, evaluated)), sparse)
-        precompile.before_multiplying(sparse if config.sampling.mode == "minibatch" else ())
+        precompile.before_multiplying(() if run_setup.regime.whole else sparse)
     if checkpoint and done.graph != digest:
         raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
     if checkpoint:

@@ -82,7 +82,7 @@ def _sum_at(first, last, frame):
     for i in range(first, last):
         clear(result, i * width, width)
         t = targets[i]
-        if t < every:
+        if 0 <= t < every:
             for e in range(indptr[t], indptr[t + 1], kernels.EDGES):
                 some = indices, e, min(e + kernels.EDGES, indptr[t + 1])
                 add_rows(result, i * width, weights, None, some, x, shape)
@@ -95,7 +95,7 @@ def _sum_at_back(first, last, frame):
         clear(result, part * sources * width, sources * width)
         for i in range(len(targets) * part // parts, len(targets) * (part + 1) // parts):
             t = targets[i]
-            if t < every:
+            if 0 <= t < every:
                 for e in range(indptr[t], indptr[t + 1]):
                     into = (part * sources + np.int64(indices[e])) * width
                     add_scaled(result, into, weights[e, 0], gradient, i * width, width)

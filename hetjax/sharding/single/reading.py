@@ -1,4 +1,4 @@
-"""How the first layer reads static features in mini-batches, by what that costs: without zeros, in place, or the rows of the batch alone."""
+"""How the first layer reads static features, by what that costs: without zeros, and in mini-batches in place or the rows of the batch alone."""
 
 from collections.abc import Iterable
 
