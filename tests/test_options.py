@@ -8,6 +8,7 @@ import numpy as np
 import optax
 import pytest
 
+from hetjax.adamw import AdamW
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape, Table
 from hetjax.config import Train
@@ -85,12 +86,22 @@ def test_smoothing_reaches_the_loss():
     np.testing.assert_allclose(found, cross_entropy(logits, drawn.batch.labels, 0.2).mean(), rtol=1e-6)
 
 
+class Descent:
+    """Plain gradient steps of rate 1, as `AdamW`."""
+
+    def init(self, params):
+        return ()
+
+    def step(self, gradients, state, params):
+        return jax.tree.map(jnp.subtract, params, gradients), state
+
+
 @pytest.mark.parametrize("clip", [1e-3, 1e3])
 def test_gradients_are_clipped_together_before_the_update(clip):
     """With plain gradient steps in place of Adam, what changes is the clipped gradient."""
     graph = random_graph(3)
     _, trainer, static = setting(graph)
-    trainer = trainer._replace(optimizer=optax.sgd(1.0), clip=clip)
+    trainer = trainer._replace(optimizer=Descent(), clip=clip)
     state, drawn = eagerly(trainer.init, np.int32(0)), whole_graph(graph, 2)
     _, gradients = jax.jit(trainer.gradients)(state, static, drawn.batch, 0)
     norm = np.sqrt(sum((np.asarray(leaf, np.float64) ** 2).sum() for leaf in jax.tree.leaves(gradients)))
@@ -137,7 +148,7 @@ def test_both_learning_rates_follow_the_schedule():
     _, trainer, static = setting(graph)
     late = Train(schedule="step", schedule_epochs=1, schedule_factor=1e-9)
     rate = schedule(0.02, late, 1)
-    trainer = trainer._replace(optimizer=optax.adamw(rate, weight_decay=0), adam=RowAdam(rate))
+    trainer = trainer._replace(optimizer=AdamW(rate), adam=RowAdam(rate))
     drawn = whole_graph(graph, 2)
     step = jax.jit(trainer.step)
     before = step(eagerly(trainer.init, np.int32(0)), static, drawn.batch, 0)[0]

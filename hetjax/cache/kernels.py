@@ -3,8 +3,7 @@
 Reading and writing computes nothing, so there what is no float64 passes for float32; it is four bytes wide.
 """
 
-import math
-
+from hetjax.adamw import CONTRACT, moved
 from hetjax.native import Operation, arrays
 from hetjax.prefetch import prefetch
 
@@ -50,8 +49,7 @@ def _update(start, last, frame):
     same. `correct_first` and `correct_second`: `tables.corrections` of the two.
     """
     _, _, _, _, ids, gradient, numbers, correct_first, correct_second, rows, mu, nu, count = arrays(frame, UPDATE)
-    learning_rate, weight_decay, epsilon = numbers[0], numbers[1], numbers[2]
-    b1, rest_first, b2, rest_second = numbers[3], numbers[4], numbers[5], numbers[6]
+    rates, decays = (numbers[0], numbers[1], numbers[2]), (numbers[3], numbers[4], numbers[5], numbers[6])
     width = rows.shape[1]
     for i in range(start, last):
         if len(ids) and i + AHEAD < last and 0 <= ids[i + AHEAD] < len(rows):
@@ -64,14 +62,12 @@ def _update(start, last, frame):
             done = max(0, count[row])
             count[row] = done + 1
             to_mean = correct_first[min(done, len(correct_first) - 1)]
-            to_square = correct_second[min(done, len(correct_second) - 1)]
+            correct = to_mean, correct_second[min(done, len(correct_second) - 1)]
             for k in range(width):
-                g = gradient[i, k]
-                mean = b1 * mu[row, k] + rest_first * g
-                square = b2 * nu[row, k] + rest_second * (g * g)
-                mu[row, k], nu[row, k] = mean, square
-                change = (mean * to_mean) / (math.sqrt(square * to_square) + epsilon)
-                rows[row, k] -= learning_rate * (change + weight_decay * rows[row, k])
+                moments = mu[row, k], nu[row, k]
+                rows[row, k], mu[row, k], nu[row, k] = moved(
+                    rows[row, k], gradient[i, k], moments, decays, correct, rates
+                )
 
 
-read, write, update = Operation(_read), Operation(_write), Operation(_update, frozenset({"contract"}))
+read, write, update = Operation(_read), Operation(_write), Operation(_update, CONTRACT)

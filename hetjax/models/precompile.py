@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable
 
 import jax
 
-from hetjax import native, runtime
+from hetjax import adamw, native, runtime
 from hetjax.cache import kernels as rows
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.models import folded_attention_kernels, kernels, orders
@@ -32,7 +32,12 @@ def after_measuring(attention: bool) -> None:
       attention: whether the model is one of attention, that goes back along the edges too.
     """
     if jax.default_backend() == "cpu" and native.usable():
-        native.expect(*((kernels.attend_back, kernels.to_sources) if attention else ()), multiply_turned, rows.update)
+        native.expect(
+            *((kernels.attend_back, kernels.to_sources) if attention else ()),
+            multiply_turned,
+            rows.update,
+            adamw.update,
+        )
         native.expect_calls("hetjax.sampling.rehearsal.rehearse")
 
 

@@ -10,11 +10,11 @@ from llvmlite import ir
 from numba import types
 
 from hetjax.compiled import intrinsic
-from hetjax.internals import ARGUMENTS, DATA, RESULTS, SIZES, numba_parts
+from hetjax.internals import ARGUMENTS, DATA, RANK, RESULTS, SIZES, numba_parts
 
 # An operation is compiled for the floats that it is called with; by its frame's type, of one size, `arrays` knows which.
 FRAMES = {"float32": types.int64, "float64": types.uint64}
-_, populate_array = numba_parts()
+cgutils, populate_array = numba_parts()
 _WORD = ir.IntType(64)
 
 
@@ -45,42 +45,53 @@ def arrays(context: Any, frame: types.Integer, layout: types.StringLiteral) -> t
 def argument(
     context: Any, frame: types.Integer, place: types.Integer, kind: types.StringLiteral
 ) -> tuple[Any, Callable]:
-    """In numba's language: one of a call's arguments, of which there may be any number; arrays as of `arrays`."""
+    """In numba's language: one of a call's arguments, of which there may be any number; arrays as of `arrays`, or without a rank all numbers of one of any rank, `[numbers]`."""
     return _one(ARGUMENTS, 1, frame, place, kind)
 
 
 @intrinsic(prefer_literal=True)
 def result(context: Any, frame: types.Integer, place: types.Integer, kind: types.StringLiteral) -> tuple[Any, Callable]:
-    """In numba's language: one of a call's results, of which there may be any number; arrays as of `arrays`."""
+    """In numba's language: one of a call's results, of which there may be any number; arrays as of `argument`."""
     return _one(RESULTS, 0, frame, place, kind)
 
 
 def _one(side, before, frame, place, kind):
-    array_type = _array_type(frame, kind.literal_value)
+    array_type, ravelled = _array_type(frame, kind.literal_value), kind.literal_value[1:] == ""
 
     def build(context, builder, signature, args):
         number = builder.add(context.cast(builder, args[1], signature.args[1], types.intp), _WORD(before))
-        return _array(context, builder, args[0], side, number, array_type)
+        return _array(context, builder, args[0], side, number, array_type, ravelled)
 
     return array_type(frame, place, kind), build
 
 
 def _array_type(frame, kind):
     dtypes = {"i": types.int32, "f": next(getattr(types, name) for name, floats in FRAMES.items() if floats == frame)}
-    return types.Array(dtypes[kind[0]], int(kind[1:]), "C")
+    return types.Array(dtypes[kind[0]], int(kind[1:] or 1), "C")
 
 
-def _array(context, builder, frame, side, place, array_type):
-    """The array at a place among a call's arguments or results."""
+def _array(context, builder, frame, side, place, array_type, ravelled=False):
+    """The array at a place among a call's arguments or results, or all its numbers in a row."""
     buffer = _load(builder, _load(builder, frame, _WORD(side)), place)
     sizes, array = _load(builder, buffer, _WORD(SIZES)), context.make_array(array_type)(context, builder)
-    shape = [_load(builder, sizes, _WORD(axis)) for axis in range(array_type.ndim)]
+    if ravelled:
+        shape = [_product(builder, sizes, _load(builder, buffer, _WORD(RANK)))]
+    else:
+        shape = [_load(builder, sizes, _WORD(axis)) for axis in range(array_type.ndim)]
     strides = [_WORD(context.get_abi_sizeof(context.get_data_type(array_type.dtype)))]
     for length in reversed(shape):
         strides.insert(0, builder.mul(strides[0], length))
     data = builder.inttoptr(_load(builder, buffer, _WORD(DATA)), array.data.type)
     populate_array(array, data, shape, strides[1:], itemsize=strides[-1], meminfo=None)
     return array._getvalue()
+
+
+def _product(builder, address, count):
+    """Of so many words behind an address."""
+    product = cgutils.alloca_once_value(builder, _WORD(1))
+    with cgutils.for_range(builder, count) as loop:
+        builder.store(builder.mul(builder.load(product), _load(builder, address, loop.index)), product)
+    return builder.load(product)
 
 
 def _load(builder, address, position):

@@ -10,6 +10,7 @@ import numpy as np
 import optax
 
 from hetjax import models
+from hetjax.adamw import AdamW
 from hetjax.arrays import Array
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape, Table
@@ -63,7 +64,7 @@ class Trainer(NamedTuple):
     """
 
     model: Stack
-    optimizer: optax.GradientTransformation
+    optimizer: AdamW
     adam: RowAdam
     widths: Mapping[str, int]
     learnable: Mapping[str, Shape]
@@ -120,7 +121,7 @@ class Trainer(NamedTuple):
         exchanges: Sequence[Exchange] = (),
     ) -> jax.Array:
         """The sum of `cross_entropy` over the batch's seeds; arguments as of `loss`, and of `Stack`."""
-        gathered = {name: tables.read(matrix, batch.inputs.get(name)) for name, matrix in static.items()}
+        gathered = {name: tables.rows_at(matrix, batch.inputs.get(name)) for name, matrix in static.items()}
         features = {**gathered, **batch.rows, **learned}
         tree, blocks = opened(params, batch.blocks)
         logits: Any = self.model.apply(tree, blocks, features, masks, exchanges, batch.seeds)
@@ -203,8 +204,8 @@ class Trainer(NamedTuple):
 
     def update_weights(self, state: TrainState, weights: Any) -> TrainState:
         """The state after an update by the gradient of its parameters, without tables."""
-        updates, optimizer = self.optimizer.update(weights, state.optimizer, state.params)
-        return TrainState(state.step + 1, optax.apply_updates(state.params, updates), optimizer, {})
+        params, optimizer = self.optimizer.step(weights, state.optimizer, state.params)
+        return TrainState(state.step + 1, params, optimizer, {})
 
     def update_rows(
         self, held: Mapping[str, Table], rows: Rows, ids: Mapping[str, Array], step: Array
@@ -314,7 +315,7 @@ def make_trainer(graph: HetGraph, config: Config, steps: int) -> Trainer:
     learnable = {name: Shape(schema.nodes[name], width, scales[name]) for name, width in learned.items()}
     rate, row_rate = options.learning_rate, options.feature_learning_rate
     adam = RowAdam(schedule(rate if row_rate is None else row_rate, options, steps), weight_decay=options.weight_decay)
-    optimizer = optax.flatten(optax.adamw(schedule(rate, options, steps), weight_decay=options.weight_decay))
+    optimizer = AdamW(schedule(rate, options, steps), options.weight_decay)
     return Trainer(
         network,
         optimizer,
