@@ -23,10 +23,11 @@ def prefetch(context: Any, rows: types.Array, row: types.Integer) -> tuple[Any, 
         size = builder.extract_value(array.strides, 0)
         offset = builder.mul(size, context.cast(builder, args[1], signature.args[1], types.intp))
         start = builder.add(builder.ptrtoint(array.data, _WORD), offset)
+        end, first = builder.add(start, size), builder.and_(start, _WORD(-LINE))  # a row may begin inside a line
         kind = ir.FunctionType(ir.VoidType(), [_BYTE, _FLAG, _FLAG, _FLAG])
         ask = builder.module.declare_intrinsic("llvm.prefetch", [_BYTE], kind)
-        with cgutils.for_range_slice(builder, _WORD(0), size, _WORD(LINE)) as (place, _):
-            line = builder.inttoptr(builder.add(start, place), _BYTE)
+        with cgutils.for_range_slice(builder, first, end, _WORD(LINE)) as (place, _):
+            line = builder.inttoptr(place, _BYTE)
             builder.call(ask, [line, _FLAG(0), _FLAG(3), _FLAG(1)])  # to be read, and again; data
         return context.get_dummy_value()
 
