@@ -42,11 +42,10 @@ def float64():
         yield
 
 
-def setting(graph, layer_class, wider=0, **options):
-    """A layer on a whole graph, its random weights and features, which are by so many `wider`."""
+def setting(graph, layer_class, **options):
+    """A layer on a whole graph, its random weights and features."""
     rng = np.random.default_rng(0)
     widths = {"paper": WIDTH, "author": 4, "venue": 5, "topic": WIDTH, "ghost": 3}
-    widths = {name: width + wider for name, width in widths.items()}
     x = {name: jnp.asarray(rng.standard_normal((graph.schema.nodes[name], width))) for name, width in widths.items()}
     relations = tuple(relation for relation in graph.schema.relations if relation.target in TYPES)
     selves = TYPES if layer_class.self_term else ()
@@ -121,17 +120,14 @@ CASES = [(RGATLayer, {}), (HGTLayer, {}), (HGTLayer, {"softmax": "relation"})]
 
 
 def choose(monkeypatch, order):
-    """Have every relation multiplied first, folded first, or in HGT share keys and values with others of its type.
-
-    `wide` is for features of more numbers than there are nodes, which are multiplied first.
-    """
+    """Have every relation multiplied first, folded first, or in HGT share keys and values with others of its type."""
     for module in (rgat, hgt):
-        monkeypatch.setattr(module, "multiply_first", lambda *_: order in ("first", "wide"))
+        monkeypatch.setattr(module, "multiply_first", lambda *_: order == "first")
     shared = order == "shared"
     monkeypatch.setattr(hgt, "share_products", lambda edges, *_: frozenset(edges if shared else ()))
 
 
-ORDERS = ("first", "last", "shared", "wide")
+ORDERS = ("first", "last", "shared")
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -139,7 +135,7 @@ ORDERS = ("first", "last", "shared", "wide")
 def test_layer_equals_the_papers_equations(monkeypatch, case, order):
     choose(monkeypatch, order)
     graph, (layer_class, options) = random_graph(1, papers=20), case
-    layer, block, params, x = setting(graph, layer_class, 30 * (order == "wide"), **options)
+    layer, block, params, x = setting(graph, layer_class, **options)
     found = jax.jit(layer.apply)(params, block, x)
     assert set(found) == set(block.self_rows)
     p, plain = jax.tree.map(np.asarray, params["params"]), jax.tree.map(np.asarray, x)
@@ -158,7 +154,7 @@ def test_layer_equals_the_papers_equations(monkeypatch, case, order):
 def test_gradients_equal_finite_differences(monkeypatch, case, order):
     choose(monkeypatch, order)
     graph, (layer_class, options) = smaller_graph(2, papers=20), case
-    layer, block, params, x = setting(graph, layer_class, 30 * (order == "wide"), **options)
+    layer, block, params, x = setting(graph, layer_class, **options)
     rng = np.random.default_rng(2)
     towards = {name: rng.standard_normal((graph.schema.nodes[name], WIDTH)) for name in block.self_rows}
 

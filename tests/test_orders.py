@@ -11,7 +11,8 @@ import pytest
 from hetjax.models import orders
 from hetjax.models.linear import fold_product
 from hetjax.models.orders import Costs, Work
-from hetjax.models.segment import multiply_first, neighbour_mean
+from hetjax.models.segment import multiply_first, neighbour_mean, share_products
+from hetjax.sampling.blocks import OneEdge
 from hetjax.sampling.sampler import group
 from hetjax.sharding.registry import make_engine
 from tests.equivalence import MODELS, setting
@@ -98,6 +99,23 @@ def test_the_order_is_the_best_of_both_on_a_grid_of_shapes():
         np.testing.assert_allclose(orders.multiplied_first(work, costs), first)
         np.testing.assert_allclose(orders.folded_first(work, costs), last)
     assert chosen == {True, False}
+
+
+def test_one_relation_alone_reads_shared_products_where_sources_are_wider_than_many(monkeypatch):
+    """Its matrices per head then meet the rows of sources or targets, which are fewer than those of the type's matrix."""
+    monkeypatch.setattr(orders, "_costs", Costs(multiply=0, move=1, group=0))
+    few_targets, few_sources, many = edges(60, 20, 4, True), edges(30, 80, 4, True), edges(60, 50, 4, True)
+
+    def readers(adjacency, sources):
+        return share_products({"only": adjacency}, sources, 4, 2, 2)
+
+    for adjacency, rows in ((few_targets, 60), (few_sources, 30)):
+        assert readers(adjacency, jnp.ones((rows, 40))) == {"only"}
+    assert readers(many, jnp.ones((60, 40))) == frozenset()
+    assert readers(OneEdge(*few_sources), jnp.ones((30, 40))) == frozenset()
+    monkeypatch.setattr(orders, "_costs", Costs(multiply=1, move=0, group=1e9))
+    assert not multiply_first(few_targets, jnp.ones((60, 40)), 4, 2, 2)
+    assert readers(few_targets, jnp.ones((60, 40))) == frozenset()
 
 
 def test_relations_share_products_where_that_costs_less():

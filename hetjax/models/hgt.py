@@ -61,13 +61,6 @@ class Shared(NamedTuple):
     value_bias: jax.Array
 
 
-def shared(rows: jax.Array, key: Projection, value: Projection, readers: frozenset[str] = frozenset()) -> Shared:
-    """Keys and values of a type's nodes."""
-    (keys_of, key_bias), (values_of, value_bias) = key(rows.shape[1]), value(rows.shape[1])
-    keys, values = (times(rows.astype(kernel.dtype), kernel) for kernel in (keys_of, values_of))
-    return Shared(rows, readers, keys, values, key_bias, value_bias)
-
-
 class MutualAttention(nn.Module):
     """Equations 3 and 4 over the edges of one relation: heterogeneous mutual attention and message passing.
 
@@ -94,18 +87,14 @@ class MutualAttention(nn.Module):
           queries: `[T, heads, d]`, the targets' `Q h_v`.
         """
         _, heads, size = queries.shape
-        rows, width = sources.shape
-        first = multiply_first(adjacency, sources, heads * size, heads, 2)
-        if first and width > min(rows, len(queries)):
-            return self.of_shared(adjacency, shared(sources, self.key, self.value), queries, masks)
         prior, attention, message = self.weights()
         attention = attention * (prior / size**0.5)[:, None, None]
-        key, key_bias = _related(self.key(width), attention)
-        value, value_bias = _related(self.value(width), message)
+        key, key_bias = _related(self.key(sources.shape[1]), attention)
+        value, value_bias = _related(self.value(sources.shape[1]), message)
         sources = sources.astype(key.dtype)
         offsets = scores(queries, key_bias)
         keep = edge_keep_mask(adjacency, heads, self.dropout, masks, self.path, offsets.dtype)
-        if first:
+        if multiply_first(adjacency, sources, heads * size, heads, 2):
             keys, values = (times(sources, kernel) for kernel in (key, value))
             return attend(adjacency, queries, offsets, keys, values, keep=keep).partial(value_bias)
         attended = attend_folded(adjacency, queries, offsets, sources, key, value, keep=keep)
@@ -212,7 +201,9 @@ class HGTLayer(Layer):
         for t, rows in sources.items():
             edges = {r.key: adjacency[r.key] for r in self.relations if r.source == t and r.key in adjacency}
             if readers := share_products(edges, rows, self.features, self.heads, self.products):
-                made[t] = shared(rows, self.key[t], self.value[t], readers)
+                (key, key_bias), (value, value_bias) = self.key[t](rows.shape[1]), self.value[t](rows.shape[1])
+                keys, values = (times(rows.astype(key.dtype), kernel) for kernel in (key, value))
+                made[t] = Shared(rows, readers, keys, values, key_bias, value_bias)
         return made
 
     @property

@@ -68,14 +68,18 @@ def share_products(
 ) -> frozenset[str]:
     """Which of some relations fold products that they share; arguments as of `multiply_first`.
 
-    None, where devices divide the nodes. Not those of `OneEdge`, which read one product where others read all that are shared.
+    One alone does if it multiplies first and a source has more numbers than there are sources, or targets: its own matrices then meet
+    fewer rows in the products than in the matrix that all share. None, where devices divide the nodes. Not those of `OneEdge`, which
+    read one product where others read all that are shared.
     """
     adjacency = {key: edges for key, edges in adjacency.items() if type(edges) is not OneEdge}
     if any(type(edges) is not Adjacency for edges in adjacency.values()):
         return frozenset()
-    if isinstance(sources, SparseRows):
-        return frozenset(adjacency if len(adjacency) > 1 else ())
-    return orders.shared({key: _work(edges, sources, features, heads, products) for key, edges in adjacency.items()})
+    works = {key: _work(edges, sources, features, heads, products) for key, edges in adjacency.items()}
+    sparse = isinstance(sources, SparseRows)
+    wide = {key: work for key, work in works.items() if work.width > min(work.rows, work.targets)}
+    alone = frozenset(key for key, work in wide.items() if sparse or orders.multiplies_first(work))
+    return alone | (frozenset(works if len(works) > 1 else ()) if sparse else orders.shared(works))
 
 
 @functools.singledispatch
