@@ -1,6 +1,9 @@
-"""AdamW (Kingma and Ba 2015; Loshchilov and Hutter 2019), of a model's weights: optax's, and on a CPU the same in one pass over memory."""
+"""AdamW on the weights of a model: optax's, and on a CPU the same but for rounding in one pass over memory.
 
-import math
+Kingma and Ba 2015, Algorithm 1, with decoupled weight decay (Loshchilov and Hutter 2019, Algorithm 2). As in optax the decay is multiplied by
+the learning rate.
+"""
+
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -10,19 +13,21 @@ import numpy as np
 import optax
 
 from hetjax import native
+from hetjax.cache.kernels import CONTRACT, adam_step, scalars
+from hetjax.cache.tables import RowAdam
 from hetjax.compiled import compiled
 from hetjax.native import Operation, argument, result
 
-B1, B2, EPSILON = 0.9, 0.999, 1e-8
-CONTRACT = frozenset({"contract"})  # a product and a sum may be rounded once
+USUAL = RowAdam(0.0)  # its decays and epsilon
+MOST = 2**31 - 1  # numbers that a kernel counts
 
 
 class AdamW(NamedTuple):
-    """How weights are updated. What it keeps is as optax's `flatten` of `adamw`: the moments are vectors, of all weights one after the other.
+    """How weights are updated. What is kept is as optax's `flatten` of `adamw` has it: the moments are vectors, of all weights one after the other.
 
     Attributes:
       learning_rate: a number, or a function of the training step as optax's schedules are.
-      weight_decay: decoupled.
+      weight_decay: decoupled; 0 is none.
     """
 
     learning_rate: float | Callable[[jax.Array], jax.Array]
@@ -36,67 +41,71 @@ class AdamW(NamedTuple):
         """The weights and what is kept after an update.
 
         Args:
-          gradients: a tree as `params`, which may have any shapes.
-          state: as `init` gives it.
+          gradients: a tree like `params`, of the same shapes.
+          state: as `init` gives it for `params`, or a step after.
+          params: float32 or float64. Of other dtypes, of several, or of over 2,147,483,647 numbers in all, it is optax that updates.
+
+        Raises:
+          ValueError: gradients or moments of other shapes than the weights.
         """
-        if not jax.tree.leaves(params):
-            return params, state
+        weights = jax.tree.leaves(params)
+        shapes, own = [leaf.shape for leaf in jax.tree.leaves(gradients)], [leaf.shape for leaf in weights]
+        form: Any = jax.tree.structure(gradients)
+        if shapes != own or form != jax.tree.structure(params):
+            raise ValueError(f"gradients of shapes {shapes}, and they should be {own}")
+        numbers, kept = sum(leaf.size for leaf in weights), optax.tree.get(state, "mu").shape
+        if kept != (numbers,):
+            raise ValueError(f"moments {kept}, and they should be {(numbers,)}")
+        if numbers > MOST:
+            return self._plainly(gradients, state, params)
         return native.choose(self._natively, self._plainly, gradients, state, params)
 
     def _optax(self) -> optax.GradientTransformation:
-        return optax.flatten(optax.adamw(self.learning_rate, B1, B2, EPSILON, weight_decay=self.weight_decay))
+        about = {"b1": USUAL.b1, "b2": USUAL.b2, "eps": USUAL.epsilon, "weight_decay": self.weight_decay}
+        return optax.flatten(optax.adamw(self.learning_rate, **about))
 
     def _plainly(self, gradients, state, params):
         updates, state = self._optax().update(gradients, state, params)
         return optax.apply_updates(params, updates), state
 
     def _natively(self, gradients, state, params):
-        adam, *others = state
-        leaves, form = jax.tree.flatten(params)
-        count, dtype = adam.count + 1, adam.mu.dtype
-        rate = self.learning_rate(adam.count) if callable(self.learning_rate) else self.learning_rate
-        corrected = [1 / (1 - decay**count) for decay in (B1, B2)]
-        given = B1, 1 - B1, B2, 1 - B2, *corrected, rate, self.weight_decay, EPSILON
-        numbers = jnp.stack([jnp.asarray(number, dtype) for number in given])
-        starts = np.cumsum([0, *(leaf.size for leaf in leaves)]).astype(np.int32)
-        held = adam.mu, adam.nu, *leaves
-        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in held]
-        aliases = {2 + place: place for place in range(len(held))}
-        given = starts, numbers, *held, *jax.tree.leaves(gradients)
-        mu, nu, *new = update(int(starts[-1]), *given, results=shapes, aliases=aliases)
-        params = jax.tree.unflatten(form, new)
-        return params, (adam._replace(count=count, mu=mu, nu=nu), *jax.tree.map(lambda counted: counted + 1, others))
+        adam = optax.tree.get(state, "ScaleByAdamState")
+        weights, form = jax.tree.flatten(params)
+        ends = np.cumsum([0, *(leaf.size for leaf in weights)])
+        count = optax.safe_increment(adam.count)
+        in_place = adam.mu, adam.nu, *weights
+        given = ends.astype(np.int32), self._numbers(adam.count, count, adam.mu.dtype)
+        shapes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in in_place]
+        aliases = {len(given) + place: place for place in range(len(in_place))}
+        arguments = *given, *in_place, *jax.tree.leaves(gradients)
+        mu, nu, *weights = update(int(ends[-1]), *arguments, results=shapes, aliases=aliases)
+        return jax.tree.unflatten(form, weights), optax.tree.set(state, count=count, mu=mu, nu=nu)
 
-
-@compiled(inline="always")
-def moved(number, g, moments, decays, correct, rates):
-    """In numba's language: a number and its moments after an update by its gradient.
-
-    Args:
-      decays: of the first moment the decay, and what is left of 1; of the second the same.
-      correct: what the moments are multiplied by.
-      rates: learning rate, weight decay, epsilon.
-    """
-    mean, square = decays[0] * moments[0] + decays[1] * g, decays[2] * moments[1] + decays[3] * (g * g)
-    change = (mean * correct[0]) / (math.sqrt(square * correct[1]) + rates[2])
-    return number - rates[0] * (change + rates[1] * number), mean, square
+    def _numbers(self, done, count, dtype):
+        """What `scalars` takes, and what the moments are multiplied by, which is computed as optax does."""
+        rate = self.learning_rate(done) if callable(self.learning_rate) else self.learning_rate
+        decays = USUAL.b1, 1 - USUAL.b1, USUAL.b2, 1 - USUAL.b2
+        correct = 1 / (1 - USUAL.b1**count), 1 / (1 - USUAL.b2**count)
+        return jnp.stack([jnp.asarray(x, dtype) for x in (rate, self.weight_decay, USUAL.epsilon, *decays, *correct)])
 
 
 @compiled(error_model="numpy", fastmath=set(CONTRACT))
 def _move(weights, gradient, mu, nu, decays, correct, rates):
+    """One step of some numbers of a weight, in place: apart, as LLVM then knows that none of what it reads once changes."""
     for i in range(len(weights)):
         moments = mu[i], nu[i]
-        weights[i], mu[i], nu[i] = moved(weights[i], gradient[i], moments, decays, correct, rates)
+        weights[i], mu[i], nu[i] = adam_step(weights[i], gradient[i], moments, decays, correct, rates)
 
 
 def _update(first, last, frame):
-    """One step on the numbers from `first` to before `last` of all weights, one after the other.
+    """One step of the numbers from `first` to before `last` of all weights, one after the other.
 
-    Given are where weights begin, the numbers that `moved` takes, moments and weights, which the results are to begin with, and gradients.
+    Arguments are where each weight begins, int32 `[weights + 1]`; `AdamW._numbers`; both moments; the weights; their gradients. Results are
+    moments and weights, which are there to begin with.
     """
     starts, numbers = argument(frame, 0, "i1"), argument(frame, 1, "f1")
-    decays, correct = (numbers[0], numbers[1], numbers[2], numbers[3]), (numbers[4], numbers[5])
-    rates = numbers[6], numbers[7], numbers[8]
+    rates, decays = scalars(numbers)
+    correct = numbers[7], numbers[8]
     mu, nu, count = result(frame, 0, "f1"), result(frame, 1, "f1"), len(starts) - 1
     for leaf in range(count):
         start, begin, end = starts[leaf], max(first, starts[leaf]), min(last, starts[leaf + 1])

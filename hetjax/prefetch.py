@@ -10,7 +10,7 @@ from hetjax.compiled import intrinsic
 from hetjax.internals import numba_parts
 
 cgutils, _ = numba_parts()
-LINE = 64  # bytes that a processor reads at a time
+LINE = 64  # bytes that a processor reads at a time, a power of two
 _WORD, _BYTE, _FLAG = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
 
 
@@ -23,7 +23,8 @@ def prefetch(context: Any, rows: types.Array, row: types.Integer) -> tuple[Any, 
         size = builder.extract_value(array.strides, 0)
         offset = builder.mul(size, context.cast(builder, args[1], signature.args[1], types.intp))
         start = builder.add(builder.ptrtoint(array.data, _WORD), offset)
-        end, first = builder.add(start, size), builder.and_(start, _WORD(-LINE))  # a row may begin inside a line
+        end = builder.add(start, size)
+        first = builder.and_(start, _WORD(-LINE))  # a row may begin inside a line
         kind = ir.FunctionType(ir.VoidType(), [_BYTE, _FLAG, _FLAG, _FLAG])
         ask = builder.module.declare_intrinsic("llvm.prefetch", [_BYTE], kind)
         with cgutils.for_range_slice(builder, first, end, _WORD(LINE)) as (place, _):

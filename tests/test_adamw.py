@@ -39,6 +39,8 @@ def test_every_step_equals_optax(rate, decay, dtype, tolerance):
 
     with jax.enable_x64(dtype is np.float64):
         adamw, params = AdamW(rate, decay), trees(0, dtype)
+        given = params, adamw.init(params), params
+        assert "custom_call @hetjax(" in jax.jit(adamw.step).lower(*given).as_text()
         chosen = trained(jax.jit(adamw.step), adamw.init(params), dtype, 7)
         expected = trained(by_optax, plain.init(params), dtype, 7)
     assert jax.tree.structure(chosen) == jax.tree.structure(expected)
@@ -48,11 +50,39 @@ def test_every_step_equals_optax(rate, decay, dtype, tolerance):
 
 
 def test_weights_are_moved_where_they_lie():
-    """A state that is given away is not copied: a step takes the gradients' memory, and little more."""
-    adamw, params = AdamW(0.01), {"kernel": jnp.ones((600, 500)), "bias": jnp.ones(500)}
-    given = params, adamw.init(params), params
-    program = jax.jit(adamw.step, donate_argnums=(1, 2)).lower(*given).compile()
-    assert program.memory_analysis().temp_size_in_bytes < 4 * 600 * 500
+    adamw, params = AdamW(0.01), {"kernel": jnp.ones((60, 5, 10)), "bias": jnp.ones(500)}
+    gradients, state = jax.tree.map(jnp.ones_like, params), adamw.init(params)
+    kept, _ = jax.jit(adamw.step)(gradients, state, params)
+    places = {name: leaf.unsafe_buffer_pointer() for name, leaf in params.items()}
+    program = jax.jit(adamw.step, donate_argnums=(1, 2)).lower(gradients, state, params).compile()
+    assert program.as_text().count(" copy(") == 0
+    moved, _ = program(gradients, state, params)
+    assert {name: leaf.unsafe_buffer_pointer() for name, leaf in moved.items()} == places
+    jax.tree.map(np.testing.assert_array_equal, moved, kept)
+
+
+def test_bits_do_not_depend_on_where_a_weight_lies():
+    """Not among the others, and not in which thread's part: replicas must be alike, and so must packed weights."""
+    adamw, parts = AdamW(0.01, 0.1), [1, 63, 700, 129, 4000, 7]
+    numbers, slopes = np.split(np.random.default_rng(0).standard_normal(2 * sum(parts)).astype(np.float32), 2)
+    whole, of_whole = {"all": numbers}, {"all": slopes}
+    apart, of_apart = (dict(enumerate(np.split(x, np.cumsum(parts)[:-1]))) for x in (numbers, slopes))
+    step = jax.jit(adamw.step)
+    for _ in range(3):
+        found = [step(of_whole, adamw.init(whole), whole), step(of_apart, adamw.init(apart), apart)]
+        (whole, of_moments), (apart, moments) = found
+        np.testing.assert_array_equal(whole["all"], np.concatenate(list(apart.values())))
+        np.testing.assert_array_equal(optax.tree.get(of_moments, "nu"), optax.tree.get(moments, "nu"))
+
+
+def test_other_shapes_than_the_weights_are_refused():
+    adamw, params = AdamW(0.01), trees(0, np.float32)
+    state = adamw.init(params)
+    for wrong in ({}, params | {"bias": jnp.ones(128)}, params | {"gate": jnp.ones(1)}):
+        with pytest.raises(ValueError, match="gradients of shapes"):
+            adamw.step(wrong, state, params)
+    with pytest.raises(ValueError, match=r"moments \(5,\)"):
+        adamw.step(params, adamw.init({"bias": jnp.ones(5)}), params)
 
 
 def test_without_native_operations_it_is_optax(monkeypatch):
@@ -60,7 +90,3 @@ def test_without_native_operations_it_is_optax(monkeypatch):
     adamw, params = AdamW(0.01), trees(0, np.float32)
     text = jax.jit(adamw.step).lower(trees(1, np.float32), adamw.init(params), params).as_text()
     assert "custom_call" not in text
-
-
-def test_a_model_without_weights_is_left_alone():
-    assert AdamW(0.01).step({}, (), {}) == ({}, ())

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from hetjax import compiled, internals, native, runtime
+from hetjax import adamw, compiled, internals, native, runtime
+from hetjax.adamw import AdamW
 from hetjax.cache import kernels as rows
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Table
@@ -37,6 +38,7 @@ def test_kept_machine_code_is_of_all_files_that_are_compiled_in(monkeypatch):
     of_all = called | {"hetjax.native.operations", "hetjax.native.frames", "hetjax.prefetch"}
     vectors = {f"hetjax.vectors.{name}" for name in ("rows", "products", "softmax", "sums", "loops", "building")}
     assert called <= compiled.modules(handler.__name__) and of_all <= compiled.modules(rows.__name__)
+    assert {rows.__name__} | of_all <= compiled.modules(adamw.__name__)
     assert of_all | vectors <= compiled.modules(folds.__name__) & compiled.modules(folded_attention_kernels.__name__)
     for kernels in (folded_attention_kernels, additive_kernels):  # which have its numbers
         assert of_all | {folds.__name__} <= compiled.modules(kernels.__name__)
@@ -183,10 +185,11 @@ def test_programs_for_another_platform_hold_no_kernel_of_a_cpu():
 
     def lowered(platform: str) -> str:
         x, ids = jnp.ones((2, 2)), jnp.arange(2)
-        traced = jax.jit(jax.grad(folded)).trace(x), jax.jit(updated).trace(x, ids)
+        weights = jax.jit(AdamW(0.1).step).trace(x, AdamW(0.1).init(x), x)
+        traced = jax.jit(jax.grad(folded)).trace(x), jax.jit(updated).trace(x, ids), weights
         return "".join(one.lower(lowering_platforms=(platform,)).as_text() for one in traced)
 
-    assert lowered("cpu").count("custom_call @hetjax(") >= 6
+    assert lowered("cpu").count("custom_call @hetjax(") >= 7
     for platform in ("cuda", "tpu"):
         assert "@hetjax(" not in lowered(platform)
 

@@ -33,8 +33,8 @@ def arrays(context: Any, frame: types.Integer, layout: types.StringLiteral) -> t
 
     def build(context, builder, signature, args):
         values = [
-            _array(context, builder, args[0], side, _WORD(place), array_type)
-            for (side, place, _), array_type in zip(places, array_types)
+            _array(context, builder, args[0], side, _WORD(place), kind, array_type)
+            for (side, place, kind), array_type in zip(places, array_types)
         ]
         return context.make_tuple(builder, together, values)
 
@@ -45,22 +45,22 @@ def arrays(context: Any, frame: types.Integer, layout: types.StringLiteral) -> t
 def argument(
     context: Any, frame: types.Integer, place: types.Integer, kind: types.StringLiteral
 ) -> tuple[Any, Callable]:
-    """In numba's language: one of a call's arguments, of which there may be any number; arrays as of `arrays`, or without a rank all numbers of one of any rank, `[numbers]`."""
+    """In numba's language: one of a call's arguments, of which there may be any number; as of `arrays`; of a kind without a rank, `f`, it is ravelled, `[numbers]`."""
     return _one(ARGUMENTS, 1, frame, place, kind)
 
 
 @intrinsic(prefer_literal=True)
 def result(context: Any, frame: types.Integer, place: types.Integer, kind: types.StringLiteral) -> tuple[Any, Callable]:
-    """In numba's language: one of a call's results, of which there may be any number; arrays as of `argument`."""
+    """In numba's language: one of a call's results, of which there may be any number; as of `argument`."""
     return _one(RESULTS, 0, frame, place, kind)
 
 
 def _one(side, before, frame, place, kind):
-    array_type, ravelled = _array_type(frame, kind.literal_value), kind.literal_value[1:] == ""
+    array_type = _array_type(frame, kind.literal_value)
 
     def build(context, builder, signature, args):
         number = builder.add(context.cast(builder, args[1], signature.args[1], types.intp), _WORD(before))
-        return _array(context, builder, args[0], side, number, array_type, ravelled)
+        return _array(context, builder, args[0], side, number, kind.literal_value, array_type)
 
     return array_type(frame, place, kind), build
 
@@ -70,14 +70,13 @@ def _array_type(frame, kind):
     return types.Array(dtypes[kind[0]], int(kind[1:] or 1), "C")
 
 
-def _array(context, builder, frame, side, place, array_type, ravelled=False):
-    """The array at a place among a call's arguments or results, or all its numbers in a row."""
+def _array(context, builder, frame, side, place, kind, array_type):
+    """The array at a place among a call's arguments or results."""
     buffer = _load(builder, _load(builder, frame, _WORD(side)), place)
     sizes, array = _load(builder, buffer, _WORD(SIZES)), context.make_array(array_type)(context, builder)
-    if ravelled:
+    shape = [_load(builder, sizes, _WORD(axis)) for axis in range(array_type.ndim)]
+    if not kind[1:]:
         shape = [_product(builder, sizes, _load(builder, buffer, _WORD(RANK)))]
-    else:
-        shape = [_load(builder, sizes, _WORD(axis)) for axis in range(array_type.ndim)]
     strides = [_WORD(context.get_abi_sizeof(context.get_data_type(array_type.dtype)))]
     for length in reversed(shape):
         strides.insert(0, builder.mul(strides[0], length))

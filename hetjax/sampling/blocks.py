@@ -120,7 +120,7 @@ class Batch(NamedTuple):
 
     Attributes:
       blocks: one per layer, the first layer's (the outermost hop) first.
-      inputs: int32 node ids per node type whose feature rows are to be gathered for the first layer; a type that is
+      inputs: int32 node ids per node type, none negative, whose feature rows are to be gathered for the first layer; a type that is
         absent is read in place, its edges pointing at rows of the whole feature matrix, or is in `rows`.
       seeds: int32 `[B]` rows of the last layer's embeddings that the loss is taken at.
       labels: int32 `[B]` class ids, or int8 `[B, classes]` of 0 and 1 where a node has several labels.

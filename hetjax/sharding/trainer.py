@@ -52,7 +52,7 @@ class Trainer(NamedTuple):
 
     Attributes:
       model: gives logits.
-      optimizer: updates the weights.
+      optimizer: updates the weights; anything with `init` and `step` as `AdamW` has them.
       adam: updates the learnable features.
       widths: of the features of every input type, static or learnable.
       learnable: of the learnable features of every input type without features.

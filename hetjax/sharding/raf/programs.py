@@ -142,7 +142,7 @@ class LocalPrograms:
 
         def fold(params: Any, learned: Rows, before: PassOutput, static: Rows, local: Local, when: When) -> PassOutput:
             if not number:
-                read = {t: tables.read(matrix, local.inputs.get(t)) for t, matrix in static.items()}
+                read = {t: tables.rows_at(matrix, local.inputs.get(t)) for t, matrix in static.items()}
                 before = before._replace(x={**read, **local.rows, **learned})
             before = before._replace(partial=_only(before.partial))
             masks, exchanges = self.trainer.masks(*when), None
