@@ -83,10 +83,9 @@ class AdamW(NamedTuple):
 
     def _numbers(self, done, count, dtype):
         """What `scalars` takes, and what the moments are multiplied by, which is computed as optax does."""
-        rate = self.learning_rate(done) if callable(self.learning_rate) else self.learning_rate
-        decays = USUAL.b1, 1 - USUAL.b1, USUAL.b2, 1 - USUAL.b2
-        correct = 1 / (1 - USUAL.b1**count), 1 / (1 - USUAL.b2**count)
-        return jnp.stack([jnp.asarray(x, dtype) for x in (rate, self.weight_decay, USUAL.epsilon, *decays, *correct)])
+        adam = RowAdam(self.learning_rate, weight_decay=self.weight_decay).at(done)
+        correct = 1 / (1 - adam.b1**count), 1 / (1 - adam.b2**count)
+        return jnp.stack([jnp.asarray(x, dtype) for x in (*adam.scalars(), *correct)])
 
 
 @compiled(error_model="numpy", fastmath=set(CONTRACT))

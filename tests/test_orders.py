@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from hetjax.cache.sparse import compact
 from hetjax.models import orders
 from hetjax.models.linear import fold_product
 from hetjax.models.orders import Costs, Work
@@ -113,6 +114,8 @@ def test_one_relation_alone_reads_shared_products_where_sources_are_wider_than_m
         assert readers(adjacency, jnp.ones((rows, 40))) == {"only"}
     assert readers(many, jnp.ones((60, 40))) == frozenset()
     assert readers(OneEdge(*few_sources), jnp.ones((30, 40))) == frozenset()
+    assert readers(few_sources, compact(np.eye(30, 40, dtype=np.float32))) == {"only"}
+    assert readers(many, compact(np.eye(60, 40, dtype=np.float32))) == frozenset()
     monkeypatch.setattr(orders, "_costs", Costs(multiply=1, move=0, group=1e9))
     assert not multiply_first(few_targets, jnp.ones((60, 40)), 4, 2, 2)
     assert readers(few_targets, jnp.ones((60, 40))) == frozenset()

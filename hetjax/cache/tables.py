@@ -57,6 +57,10 @@ class RowAdam(NamedTuple):
         """The same, with the learning rate of a training step."""
         return self._replace(learning_rate=self.learning_rate(step)) if callable(self.learning_rate) else self
 
+    def scalars(self) -> list[Any]:
+        """What `kernels.scalars` reads, of a learning rate that is a number."""
+        return [self.learning_rate, self.weight_decay, self.epsilon, self.b1, 1 - self.b1, self.b2, 1 - self.b2]
+
 
 class Shape(NamedTuple):
     """What a table is created from.
@@ -198,12 +202,9 @@ def update(table: Table, ids: "Array | None", gradient: jax.Array, adam: RowAdam
         raise ValueError(f"a gradient {gradient.shape}, and it should be {expected}")
     if not len(gradient):
         return table
-    dtype, decays = table.rows.dtype, (adam.b1, adam.b2)
-    numbers: list[Any] = [adam.learning_rate, adam.weight_decay, adam.epsilon]
-    for decay in decays:
-        numbers += [decay, 1 - decay]
-    stacked = jnp.stack([jnp.asarray(number, dtype) for number in numbers])
-    correct = [jnp.asarray(corrections(decay, dtype)) for decay in decays]
+    dtype = table.rows.dtype
+    stacked = jnp.stack([jnp.asarray(number, dtype) for number in adam.scalars()])
+    correct = [jnp.asarray(corrections(decay, dtype)) for decay in (adam.b1, adam.b2)]
     row_ids = jnp.zeros(0, jnp.int32) if ids is None else ids
     return native.choose(_update_natively, _update_plainly, table, row_ids, gradient.astype(dtype), stacked, *correct)
 

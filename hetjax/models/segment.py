@@ -76,10 +76,11 @@ def share_products(
     if any(type(edges) is not Adjacency for edges in adjacency.values()):
         return frozenset()
     works = {key: _work(edges, sources, features, heads, products) for key, edges in adjacency.items()}
-    sparse = isinstance(sources, SparseRows)
-    wide = {key: work for key, work in works.items() if work.width > min(work.rows, work.targets)}
-    alone = frozenset(key for key, work in wide.items() if sparse or orders.multiplies_first(work))
-    return alone | (frozenset(works if len(works) > 1 else ()) if sparse else orders.shared(works))
+    wide = [key for key, work in works.items() if work.width > min(work.rows, work.targets)]
+    alone = frozenset(key for key in wide if multiply_first(adjacency[key], sources, features, heads, products))
+    if isinstance(sources, SparseRows):
+        return frozenset(works) if len(works) > 1 else alone
+    return alone | orders.shared(works)
 
 
 @functools.singledispatch
