@@ -9,6 +9,7 @@ from hetjax.graph.csc import CSC
 from hetjax.graph.loops import with_loops
 from hetjax.graph.schema import Relation
 from hetjax.models import partials
+from hetjax.models.activations import elu
 from hetjax.models.decoupled_attention import AttentionPropagation
 from hetjax.models.dropout import NodeMasks
 from hetjax.models.layer import PlainLayer
@@ -38,7 +39,7 @@ class GATLayer(PlainLayer):
     heads: int = 4
     output_heads: int = 1
     attention_dropout: float = 0.0
-    activation = staticmethod(nn.elu)
+    activation = staticmethod(elu)
     self_term = False
     multiplies_input = True
     reads_weights = False

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from hetjax.graph.schema import Relation
+from hetjax.models.activations import relu
 from hetjax.models.decoupled import Propagation
 from hetjax.models.dropout import NodeMasks, dropped
 from hetjax.models.layer import Layer
@@ -32,7 +33,7 @@ class Rest(nn.Module):
             x = nn.LayerNorm()(x)
         else:
             x = x + jnp.expand_dims(self.param("bias", nn.initializers.zeros_init(), (self.features,)), 0)
-        return Dense(self.features, kernel_init=nn.initializers.glorot_uniform())(nn.relu(x))
+        return Dense(self.features, kernel_init=nn.initializers.glorot_uniform())(relu(x))
 
 
 class GINLayer(Layer):
@@ -93,7 +94,7 @@ class GINLayer(Layer):
 
     def finish(self, node_type: str, partial: Any, targets: Any, masks: NodeMasks | None) -> jax.Array:
         h = self.rest[node_type](self.total(partial, targets))
-        return h if self.logits else dropped(nn.relu(h), self.dropout, masks, (*self.path, node_type))
+        return h if self.logits else dropped(relu(h), self.dropout, masks, (*self.path, node_type))
 
 
 class GINPropagation(Propagation):

@@ -14,6 +14,7 @@ from hetjax.cache.tables import read
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation, Schema
 from hetjax.models import partials
+from hetjax.models.activations import relu
 from hetjax.models.decoupled import DenseOptions, Propagation
 from hetjax.models.dropout import Masks, NodeMasks, dropped
 from hetjax.models.layer import LOCAL, Exchange, Layer, PlainLayer, glorot
@@ -358,7 +359,7 @@ def _dense(layer: type[Layer], stack: StackOptions, own: Mapping[str, Any], clas
         if option.name in own.keys() - known and own[option.name] != option.default:
             raise InputError(f"model.{option.name} is {own[option.name]}, and a decoupled model has no such option")
     given = {name: own[name] for name in ("norm", "dropout", "residual", "bias") if name in own}
-    activation = getattr(layer, "activation", nn.relu)
+    activation = getattr(layer, "activation", relu)
     folded = stack.hidden if stack.head else layer.propagation.made(classes, **own)
     widths = (stack.hidden,) * (stack.layers - 1) + (folded,)
     return DenseOptions(widths, activation, logits=not stack.head, **given)

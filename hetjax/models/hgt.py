@@ -11,6 +11,7 @@ from jax.typing import DTypeLike
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models import partials
+from hetjax.models.activations import gelu
 from hetjax.models.attention import attend, scores
 from hetjax.models.dropout import NodeMasks, dropped, edge_keep_mask
 from hetjax.models.folded_attention import attend_folded
@@ -259,7 +260,7 @@ class HGTLayer(Layer):
         return partial if self.joint else self.monoid.lift(partials.attended(partial))
 
     def finish(self, node_type: str, partial: Any, targets: jax.Array, masks: NodeMasks | None) -> jax.Array:
-        h = self.output[node_type](nn.gelu(self.total(partial, targets), approximate=False))
+        h = self.output[node_type](gelu(self.total(partial, targets)))
         h = dropped(h, self.dropout, masks, (*self.path, node_type))
         if targets.shape == h.shape:
             gate = nn.sigmoid(self.skip[node_type])

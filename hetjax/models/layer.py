@@ -17,6 +17,7 @@ from hetjax.arrays import Array
 from hetjax.cache.tables import rows_at
 from hetjax.graph.schema import Relation
 from hetjax.models import orders, partials
+from hetjax.models.activations import relu
 from hetjax.models.dropout import Masks, NodeMasks, dropped
 from hetjax.models.partials import Monoid
 from hetjax.sampling.blocks import Adjacency, Block
@@ -375,7 +376,7 @@ class PlainLayer(Layer):
     residual: bool = False
     bias: bool = True
     logits: bool = False
-    activation: ClassVar[Callable] = staticmethod(nn.relu)
+    activation: ClassVar[Callable] = staticmethod(relu)
 
     def finish_reads(self, node_type: str) -> bool:
         return self.residual and self.widths.get(node_type) == self.makes(node_type)

@@ -12,6 +12,7 @@ from jax.typing import DTypeLike
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
 from hetjax.models import partials
+from hetjax.models.activations import elu
 from hetjax.models.attention import attend
 from hetjax.models.decoupled_attention import SLOPE, AttentionPropagation
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
@@ -85,7 +86,7 @@ class RGATLayer(PlainLayer):
 
     heads: int = 4
     attention_dropout: float = 0.0
-    activation = staticmethod(nn.elu)
+    activation = staticmethod(elu)
     multiplies_input = True
     reads_weights = False
     propagation = AttentionPropagation
