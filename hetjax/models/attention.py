@@ -147,13 +147,11 @@ _attend.defvjp(_forward, _backward)
 
 def _attend_natively(rows, queries, offsets, keys, values, keep, slope):
     (targets, heads), edges, width = offsets.shape, len(rows.indices), values.shape[2]
-    shapes = 3 * [(targets, heads)] + [()] + 2 * [(edges, heads)] + [keep.shape]
-    shapes[3] = _laid_out((heads, targets, width), values)
+    shapes = [*3 * [(targets, heads)], (targets, heads, width), *2 * [(edges, heads)], keep.shape]
     results = [jax.ShapeDtypeStruct(shape, offsets.dtype) for shape in shapes]
-    asked = jnp.zeros((0, 0, 0), offsets.dtype) if queries is None else _for_kernel(queries, keys)
+    asked = jnp.zeros((0, 0, 0), offsets.dtype) if queries is None else queries
     arguments = asked, offsets, keys, values, keep, slope
-    *sums, numerator, logits, weights, _ = kernels.attend(targets, *rows, *arguments, results=results)
-    return *sums, _for_kernel(numerator, values), logits, weights
+    return kernels.attend(targets, *rows, *arguments, results=results)[:-1]
 
 
 def attend_plainly(
@@ -185,16 +183,16 @@ def _back_natively(rows, queries, keys, values, edges, gradient):
     *sums, numerator = gradient
     (targets, heads, _), size = numerator.shape, keys.shape[2]
     one_query = queries is not None and len(queries) == 1
-    asked = (-(-targets // BLOCK), heads, size) if one_query else _laid_out((heads, targets, size), keys)
+    asked = (-(-targets // BLOCK) if one_query else targets, heads, size)
     shapes = (0, 0, 0) if queries is None else asked, (targets, heads), logits.shape
     results = [jax.ShapeDtypeStruct(shape, logits.dtype) for shape in shapes]
-    arguments = keys, values, *edges, *sums, _for_kernel(numerator, values)
+    arguments = keys, values, *edges, *sums, numerator
     by_queries, *others = kernels.attend_back(targets, *rows, *arguments, results=results)
     if queries is None:
         return None, *others
     if one_query:
         return added(by_queries)[None], *others
-    return _for_kernel(by_queries, keys), *others
+    return by_queries, *others
 
 
 def back_plainly(
@@ -230,8 +228,7 @@ def to_sources(rows: Rows, edges: Array, like: jax.Array, *summed: tuple[jax.Arr
 
 
 def _to_sources_natively(rows, edges, like, *summed):
-    pairs = [(weights, _for_kernel(x, like)) for weights, x in summed]
-    pairs += [(jnp.zeros((0, 0), like.dtype), jnp.zeros((0, 0, 0), like.dtype))] * (2 - len(pairs))
+    pairs = [*summed, *[(jnp.zeros((0, 0), like.dtype), jnp.zeros((0, 0, 0), like.dtype))] * (2 - len(summed))]
     result = jax.ShapeDtypeStruct(like.shape, like.dtype)
     return kernels.to_sources(len(like), *rows, edges, *pairs[0], *pairs[1], results=[result])[0]
 
@@ -241,17 +238,6 @@ def _to_sources_plainly(rows, edges, like, *summed):
     fold = sum_weighted if like.shape[1] > 1 else sum_over_heads
     sums = [fold(rows if len(x) > 1 else first, read(weights, edges), x) for weights, x in summed]
     return sum(sums[1:], sums[0]).reshape(like.shape)
-
-
-def _for_kernel(x: jax.Array, ends: jax.Array) -> jax.Array:
-    """`[T, heads, width]` as a kernel has it beside `ends` `[S, heads or 1, width]`, or back: heads first, if the ends have one for all."""
-    return jnp.swapaxes(x, 0, 1) if ends.shape[1] == 1 else x
-
-
-def _laid_out(shape: tuple[int, int, int], ends: jax.Array) -> tuple[int, int, int]:
-    """The shape of what `_for_kernel` gives."""
-    heads, rows, width = shape
-    return shape if ends.shape[1] == 1 else (rows, heads, width)
 
 
 def _applied(weights, keep):

@@ -34,7 +34,7 @@ MOST = 2.0**4  # times as much, or as little, as there: more is no machine, but 
 def order_costs(processes: ProcessGroup) -> Costs:
     """Those of the first process's machine, in all processes; together."""
     # All processes ask, as their backends start together.
-    measurable = jax.default_backend() == "cpu" and native.usable()
+    measurable = native.taken()
     found = (_kept() if measurable else orders.usual()) if processes.first else None
     return Costs(*processes.broadcast_object("costs of orders", found and list(found)))
 

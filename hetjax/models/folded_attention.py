@@ -14,7 +14,8 @@ from hetjax import native
 from hetjax.models import attention
 from hetjax.models import folded_attention_kernels as kernels
 from hetjax.models.attention import Attended, attend, scores_first
-from hetjax.models.products import PARTS, added, product, turned_product
+from hetjax.models.heads import each_head, each_head_turned
+from hetjax.models.products import PARTS, added
 from hetjax.models.segment import by_source, by_target, sum_weighted
 from hetjax.native import BLOCK
 from hetjax.sampling.blocks import Adjacency, Edges
@@ -46,29 +47,23 @@ def attend_folded(
       With a numerator `[T, heads, d]`.
     """
     sources, key, value, queries = (x.astype(offsets.dtype) for x in (sources, key, value, queries))
-    asked = _widened(queries, key) if len(queries) == 1 else None
-    known = asked is not None and scores_first(adjacency, sources[:, None], queries.shape[1])
-    if type(adjacency) is Adjacency and adjacency.reverse is None and not known:  # no class with a way of its own
+    known = len(queries) == 1 and scores_first(adjacency, sources[:, None], queries.shape[1])
+    kernel = native.taken() or (adjacency.reverse is None and not known)
+    if kernel and type(adjacency) is Adjacency:  # no class with a way of its own
         keep = jnp.zeros((0, offsets.shape[1])) if keep is None else keep
         return _attend(slope, adjacency, queries, offsets, sources, key, value, keep.astype(offsets.dtype))
-    asked = _widened(queries, key) if asked is None else asked
-    attended = attend(adjacency, asked, offsets, sources[:, None], slope=slope, keep=keep)
+    attended = attend(adjacency, _widened(queries, key), offsets, sources[:, None], slope=slope, keep=keep)
     return attended._replace(numerator=_narrowed(attended.numerator, value))
 
 
 def _widened(x: jax.Array, matrices: jax.Array) -> jax.Array:
     """`x[i, h] @ matrices[:, h]^T`, `[rows, heads, width]`, of `[rows, heads, d]` and `[width, heads, d]`."""
-    return jnp.swapaxes(product(jnp.swapaxes(x, 0, 1), jnp.transpose(matrices, (1, 2, 0))), 0, 1)
+    return each_head(x, jnp.transpose(matrices, (1, 2, 0)))
 
 
 def _narrowed(x: jax.Array, matrices: jax.Array) -> jax.Array:
     """`x[i, h] @ matrices[:, h]`, `[rows, heads, d]`, of `[rows, heads, width]` and `[width, heads, d]`."""
-    return jnp.swapaxes(product(jnp.swapaxes(x, 0, 1), jnp.swapaxes(matrices, 0, 1)), 0, 1)
-
-
-def _summed(x: jax.Array, y: jax.Array) -> jax.Array:
-    """`x[:, h]^T @ y[:, h]`, `[width, heads, d]`, of `[rows, heads, width]` and `[rows, heads, d]`."""
-    return jnp.swapaxes(turned_product(*(jnp.swapaxes(z, 0, 1) for z in (x, y))), 0, 1)
+    return each_head(x, jnp.swapaxes(matrices, 0, 1))
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
@@ -154,4 +149,5 @@ def _back_plainly(slope, rows, given, edges, gradient):
     by_asked, by_offsets, by_logits = attention.back_plainly(rows, _widened(queries, key), *ends, about, wide)
     weigh = applied if len(applied) else weights
     sums = sum_weighted(rows, weigh, sources[:, None])
-    return _narrowed(by_asked, key), by_offsets, _summed(by_asked, queries), _summed(sums, numerator), by_logits
+    by_matrices = (jnp.moveaxis(each_head_turned(*pair), 1, 0) for pair in ((by_asked, queries), (sums, numerator)))
+    return _narrowed(by_asked, key), by_offsets, *by_matrices, by_logits

@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 
 from hetjax import native
-from hetjax.models.products import added, parts_of
+from hetjax.models.products import added, parts_of, product, turned_product
 from hetjax.native import BLOCK, Operation, arrays
 from hetjax.vectors import add_products, clear
 
 ROWS = 64  # that are multiplied for one head after the other, while they are in the processor's cache
+NARROW = 32  # columns or rows of a matrix that has zeros beside it where there is no kernel
 
 
 def each_head(x: jax.Array, matrices: jax.Array) -> jax.Array:
@@ -31,10 +32,20 @@ def _each_head(x, matrices):
 
 def _backward(residuals, gradient):
     x, matrices = residuals
-    return _each_head(gradient, jnp.swapaxes(matrices, 2, 3)), _chosen(_turned_natively, _turned_plainly, x, gradient)
+    return _each_head(gradient, jnp.swapaxes(matrices, 2, 3)), _turned(x, gradient)
 
 
 _each_head.defvjp(lambda x, matrices: (_each_head(x, matrices), (x, matrices)), _backward)
+
+
+def each_head_turned(x: jax.Array, y: jax.Array) -> jax.Array:
+    """`x[:, h]^T y[:, h]`, `[heads, d, e]`, of `[rows, heads, d]` and `[rows, heads, e]`; floats of one dtype. It has no gradient."""
+    return _turned(x[None], y[None])[0]
+
+
+def _turned(x, y):
+    """Of relations."""
+    return _chosen(_turned_natively, _turned_plainly, x, y)
 
 
 def _chosen(natively, plainly, *given: jax.Array) -> jax.Array:
@@ -48,9 +59,11 @@ def _natively(x, matrices):
 
 
 def _plainly(x, matrices):
-    """Of one relation as one product with a matrix, most of which is zeros."""
+    """Of one relation as one product with a matrix, most of which is zeros, if it is narrow."""
     if len(x) != 1:
         return jnp.einsum("rwhd,rhde->rwhe", x, matrices)
+    if max(matrices.shape[2:]) > NARROW:
+        return jnp.swapaxes(product(jnp.swapaxes(x[0], 0, 1), matrices[0]), 0, 1)[None]
     _, rows, heads, _ = x.shape
     return (jax.lax.collapse(x[0], 1) @ apart(matrices[0])).reshape(1, rows, heads, matrices.shape[3])
 
@@ -75,6 +88,8 @@ def _turned_plainly(x, y):
     if len(x) != 1:
         return jnp.einsum("rwhd,rwhe->rhde", x, y)
     (heads, d), e = x.shape[2:], y.shape[3]
+    if max(d, e) > NARROW:
+        return turned_product(*(jnp.swapaxes(z[0], 0, 1) for z in (x, y)))[None]
     whole = jax.lax.collapse(x[0], 1).T @ jax.lax.collapse(y[0], 1)
     return jnp.moveaxis(jnp.diagonal(whole.reshape(heads, d, heads, e), axis1=0, axis2=2), 2, 0)[None]
 

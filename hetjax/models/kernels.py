@@ -32,27 +32,17 @@ ATTEND_BACK = "i1 i1 f3 f3 f2 f0 f2 f2 f2 f2 f3 > f3 f2 f2"
 TO_SOURCES = "i1 i1 i1 f2 f3 f2 f3 > f3"
 
 
-@inline
-def _steps(rows, width, heads, first):
-    """From a row to the next, and from a head to the next; `first` says whether heads come before rows."""
-    return (width, rows * width) if first else (heads * width, width)
-
-
 def _attend(first, last, frame):
     """Of some targets at a time the logits, then their exponentials, then the sums: each reads memory in its own order.
 
-    Where all heads have the same keys, queries have heads first, `[heads, T, size]`; and where they have the same values, so has
-    the numerator. Otherwise rows come first. Without queries keys are a number a head, and part of the logits.
+    Without queries keys are a number a head, and part of the logits.
     """
     indptr, indices, queries, offsets, keys, values, keep, slope, largest, denominator, kept, numerator, logits, weights, applied = arrays(frame, ATTEND)  # fmt: skip
     (targets, heads), size, width = offsets.shape, keys.shape[2], values.shape[2]
     own, own_value, end = keys.shape[1], values.shape[1], indptr[-1]
-    ask, ask_head = _steps(targets, size, heads, own == 1)
-    if queries.size == heads * size:  # one for all targets
-        ask, ask_head = 0, size
-    put, put_head = _steps(targets, width, heads, own_value == 1)
-    asked = heads, size, ask_head, 0 if own == 1 else size
-    summed = heads, width, put_head, own_value * width, 0 if own_value == 1 else width
+    ask, put = 0 if len(queries) == 1 else heads * size, heads * width
+    asked = heads, size, size, 0 if own == 1 else size
+    summed = heads, width, width, own_value * width, 0 if own_value == 1 else width
     for begin in range(first, last, TOGETHER):
         finish = min(begin + TOGETHER, last)
         for t in range(begin, finish):
@@ -75,8 +65,7 @@ def _attend(first, last, frame):
                     for h in range(heads):
                         applied[e, h] = weights[e, h] * keep[e, h]
             total_weights(kept, applied if len(keep) else weights, into)
-            for h in range(heads):
-                clear(numerator, t * put + h * put_head, width)
+            clear(numerator, t * put, put)
             weigh = applied if len(keep) else weights
             for e in range(indptr[t], indptr[t + 1], EDGES):
                 stop = min(e + EDGES, indptr[t + 1])
@@ -90,16 +79,15 @@ def _attend(first, last, frame):
 
 
 def _attend_back(first, last, frame):
-    """`by_queries` has a row per target, or the sums over every `BLOCK` of them; heads come first as of `_attend`."""
+    """`by_queries` has a row per target, or the sums over every `BLOCK` of them."""
     indptr, indices, keys, values, keep, slope, logits, weights, by_denominator, by_kept, by_numerator, by_queries, by_offsets, by_logits = arrays(frame, ATTEND_BACK)  # fmt: skip
     by_weights = by_offsets  # its memory, until a target's own sum is written there
     (targets, heads), size, width = by_offsets.shape, keys.shape[2], values.shape[2]
     own, own_value, end = keys.shape[1], values.shape[1], indptr[-1]
     span = 1 if by_queries.size == targets * heads * size else BLOCK
-    ask, ask_head = _steps(targets, size, heads, own == 1 and span == 1)
-    put, put_head = _steps(targets, width, heads, own_value == 1)
-    brought = heads, width, put_head, 0 if own_value == 1 else width
-    asked = heads, size, ask_head, own * size, 0 if own == 1 else size
+    ask, put = heads * size, heads * width
+    brought = heads, width, width, 0 if own_value == 1 else width
+    asked = heads, size, size, own * size, 0 if own == 1 else size
     for begin in range(first, last, TOGETHER):
         finish = min(begin + TOGETHER, last)
         for t in range(begin, finish):
@@ -119,8 +107,7 @@ def _attend_back(first, last, frame):
         step = min(span, TOGETHER)  # targets that share a row, if any do, as `BLOCK` is a multiple of `TOGETHER`
         for t in range(begin, finish if by_queries.size else begin, step):
             if t % span == 0:
-                for h in range(heads):
-                    clear(by_queries, t // span * ask + h * ask_head, size)
+                clear(by_queries, t // span * ask, ask)
             until = indptr[min(t + step, finish)]
             for e in range(indptr[t], until, EDGES):
                 stop = min(e + EDGES, until)
@@ -132,7 +119,6 @@ def _attend_back(first, last, frame):
 
 
 def _to_sources(first, last, frame):
-    """Where all heads have the same result, rows have heads first."""
     indptr, targets, edges, weights, rows, more_weights, more_rows, result = arrays(frame, TO_SOURCES)
     for u in range(first, last):
         clear(result, u * result.shape[1] * result.shape[2], result.shape[1] * result.shape[2])
@@ -148,15 +134,13 @@ def _add_turned(result, u, weights, edges, targets, first, last, end, rows):
     """Add what some edges bring from the targets, or from the one row of all targets."""
     own, width = result.shape[1:]
     heads = weights.shape[1]
-    step, count = 0 if own == 1 else width, rows.size // (heads * width)
-    row, other_step = _steps(count, width, heads, own == 1)
-    flat = rows.reshape(rows.size // width, width)
+    step, one = 0 if own == 1 else width, len(rows) == 1
     for i in range(first + AHEAD, min(last + AHEAD, end)):
         prefetch(weights, edges[i])
-        for h in range(heads if count > 1 else 0):
-            prefetch(flat, np.int64(targets[i]) * (row // width) + h * (other_step // width))
-    if count > 1:
-        shape = heads, width, step, row, other_step
+        if not one:
+            prefetch(rows, targets[i])
+    if not one:
+        shape = heads, width, step, heads * width, width
         add_rows(result, u * own * width, weights, edges, (targets, first, last), rows, shape)
         return
     for i in range(first, last):

@@ -3,8 +3,6 @@
 from collections import Counter
 from collections.abc import Container, Iterable
 
-import jax
-
 from hetjax import adamw, native, runtime
 from hetjax.cache import kernels as rows
 from hetjax.graph.hetgraph import HetGraph
@@ -31,7 +29,7 @@ def after_measuring(attention: bool) -> None:
     Args:
       attention: whether the model is one of attention, that goes back along the edges too.
     """
-    if jax.default_backend() == "cpu" and native.usable():
+    if native.taken():
         native.expect(
             *((kernels.attend_back, kernels.to_sources) if attention else ()),
             multiply_turned,
@@ -43,7 +41,7 @@ def after_measuring(attention: bool) -> None:
 
 def before_multiplying(sparse: Container[str]) -> None:
     """Compile what multiplies the rows of a batch, if there are types with features that are `SparseRows`."""
-    if sparse and jax.default_backend() == "cpu" and native.usable():
+    if sparse and native.taken():
         native.expect(sum_at, sum_at_back)
 
 
@@ -56,7 +54,7 @@ def before_evaluating(model: Stack, graph: HetGraph, nodes: int, sparse: Contain
       nodes: of the target type, that are evaluated after an epoch.
       sparse: types with features that are `SparseRows`, which are always multiplied first.
     """
-    if jax.default_backend() == "cpu" and native.usable():
+    if native.taken():
         needed = graph.schema.layer_types(len(model.layers), model.reads_own)[1:]
         parts = [1.0] * len(model.layers)  # of the nodes of those types that are evaluated
         parts[-1] = nodes / graph.schema.nodes[graph.schema.target]
@@ -83,12 +81,6 @@ def _folds_first(layer: Layer, types: Iterable[str], part: float, sparse: Contai
                 works.setdefault(relation.source, {})[relation.key] = work
         for of_source in works.values():
             readers = orders.shared(of_source) if layer.shares_products else frozenset()
-            if any(_folded_first(work) for key, work in of_source.items() if key not in readers):
+            if any(not orders.multiplies_first(work) for key, work in of_source.items() if key not in readers):
                 return True
     return False
-
-
-def _folded_first(work: Work) -> bool:
-    """Whether sources are folded before they are multiplied or give their logits, which those of one matrix can do first: there is one query for all targets."""
-    scored = work.products == 1 and orders.scores_first(work._replace(features=work.heads))
-    return not (scored or orders.multiplies_first(work))

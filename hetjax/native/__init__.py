@@ -8,7 +8,7 @@ from hetjax.native.compilers import expect_calls
 from hetjax.native.frames import argument, arrays, result
 from hetjax.native.handler import BLOCK
 from hetjax.native.operations import Operation, expect
-from hetjax.native.platforms import by_platform, choose, fits, usable
+from hetjax.native.platforms import by_platform, choose, fits, taken, usable
 
 __all__ = [
     "BLOCK",
@@ -21,5 +21,6 @@ __all__ = [
     "expect_calls",
     "fits",
     "result",
+    "taken",
     "usable",
 ]

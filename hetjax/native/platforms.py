@@ -21,6 +21,11 @@ def usable() -> bool:
     return ffi_version() is not None
 
 
+def taken() -> bool:
+    """Whether programs for the platform that jax has by default call operations."""
+    return jax.default_backend() == "cpu" and usable()
+
+
 def fits(*arrays: Any) -> bool:
     """Whether an operation takes arrays together: int32, and float32 or float64."""
     dtypes = {np.dtype(x.dtype).name for x in arrays} - {"int32"}

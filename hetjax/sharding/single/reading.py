@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable
 
-import jax
-
 from hetjax import native
 from hetjax.cache import sparse
 from hetjax.cache.sparse import density
@@ -96,7 +94,7 @@ def without_zeros(setup: Setup) -> frozenset[str]:
     if not shares:
         return frozenset()
     reads, nodes = Reads(setup), graph.schema.nodes
-    picked = jax.default_backend() == "cpu" and native.usable() and not model.input_dropout
+    picked = native.taken() and not model.input_dropout
 
     def pays(t: str, share: float) -> bool:
         read, own = reads.rows(t), reads.own(t)
