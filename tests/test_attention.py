@@ -29,6 +29,7 @@ from hetjax.models.rgat import RGATLayer
 from hetjax.models.segment import neighbour_sum
 from hetjax.native import platforms
 from hetjax.sampling.blocks import Adjacency, pad_adjacency
+from hetjax.sampling.sampler import group
 from hetjax.sampling.whole import whole_graph
 from tests.graphs import random_graph, smaller_graph
 
@@ -283,23 +284,30 @@ def test_kernels_equal_plain_operations(monkeypatch, heads, one_query, dropout, 
 
 
 @pytest.mark.parametrize(
-    ("one_query", "slope", "dropout", "width"),
+    ("one_query", "slope", "dropout", "width", "grouped"),
     [
-        (False, 1.0, False, 35),
-        (False, 0.3, True, 35),
-        (True, 0.3, True, 35),
-        (False, 0.3, True, 512),
-        (True, 1, False, 512),
+        (False, 1.0, False, 35, False),
+        (False, 0.3, True, 35, True),
+        (True, 0.3, True, 35, False),
+        (False, 0.3, True, 512, False),
+        (True, 1, False, 512, True),
     ],
 )
-def test_attention_folded_first_equals_attention_to_what_is_multiplied(monkeypatch, one_query, slope, dropout, width):
-    """By kernels and by operations of XLA, there and back, the sources' gradient too; some targets have no edges, one has many."""
+def test_attention_folded_first_equals_attention_to_what_is_multiplied(
+    monkeypatch, one_query, slope, dropout, width, grouped
+):
+    """By kernels and by operations of XLA, there and back, the sources' gradient too, whether or not the edges come grouped by source.
+
+    Some targets have no edges, one has many.
+    """
     rng, targets, sources, heads, size = np.random.default_rng(0), 1100, 90, 5, 3
     degrees = rng.integers(0, 6, targets)
     degrees[300], degrees[-1] = 400, 0
     indptr = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int32)
     adjacency = Adjacency(indptr, rng.integers(0, sources, indptr[-1]).astype(np.int32))
     adjacency = pad_adjacency(adjacency, targets, 0, int(indptr[-1]) + 50)
+    if grouped:
+        adjacency = group(adjacency.indptr, adjacency.indices, sources)
     shapes = [(1 if one_query else targets, heads, size), (targets, heads), (sources, width)]
     given = [jnp.asarray(rng.standard_normal(shape)) for shape in (*shapes, *2 * [(width, heads, size)])]
     keep = jnp.asarray(rng.integers(0, 2, (len(adjacency.indices), heads)) * 2.0) if dropout else None
