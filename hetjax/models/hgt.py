@@ -18,6 +18,7 @@ from hetjax.models.folded_attention import attend_folded
 from hetjax.models.heads import each_head
 from hetjax.models.layer import LOCAL, Exchange, Layer
 from hetjax.models.linear import Dense, times
+from hetjax.models.once import once
 from hetjax.models.partials import Attention, Monoid
 from hetjax.models.segment import multiply_first, share_products
 from hetjax.models.together import Together
@@ -240,7 +241,7 @@ class HGTLayer(Layer):
     def ask(self, node_type: str, targets: jax.Array, exchange: Exchange = LOCAL) -> jax.Array:
         """The queries, `[T, heads, d]`."""
         kernel, bias = self.query[node_type](targets.shape[1])
-        return exchange.total(times(targets.astype(kernel.dtype), kernel) + bias[None])
+        return once(exchange.total(times(targets.astype(kernel.dtype), kernel) + bias[None]))
 
     @property
     def linear_input(self) -> bool:
