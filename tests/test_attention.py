@@ -284,25 +284,29 @@ def test_kernels_equal_plain_operations(monkeypatch, heads, one_query, dropout, 
 
 
 @pytest.mark.parametrize(
-    ("one_query", "slope", "dropout", "width", "grouped"),
+    ("one_query", "slope", "dropout", "width", "grouped", "scored", "targets"),
     [
-        (False, 1.0, False, 35, False),
-        (False, 0.3, True, 35, True),
-        (True, 0.3, True, 35, False),
-        (False, 0.3, True, 512, False),
-        (True, 1, False, 512, True),
+        (False, 1.0, False, 35, False, False, 1100),
+        (False, 0.3, True, 35, True, False, 1100),
+        (True, 0.3, True, 35, False, True, 1100),
+        (False, 0.3, True, 512, False, False, 1100),
+        (True, 1, False, 512, True, False, 1100),
+        (True, 0.3, False, 35, True, True, 1),
+        (False, 0.3, True, 35, True, False, 1),
     ],
 )
 def test_attention_folded_first_equals_attention_to_what_is_multiplied(
-    monkeypatch, one_query, slope, dropout, width, grouped
+    monkeypatch, one_query, slope, dropout, width, grouped, scored, targets
 ):
     """By kernels and by operations of XLA, there and back, the sources' gradient too, whether or not the edges come grouped by source.
 
     Some targets have no edges, one has many.
     """
-    rng, targets, sources, heads, size = np.random.default_rng(0), 1100, 90, 5, 3
+    rng, sources, heads, size = np.random.default_rng(0), 90, 5, 3
     degrees = rng.integers(0, 6, targets)
-    degrees[300], degrees[-1] = 400, 0
+    if targets > 1:
+        degrees[-1] = 0
+    degrees[targets // 4] = 400
     indptr = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int32)
     adjacency = Adjacency(indptr, rng.integers(0, sources, indptr[-1]).astype(np.int32))
     adjacency = pad_adjacency(adjacency, targets, 0, int(indptr[-1]) + 50)
@@ -327,7 +331,8 @@ def test_attention_folded_first_equals_attention_to_what_is_multiplied(
 
         return jax.tree.leaves(jax.jit(jax.value_and_grad(loss, argnums=tuple(range(5)), has_aux=True))(*given))
 
-    monkeypatch.setattr(folded_attention, "scores_first", lambda *_: False)
+    for module in (attention, folded_attention):
+        monkeypatch.setattr(module, "scores_first", lambda *_: scored)
     found = [run(multiplied), run(folded)]
     monkeypatch.setattr(platforms, "ffi_version", lambda: None)
     jax.clear_caches()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hetjax import native
-from hetjax.models.heads import ROWS, each_head
+from hetjax.models.heads import NARROW, ROWS, each_head, each_head_turned
 from hetjax.models.products import LEAST
 
 SHAPES = [  # relations, rows, heads, d, e
@@ -14,6 +14,8 @@ SHAPES = [  # relations, rows, heads, d, e
     ((), ROWS + 1, 3, 5, 7),
     ((), 1, 1, 1, 1),
     ((), 0, 2, 3, 4),
+    ((), 2 * LEAST + 1, 2, NARROW + 8, 5),
+    ((), 70, 3, 5, NARROW + 1),
     ((5,), 70, 4, 16, 16),
     ((3,), 2 * LEAST + 1, 2, 9, 33),
     ((90,), 1, 2, 3, 4),
@@ -41,6 +43,7 @@ def test_each_head_and_its_gradients_equal_numpys(by, dtype, several, rows, coun
     with jax.enable_x64(dtype == np.float64):
         given = jnp.asarray(x, dtype), jnp.asarray(matrices, dtype)
         gradients, found = jax.jit(jax.grad(loss, argnums=(0, 1), has_aux=True))(*given)
+        turned = None if several else jax.jit(each_head_turned)(given[0], jnp.asarray(towards, dtype))
     expected = (
         np.einsum("...whd,...hde->...whe", x, matrices),
         np.einsum("...whe,...hde->...whd", towards, matrices),
@@ -50,6 +53,8 @@ def test_each_head_and_its_gradients_equal_numpys(by, dtype, several, rows, coun
     for one, other in zip((found, *gradients), expected):
         assert one.dtype == dtype
         np.testing.assert_allclose(one, other, rtol=exact, atol=10 * exact)
+    if turned is not None:
+        np.testing.assert_allclose(turned, expected[2], rtol=exact, atol=10 * exact)
 
 
 @needs_kernels

@@ -14,6 +14,7 @@ from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
+from hetjax.models import folded_attention
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.mesh import FEATURE
@@ -57,6 +58,16 @@ FEW = few("cites", "writes", "of")
 def test_equals_one_device_in_double_precision(model, graph, parts, more):
     errors = compare(graph, tensor(parts), "full", MODELS[model], steps=4, wide=True, **more)
     assert errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-7
+
+
+@pytest.mark.parametrize("model", ["rgat", "hgt"])
+def test_attention_that_is_folded_first_equals_one_device(model, monkeypatch):
+    """One head, of which no device has one more than others, and sources narrower than what they are multiplied to."""
+    folded, seen = folded_attention._widened, []
+    monkeypatch.setattr(folded_attention, "_widened", lambda *given: seen.append(given) or folded(*given))
+    options = {"name": model, "heads": 1, "hidden": 32}
+    errors = compare(few("cites"), tensor(2), "full", options, steps=3, wide=True)
+    assert seen and errors.loss < 1e-12 and errors.gradient < 1e-12 and errors.state < 1e-7
 
 
 @pytest.mark.parametrize("columns", [3, 8, 11])

@@ -151,7 +151,10 @@ def _attend_natively(rows, queries, offsets, keys, values, keep, slope):
     results = [jax.ShapeDtypeStruct(shape, offsets.dtype) for shape in shapes]
     asked = jnp.zeros((0, 0, 0), offsets.dtype) if queries is None else queries
     arguments = asked, offsets, keys, values, keep, slope
-    return kernels.attend(targets, *rows, *arguments, results=results)[:-1]
+    *found, _ = kernels.attend(
+        targets, *rows, *arguments, results=results
+    )  # weights after dropout, which `_applied` makes again
+    return tuple(found)
 
 
 def attend_plainly(

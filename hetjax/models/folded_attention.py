@@ -1,7 +1,7 @@
 """Attention of sources times matrices, with the matrices on the targets' side: the sources are folded as they are.
 
 `(K u) . q = u . (K^T q)`, and the sum over u of `a V u` is `V` times the sum of `a u`. So a target has rows as wide as the sources, one a
-head. Where no gradient flows to the sources, a kernel makes these rows for a few targets at a time (folded_attention_kernels.py).
+head. A kernel makes these rows for a few targets at a time (folded_attention_kernels.py); what comes back to sources reads those of all targets.
 """
 
 import functools
@@ -47,13 +47,25 @@ def attend_folded(
       With a numerator `[T, heads, d]`.
     """
     sources, key, value, queries = (x.astype(offsets.dtype) for x in (sources, key, value, queries))
-    known = len(queries) == 1 and scores_first(adjacency, sources[:, None], queries.shape[1])
-    kernel = native.taken() or (adjacency.reverse is None and not known)
-    if kernel and type(adjacency) is Adjacency:  # no class with a way of its own
+    if _apart(adjacency, sources, queries):
         keep = jnp.zeros((0, offsets.shape[1])) if keep is None else keep
         return _attend(slope, adjacency, queries, offsets, sources, key, value, keep.astype(offsets.dtype))
     attended = attend(adjacency, _widened(queries, key), offsets, sources[:, None], slope=slope, keep=keep)
     return attended._replace(numerator=_narrowed(attended.numerator, value))
+
+
+def _apart(adjacency: Edges, sources: jax.Array, queries: jax.Array) -> bool:
+    """Whether this is a function of its own, there and back, and not `attend` between two products.
+
+    A kernel always is: it makes logits at every edge, also where scores of the sources are counted as cheaper, because with scores the rows
+    of all targets would be stored and read again (docs/measured.md, Orders). Without one XLA makes these rows either way.
+    """
+    if type(adjacency) is not Adjacency:  # a class with a way of its own
+        return False
+    if native.taken():
+        return True
+    known = len(queries) == 1 and scores_first(adjacency, sources[:, None], queries.shape[1])
+    return adjacency.reverse is None and not known
 
 
 def _widened(x: jax.Array, matrices: jax.Array) -> jax.Array:

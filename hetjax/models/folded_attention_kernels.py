@@ -2,7 +2,8 @@
 
 The logit of an edge is `q K u`, with `K` beside the query, and the sum of `a V u` is `V` times that of `a u`. So a target has rows as wide
 as the sources, one a head. A kernel makes them for a few targets at a time, in the processor's cache, and multiplies what they sum up to at
-once: for all targets they would be larger than all else in a step. Going back it makes them anew.
+once: for all targets they would be larger than all else in a step. Going back it makes them anew; only what comes back to sources
+needs those of all targets.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""Products of each head's rows and a narrow matrix of its own.
+"""Products of each head's rows and a matrix of its own.
 
-XLA multiplies heads one by one, each a product of narrow matrices for which it first copies the head's columns; or all at once, by a matrix
-most of which is zeros. A kernel reads heads where they lie.
+XLA multiplies heads one by one, each a product for which it first copies the head's columns; or all at once, by a matrix most of which is
+zeros, as it does here where matrices are narrow. A kernel reads heads where they lie.
 """
 
 import jax
@@ -13,7 +13,7 @@ from hetjax.native import BLOCK, Operation, arrays
 from hetjax.vectors import add_products, clear
 
 ROWS = 64  # that are multiplied for one head after the other, while they are in the processor's cache
-NARROW = 32  # columns or rows of a matrix that has zeros beside it where there is no kernel
+NARROW = 32  # rows and columns up to which XLA multiplies all heads at once; not timed
 
 
 def each_head(x: jax.Array, matrices: jax.Array) -> jax.Array:
@@ -44,7 +44,7 @@ def each_head_turned(x: jax.Array, y: jax.Array) -> jax.Array:
 
 
 def _turned(x, y):
-    """Of relations."""
+    """`x[r, :, h]^T y[r, :, h]`, `[relations, heads, d, e]`, of `[relations, rows, heads, d]` and `[relations, rows, heads, e]`."""
     return _chosen(_turned_natively, _turned_plainly, x, y)
 
 
@@ -76,7 +76,6 @@ def apart(matrices: jax.Array) -> jax.Array:
 
 
 def _turned_natively(x, y):
-    """`x[r, :, h]^T y[r, :, h]`, `[relations, heads, d, e]`, of `[relations, rows, heads, d]` and `[relations, rows, heads, e]`."""
     relations, rows, heads, d = x.shape
     parts = parts_of(rows)
     result = jax.ShapeDtypeStruct((parts, relations, heads, d, y.shape[3]), x.dtype)

@@ -239,7 +239,7 @@ class HGTLayer(Layer):
         return group.total(self.relation_total(group.relations[0], attended.partial()))
 
     def ask(self, node_type: str, targets: jax.Array, exchange: Exchange = LOCAL) -> jax.Array:
-        """The queries, `[T, heads, d]`."""
+        """The queries, `[T, heads, d]`, made once: every relation into the type reads them."""
         kernel, bias = self.query[node_type](targets.shape[1])
         return once(exchange.total(times(targets.astype(kernel.dtype), kernel) + bias[None]))
 

@@ -119,6 +119,7 @@ def _attend_back(first, last, frame):
 
 
 def _to_sources(first, last, frame):
+    """Of every source the sum of what its edges bring, of one pair of weights and rows or of two."""
     indptr, targets, edges, weights, rows, more_weights, more_rows, result = arrays(frame, TO_SOURCES)
     for u in range(first, last):
         clear(result, u * result.shape[1] * result.shape[2], result.shape[1] * result.shape[2])
