@@ -53,7 +53,7 @@ def test_a_sum_is_made_once(name):
     given = [jnp.ones((512, 64))] * 3
 
     def loss(one, two, three):
-        y = getattr(activations, name)(one + two + three)
+        y = getattr(activations, name)(one + two + three[:1])  # two relations and a bias
         return jnp.sum(y @ jnp.ones((64, 64)) * y)  # which reads the value twice
 
     program = jax.jit(jax.grad(loss)).lower(*given).compile().as_text()

@@ -1,6 +1,6 @@
 """Activations whose gradients are computed from the value, or from one copy of the input.
 
-`jax.nn` has the same functions. But their input is a sum over all relations into a node type, which XLA's CPU backend would compute anew for the
+The functions are those of `jax.nn`. But their input is a sum over all relations into a node type, which XLA's CPU backend would compute anew for the
 value, for its exponential, and on the way back (`models.once`).
 """
 
@@ -15,7 +15,7 @@ from hetjax.models.once import once
 @jax.custom_vjp
 def relu(x: jax.Array) -> jax.Array:
     """`max(x, 0)` of floats of any shape; its gradient at 0 is 0."""
-    return once(jnp.maximum(x, 0))
+    return once(jax.nn.relu(x))
 
 
 def _relu_forward(x):
@@ -29,7 +29,7 @@ relu.defvjp(_relu_forward, lambda y, gradient: (once(jnp.where(y > 0, gradient, 
 @jax.custom_vjp
 def elu(x: jax.Array) -> jax.Array:
     """`x` above 0 and `exp(x) - 1` below it, of floats of any shape. Below 0 its gradient is computed as `y + 1`, `y` being the value."""
-    return once(jnp.where(x > 0, x, jnp.expm1(jnp.minimum(x, 0))))
+    return once(jax.nn.elu(x))
 
 
 def _elu_forward(x):

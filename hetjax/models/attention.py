@@ -151,9 +151,7 @@ def _attend_natively(rows, queries, offsets, keys, values, keep, slope):
     results = [jax.ShapeDtypeStruct(shape, offsets.dtype) for shape in shapes]
     asked = jnp.zeros((0, 0, 0), offsets.dtype) if queries is None else queries
     arguments = asked, offsets, keys, values, keep, slope
-    *found, _ = kernels.attend(
-        targets, *rows, *arguments, results=results
-    )  # weights after dropout, which `_applied` makes again
+    *found, _ = kernels.attend(targets, *rows, *arguments, results=results)  # the last again by `_applied`
     return tuple(found)
 
 

@@ -47,18 +47,18 @@ def attend_folded(
       With a numerator `[T, heads, d]`.
     """
     sources, key, value, queries = (x.astype(offsets.dtype) for x in (sources, key, value, queries))
-    if _apart(adjacency, sources, queries):
+    if _fused(adjacency, sources, queries):
         keep = jnp.zeros((0, offsets.shape[1])) if keep is None else keep
         return _attend(slope, adjacency, queries, offsets, sources, key, value, keep.astype(offsets.dtype))
     attended = attend(adjacency, _widened(queries, key), offsets, sources[:, None], slope=slope, keep=keep)
     return attended._replace(numerator=_narrowed(attended.numerator, value))
 
 
-def _apart(adjacency: Edges, sources: jax.Array, queries: jax.Array) -> bool:
-    """Whether this is a function of its own, there and back, and not `attend` between two products.
+def _fused(adjacency: Edges, sources: jax.Array, queries: jax.Array) -> bool:
+    """Whether the products and the attention between them are one operation, there and one back.
 
-    A kernel always is: it makes logits at every edge, also where scores of the sources are counted as cheaper, because with scores the rows
-    of all targets would be stored and read again (docs/measured.md, Orders). Without one XLA makes these rows either way.
+    Of a kernel they always are: it makes logits at every edge, also where scores of the sources are counted as cheaper, because with scores the
+    rows of all targets would be stored and read again (docs/measured.md, Attention that is folded first). Without one XLA makes these rows either way.
     """
     if type(adjacency) is not Adjacency:  # a class with a way of its own
         return False
