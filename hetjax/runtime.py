@@ -37,6 +37,7 @@ import platform
 import resource
 import signal
 import sys
+import threading
 from types import FrameType
 
 LARGEST = 2**32  # bytes up to which freed buffers are kept
@@ -191,6 +192,19 @@ def interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt(number)
 
 
+def unraisable(ignored: "sys.UnraisableHookArgs") -> None:
+    """Send a signal again that was raised where no error leads anywhere, as in a destructor or a callback of the garbage collector.
+
+    From another thread and a moment later: until then this may still be where it was lost.
+    """
+    if type(ignored.exc_value) is KeyboardInterrupt and ignored.exc_value.args:
+        again = threading.Timer(0.01, os.kill, (os.getpid(), ignored.exc_value.args[0]))
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(ignored)
+
+
 def stopped_status(error: KeyboardInterrupt) -> int:
     """The exit status of a command that was stopped, as a shell has it: 130 after Ctrl-C, 143 after SIGTERM."""
     return 128 + (error.args[0] if error.args else signal.SIGINT)
@@ -208,6 +222,7 @@ def listen() -> None:
     for number in STOPS:
         if signal.getsignal(number) == stop:
             signal.signal(number, interrupt)
+            sys.unraisablehook = unraisable
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     if not gc.isenabled():
