@@ -14,6 +14,13 @@ LINE = 64  # bytes that a processor reads at a time, a power of two
 _WORD, _BYTE, _FLAG = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
 
 
+def ask(builder: ir.IRBuilder, place: ir.Value) -> None:
+    """Ask for the line that a pointer points into; of memory that is not there it asks for nothing."""
+    kind = ir.FunctionType(ir.VoidType(), [_BYTE, _FLAG, _FLAG, _FLAG])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [_BYTE], kind)
+    builder.call(function, [builder.bitcast(place, _BYTE), _FLAG(0), _FLAG(3), _FLAG(1)])  # to be read, and again; data
+
+
 @intrinsic
 def prefetch(context: Any, rows: types.Array, row: types.Integer) -> tuple[Any, Callable]:
     """Ask for a row of an array in C order, or for one number of an array of them, which is read soon."""
@@ -25,11 +32,8 @@ def prefetch(context: Any, rows: types.Array, row: types.Integer) -> tuple[Any, 
         start = builder.add(builder.ptrtoint(array.data, _WORD), offset)
         end = builder.add(start, size)
         first = builder.and_(start, _WORD(-LINE))  # a row may begin inside a line
-        kind = ir.FunctionType(ir.VoidType(), [_BYTE, _FLAG, _FLAG, _FLAG])
-        ask = builder.module.declare_intrinsic("llvm.prefetch", [_BYTE], kind)
         with cgutils.for_range_slice(builder, first, end, _WORD(LINE)) as (place, _):
-            line = builder.inttoptr(place, _BYTE)
-            builder.call(ask, [line, _FLAG(0), _FLAG(3), _FLAG(1)])  # to be read, and again; data
+            ask(builder, builder.inttoptr(place, _BYTE))
         return context.get_dummy_value()
 
     return types.none(rows, row), build

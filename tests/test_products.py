@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from hetjax.cache.tables import rows_at
-from hetjax.models.products import COLUMNS, PARTS, _in_parts, added, product, turned_product
+from hetjax.models.products import PARTS, _in_parts, added, product, products, turned_product
+from hetjax.vectors import SIDE
 
 
 @pytest.fixture(autouse=True)
@@ -27,9 +28,9 @@ def double():
         (2, 300, 4, 200),
         (1, 0, 3, 4),
         (1, 9, 0, 4),
-        (2, 2100, 2 * COLUMNS + 13, 33),
-        (1, 400, COLUMNS + 1, 3),
-        (1, 1, COLUMNS, 70),
+        (2, 2100, 2 * SIDE + 13, 33),
+        (1, 400, SIDE + 1, 3),
+        (1, 1, SIDE, 70),
     ],
 )
 @pytest.mark.parametrize("multiply", [turned_product, _in_parts])
@@ -55,6 +56,31 @@ def test_gradients_of_a_product_are_those_of_xlas():
 
     for one, other in zip(loss(product)(x, matrix), loss(jnp.matmul)(x, matrix)):
         np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("multiply", [turned_product, _in_parts])
+def test_rows_that_several_share_are_turned_once(multiply):
+    """Of more rows than one part has, and several matrices."""
+    rng = np.random.default_rng(4)
+    x, y = rng.standard_normal((1, 2500, 2 * SIDE + 5)), rng.standard_normal((3, 2500, 17))
+    np.testing.assert_allclose(jax.jit(multiply)(x, y), np.einsum("rm,brn->bmn", x[0], y), rtol=1e-12, atol=1e-11)
+
+
+def test_products_of_the_same_rows_are_xlas():
+    rng = np.random.default_rng(5)
+    x, *matrices = (jnp.asarray(rng.standard_normal(shape)) for shape in ((2300, 19), (19, 33), (19, 33)))
+    towards = jnp.asarray(rng.standard_normal((2, 2300, 33)))
+
+    def of(multiply):
+        def loss(x, matrices):
+            return sum(jnp.sum(each * found) for each, found in zip(towards, multiply(x, matrices)))
+
+        return jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(x, matrices)
+
+    expected = of(lambda x, matrices: [x @ matrix for matrix in matrices])
+    jax.tree.map(
+        lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11), of(products), expected
+    )
 
 
 def test_sums_of_parts():

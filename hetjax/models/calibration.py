@@ -47,6 +47,7 @@ def scaled(nanoseconds: dict[str, float]) -> Costs:
     """
     usual, own = Costs()._asdict(), nanoseconds["multiply"] / REFERENCE["multiply"]
     factors = {name: nanoseconds[name] / REFERENCE[name] / own for name in REFERENCE}
+    factors["far"] = factors["copy"]  # which reads rows out of no cache too
     return Costs(**usual | {name: usual[name] * _rounded(factor) for name, factor in factors.items()})
 
 

@@ -54,7 +54,7 @@ def _widened(out, x, first, count, matrices):
     clear(out, 0, out.size)
     for h in range(heads):
         shape = d, count, width, width, heads * d, 1, width
-        add_products(out, h * TOGETHER * width, x, (first * heads + h) * d, matrices, h * d * width, shape)
+        add_products(out, h * TOGETHER * width, x, (first * heads + h) * d, matrices, h * d * width, shape, None)
 
 
 @kernels.inline
@@ -64,7 +64,7 @@ def _narrowed(out, first, count, x, matrices):
     clear(out, first * heads * d, count * heads * d)
     for h in range(heads):
         shape = width, count, d, heads * d, wide, 1, d
-        add_products(out, (first * heads + h) * d, x, h * TOGETHER * wide, matrices, h * width * d, shape)
+        add_products(out, (first * heads + h) * d, x, h * TOGETHER * wide, matrices, h * width * d, shape, None)
 
 
 @kernels.inline
@@ -74,7 +74,7 @@ def _add_turned(out, part, x, first, count, wide):
     for h in range(heads):
         shape = count, d, width, width, 1, heads * d, width
         to = (part * heads + h) * d * width
-        add_products(out, to, x, (first * heads + h) * d, wide, h * TOGETHER * width, shape)
+        add_products(out, to, x, (first * heads + h) * d, wide, h * TOGETHER * width, shape, None)
 
 
 def _attend_folded(first, last, frame):

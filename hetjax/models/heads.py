@@ -107,7 +107,7 @@ def _multiply_heads(first, last, frame):
         for h in range(heads):
             shape = d, end - begin, e, heads * e, heads * d, 1, e
             at = begin * heads + h
-            add_products(out, at * e, x, at * d, matrices, (relation * heads + h) * d * e, shape)
+            add_products(out, at * e, x, at * d, matrices, (relation * heads + h) * d * e, shape, None)
         begin = end
 
 
@@ -123,7 +123,7 @@ def _multiply_heads_turned(first, last, frame):
             for h in range(heads):
                 shape = min(ROWS, end - begin), d, e, e, 1, heads * d, heads * e
                 at = (relation * rows + begin) * heads + h
-                add_products(out, (unit * heads + h) * d * e, x, at * d, y, at * e, shape)
+                add_products(out, (unit * heads + h) * d * e, x, at * d, y, at * e, shape, None)
 
 
 multiply_heads, multiply_heads_turned = Operation(_multiply_heads), Operation(_multiply_heads_turned)

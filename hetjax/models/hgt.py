@@ -1,6 +1,6 @@
 """HGT (Hu et al., Heterogeneous Graph Transformer, WWW 2020)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import flax.linen as nn
@@ -17,7 +17,7 @@ from hetjax.models.dropout import NodeMasks, dropped, edge_keep_mask
 from hetjax.models.folded_attention import attend_folded
 from hetjax.models.heads import each_head
 from hetjax.models.layer import LOCAL, Exchange, Layer
-from hetjax.models.linear import Dense, times
+from hetjax.models.linear import Dense, times, times_each
 from hetjax.models.once import once
 from hetjax.models.partials import Attention, Monoid
 from hetjax.models.segment import multiply_first, share_products
@@ -97,7 +97,7 @@ class MutualAttention(nn.Module):
         offsets = scores(queries, key_bias)
         keep = edge_keep_mask(adjacency, heads, self.dropout, masks, self.path, offsets.dtype)
         if multiply_first(adjacency, sources, heads * size, heads, 2):
-            keys, values = (times(sources, kernel) for kernel in (key, value))
+            keys, values = times_each(sources, (key, value))
             return attend(adjacency, queries, offsets, keys, values, keep=keep).partial(value_bias)
         attended = attend_folded(adjacency, queries, offsets, sources, key, value, keep=keep)
         return attended.partial(value_bias)
@@ -204,7 +204,7 @@ class HGTLayer(Layer):
             edges = {r.key: adjacency[r.key] for r in self.relations if r.source == t and r.key in adjacency}
             if readers := share_products(edges, rows, self.features, self.heads, self.products):
                 (key, key_bias), (value, value_bias) = self.key[t](rows.shape[1]), self.value[t](rows.shape[1])
-                keys, values = (times(rows.astype(key.dtype), kernel) for kernel in (key, value))
+                keys, values = times_each(rows.astype(key.dtype), (key, value))
                 made[t] = Shared(rows, readers, keys, values, key_bias, value_bias)
         return made
 
@@ -238,7 +238,9 @@ class HGTLayer(Layer):
         attended = attend(group.edges, queries, jnp.zeros(queries.shape[:2], queries.dtype), keys, values)
         return group.total(self.relation_total(group.relations[0], attended.partial()))
 
-    def ask(self, node_type: str, targets: jax.Array, exchange: Exchange = LOCAL) -> jax.Array:
+    def ask(
+        self, node_type: str, targets: jax.Array, relations: Sequence[Relation], exchange: Exchange = LOCAL
+    ) -> jax.Array:
         """The queries, `[T, heads, d]`, made once: every relation into the type reads them."""
         kernel, bias = self.query[node_type](targets.shape[1])
         return once(exchange.total(times(targets.astype(kernel.dtype), kernel) + bias[None]))

@@ -205,10 +205,11 @@ class Layer(nn.Module):
         """
         return sources
 
-    def ask(self, node_type: str, targets: jax.Array, exchange: Exchange = LOCAL) -> Any:
-        """What all relations into a type read of its targets' own `[T, width]`: that itself, unless they share some work.
+    def ask(self, node_type: str, targets: jax.Array, relations: Sequence[Relation], exchange: Exchange = LOCAL) -> Any:
+        """What relations into a type read of its targets' own `[T, width]`: that itself, unless they share some work.
 
         Args:
+          relations: that are folded one by one, by `relation`.
           exchange: by whose `total` a product goes that relations do not read linearly.
         """
         return targets
@@ -306,18 +307,17 @@ class Layer(nn.Module):
         """
         pieces = [(of, self.share(of, rows)) for of, rows in exchange.pieces(block, sources)]
         contributions = [(t, self.aggregate_self(t, own[t])) for t in self.selves if t in selves]
+        alone = {r: [(of[r.key], sources[r.source]) for of, sources in pieces if r.key in of] for r in self.relations}
+        alone = {relation: edges for relation, edges in alone.items() if edges}
+        types = dict.fromkeys([*(r.target for r in alone), *(t for group in block.together for t, _ in group.rows)])
         asked: dict[str, Any] = {}
-        for relation in self.relations:
-            key, target = relation.key, relation.target
-            edges = [(of[key], sources[relation.source]) for of, sources in pieces if key in of]
-            if edges:
-                if self.reads_target and target not in asked:
-                    asked[target] = self.ask(target, own[target], exchange)
-                folded = self.fold_edges(relation, edges, block, asked.get(target), masks)
-                contributions.append((target, self.relation_total(relation, folded)))
+        if self.reads_target:
+            into = {t: [r for r in alone if r.target == t] for t in types}
+            asked = {t: self.ask(t, own[t], relations, exchange) for t, relations in into.items()}
+        for relation, edges in alone.items():
+            folded = self.fold_edges(relation, edges, block, asked.get(relation.target), masks)
+            contributions.append((relation.target, self.relation_total(relation, folded)))
         for group in block.together:
-            types = [t for t, _ in group.rows] if self.reads_target else []
-            asked |= {t: self.ask(t, own[t], exchange) for t in types if t not in asked}
             contributions += self.fold_together(group, sources, asked).items()
         parts: dict[str, list[Any]] = {}
         for target, partial in contributions:

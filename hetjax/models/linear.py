@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from hetjax.cache.sparse import SparseRows
-from hetjax.models.products import product
+from hetjax.models.products import product, products
 from hetjax.models.segment import multiply_first, neighbour_sum
 from hetjax.models.sums_at import sums_at
 from hetjax.sampling.blocks import Adjacency, Edges
@@ -42,6 +42,18 @@ def _(x: SparseRows, kernel: jax.Array) -> jax.Array:
     columns = kernel.reshape(len(kernel), -1)
     rows = neighbour_sum(x.entries, columns) if x.picked is None else sums_at(x.entries, x.picked, columns)
     return rows.reshape(len(x), *kernel.shape[1:])
+
+
+@functools.singledispatch
+def times_each(x: Any, kernels: Sequence[jax.Array]) -> list[jax.Array]:
+    """As `times` of each of several matrices of one shape."""
+    matrices = [kernel.reshape(len(kernel), -1) for kernel in kernels]
+    return [rows.reshape(len(x), *kernels[0].shape[1:]) for rows in products(x, matrices)]
+
+
+@times_each.register
+def _(x: SparseRows, kernels: Sequence[jax.Array]) -> list[jax.Array]:
+    return [times(x, kernel) for kernel in kernels]
 
 
 class Dense(nn.Module):

@@ -1,8 +1,8 @@
 """Whether sources are multiplied by a matrix before they are folded, or what they fold to after it, by what either costs.
 
 The same mathematics either way. Work is counted from the shapes when a program is traced, way back included, and weighed by `Costs`:
-constants by which choices were best on one CPU of two cores, over the shapes of `benchmarks/orders.py`, but for `narrow` and `copy`, which were
-chosen later by the times of a few graphs' steps; a run that trains scales them to its own CPU first (`models.calibration`). GPUs and TPUs have
+constants by which choices were best on one CPU of two cores, over the shapes of `benchmarks/orders.py`, but for `copy`, which was
+chosen by the times of a few graphs' steps; a run that trains scales them to its own CPU first (`models.calibration`). GPUs and TPUs have
 `ACCELERATOR`, of one GPU. A run keeps what it counted with in its checkpoints, so that it has the same bits wherever it goes on.
 A sum of static features needs no way back to them; multiplied first, they need one for the matrix' sake.
 """
@@ -16,6 +16,9 @@ import jax
 
 from hetjax.logs import log
 
+CACHED = 2**25  # bytes of rows that stay in a processor's cache, or near it
+NUMBER = 4  # bytes
+
 
 class Costs(NamedTuple):
     """What counts is how they compare: about nanoseconds, where little stands in the way. The defaults are of two cores together.
@@ -27,19 +30,21 @@ class Costs(NamedTuple):
       copy: of a number of a row that is read from anywhere in memory, and written.
       weigh: of a multiplication at an edge of attention, there or back.
       group: of an edge that is grouped by its source in the program, where the sampler did not.
+      far: of a number that an edge points at, besides, if all that edges may point at is more than `CACHED` bytes.
     """
 
     multiply: float = 0.008
-    narrow: float = 0.011
+    narrow: float = 0.013
     move: float = 0.02
     copy: float = 0.2
-    weigh: float = 0.015
+    weigh: float = 0.006
     group: float = 6.0
+    far: float = 0.1
 
 
 # Of one H200, whose products are faster, beside memory, than a CPU's: from times of operations in two graphs' steps, `copy` and `group` by judgement.
 # No grid of shapes was timed there.
-ACCELERATOR = Costs(multiply=0.00005, narrow=0.00016, move=0.002, copy=0.002, weigh=0.0009, group=1.0)
+ACCELERATOR = Costs(multiply=0.00005, narrow=0.00016, move=0.002, copy=0.002, weigh=0.0009, group=1.0, far=0.0)
 
 
 class Work(NamedTuple):
@@ -182,7 +187,8 @@ def _products_folded(work: Work, costs: Costs) -> float:
     """Of folding the products."""
     passes = 2 if work.trained else 1
     group = 0 if work.grouped or not work.trained else costs.group
-    return work.edges * (_edge(work.features, work.features, work.heads, passes, passes, costs) + group)
+    multiplied = work.features if work.heads else 0
+    return work.edges * (_edge(work.rows, work.products * work.features, multiplied, passes, costs) + group)
 
 
 def _by_relation(work: Work, costs: Costs) -> float:
@@ -201,12 +207,14 @@ def _ways(work: Work) -> int:
 
 def folded_first(work: Work, costs: Costs) -> float:
     """Nanoseconds of folding all sources and multiplying what they fold to; keys' matrices multiply queries."""
-    passes = 2 if work.trained and work.grouped else 1
-    weighings = 2 if work.trained else 1  # attention's weights get a gradient, if the sources get none
-    edge = _edge(work.width, work.width * max(1, work.heads), work.heads, passes, weighings, costs)
     back = work.grouped or work.heads > 0  # whether what is folded to gets a gradient too
     ways = 2 + back if work.trained else 1
     multiply = costs.narrow if work.heads else costs.multiply
+    passes = 2 if work.trained and work.heads else 1  # attention's weights get a gradient, if the sources get none
+    edge = _edge(work.rows, work.width, work.heads * work.width, passes, costs)
+    if work.trained and work.grouped:  # rows as wide as the sources, for each head of keys and of values
+        both = 2 * work.heads or 1
+        edge += _edge(work.targets, both * work.width, work.heads * work.width, 1, costs)
     return multiply * ways * _products(work, work.targets) + work.edges * edge
 
 
@@ -219,13 +227,14 @@ def scores_first(work: Work) -> bool:
     group = 0 if work.grouped or not work.trained else cost.group
     each = cost.move * work.width + cost.multiply * work.width * work.heads
     of_sources = ways * work.rows * each + work.edges * (cost.move * work.heads * ways + group)
-    return of_sources < work.edges * ways * cost.weigh * work.width * work.heads
+    return of_sources < work.edges * ways * 2 * cost.weigh * work.width * work.heads
 
 
 def _products(work: Work, rows: int) -> float:
     return work.products * rows * work.width * work.features
 
 
-def _edge(width: float, multiplied: float, heads: int, passes: int, weighings: int, costs: Costs) -> float:
-    """Of an edge that reads `width` numbers, and multiplies as many as `multiplied` for its logits, and for its sums."""
-    return costs.move * passes * width + (costs.weigh * 2 * weighings * multiplied if heads else 0)
+def _edge(rows: int, width: float, multiplied: float, passes: int, costs: Costs) -> float:
+    """Of an edge that reads one of some rows, so often, and multiplies as many numbers as `multiplied` for its logits, and for its sums."""
+    far = costs.far if NUMBER * rows * width > CACHED else 0
+    return passes * ((costs.move + far) * width + 2 * costs.weigh * multiplied)

@@ -6,6 +6,7 @@ divides the rows of one product among a GPU's processors, but not those of a bat
 """
 
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -13,10 +14,8 @@ import numpy as np
 
 from hetjax import native
 from hetjax.native import BLOCK, Operation, arrays
-from hetjax.vectors import add_products, clear, copy
+from hetjax.vectors import SIDE, add_products, clear, copy
 
-# Of a block that is copied before it is multiplied: where rows lie some multiple of 4 KB apart, they share a few places of the processor's cache.
-ROWS, COLUMNS = 128, 96
 PARTS, LEAST = 16, 1024  # the most sums that threads make apart, and the fewest rows of one
 MANY = 64  # products in a batch, which keep a GPU busy
 
@@ -35,10 +34,25 @@ def _product_backward(residuals, gradient):
 product.defvjp(lambda x, matrix: (product(x, matrix), (x, matrix)), _product_backward)
 
 
+@jax.custom_vjp
+def products(x: jax.Array, matrices: Sequence[jax.Array]) -> list[jax.Array]:
+    """`x @ matrix` of each, `[rows, n]`, of `[rows, m]` and `[m, n]`: going back, rows are read once for the gradients of all."""
+    return [x @ matrix for matrix in matrices]
+
+
+def _products_backward(residuals, gradients):
+    x, matrices = residuals
+    by_x = sum(gradient @ matrix.T for gradient, matrix in zip(gradients, matrices))
+    return by_x, list(turned_product(x[None], jnp.stack(gradients)))
+
+
+products.defvjp(lambda x, matrices: (products(x, matrices), (x, matrices)), _products_backward)
+
+
 def turned_product(x: jax.Array, y: jax.Array) -> jax.Array:
-    """`x[b]^T y[b]`, `[b, m, n]`, of `[b, rows, m]` and `[b, rows, n]`."""
+    """`x[b]^T y[b]`, `[b, m, n]`, of `[b, rows, m]`, or one `[1, rows, m]` for all, and `[b, rows, n]`."""
     if not x.size or not y.size:
-        return turned_by_xla(x, y)
+        return jnp.zeros((len(y), x.shape[2], y.shape[2]), x.dtype)
     return native.choose(_natively, _in_parts, x, y)
 
 
@@ -49,7 +63,7 @@ def added(parts: jax.Array) -> jax.Array:
 
 
 def _natively(x, y):
-    (batch, rows, m), n = x.shape, y.shape[2]
+    (batch, rows, n), m = y.shape, x.shape[2]
     parts = parts_of(rows)
     result = jax.ShapeDtypeStruct((parts, batch, m, n), x.dtype)
     return added(multiply_turned(parts * BLOCK, x, y, results=[result])[0])
@@ -57,6 +71,7 @@ def _natively(x, y):
 
 def _in_parts(x, y):
     """As `turned_product`, elsewhere than on a CPU."""
+    x = jnp.broadcast_to(x, (len(y), *x.shape[1:]))
     batch, rows, m = x.shape
     parts = min(parts_of(rows), MANY // batch)
     if batch == 1 or parts <= 1:
@@ -73,7 +88,7 @@ def parts_of(rows: int) -> int:
 
 
 def turned_by_xla(x: jax.Array, y: jax.Array) -> jax.Array:
-    """As `turned_product`."""
+    """As `turned_product`, of an `x` each."""
     return jax.lax.dot_general(jnp.swapaxes(x, 1, 2), y, (((2,), (1,)), ((0,), (0,))))
 
 
@@ -81,21 +96,25 @@ TURNED = "f3 f3 > f4"
 
 
 def _turned_product(first, last, frame):
+    """In square blocks of `x`, copied: where rows lie some multiple of 4 KB apart, they share a few places of the processor's cache."""
     x, y, out = arrays(frame, TURNED)
-    (batch, rows, m), n, parts = x.shape, y.shape[2], len(out)
-    copies = np.empty((ROWS, COLUMNS), x.dtype)
+    (given, rows, m), (batch, _, n), parts = x.shape, y.shape, len(out)
+    each, block = batch // given, np.empty((SIDE, SIDE), x.dtype)
     for part in range(first // BLOCK, last // BLOCK):
+        clear(out, part * batch * m * n, batch * m * n)
         begin, end = rows * part // parts, rows * (part + 1) // parts
-        for b in range(batch):
-            to = (part * batch + b) * m * n
-            clear(out, to, m * n)
-            for r in range(begin, end, ROWS):
-                for c in range(0, m, COLUMNS):
-                    count, columns = min(ROWS, end - r), min(COLUMNS, m - c)
+        for b in range(given):
+            for r in range(begin, end, SIDE):
+                for c in range(0, m, SIDE):
+                    count, columns = min(SIDE, end - r), min(SIDE, m - c)
                     for row in range(count):
-                        copy(copies, row * COLUMNS, x, (b * rows + r + row) * m + c, columns)
-                    shape = count, columns, n, n, 1, COLUMNS, n
-                    add_products(out, to + c * n, copies, 0, y, (b * rows + r) * n, shape)
+                        copy(block, row * SIDE, x, (b * rows + r + row) * m + c, columns)
+                    shape = count, columns, n, n, 1, SIDE, n
+                    below, beside = (r, c + SIDE) if c + SIDE < m else (r + SIDE, 0)
+                    soon = x, (b * rows + below) * m + beside, m
+                    for of in range(b * each, (b + 1) * each):
+                        to = ((part * batch + of) * m + c) * n
+                        add_products(out, to, block, 0, y, (of * rows + r) * n, shape, soon)
 
 
 multiply_turned = Operation(_turned_product)

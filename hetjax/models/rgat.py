@@ -1,8 +1,8 @@
 """R-GAT: graph attention (Veličković et al., Graph Attention Networks, ICLR 2018) per relation, summed over relations
 (Busbridge et al., Relational Graph Attention Networks, 2019, with the softmax within each relation, WIRGAT)."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -17,7 +17,7 @@ from hetjax.models.attention import attend
 from hetjax.models.decoupled_attention import SLOPE, AttentionPropagation
 from hetjax.models.dropout import NodeMasks, edge_keep_mask
 from hetjax.models.folded_attention import attend_folded
-from hetjax.models.layer import PlainLayer
+from hetjax.models.layer import LOCAL, Exchange, PlainLayer
 from hetjax.models.linear import Dense, times
 from hetjax.models.partials import Attention, Monoid
 from hetjax.models.segment import multiply_first
@@ -47,31 +47,44 @@ class RelationAttention(nn.Module):
         self, adjacency: Adjacency, sources: jax.Array, targets: jax.Array, masks: NodeMasks | None = None
     ) -> Attention:
         """The partial aggregate of the edges."""
-        kernel, towards, target_kernel, target_vector = self.weights(sources.shape[1], targets.shape[1])
-        sources, targets = (x.astype(kernel.dtype) for x in (sources, targets))
-        offsets = times(targets, jnp.einsum("whd,hd->wh", target_kernel, target_vector))
+        matrix = self.of_targets(targets.shape[1])
+        return self.fold(adjacency, sources, times(targets.astype(matrix.dtype), matrix), masks)
+
+    def fold(
+        self, adjacency: Adjacency, sources: jax.Array, offsets: jax.Array, masks: NodeMasks | None = None
+    ) -> Attention:
+        """The same, of the targets' part of the logits, `[T, heads]`."""
+        kernel, towards = self.side("source", sources.shape[1])
+        sources = sources.astype(kernel.dtype)
         keep = edge_keep_mask(adjacency, self.heads, self.dropout, masks, self.path, offsets.dtype)
         if multiply_first(adjacency, sources, self.features, self.heads):
             projected = times(sources, kernel)
             return attend(adjacency, towards[None], offsets, projected, slope=SLOPE, keep=keep).partial()
         return attend_folded(adjacency, towards[None], offsets, sources, kernel, kernel, SLOPE, keep).partial()
 
+    def of_targets(self, width: int) -> jax.Array:
+        """The matrix by which targets make their part of the logits, `t W'`, `[width, heads]`."""
+        return jnp.einsum("whd,hd->wh", *self.side("target", width))
+
     @nn.compact
-    def weights(self, width: int, target_width: int) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-        """`W` and `s`, `W'` and `t`: matrices `[width, heads, d]` and vectors `[heads, d]`."""
-        kernel, towards = self._kernel("source", width), self._vector("source")
-        target_kernel = kernel if self.shared else self._kernel("target", target_width)
-        return kernel, towards, target_kernel, self._vector("target")
+    def side(self, side: str, width: int) -> tuple[jax.Array, jax.Array]:
+        """`W` and `s` of sources, or `W'` and `t` of targets: a matrix `[width, heads, d]` and a vector `[heads, d]`."""
+        drawn, shape = nn.initializers.glorot_uniform, (self.heads, self.features // self.heads)
+        end = "source" if self.shared else side
+        kernel = self.param(f"kernel_{end}", drawn(in_axis=0, out_axis=(1, 2)), (width, *shape))
+        return kernel, self.param(f"attention_{side}", drawn(), shape)
 
-    def _kernel(self, side: str, width: int) -> jax.Array:
-        """A side's matrix, `[width, heads, features / heads]`."""
-        shape = (width, self.heads, self.features // self.heads)
-        return self.param(f"kernel_{side}", nn.initializers.glorot_uniform(in_axis=0, out_axis=(1, 2)), shape)
 
-    def _vector(self, side: str) -> jax.Array:
-        """A side's part of the attention vector, `[heads, features / heads]`."""
-        shape = (self.heads, self.features // self.heads)
-        return self.param(f"attention_{side}", nn.initializers.glorot_uniform(), shape)
+class Targets(NamedTuple):
+    """What relations read of a type's targets.
+
+    Attributes:
+      rows: their own embeddings of the layer below, `[T, width]`.
+      offsets: of the relations that are folded one by one, per key, the targets' part of the logits, `[T, heads]`.
+    """
+
+    rows: jax.Array
+    offsets: Mapping[str, jax.Array]
 
 
 class RGATLayer(PlainLayer):
@@ -106,10 +119,20 @@ class RGATLayer(PlainLayer):
         relation: Relation,
         adjacency: Adjacency,
         sources: jax.Array,
-        targets: jax.Array,
+        targets: Targets,
         masks: NodeMasks | None,
     ) -> Attention:
-        return self.attention[relation.key](adjacency, sources, targets, masks)
+        return self.attention[relation.key].fold(adjacency, sources, targets.offsets[relation.key], masks)
+
+    def ask(
+        self, node_type: str, targets: jax.Array, relations: Sequence[Relation], exchange: Exchange = LOCAL
+    ) -> Targets:
+        """Offsets by one product: targets may have wide rows, and are read once."""
+        if not relations:
+            return Targets(targets, {})
+        matrices = [self.attention[r.key].of_targets(targets.shape[1]) for r in relations]
+        offsets = times(targets.astype(matrices[0].dtype), jnp.concatenate(matrices, axis=1))
+        return Targets(targets, {r.key: part for r, part in zip(relations, jnp.split(offsets, len(relations), axis=1))})
 
     def alike(self, relation: Relation) -> Any:
         if self.attention_dropout:  # whose masks are each relation's own
@@ -123,9 +146,10 @@ class RGATLayer(PlainLayer):
     def fold_together(
         self, group: Together, sources: Mapping[str, Any], asked: Mapping[str, Any]
     ) -> dict[str, jax.Array]:
-        x, targets = group.of_sources(sources), group.of_targets(asked)
+        x, targets = group.of_sources(sources), group.of_targets({t: of.rows for t, of in asked.items()})
+        ends = {"source": x.shape[1], "target": targets.shape[1]}
         kernel, towards, target_kernel, target_vector = group.stacked(
-            lambda r: self.attention[r.key].weights(x.shape[1], targets.shape[1])
+            lambda r: [weights for end, width in ends.items() for weights in self.attention[r.key].side(end, width)]
         )
         offsets = group.from_targets(targets, jnp.einsum("rwhd,rhd->rwh", target_kernel, target_vector))
         keys = group.from_sources(x, jax.lax.collapse(kernel, 2)).reshape(-1, *towards.shape[1:])

@@ -4,11 +4,12 @@ Left to itself LLVM adds rows of a few dozen numbers one by one: it must fear th
 every row. Here vectors are written out, and what is read and written in place is read before it is written.
 """
 
-from hetjax.vectors.products import add_products, dot, dots
+from hetjax.vectors.products import SIDE, add_products, dot, dots
 from hetjax.vectors.rows import add_rows, add_scaled, clear, copy
 from hetjax.vectors.softmax import bend, exponentials, shift, total_weights, unbend
 
 __all__ = [
+    "SIDE",
     "add_products",
     "add_rows",
     "add_scaled",

@@ -9,11 +9,13 @@ from numba import types
 
 from hetjax.compiled import intrinsic
 from hetjax.internals import numba_parts
-from hetjax.vectors.building import WORD, call, cast, kinds, load, pointer_at, start_of, variable, words, zero
+from hetjax.prefetch import ask
+from hetjax.vectors.building import WORD, call, cast, data_of, kinds, load, pointer_at, start_of, variable, words, zero
 from hetjax.vectors.loops import TOGETHER, ending, for_columns, for_each, heights, side_by_side, tiles
 from hetjax.vectors.sums import FLAGS, add_multiples, add_product, add_to, total_of, totals_of
 
 cgutils, _ = numba_parts()
+SIDE = 64  # of a block that is asked for while as many rows are multiplied, a power of two
 
 
 @intrinsic
@@ -114,7 +116,7 @@ def dots(context: Any, out: Any, at: Any, x: Any, start: Any, y: Any, other: Any
 
 @intrinsic
 def add_products(
-    context: Any, out: Any, to: Any, x: Any, start: Any, y: Any, other: Any, shape: Any
+    context: Any, out: Any, to: Any, x: Any, start: Any, y: Any, other: Any, shape: Any, ahead: Any
 ) -> tuple[Any, Callable]:
     """`out[to + i step + j] += sum over r < count of x[start + i x_row + r x_step] * y[other + r y_step + j]`, all `i < rows`, `j < columns`.
 
@@ -122,22 +124,34 @@ def add_products(
 
     Args:
       shape: `(count, rows, columns, step, x_row, x_step, y_step)`.
+      ahead: `(array, place, step)`: meanwhile `array[place + i step + j]` is asked for, all `i < rows`, `j < SIDE` where `count` is `SIDE`, which
+        is read next: evenly, because a processor waits once it has asked for some 16 lines. None: nothing is.
     """
+    asked = not isinstance(ahead, types.NoneType)
 
     def build(context, builder, signature, args):
         number = context.get_value_type(out.dtype)
         given = [start_of(context, builder, signature, args, place, place + 1) for place in (0, 2, 4)]
         given += words(context, builder, shape, args[6])
-        call(builder, f"add_products.{number}", given, functools.partial(write, number))
+        if asked:
+            array, place, by = (builder.extract_value(args[7], n) for n in range(3))
+            place, by = (context.cast(builder, value, ahead[n], types.intp) for n, value in ((1, place), (2, by)))
+            given += [builder.gep(data_of(context, builder, ahead[0], array), [place]), by]
+        call(builder, f"add_products.{asked:d}.{number}", given, functools.partial(write, number))
         return context.get_dummy_value()
 
-    def write(number, builder, into, one, two, count, rows, columns, step, x_row, x_step, y_step):
+    def write(number, builder, into, one, two, count, rows, columns, step, x_row, x_step, y_step, *more):
         def add(i, j, tall, kind, wide, new):
             at = side_by_side(builder, j, kind, wide)
             sums = [[variable(builder, kind) for _ in at] for _ in range(tall)]
             with cgutils.for_range_slice(builder, WORD(0), count, WORD(1)) as (r, _):
                 left, right = builder.gep(one, [builder.mul(r, x_step)]), builder.gep(two, [builder.mul(r, y_step)])
                 given = [load(builder, pointer_at(builder, right, where, kind)) for where in at]
+                if asked:
+                    soon, by = more
+                    nth = builder.mul(r, WORD(tall))  # of the block's numbers in the rows i to i + tall
+                    row, column = builder.add(i, builder.udiv(nth, WORD(SIDE))), builder.urem(nth, WORD(SIDE))
+                    ask(builder, builder.gep(soon, [builder.add(builder.mul(row, by), column)]))
                 for line, totals in enumerate(sums):
                     place = builder.mul(builder.add(i, WORD(line)), x_row)
                     add_multiples(builder, totals, builder.load(builder.gep(left, [place])), given)
@@ -151,4 +165,4 @@ def add_products(
 
         for_columns(builder, number, columns, of_rows)
 
-    return types.none(out, to, x, start, y, other, shape), build
+    return types.none(out, to, x, start, y, other, shape, ahead), build

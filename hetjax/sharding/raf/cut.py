@@ -73,7 +73,8 @@ def fold_seeds(
     total = layer.fold_relations(whole, sources, seeds_own, selves, masks, exchange).get(share.target)
     if not share.cuts:
         return Partial(total)
-    seen = layer.ask(share.target, own) if layer.reads_target and own is not None else None
+    cut = [relation for relation, _ in share.cuts]
+    seen = layer.ask(share.target, own, cut) if layer.reads_target and own is not None else None
     folded = []
     for relation, keys in share.cuts:
         edges = [(of[relation.key], of_sources[relation.source]) for of, of_sources in groups[1:] if relation.key in of]

@@ -109,11 +109,11 @@ class Coupled:
         for r in self.relations:
             if r.source == t:
                 stage: Any = Asking(no_edges(0), self.parts, made=made, **self.about[r.key])
-                layer.relation(r, stage, layer.prepare(t, rows), self._seen(layer, r.target, 0), None)
+                layer.relation(r, stage, layer.prepare(t, rows), self._seen(layer, r, 0), None)
                 calls[r.key, True] = [Asked(asked.sources) for asked in stage.calls]
             if r.target == t:
                 stage = Asking(no_edges(self.parts * len(rows)), self.parts, **self.about[r.key])
-                own = layer.ask(t, self._floats(rows)) if layer.reads_target else None
+                own = layer.ask(t, self._floats(rows), [r]) if layer.reads_target else None
                 layer.relation(r, stage, self._sources(layer, r.source), own, None)
                 calls[r.key, False] = [asked._replace(sources=[]) for asked in stage.calls]
         arrays, self.places[t] = unique(calls)
@@ -139,7 +139,7 @@ class Coupled:
                 stage: Any = Folding(adjacency, self.parts, given=given, ids=edges.ids, **about)
                 count = len(edges.ids) // self.parts
                 drawn = masks and masks.of(edges.ids[:count])
-                layer.relation(r, stage, self._sources(layer, r.source), self._seen(layer, t, count), drawn)
+                layer.relation(r, stage, self._sources(layer, r.source), self._seen(layer, r, count), drawn)
                 found[r.key] = [given for given, _ in stage.calls]
                 self.made.setdefault(t, {})[r.key] = [widths for _, widths in stage.calls]
         return found
@@ -192,10 +192,10 @@ class Coupled:
             return None
         return self._floats(jnp.zeros((rows, self.widths[t]), self.dtypes[t]))
 
-    def _seen(self, layer: Layer, t: str, rows: int) -> Any:
-        """What `Layer.ask` gives of so many targets that nothing is known of."""
-        own = self._own(t, rows)
-        return None if own is None else layer.ask(t, own)
+    def _seen(self, layer: Layer, relation: Relation, rows: int) -> Any:
+        """What `Layer.ask` gives of so many targets of a relation that nothing is known of."""
+        own = self._own(relation.target, rows)
+        return None if own is None else layer.ask(relation.target, own, [relation])
 
     def _sources(self, layer: Layer, t: str) -> Any:
         return layer.prepare(t, jnp.zeros((0, self.widths[t]), self.dtypes[t]))
