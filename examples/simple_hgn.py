@@ -6,6 +6,7 @@ Run it where `examples` can be imported. Published on HGB: DBLP 94.46, IMDB 67.3
 weights of the layer below (equation 6, with a factor of 0.05), because a layer here sees the embeddings below and no edges' weights.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -74,7 +75,9 @@ class SimpleHGN(Layer):
     def prepare(self, node_type: str, sources: jax.Array) -> jax.Array:
         return self.matrix(sources)
 
-    def ask(self, node_type: str, targets: jax.Array, exchange: Exchange = LOCAL) -> jax.Array:
+    def ask(
+        self, node_type: str, targets: jax.Array, relations: Sequence[Relation], exchange: Exchange = LOCAL
+    ) -> jax.Array:
         return jnp.einsum("thd,hd->th", self.matrix(targets), self.towards[1])
 
     def relation(

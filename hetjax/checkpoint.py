@@ -294,7 +294,7 @@ def _quiet() -> Iterator[None]:
     before = [logger.disabled for logger in loggers]
     for logger in loggers:
         logger.disabled = True
-    sys.unraisablehook = lambda *_: None
+    sys.unraisablehook = lambda ignored: hook(ignored) if ignored.exc_type is KeyboardInterrupt else None
     try:
         yield
     except Exception as error:

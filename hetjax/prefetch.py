@@ -14,8 +14,8 @@ LINE = 64  # bytes that a processor reads at a time, a power of two
 _WORD, _BYTE, _FLAG = ir.IntType(64), ir.IntType(8).as_pointer(), ir.IntType(32)
 
 
-def ask(builder: ir.IRBuilder, place: ir.Value) -> None:
-    """Ask for the line that a pointer points into; of memory that is not there it asks for nothing."""
+def prefetch_line(builder: ir.IRBuilder, place: ir.Value) -> None:
+    """Ask for the line that a pointer points into; where there is no memory it does nothing."""
     kind = ir.FunctionType(ir.VoidType(), [_BYTE, _FLAG, _FLAG, _FLAG])
     function = builder.module.declare_intrinsic("llvm.prefetch", [_BYTE], kind)
     builder.call(function, [builder.bitcast(place, _BYTE), _FLAG(0), _FLAG(3), _FLAG(1)])  # to be read, and again; data
@@ -33,7 +33,7 @@ def prefetch(context: Any, rows: types.Array, row: types.Integer) -> tuple[Any, 
         end = builder.add(start, size)
         first = builder.and_(start, _WORD(-LINE))  # a row may begin inside a line
         with cgutils.for_range_slice(builder, first, end, _WORD(LINE)) as (place, _):
-            ask(builder, builder.inttoptr(place, _BYTE))
+            prefetch_line(builder, builder.inttoptr(place, _BYTE))
         return context.get_dummy_value()
 
     return types.none(rows, row), build

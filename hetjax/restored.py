@@ -22,6 +22,7 @@ from hetjax.graph.hetgraph import UNLABELLED, HetGraph
 from hetjax.label_inputs import without_labels
 from hetjax.load import as_read, load, made, makes, without_metapaths
 from hetjax.metrics import HALF
+from hetjax.models import orders
 from hetjax.models.hgnn import Stack
 from hetjax.models.orders import Costs
 from hetjax.progress import check_progress, threshold_of
@@ -131,7 +132,7 @@ def restore(
             f"{chosen}; not stacked, as there are no training nodes whose labels could be propagated",
         )
     threshold = stacked.threshold if stacked else threshold_of(progress["best"])
-    known = sorted(learned), chosen, new, Costs(*progress.get("costs", ())), threshold
+    known = sorted(learned), chosen, new, orders.kept(progress.get("costs", ())), threshold
     applied = Applied(stacked, _plain(config, other, seen)) if stacked else None
     return Restored(config, trainer.model, state.params, graph, features, *known, applied)
 

@@ -193,7 +193,7 @@ def interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def unraisable(ignored: "sys.UnraisableHookArgs") -> None:
-    """Send a signal again that was raised where no error leads anywhere, as in a destructor or a callback of the garbage collector.
+    """Send a signal again whose error Python ignores, as of what is raised in a destructor or a callback of the garbage collector.
 
     From another thread and a moment later: until then this may still be where it was lost.
     """
@@ -218,11 +218,11 @@ def leave(status: int) -> None:
 
 
 def listen() -> None:
-    """From now on Ctrl-C and SIGTERM are a `KeyboardInterrupt`, where they were to `stop`; and whatever name is printed can be."""
+    """From now on Ctrl-C and SIGTERM are a `KeyboardInterrupt`, which is not lost, where they were to `stop`; and whatever name is printed can be."""
     for number in STOPS:
         if signal.getsignal(number) == stop:
             signal.signal(number, interrupt)
-            sys.unraisablehook = unraisable
+            sys.unraisablehook = unraisable  # as an interrupt may come at any time
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")
     if not gc.isenabled():

@@ -190,7 +190,7 @@ def count_orders(config: Config, done: Progress, checkpoint: Checkpoint | None, 
         usual = Costs() if checkpoint else orders.usual()  # one that does not say was written before they were kept
         fresh = config.train.order_costs == "measured" and not checkpoint
         done.costs = list(calibration.order_costs(processes) if fresh else usual)
-    orders.use(Costs(*done.costs))
+    orders.use(orders.kept(done.costs))
     if processes.first:
         words = ", ".join(f"{name} {cost:.2g}" for name, cost in orders.costs()._asdict().items())
         log.debug(f"orders are counted with these costs, in nanoseconds: {words}")

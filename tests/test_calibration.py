@@ -165,6 +165,10 @@ def test_a_run_goes_on_with_what_it_began_with(measured):
     orders.use(Costs())
     count_orders(Config(train=Train(order_costs="usual")), Progress(**saved), None, ProcessGroup())
     assert orders.costs() == scaled(SLOWER)
+    older = Progress(**saved | {"costs": saved["costs"][:-1]})  # of before `far` was counted
+    check_progress(vars(older) | {"metrics_bytes": 0})
+    count_orders(Config(), older, None, ProcessGroup())
+    assert orders.costs() == scaled(SLOWER)._replace(far=0)
     with pytest.raises(ValueError, match="costs are 1 numbers"):
         check_progress(saved | {"costs": [1.0]})
 
@@ -175,6 +179,7 @@ def test_an_accelerator_is_not_measured_and_has_costs_of_its_own(monkeypatch, me
     begun = Progress()
     count_orders(Config(train=Train(order_costs=asked)), begun, None, ProcessGroup())
     assert orders.costs() == orders.ACCELERATOR and begun.costs == list(orders.ACCELERATOR) and not measured
+    check_progress(vars(begun) | {"metrics_bytes": 0})
     orders.use(None)
     assert orders.costs() == orders.ACCELERATOR
     count_orders(Config(), Progress(), "written before costs were kept", ProcessGroup())

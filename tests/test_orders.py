@@ -65,7 +65,7 @@ def counted(work: Work, costs: Costs) -> tuple[float, float]:
         return ways * products * rows * width * features * each
 
     def fold(rows: int, numbers: int, multiplied: int) -> float:
-        each = costs.move + (costs.far if 4 * rows * numbers > 2**25 else 0)
+        each = costs.move + (costs.far if 4 * rows * numbers > 2**26 else 0)
         return edges * (each * numbers + 2 * costs.weigh * multiplied * (heads > 0))
 
     first = product(rows, grouped, costs.multiply) + (1 + trained) * fold(rows, products * features, features)
@@ -93,15 +93,16 @@ def test_the_choice_is_said_of_every_relation_and_layer(graph, caplog):
 
 def test_the_order_is_the_best_of_both_on_a_grid_of_shapes():
     """Of every shape the counted cost of what is chosen is the least, and both orders are chosen."""
-    grid = itertools.product((10, 5000), (10, 5000), (50, 20_000), (8, 700), (16, 64), (0, 1, 4), (1, 2))
-    chosen = set()
+    grid = itertools.product((10, 5000, 400_000), (10, 5000), (50, 20_000), (8, 700), (16, 64), (0, 1, 4), (1, 2))
+    chosen, numbers = set(), 2**26 // 4
     for shape, flags in itertools.product(grid, itertools.product((True, False), repeat=2)):
         work, costs = Work(*shape, *flags), Costs()
         first, last = counted(work, costs)
-        chosen.add(first < last)
+        places = (work.rows, work.products * work.features), (work.rows, work.width), (work.targets, 8 * work.width)
+        chosen.add((first < last, *(rows * width > numbers for rows, width in places)))
         np.testing.assert_allclose(orders.multiplied_first(work, costs), first)
         np.testing.assert_allclose(orders.folded_first(work, costs), last)
-    assert chosen == {True, False}
+    assert all({which[place] for which in chosen} == {True, False} for place in range(4))
 
 
 def test_one_relation_alone_reads_shared_products_where_sources_are_wider_than_many(monkeypatch):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hetjax.cache.tables import rows_at
-from hetjax.models.products import PARTS, _in_parts, added, product, products, turned_product
+from hetjax.models.products import PARTS, _in_parts, added, each_product, product, turned_product
 from hetjax.vectors import SIDE
 
 
@@ -79,7 +79,7 @@ def test_products_of_the_same_rows_are_xlas():
 
     expected = of(lambda x, matrices: [x @ matrix for matrix in matrices])
     jax.tree.map(
-        lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11), of(products), expected
+        lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11), of(each_product), expected
     )
 
 

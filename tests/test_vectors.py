@@ -32,9 +32,15 @@ def wide(request, monkeypatch):
     monkeypatch.setattr(loops, "WIDE", request.param)
 
 
-def products():
-    """`add_products`, compiled anew, as it depends on the processor."""
-    return numba.njit(error_model="numpy")(lambda out, x, y, shape: add_products(out, EDGE, x, EDGE, y, EDGE, shape))
+def products(ahead=False):
+    """`add_products`, compiled anew, as it depends on the processor; with a block to prefetch, which may end after its array."""
+    if ahead:
+        return numba.njit(error_model="numpy")(
+            lambda out, x, y, shape, soon: add_products(out, EDGE, x, EDGE, y, EDGE, shape, soon)
+        )
+    return numba.njit(error_model="numpy")(
+        lambda out, x, y, shape: add_products(out, EDGE, x, EDGE, y, EDGE, shape, None)
+    )
 
 
 def sums():
@@ -110,7 +116,7 @@ def test_rows_without_weights(wide, draw):
 
 @pytest.mark.parametrize("turned", [True, False])
 def test_products_of_matrices(wide, draw, turned):
-    multiply, count = products(), 5
+    multiply, prefetching, count = products(), products(ahead=True), 5
     for rows in (1, 2, 3, 4, 5, 6, 10, 16, 17, 22):
         for columns in WIDTHS:
             x, y, out = (
@@ -124,6 +130,10 @@ def test_products_of_matrices(wide, draw, turned):
             multiply(found[0], inside(x)[0], inside(y)[0], (count, rows, columns, columns + 2, *steps, columns))
             close(found, expected, 10)
             assert (found[1][:, columns:] == out[:, columns:]).all()
+            ahead = inside(out)
+            shape = count, rows, columns, columns + 2, *steps, columns
+            prefetching(ahead[0], inside(x)[0], inside(y)[0], shape, (y, rows * columns - 1, columns))
+            np.testing.assert_array_equal(ahead[1], found[1])
 
 
 def test_a_column_has_the_same_bits_in_any_vector(wide):

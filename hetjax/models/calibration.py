@@ -40,14 +40,14 @@ def order_costs(processes: ProcessGroup) -> Costs:
 
 
 def scaled(nanoseconds: dict[str, float]) -> Costs:
-    """The constants, each times how much longer its operation takes here, beside a multiplication, than where they are from.
+    """The constants, each times how much longer its operation takes here, beside a multiplication, than where they are from; `far` as `copy`.
 
     Args:
       nanoseconds: as of `measure`.
     """
     usual, own = Costs()._asdict(), nanoseconds["multiply"] / REFERENCE["multiply"]
     factors = {name: nanoseconds[name] / REFERENCE[name] / own for name in REFERENCE}
-    factors["far"] = factors["copy"]  # which reads rows out of no cache too
+    factors["far"] = factors["copy"]  # both read rows that are in no cache
     return Costs(**usual | {name: usual[name] * _rounded(factor) for name, factor in factors.items()})
 
 

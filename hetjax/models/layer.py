@@ -209,7 +209,7 @@ class Layer(nn.Module):
         """What relations into a type read of its targets' own `[T, width]`: that itself, unless they share some work.
 
         Args:
-          relations: that are folded one by one, by `relation`.
+          relations: those into the type that `relation` folds; none if all are folded together.
           exchange: by whose `total` a product goes that relations do not read linearly.
         """
         return targets
@@ -307,8 +307,8 @@ class Layer(nn.Module):
         """
         pieces = [(of, self.share(of, rows)) for of, rows in exchange.pieces(block, sources)]
         contributions = [(t, self.aggregate_self(t, own[t])) for t in self.selves if t in selves]
-        alone = {r: [(of[r.key], sources[r.source]) for of, sources in pieces if r.key in of] for r in self.relations}
-        alone = {relation: edges for relation, edges in alone.items() if edges}
+        found = {r: [(of[r.key], sources[r.source]) for of, sources in pieces if r.key in of] for r in self.relations}
+        alone = {relation: edges for relation, edges in found.items() if edges}
         types = dict.fromkeys([*(r.target for r in alone), *(t for group in block.together for t, _ in group.rows)])
         asked: dict[str, Any] = {}
         if self.reads_target:

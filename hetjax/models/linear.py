@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from hetjax.cache.sparse import SparseRows
-from hetjax.models.products import product, products
+from hetjax.models.products import each_product, product
 from hetjax.models.segment import multiply_first, neighbour_sum
 from hetjax.models.sums_at import sums_at
 from hetjax.sampling.blocks import Adjacency, Edges
@@ -46,9 +46,10 @@ def _(x: SparseRows, kernel: jax.Array) -> jax.Array:
 
 @functools.singledispatch
 def times_each(x: Any, kernels: Sequence[jax.Array]) -> list[jax.Array]:
-    """As `times` of each of several matrices of one shape."""
-    matrices = [kernel.reshape(len(kernel), -1) for kernel in kernels]
-    return [rows.reshape(len(x), *kernels[0].shape[1:]) for rows in products(x, matrices)]
+    """`times(x, kernel)` for each of several matrices of one shape; on the way back `x` is read once for all."""
+    width, *shape = kernels[0].shape
+    matrices = [kernel.reshape(width, math.prod(shape)) for kernel in kernels]
+    return [rows.reshape(len(x), *shape) for rows in each_product(x, matrices)]
 
 
 @times_each.register

@@ -8,7 +8,7 @@ A sum of static features needs no way back to them; multiplied first, they need 
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ import jax
 
 from hetjax.logs import log
 
-CACHED = 2**25  # bytes of rows that stay in a processor's cache, or near it
+CACHED = 2**26  # bytes of rows that stay in a processor's cache, or near it
 NUMBER = 4  # bytes
 
 
@@ -30,7 +30,7 @@ class Costs(NamedTuple):
       copy: of a number of a row that is read from anywhere in memory, and written.
       weigh: of a multiplication at an edge of attention, there or back.
       group: of an edge that is grouped by its source in the program, where the sampler did not.
-      far: of a number that an edge points at, besides, if all that edges may point at is more than `CACHED` bytes.
+      far: of a number that an edge points at, on top of `move`, if the rows that edges may point at are more than `CACHED` bytes.
     """
 
     multiply: float = 0.008
@@ -43,7 +43,7 @@ class Costs(NamedTuple):
 
 
 # Of one H200, whose products are faster, beside memory, than a CPU's: from times of operations in two graphs' steps, `copy` and `group` by judgement.
-# No grid of shapes was timed there.
+# No grid of shapes was timed there, and what comes back to sources was counted as less when they were chosen.
 ACCELERATOR = Costs(multiply=0.00005, narrow=0.00016, move=0.002, copy=0.002, weigh=0.0009, group=1.0, far=0.0)
 
 
@@ -124,6 +124,11 @@ def named(name: str) -> Iterator[None]:
         yield
     finally:
         _named.reset(token)
+
+
+def kept(numbers: Sequence[float]) -> Costs:
+    """Costs as a checkpoint has them; one that was written before `far` was counted has none of it."""
+    return Costs(*numbers, *([0.0] if len(numbers) == len(Costs._fields) - 1 else []))
 
 
 def multiplies_first(work: Work) -> bool:
@@ -227,7 +232,7 @@ def scores_first(work: Work) -> bool:
     group = 0 if work.grouped or not work.trained else cost.group
     each = cost.move * work.width + cost.multiply * work.width * work.heads
     of_sources = ways * work.rows * each + work.edges * (cost.move * work.heads * ways + group)
-    return of_sources < work.edges * ways * 2 * cost.weigh * work.width * work.heads
+    return of_sources < work.edges * ways * 2 * cost.weigh * work.width * work.heads  # a product and a sum
 
 
 def _products(work: Work, rows: int) -> float:
@@ -235,6 +240,12 @@ def _products(work: Work, rows: int) -> float:
 
 
 def _edge(rows: int, width: float, multiplied: float, passes: int, costs: Costs) -> float:
-    """Of an edge that reads one of some rows, so often, and multiplies as many numbers as `multiplied` for its logits, and for its sums."""
+    """Of one edge, in nanoseconds.
+
+    Args:
+      rows, width: how many rows edges may point at, and how wide they are.
+      multiplied: how many numbers are multiplied for an edge's logits, and as many for its sums.
+      passes: how often it is read.
+    """
     far = costs.far if NUMBER * rows * width > CACHED else 0
     return passes * ((costs.move + far) * width + 2 * costs.weigh * multiplied)

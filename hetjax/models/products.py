@@ -6,7 +6,6 @@ divides the rows of one product among a GPU's processors, but not those of a bat
 """
 
 import math
-from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -35,22 +34,23 @@ product.defvjp(lambda x, matrix: (product(x, matrix), (x, matrix)), _product_bac
 
 
 @jax.custom_vjp
-def products(x: jax.Array, matrices: Sequence[jax.Array]) -> list[jax.Array]:
-    """`x @ matrix` of each, `[rows, n]`, of `[rows, m]` and `[m, n]`: going back, rows are read once for the gradients of all."""
+def each_product(x: jax.Array, matrices: list[jax.Array]) -> list[jax.Array]:
+    """`x @ matrix` of each, `[rows, n]`, of `[rows, m]` and `[m, n]`; on the way back rows are read once for the gradients of all."""
     return [x @ matrix for matrix in matrices]
 
 
-def _products_backward(residuals, gradients):
+def _each_product_backward(residuals, gradients):
     x, matrices = residuals
     by_x = sum(gradient @ matrix.T for gradient, matrix in zip(gradients, matrices))
     return by_x, list(turned_product(x[None], jnp.stack(gradients)))
 
 
-products.defvjp(lambda x, matrices: (products(x, matrices), (x, matrices)), _products_backward)
+each_product.defvjp(lambda x, matrices: (each_product(x, matrices), (x, matrices)), _each_product_backward)
 
 
 def turned_product(x: jax.Array, y: jax.Array) -> jax.Array:
     """`x[b]^T y[b]`, `[b, m, n]`, of `[b, rows, m]`, or one `[1, rows, m]` for all, and `[b, rows, n]`."""
+    assert len(x) in (1, len(y))
     if not x.size or not y.size:
         return jnp.zeros((len(y), x.shape[2], y.shape[2]), x.dtype)
     return native.choose(_natively, _in_parts, x, y)
@@ -71,8 +71,10 @@ def _natively(x, y):
 
 def _in_parts(x, y):
     """As `turned_product`, elsewhere than on a CPU."""
-    x = jnp.broadcast_to(x, (len(y), *x.shape[1:]))
     batch, rows, m = x.shape
+    if batch < len(y):  # one product, of their columns side by side
+        found = _in_parts(x, jnp.concatenate(list(y), axis=1)[None])
+        return jnp.stack(jnp.split(found[0], len(y), axis=1))
     parts = min(parts_of(rows), MANY // batch)
     if batch == 1 or parts <= 1:
         return turned_by_xla(x, y)
@@ -96,7 +98,7 @@ TURNED = "f3 f3 > f4"
 
 
 def _turned_product(first, last, frame):
-    """In square blocks of `x`, copied: where rows lie some multiple of 4 KB apart, they share a few places of the processor's cache."""
+    """In square blocks of `x`, which are copied: rows some multiple of 4 KB apart share a few places of the processor's cache. The next block is prefetched meanwhile."""
     x, y, out = arrays(frame, TURNED)
     (given, rows, m), (batch, _, n), parts = x.shape, y.shape, len(out)
     each, block = batch // given, np.empty((SIDE, SIDE), x.dtype)

@@ -47,13 +47,14 @@ class RelationAttention(nn.Module):
         self, adjacency: Adjacency, sources: jax.Array, targets: jax.Array, masks: NodeMasks | None = None
     ) -> Attention:
         """The partial aggregate of the edges."""
+        self.side("source", sources.shape[1])  # drawn before those of targets
         matrix = self.of_targets(targets.shape[1])
         return self.fold(adjacency, sources, times(targets.astype(matrix.dtype), matrix), masks)
 
     def fold(
         self, adjacency: Adjacency, sources: jax.Array, offsets: jax.Array, masks: NodeMasks | None = None
     ) -> Attention:
-        """The same, of the targets' part of the logits, `[T, heads]`."""
+        """The partial aggregate, of the targets' part of the logits, `[T, heads]`."""
         kernel, towards = self.side("source", sources.shape[1])
         sources = sources.astype(kernel.dtype)
         keep = edge_keep_mask(adjacency, self.heads, self.dropout, masks, self.path, offsets.dtype)
@@ -63,7 +64,7 @@ class RelationAttention(nn.Module):
         return attend_folded(adjacency, towards[None], offsets, sources, kernel, kernel, SLOPE, keep).partial()
 
     def of_targets(self, width: int) -> jax.Array:
-        """The matrix by which targets make their part of the logits, `t W'`, `[width, heads]`."""
+        """`W' t`, `[width, heads]`, by which targets are multiplied for their part of the logits."""
         return jnp.einsum("whd,hd->wh", *self.side("target", width))
 
     @nn.compact
@@ -130,6 +131,9 @@ class RGATLayer(PlainLayer):
         """Offsets by one product: targets may have wide rows, and are read once."""
         if not relations:
             return Targets(targets, {})
+        if self.is_initializing():
+            for r in relations:
+                self.attention[r.key].side("source", self.widths[r.source])  # drawn before those of targets
         matrices = [self.attention[r.key].of_targets(targets.shape[1]) for r in relations]
         offsets = times(targets.astype(matrices[0].dtype), jnp.concatenate(matrices, axis=1))
         return Targets(targets, {r.key: part for r, part in zip(relations, jnp.split(offsets, len(relations), axis=1))})

@@ -9,13 +9,13 @@ from numba import types
 
 from hetjax.compiled import intrinsic
 from hetjax.internals import numba_parts
-from hetjax.prefetch import ask
+from hetjax.prefetch import prefetch_line
 from hetjax.vectors.building import WORD, call, cast, data_of, kinds, load, pointer_at, start_of, variable, words, zero
 from hetjax.vectors.loops import TOGETHER, ending, for_columns, for_each, heights, side_by_side, tiles
 from hetjax.vectors.sums import FLAGS, add_multiples, add_product, add_to, total_of, totals_of
 
 cgutils, _ = numba_parts()
-SIDE = 64  # of a block that is asked for while as many rows are multiplied, a power of two
+SIDE = 64  # rows and columns of a block that is prefetched, a power of two
 
 
 @intrinsic
@@ -124,8 +124,8 @@ def add_products(
 
     Args:
       shape: `(count, rows, columns, step, x_row, x_step, y_step)`.
-      ahead: `(array, place, step)`: meanwhile `array[place + i step + j]` is asked for, all `i < rows`, `j < SIDE` where `count` is `SIDE`, which
-        is read next: evenly, because a processor waits once it has asked for some 16 lines. None: nothing is.
+      ahead: `(array, place, step)`: the block that is read next, `array[place + i step + j]` for all `i < rows`, `j < SIDE`, is prefetched
+        meanwhile; all of it if `count` is `SIDE`. Requests are spread over the loop, as a processor waits after about 16 of them. None: no prefetch.
     """
     asked = not isinstance(ahead, types.NoneType)
 
@@ -151,7 +151,7 @@ def add_products(
                     soon, by = more
                     nth = builder.mul(r, WORD(tall))  # of the block's numbers in the rows i to i + tall
                     row, column = builder.add(i, builder.udiv(nth, WORD(SIDE))), builder.urem(nth, WORD(SIDE))
-                    ask(builder, builder.gep(soon, [builder.add(builder.mul(row, by), column)]))
+                    prefetch_line(builder, builder.gep(soon, [builder.add(builder.mul(row, by), column)]))
                 for line, totals in enumerate(sums):
                     place = builder.mul(builder.add(i, WORD(line)), x_row)
                     add_multiples(builder, totals, builder.load(builder.gep(left, [place])), given)

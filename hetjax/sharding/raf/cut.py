@@ -73,11 +73,14 @@ def fold_seeds(
     total = layer.fold_relations(whole, sources, seeds_own, selves, masks, exchange).get(share.target)
     if not share.cuts:
         return Partial(total)
-    cut = [relation for relation, _ in share.cuts]
-    seen = layer.ask(share.target, own, cut) if layer.reads_target and own is not None else None
+    cut = {
+        r: [(of[r.key], of_sources[r.source]) for of, of_sources in groups[1:] if r.key in of] for r, _ in share.cuts
+    }
+    here = [relation for relation, edges in cut.items() if edges]
+    seen = layer.ask(share.target, own, here) if layer.reads_target and own is not None else None
     folded = []
     for relation, keys in share.cuts:
-        edges = [(of[relation.key], of_sources[relation.source]) for of, of_sources in groups[1:] if relation.key in of]
+        edges = cut[relation]
         folded.append(layer.fold_edges(relation, edges, block, seen, masks) if edges else None)
         assert edges or not set(keys) & block.adjacency.keys()
     known = next(one for one in (total, *folded) if one is not None)
