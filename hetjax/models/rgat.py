@@ -123,17 +123,17 @@ class RGATLayer(PlainLayer):
         targets: Targets,
         masks: NodeMasks | None,
     ) -> Attention:
-        return self.attention[relation.key].fold(adjacency, sources, targets.offsets[relation.key], masks)
+        attention = self.attention[relation.key]
+        if self.is_initializing():
+            return attention(adjacency, sources, targets.rows, masks)
+        return attention.fold(adjacency, sources, targets.offsets[relation.key], masks)
 
     def ask(
         self, node_type: str, targets: jax.Array, relations: Sequence[Relation], exchange: Exchange = LOCAL
     ) -> Targets:
         """Offsets by one product: targets may have wide rows, and are read once."""
-        if not relations:
+        if not relations or self.is_initializing():  # where each relation draws weights for its sources first
             return Targets(targets, {})
-        if self.is_initializing():
-            for r in relations:
-                self.attention[r.key].side("source", self.widths[r.source])  # drawn before those of targets
         matrices = [self.attention[r.key].of_targets(targets.shape[1]) for r in relations]
         offsets = times(targets.astype(matrices[0].dtype), jnp.concatenate(matrices, axis=1))
         return Targets(targets, {r.key: part for r, part in zip(relations, jnp.split(offsets, len(relations), axis=1))})
