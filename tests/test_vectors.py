@@ -32,15 +32,13 @@ def wide(request, monkeypatch):
     monkeypatch.setattr(loops, "WIDE", request.param)
 
 
-def products(ahead=False):
-    """`add_products`, compiled anew, as it depends on the processor; with a block to prefetch, which may end after its array."""
-    if ahead:
-        return numba.njit(error_model="numpy")(
-            lambda out, x, y, shape, soon: add_products(out, EDGE, x, EDGE, y, EDGE, shape, soon)
-        )
-    return numba.njit(error_model="numpy")(
-        lambda out, x, y, shape: add_products(out, EDGE, x, EDGE, y, EDGE, shape, None)
-    )
+def products():
+    """`add_products`, compiled anew, as it depends on the processor."""
+
+    def run(out, x, y, shape, ahead):
+        add_products(out, EDGE, x, EDGE, y, EDGE, shape, ahead)
+
+    return numba.njit(error_model="numpy")(run)
 
 
 def sums():
@@ -116,7 +114,7 @@ def test_rows_without_weights(wide, draw):
 
 @pytest.mark.parametrize("turned", [True, False])
 def test_products_of_matrices(wide, draw, turned):
-    multiply, prefetching, count = products(), products(ahead=True), 5
+    multiply, count = products(), 5
     for rows in (1, 2, 3, 4, 5, 6, 10, 16, 17, 22):
         for columns in WIDTHS:
             x, y, out = (
@@ -127,13 +125,13 @@ def test_products_of_matrices(wide, draw, turned):
             expected, found = out.copy(), inside(out)
             expected[:, :columns] += (x.T if turned else x) @ y
             steps = (1, rows) if turned else (count, 1)
-            multiply(found[0], inside(x)[0], inside(y)[0], (count, rows, columns, columns + 2, *steps, columns))
+            shape = count, rows, columns, columns + 2, *steps, columns
+            multiply(found[0], inside(x)[0], inside(y)[0], shape, None)
             close(found, expected, 10)
             assert (found[1][:, columns:] == out[:, columns:]).all()
-            ahead = inside(out)
-            shape = count, rows, columns, columns + 2, *steps, columns
-            prefetching(ahead[0], inside(x)[0], inside(y)[0], shape, (y, rows * columns - 1, columns))
-            np.testing.assert_array_equal(ahead[1], found[1])
+            again, after_its_end = inside(out), (y, y.size - 1, columns)
+            multiply(again[0], inside(x)[0], inside(y)[0], shape, after_its_end)
+            np.testing.assert_array_equal(again[1], found[1])
 
 
 def test_a_column_has_the_same_bits_in_any_vector(wide):
@@ -143,12 +141,12 @@ def test_a_column_has_the_same_bits_in_any_vector(wide):
     ids, left, multiply = rng.integers(0, 4, 300, np.int32), rng.standard_normal((1, 4)).astype(np.float32), products()
     of_edges, of_rows = (inside(np.zeros(width, np.float32)) for _ in range(2))
     add(of_edges[0], weights, None, ids, x, (1, width, width, width, 0))
-    multiply(of_rows[0], inside(left)[0], inside(x)[0], (4, 1, width, width, 4, 1, width))
+    multiply(of_rows[0], inside(left)[0], inside(x)[0], (4, 1, width, width, 4, 1, width), None)
     for column in range(width):
         own = np.ascontiguousarray(x[..., column:])
         for whole, alone in ((of_edges, inside(np.zeros(1, np.float32))), (of_rows, inside(np.zeros(1, np.float32)))):
             if whole is of_edges:
                 add(alone[0], weights, None, ids, own, (1, 1, 1, width - column, 0))
             else:
-                multiply(alone[0], inside(left)[0], inside(own)[0], (4, 1, 1, 1, 4, 1, width - column))
+                multiply(alone[0], inside(left)[0], inside(own)[0], (4, 1, 1, 1, 4, 1, width - column), None)
             assert alone[1][0] == whole[1][column]

@@ -1,7 +1,7 @@
 """Attention over one edge at most: its weight is 1, whatever the logit is, as a softmax of one number is.
 
 A row of a table names at most one row by a foreign key, so graphs of tables have many such relations. What an edge brings is its source
-times a matrix. Nothing is computed for its logit, there or back, but what relations of its targets compute together, and the gradient of what logits alone read is zero, as it is of the softmax.
+times a matrix. Nothing is computed for its logit alone, there or back (in R-GAT relations into a type share one product with its targets), and the gradient of what logits alone read is zero, as it is of the softmax.
 """
 
 from collections.abc import Sequence

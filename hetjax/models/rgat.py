@@ -81,7 +81,7 @@ class Targets(NamedTuple):
 
     Attributes:
       rows: their own embeddings of the layer below, `[T, width]`.
-      offsets: of the relations that are folded one by one, per key, the targets' part of the logits, `[T, heads]`.
+      offsets: of the relations that are folded one by one, per key, the targets' part of the logits, `[T, heads]`; of none while weights are drawn.
     """
 
     rows: jax.Array
