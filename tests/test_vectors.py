@@ -14,8 +14,8 @@ IDS = np.asarray([3, 0, 3, 1, 2, 0, 0], np.int32)
 
 
 @compiled
-def _dots(out, x, y, shape):
-    dots(out, EDGE, x, EDGE, y, EDGE, shape)
+def _dots(out, x, y, shape, ahead):
+    dots(out, EDGE, x, EDGE, y, EDGE, shape, ahead)
 
 
 @compiled
@@ -84,23 +84,26 @@ def test_vectors_alone(draw):
         close(inside(np.asarray([found], x.dtype)), x @ y, np.abs(x) @ np.abs(y))
 
 
-@pytest.mark.parametrize("heads", [1, 3, 4, 6])
+@pytest.mark.parametrize("heads", [1, 3, 4, 6, 8])
 @pytest.mark.parametrize("alike", [True, False])
-def test_of_several_heads(wide, draw, heads, alike):
-    """A row of the sources for all heads, or one for each; weights of edges in order, and not."""
+@pytest.mark.parametrize("between", [0, 1])
+def test_of_several_heads(wide, draw, heads, alike, between):
+    """A row of the sources for all heads, or one for each; heads that are one row, and others; weights of edges in order, and not."""
     add, places = sums(), np.random.default_rng(3).permutation(len(IDS)).astype(np.int32)
     for width in WIDTHS:
-        asked, x, weights = draw(heads, width), draw(4, 1 if alike else heads, width), draw(len(IDS), heads)
-        found = inside(draw(heads))
-        _dots(found[0], inside(asked)[0], inside(x)[0], (heads, width, width, 0 if alike else width))
-        close(found, np.sum(asked * x[0], axis=1), np.max(np.sum(np.abs(asked * x[0]), axis=1), initial=0))
-        before = draw(heads, width + 1)
+        step = width + between
+        asked, x, weights = draw(heads, step), draw(4, 1 if alike else heads, width), draw(len(IDS), heads)
+        found, ends = inside(draw(heads)), x.size - 1  # where what is read next begins
+        _dots(found[0], inside(asked)[0], inside(x)[0], (heads, width, step, 0 if alike else width), ends)
+        terms = asked[:, :width] * x[0]
+        close(found, np.sum(terms, axis=1), np.max(np.sum(np.abs(terms), axis=1), initial=0))
+        before = draw(heads, step)
         for by in (None, places):
             expected, found, own = before.copy(), inside(before), weights if by is None else weights[by]
             expected[:, :width] += np.einsum("eh,ehw->hw", own, np.broadcast_to(x[IDS], (len(IDS), heads, width)))
-            add(found[0], weights, by, IDS, x, (heads, width, width + 1, x[0].size, 0 if alike else width))
+            add(found[0], weights, by, IDS, x, (heads, width, step, x[0].size, 0 if alike else width))
             close(found, expected, 10)
-            assert (found[1][:, width] == before[:, width]).all()
+            assert (found[1][:, width:] == before[:, width:]).all()
 
 
 def test_rows_without_weights(wide, draw):

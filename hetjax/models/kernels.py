@@ -49,9 +49,8 @@ def _attend(first, last, frame):
             into = heads, t, indptr[t], indptr[t + 1]
             if queries.size or not size:
                 for e in range(indptr[t], indptr[t + 1]):
-                    if e + AHEAD < end:
-                        prefetch(keys, indices[e + AHEAD])
-                    dots(logits, e * heads, queries, t * ask, keys, np.int64(indices[e]) * own * size, asked)
+                    source, ahead = np.int64(indices[e]), np.int64(indices[min(e + AHEAD, end - 1)])
+                    dots(logits, e * heads, queries, t * ask, keys, source * own * size, asked, ahead * own * size)
                 bend(logits, logits, None, offsets, slope[()], largest, into)
             else:
                 bend(logits, keys, indices, offsets, slope[()], largest, into)
@@ -92,10 +91,9 @@ def _attend_back(first, last, frame):
         finish = min(begin + TOGETHER, last)
         for t in range(begin, finish):
             for e in range(indptr[t], indptr[t + 1]):
-                if e + AHEAD < end:
-                    prefetch(values, indices[e + AHEAD])
-                source = np.int64(indices[e]) * own_value * width
-                dots(by_logits, e * heads, by_numerator, t * put, values, source, brought)
+                source, ahead = np.int64(indices[e]), np.int64(indices[min(e + AHEAD, end - 1)])
+                start, soon = source * own_value * width, ahead * own_value * width
+                dots(by_logits, e * heads, by_numerator, t * put, values, start, brought, soon)
                 if len(keep):
                     for h in range(heads):
                         by_logits[e, h] = (by_kept[t, h] + by_logits[e, h]) * keep[e, h]
@@ -121,32 +119,35 @@ def _attend_back(first, last, frame):
 def _to_sources(first, last, frame):
     """Of every source the sum of what its edges bring, of one pair of weights and rows or of two."""
     indptr, targets, edges, weights, rows, more_weights, more_rows, result = arrays(frame, TO_SOURCES)
+    total = np.empty(weights.shape[1], weights.dtype)
     for u in range(first, last):
         clear(result, u * result.shape[1] * result.shape[2], result.shape[1] * result.shape[2])
-        for i in range(indptr[u], indptr[u + 1], EDGES):
-            stop = min(i + EDGES, indptr[u + 1])
-            _add_turned(result, u, weights, edges, targets, i, stop, indptr[-1], rows)
-            if more_rows.size:
-                _add_turned(result, u, more_weights, edges, targets, i, stop, indptr[-1], more_rows)
+        some = edges, indptr[u], indptr[u + 1], indptr[-1]
+        _add_turned(result, u, weights, some, targets, rows, total)
+        if more_rows.size:
+            _add_turned(result, u, more_weights, some, targets, more_rows, total)
 
 
 @inline
-def _add_turned(result, u, weights, edges, targets, first, last, end, rows):
-    """Add what some edges bring from the targets, or from the one row of all targets."""
-    own, width = result.shape[1:]
-    heads = weights.shape[1]
+def _add_turned(result, u, weights, some, targets, rows, total):
+    """Add what a source's edges bring from the targets; or from the one row of all targets, which their weights multiply together."""
+    (edges, first, last, end), (own, width), heads = some, result.shape[1:], weights.shape[1]
     step, one = 0 if own == 1 else width, len(rows) == 1
-    for i in range(first + AHEAD, min(last + AHEAD, end)):
-        prefetch(weights, edges[i])
-        if not one:
-            prefetch(rows, targets[i])
-    if not one:
-        shape = heads, width, step, heads * width, width
-        add_rows(result, u * own * width, weights, edges, (targets, first, last), rows, shape)
-        return
-    for i in range(first, last):
+    clear(total, 0, heads)
+    for i in range(first, last, EDGES):
+        stop = min(i + EDGES, last)
+        for ahead in range(i + AHEAD, min(stop + AHEAD, end)):
+            prefetch(weights, edges[ahead])
+            if not one:
+                prefetch(rows, targets[ahead])
+        if one:
+            add_rows(total, 0, None, None, (edges, i, stop), weights, (1, heads, heads, heads, heads))
+        else:
+            shape = heads, width, step, heads * width, width
+            add_rows(result, u * own * width, weights, edges, (targets, i, stop), rows, shape)
+    if one:
         for h in range(heads):
-            add_scaled(result, u * own * width + h * step, weights[edges[i], h], rows, h * width, width)
+            add_scaled(result, u * own * width + h * step, total[h], rows, h * width, width)
 
 
 def _sum(first, last, frame):

@@ -42,18 +42,25 @@ def each_product(x: jax.Array, matrices: list[jax.Array]) -> list[jax.Array]:
 def _each_product_backward(residuals, gradients):
     x, matrices = residuals
     by_x = sum(gradient @ matrix.T for gradient, matrix in zip(gradients, matrices))
-    return by_x, list(turned_product(x[None], jnp.stack(gradients)))
+    *others, last = gradients
+    return by_x, list(turned_product(x[None], jnp.stack(others), last[None]))
 
 
 each_product.defvjp(lambda x, matrices: (each_product(x, matrices), (x, matrices)), _each_product_backward)
 
 
-def turned_product(x: jax.Array, y: jax.Array) -> jax.Array:
-    """`x[b]^T y[b]`, `[b, m, n]`, of `[b, rows, m]`, or one `[1, rows, m]` for all, and `[b, rows, n]`."""
-    assert len(x) in (1, len(y))
+def turned_product(x: jax.Array, y: jax.Array, more: jax.Array | None = None) -> jax.Array:
+    """`x[b]^T y[b]`, `[b, m, n]`, of `[b, rows, m]`, or one `[1, rows, m]` for all, and `[b, rows, n]`.
+
+    Args:
+      more: of `y`, as if they followed, so that they need not be copied to where they do.
+    """
+    more = y[:0] if more is None else more
+    batch = len(y) + len(more)
+    assert len(x) in (1, batch)
     if not x.size or not y.size:
-        return jnp.zeros((len(y), x.shape[2], y.shape[2]), x.dtype)
-    return native.choose(_natively, _in_parts, x, y)
+        return jnp.zeros((batch, x.shape[2], y.shape[2]), x.dtype)
+    return native.choose(_natively, _in_parts, x, y, more)
 
 
 def added(parts: jax.Array) -> jax.Array:
@@ -62,18 +69,19 @@ def added(parts: jax.Array) -> jax.Array:
     return (jnp.ones(count, parts.dtype) @ parts.reshape(count, math.prod(shape))).reshape(shape)
 
 
-def _natively(x, y):
-    (batch, rows, n), m = y.shape, x.shape[2]
+def _natively(x, y, more):
+    (_, rows, n), m, batch = y.shape, x.shape[2], len(y) + len(more)
     parts = parts_of(rows)
     result = jax.ShapeDtypeStruct((parts, batch, m, n), x.dtype)
-    return added(multiply_turned(parts * BLOCK, x, y, results=[result])[0])
+    return added(multiply_turned(parts * BLOCK, x, y, more, results=[result])[0])
 
 
-def _in_parts(x, y):
+def _in_parts(x, y, more):
     """As `turned_product`, elsewhere than on a CPU."""
+    y = jnp.concatenate([y, more]) if len(more) else y
     batch, rows, m = x.shape
     if batch < len(y):  # one product, of their columns side by side
-        found = _in_parts(x, jnp.concatenate(list(y), axis=1)[None])
+        found = _in_parts(x, jnp.concatenate(list(y), axis=1)[None], y[:0])
         return jnp.stack(jnp.split(found[0], len(y), axis=1))
     parts = min(parts_of(rows), MANY // batch)
     if batch == 1 or parts <= 1:
@@ -94,13 +102,13 @@ def turned_by_xla(x: jax.Array, y: jax.Array) -> jax.Array:
     return jax.lax.dot_general(jnp.swapaxes(x, 1, 2), y, (((2,), (1,)), ((0,), (0,))))
 
 
-TURNED = "f3 f3 > f4"
+TURNED = "f3 f3 f3 > f4"
 
 
 def _turned_product(first, last, frame):
     """In square blocks of `x`, which are copied: rows some multiple of 4 KB apart share a few places of the processor's cache. The next block is prefetched meanwhile."""
-    x, y, out = arrays(frame, TURNED)
-    (given, rows, m), (batch, _, n), parts = x.shape, y.shape, len(out)
+    x, y, more, out = arrays(frame, TURNED)
+    (given, rows, m), (parts, batch, _, n) = x.shape, out.shape
     each, block = batch // given, np.empty((SIDE, SIDE), x.dtype)
     for part in range(first // BLOCK, last // BLOCK):
         clear(out, part * batch * m * n, batch * m * n)
@@ -116,7 +124,8 @@ def _turned_product(first, last, frame):
                     soon = x, (b * rows + below) * m + beside, m
                     for of in range(b * each, (b + 1) * each):
                         to = ((part * batch + of) * m + c) * n
-                        add_products(out, to, block, 0, y, (of * rows + r) * n, shape, soon)
+                        own, place = (y, of) if of < len(y) else (more, of - len(y))
+                        add_products(out, to, block, 0, own, (place * rows + r) * n, shape, soon)
 
 
 multiply_turned = Operation(_turned_product)

@@ -49,6 +49,39 @@ def for_columns(builder: ir.IRBuilder, number: ir.Type, count: ir.Value, body: C
     for_each(builder, number, count, lambda at, kind, new: body(at, kind, 1, new), done)
 
 
+def for_vectors(builder: ir.IRBuilder, kind: ir.Type, count: ir.Value, body: Callable[..., None]) -> None:
+    """As `for_columns` by vectors of one kind alone, `body(place, wide, new)`: `count` is one's at least."""
+    lanes = WORD(WIDE * kind.count)
+    done = builder.sub(count, builder.urem(count, lanes)) if WIDE > 1 else WORD(0)
+    with cgutils.for_range_slice(builder, WORD(0), done, lanes) as (at, _):
+        body(at, WIDE, _all)
+    with cgutils.for_range_slice(builder, done, count, WORD(kind.count)) as (at, _):
+        place, _, new = ending(builder, at, count, kind)
+        body(place, 1, new)
+
+
+def for_short(builder: ir.IRBuilder, kind: ir.Type, shape: Sequence[ir.Value], body: Callable[[int], None]) -> ir.Value:
+    """Where several heads fit in a vector, and all heads are one row, call `body` with the numbers of each: in a branch for each size, a power of two.
+
+    Args:
+      kind: of the vectors.
+      shape: heads, numbers of each, and how far these are apart in each of the arrays.
+
+    Returns:
+      The heads that are left: none, or all.
+    """
+    heads, count, *steps = shape
+    row = builder.icmp_signed(">=", builder.mul(heads, count), WORD(kind.count))
+    for step in steps:
+        row = builder.and_(row, builder.icmp_signed("==", step, count))
+    for size in (2**n for n in range(1, kind.count.bit_length())):
+        fits = builder.and_(row, builder.icmp_signed("==", count, WORD(size)))
+        with builder.if_then(fits):
+            body(size)
+        heads = builder.select(fits, WORD(0), heads)
+    return heads
+
+
 def side_by_side(builder: ir.IRBuilder, at: ir.Value, kind: ir.Type, wide: int) -> list[ir.Value]:
     """The places of so many vectors, one after the other."""
     lanes = kind.count if isinstance(kind, ir.VectorType) else 1

@@ -11,8 +11,8 @@ from hetjax.compiled import intrinsic
 from hetjax.internals import numba_parts
 from hetjax.prefetch import prefetch_line
 from hetjax.vectors.building import WORD, call, cast, data_of, kinds, load, pointer_at, start_of, variable, words, zero
-from hetjax.vectors.loops import TOGETHER, ending, for_columns, for_each, heights, side_by_side, tiles
-from hetjax.vectors.sums import FLAGS, add_multiples, add_product, add_to, total_of, totals_of
+from hetjax.vectors.loops import TOGETHER, ending, for_columns, for_each, for_short, heights, side_by_side, tiles
+from hetjax.vectors.sums import FLAGS, add_multiples, add_product, add_to, total_of, totals_of, totals_of_parts
 
 cgutils, _ = numba_parts()
 SIDE = 64  # rows and columns of a block that is prefetched, a power of two
@@ -41,26 +41,39 @@ def dot(context: Any, x: Any, start: Any, y: Any, other: Any, count: Any) -> tup
 
 
 @intrinsic
-def dots(context: Any, out: Any, at: Any, x: Any, start: Any, y: Any, other: Any, shape: Any) -> tuple[Any, Callable]:
+def dots(
+    context: Any, out: Any, at: Any, x: Any, start: Any, y: Any, other: Any, shape: Any, ahead: Any
+) -> tuple[Any, Callable]:
     """`out[at + h] = sum of x[start + h step + i] * y[other + h other_step + i]` over all `i < count`, for all `h < heads`.
 
     Arrays and sums are as of `dot`. Heads are taken `TOGETHER` at a time, which read `y` once if `other_step` is 0.
 
     Args:
       shape: `(heads, count, step, other_step)`.
+      ahead: where what is read next begins in `y`, in the place of `other`. It is prefetched meanwhile, line by line: a processor that
+        is asked for a whole row waits until it has asked for it, and does nothing else.
     """
 
     def build(context, builder, signature, args):
         number = context.get_value_type(x.dtype)
         into, one, two = (start_of(context, builder, signature, args, place, place + 1) for place in (0, 2, 4))
+        soon = start_of(context, builder, signature, args, 4, 7)
         heads, count, step, other_step = (
             context.cast(builder, builder.extract_value(args[6], place), shape[place], types.intp) for place in range(4)
         )
         wide = kinds(number)[0]
         whole = builder.and_(count, WORD(-wide.count))
+        short = functools.partial(_short_dots, builder, into, one, two, soon, builder.mul(heads, count), wide)
+        heads = for_short(builder, wide, (heads, count, step, other_step), short)
+
+        def asked_by(head):
+            """Of heads that read the same the first alone asks for what is next."""
+            asks = builder.or_(builder.icmp_signed("==", head, WORD(0)), builder.icmp_signed("!=", other_step, WORD(0)))
+            return builder.select(asks, soon, two)
 
         def together(head, alike):
             sums = [variable(builder, wide) for _ in range(TOGETHER)]
+            next_rows = asked_by(head)
 
             def products(i):
                 rows = None
@@ -68,9 +81,9 @@ def dots(context: Any, out: Any, at: Any, x: Any, start: Any, y: Any, other: Any
                     place = builder.add(head, WORD(number_of))
                     asked = load(builder, pointer_at(builder, one, builder.add(builder.mul(place, step), i), wide))
                     if rows is None or not alike:
-                        rows = load(
-                            builder, pointer_at(builder, two, builder.add(builder.mul(place, other_step), i), wide)
-                        )
+                        where = builder.add(builder.mul(place, other_step), i)
+                        prefetch_line(builder, builder.gep(next_rows, [where]))
+                        rows = load(builder, pointer_at(builder, two, where, wide))
                     yield total, builder.fmul(asked, rows, flags=FLAGS)
 
             for total, product in products(WORD(0)):
@@ -89,9 +102,11 @@ def dots(context: Any, out: Any, at: Any, x: Any, start: Any, y: Any, other: Any
 
         def alone(head):
             sums = {kind: variable(builder, kind) for kind in kinds(number)}
+            next_rows = asked_by(head)
 
             def add(i, kind, new):
                 place = [builder.add(builder.mul(head, by), i) for by in (step, other_step)]
+                prefetch_line(builder, builder.gep(next_rows, [place[1]]))
                 rows = [load(builder, pointer_at(builder, base, where, kind)) for base, where in zip((one, two), place)]
                 add_product(builder, sums[kind], *(new(row, zero(kind)) for row in rows))
 
@@ -111,7 +126,18 @@ def dots(context: Any, out: Any, at: Any, x: Any, start: Any, y: Any, other: Any
             alone(head)
         return context.get_dummy_value()
 
-    return types.none(out, at, x, start, y, other, shape), build
+    return types.none(out, at, x, start, y, other, shape, ahead), build
+
+
+def _short_dots(builder, into, one, two, soon, count, wide, size):
+    """As `dots`, of heads of so many numbers, `count` altogether, as `for_short` has them."""
+    with cgutils.for_range_slice(builder, WORD(0), count, WORD(wide.count)) as (i, _):
+        at, *_ = ending(builder, i, count, wide)
+        prefetch_line(builder, builder.gep(soon, [at]))
+        rows = [load(builder, pointer_at(builder, base, at, wide)) for base in (one, two)]
+        totals = totals_of_parts(builder, builder.fmul(*rows, flags=FLAGS), size)
+        head = builder.udiv(at, WORD(size))
+        builder.store(totals, pointer_at(builder, into, head, totals.type)).align = 4
 
 
 @intrinsic

@@ -13,6 +13,7 @@ from hetjax.vectors.building import (
     call,
     cast,
     data_of,
+    kinds,
     load,
     pointer_at,
     spread,
@@ -21,8 +22,8 @@ from hetjax.vectors.building import (
     words,
     zero,
 )
-from hetjax.vectors.loops import TOGETHER, for_columns, for_each, side_by_side
-from hetjax.vectors.sums import FLAGS, ORDERED, add_multiples, add_to
+from hetjax.vectors.loops import TOGETHER, for_columns, for_each, for_short, for_vectors, side_by_side
+from hetjax.vectors.sums import FLAGS, ORDERED, add_multiples, add_product, add_to, for_parts
 
 cgutils, _ = numba_parts()
 
@@ -120,15 +121,35 @@ def add_rows(
 
     def write(number, builder, into, rows, ids, first, last, heads, count, step, row, other_step, *more):
         factors, positions = more[0] if weighted else None, more[-1] if placed else None
+        longest = kinds(number)[0]
+
+        def weights_at(e, head):
+            place = e if positions is None else builder.sext(builder.load(builder.gep(positions, [e])), WORD)
+            return builder.gep(factors, [builder.add(builder.mul(place, all_heads), head)])
+
+        def add_short(size):
+            """Of heads of so many numbers, as `for_short` has them."""
+
+            def add(at, wide, new):
+                beside = side_by_side(builder, at, longest, wide)
+                sums = [variable(builder, longest) for _ in beside]
+                with cgutils.for_range_slice(builder, first, last, WORD(1)) as (e, _):
+                    start = builder.mul(builder.sext(builder.load(builder.gep(ids, [e])), WORD), row)
+                    for where, total in zip(beside, sums):
+                        own = weights_at(e, builder.udiv(where, WORD(size)))
+                        scale = for_parts(builder, own, longest, size)
+                        given = load(builder, pointer_at(builder, rows, builder.add(start, where), longest))
+                        add_product(builder, total, scale, given, ORDERED)
+                add_to(builder, into, WORD(0), beside, sums, longest, new)
+
+            for_vectors(builder, longest, builder.mul(all_heads, count), add)
 
         def add(head, group, alike, at, kind, wide, new):
             beside = side_by_side(builder, at, kind, wide)
             sums = [[variable(builder, kind) for _ in beside] for _ in range(group)]
             with cgutils.for_range_slice(builder, first, last, WORD(1)) as (e, _):
                 start = builder.mul(builder.sext(builder.load(builder.gep(ids, [e])), WORD), row)
-                if factors is not None:
-                    place = e if positions is None else builder.sext(builder.load(builder.gep(positions, [e])), WORD)
-                    weight = builder.gep(factors, [builder.add(builder.mul(place, heads), head)])
+                weight = None if factors is None else weights_at(e, head)
                 given = None
                 for one, totals in enumerate(sums):
                     if given is None or not alike:
@@ -136,7 +157,7 @@ def add_rows(
                         given = [
                             load(builder, pointer_at(builder, rows, builder.add(which, at), kind)) for at in beside
                         ]
-                    if factors is None:
+                    if weight is None:
                         for total, vector in zip(totals, given):
                             builder.store(builder.fadd(vector, builder.load(total), flags=ORDERED), total)
                         continue
@@ -151,6 +172,9 @@ def add_rows(
                 with cgutils.for_range_slice(builder, start, end, WORD(group)) as (head, _):
                     for_columns(builder, number, count, functools.partial(add, head, group, alike))
 
+        all_heads = heads
+        if weighted:
+            heads = for_short(builder, longest, (heads, count, step, other_step), add_short)
         with builder.if_else(builder.icmp_signed("==", other_step, WORD(0))) as branches:
             for branch, alike in zip(branches, (True, False)):
                 with branch:

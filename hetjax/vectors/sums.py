@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from hetjax.vectors.building import INT32, load, pointer_at, spread
+from hetjax.vectors.building import INT32, WORD, load, pointer_at, spread
 
 FLAGS = "contract", "reassoc", "nsz"
 ORDERED = "contract", "nsz"  # sums in the order of the edges, whether a column is in a vector or not
@@ -73,6 +73,27 @@ def totals_of(builder: ir.IRBuilder, vectors: Sequence[ir.Value]) -> ir.Value:
         total = builder.fadd(*halves(total, None, pieces), flags=FLAGS)
     assert count >= pieces
     return total
+
+
+def totals_of_parts(builder: ir.IRBuilder, vector: ir.Value, size: int) -> ir.Value:
+    """The sums of a vector's parts of so many numbers each, a power of two, as a vector; as a number, if there is one part."""
+    lanes = range(vector.type.count)
+    step = size
+    while step > 1:
+        step //= 2
+        turned = _shuffled(builder, vector, None, [lane ^ step for lane in lanes])
+        vector = builder.fadd(vector, turned, flags=FLAGS)
+    if size == len(lanes):
+        return builder.extract_element(vector, INT32(0))
+    return _shuffled(builder, vector, None, list(lanes[::size]))
+
+
+def for_parts(builder: ir.IRBuilder, pointer: ir.Value, kind: ir.Type, size: int) -> ir.Value:
+    """Numbers from memory as a vector, of which each is as many in turn as the size says, a power of two."""
+    if size == kind.count:
+        return spread(builder, builder.load(pointer), kind)
+    few = load(builder, pointer_at(builder, pointer, WORD(0), ir.VectorType(kind.element, kind.count // size)))
+    return _shuffled(builder, few, None, [lane // size for lane in range(kind.count)])
 
 
 def _shuffled(builder, one, other, lanes):
