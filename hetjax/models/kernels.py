@@ -49,8 +49,8 @@ def _attend(first, last, frame):
             into = heads, t, indptr[t], indptr[t + 1]
             if queries.size or not size:
                 for e in range(indptr[t], indptr[t + 1]):
-                    source, ahead = np.int64(indices[e]), np.int64(indices[min(e + AHEAD, end - 1)])
-                    dots(logits, e * heads, queries, t * ask, keys, source * own * size, asked, ahead * own * size)
+                    source, soon = np.int64(indices[e]), np.int64(indices[min(e + AHEAD, end - 1)])
+                    dots(logits, e * heads, queries, t * ask, keys, source * own * size, asked, soon * own * size)
                 bend(logits, logits, None, offsets, slope[()], largest, into)
             else:
                 bend(logits, keys, indices, offsets, slope[()], largest, into)
@@ -91,9 +91,9 @@ def _attend_back(first, last, frame):
         finish = min(begin + TOGETHER, last)
         for t in range(begin, finish):
             for e in range(indptr[t], indptr[t + 1]):
-                source, ahead = np.int64(indices[e]), np.int64(indices[min(e + AHEAD, end - 1)])
-                start, soon = source * own_value * width, ahead * own_value * width
-                dots(by_logits, e * heads, by_numerator, t * put, values, start, brought, soon)
+                source, soon = np.int64(indices[e]), np.int64(indices[min(e + AHEAD, end - 1)])
+                place, following = source * own_value * width, soon * own_value * width
+                dots(by_logits, e * heads, by_numerator, t * put, values, place, brought, following)
                 if len(keep):
                     for h in range(heads):
                         by_logits[e, h] = (by_kept[t, h] + by_logits[e, h]) * keep[e, h]
