@@ -244,22 +244,25 @@ def test_attention_does_not_read_padding(way):
 
 @pytest.mark.parametrize("heads", [(1, 5), (5, 1), (1, 1), (5, 5), (1, None), (5, None)])
 @pytest.mark.parametrize(
-    ("one_query", "dropout", "targets"), [(True, False, 700), (False, True, 700), (True, True, 65), (True, False, 1)]
+    ("one_query", "dropout", "targets", "size"),
+    [(True, False, 700, 19), (False, True, 700, 4), (True, True, 65, 8), (True, False, 1, 19)],
 )
-def test_kernels_equal_plain_operations(monkeypatch, heads, one_query, dropout, targets):
+def test_kernels_equal_plain_operations(monkeypatch, heads, one_query, dropout, targets, size):
     """On as many targets as several threads share, some of them without edges and one with many, and on few; four heads are a vector, and the fifth is not.
+
+    Heads of 4 and of 8 numbers share vectors where they stand side by side.
 
     One query for all targets gives the same whether scores are computed of the sources or of the edges.
     """
-    rng, sources, width = np.random.default_rng(0), 900, 11
+    rng, sources = np.random.default_rng(0), 900
     degrees = rng.integers(0, 6, targets)
     degrees[3 * targets // 7] = 4000
     degrees[1:][-1:] = 0
     indptr = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int32)
     adjacency = Adjacency(indptr, rng.integers(0, sources, indptr[-1]).astype(np.int32))
     adjacency = pad_adjacency(adjacency, targets, sources, int(indptr[-1]) + 50)
-    width = width if heads[1] else 19
-    shapes = [(1 if one_query else targets, 5, 19), (targets, 5), (sources, heads[0], 19)]
+    width = {19: 11, 4: 2, 8: 16}[size] if heads[1] else size
+    shapes = [(1 if one_query else targets, 5, size), (targets, 5), (sources, heads[0], size)]
     shapes += [(sources, heads[1], width)] if heads[1] else []
     given = [jnp.asarray(rng.standard_normal(shape)) for shape in shapes]
     keep = jnp.asarray(rng.integers(0, 2, (len(adjacency.indices), 5)) * 2.0) if dropout else None

@@ -46,6 +46,14 @@ def test_a_turned_product_equals_numpys(multiply, shape, dtype):
     np.testing.assert_allclose(found, np.einsum("brm,brn->bmn", x, y), rtol=exact, atol=exact * 10)
 
 
+@pytest.mark.parametrize("multiply", [turned_product, _in_parts])
+def test_more_matrices_follow_those_of_rows_of_their_own(multiply):
+    rng = np.random.default_rng(7)
+    x, y = rng.standard_normal((3, 1100, 9)), rng.standard_normal((3, 1100, 7))
+    found = jax.jit(multiply)(x, y[:1], y[1:])
+    np.testing.assert_allclose(found, np.einsum("brm,brn->bmn", x, y), rtol=1e-12, atol=1e-11)
+
+
 def test_gradients_of_a_product_are_those_of_xlas():
     rng = np.random.default_rng(1)
     x, matrix, towards = (
@@ -65,15 +73,16 @@ def test_rows_that_several_share_are_turned_once(multiply):
     rng = np.random.default_rng(4)
     x, y = rng.standard_normal((1, 2500, 2 * SIDE + 5)), rng.standard_normal((3, 2500, 17))
     expected = np.einsum("rm,brn->bmn", x[0], y)
-    for first in (3, 2, 1):
+    for first in (3, 2, 1, 0):
         found = jax.jit(multiply)(x, y[:first], y[first:])
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-11)
 
 
-def test_products_of_the_same_rows_are_xlas():
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_products_of_the_same_rows_are_xlas(count):
     rng = np.random.default_rng(5)
-    x, *matrices = (jnp.asarray(rng.standard_normal(shape)) for shape in ((2300, 19), (19, 33), (19, 33)))
-    towards = jnp.asarray(rng.standard_normal((2, 2300, 33)))
+    x, *matrices = (jnp.asarray(rng.standard_normal(shape)) for shape in ((2300, 19), *[(19, 33)] * count))
+    towards = jnp.asarray(rng.standard_normal((count, 2300, 33)))
 
     def of(multiply):
         def loss(x, matrices):

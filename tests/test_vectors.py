@@ -101,7 +101,8 @@ def test_of_several_heads(wide, draw, heads, alike, between):
         for by in (None, places):
             expected, found, own = before.copy(), inside(before), weights if by is None else weights[by]
             expected[:, :width] += np.einsum("eh,ehw->hw", own, np.broadcast_to(x[IDS], (len(IDS), heads, width)))
-            add(found[0], weights, by, IDS, x, (heads, width, step, x[0].size, 0 if alike else width))
+            given = (inside(array)[1] for array in (weights, x))
+            add(found[0], next(given), by, IDS, next(given), (heads, width, step, x[0].size, 0 if alike else width))
             close(found, expected, 10)
             assert (found[1][:, width:] == before[:, width:]).all()
 
@@ -153,3 +154,17 @@ def test_a_column_has_the_same_bits_in_any_vector(wide):
             else:
                 multiply(alone[0], inside(left)[0], inside(own)[0], (4, 1, 1, 1, 4, 1, width - column), None)
             assert alone[1][0] == whole[1][column]
+
+
+@pytest.mark.parametrize("size", [2, 4, 8, 16])
+def test_heads_that_share_a_vector_have_the_bits_of_each_alone(wide, size):
+    """Sums over edges: their order does not depend on what is beside a head."""
+    rng, heads, add = np.random.default_rng(6), 9, sums()
+    x, weights = (rng.standard_normal(shape).astype(np.float32) for shape in ((4, heads, size), (300, heads)))
+    ids, together = rng.integers(0, 4, 300, np.int32), inside(np.zeros((heads, size), np.float32))
+    add(together[0], weights, None, ids, x, (heads, size, size, heads * size, size))
+    for head in range(heads):
+        alone = inside(np.zeros(size, np.float32))
+        own = (np.ascontiguousarray(array[:, head : head + 1]) for array in (weights, x))
+        add(alone[0], next(own), None, ids, next(own), (1, size, size, size, size))
+        np.testing.assert_array_equal(alone[1], together[1][head])

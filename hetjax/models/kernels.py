@@ -122,18 +122,19 @@ def _to_sources(first, last, frame):
     total = np.empty(weights.shape[1], weights.dtype)
     for u in range(first, last):
         clear(result, u * result.shape[1] * result.shape[2], result.shape[1] * result.shape[2])
-        some = edges, indptr[u], indptr[u + 1], indptr[-1]
-        _add_turned(result, u, weights, some, targets, rows, total)
+        own = edges, indptr[u], indptr[u + 1], indptr[-1]
+        _add_turned(result, u, weights, own, targets, rows, total)
         if more_rows.size:
-            _add_turned(result, u, more_weights, some, targets, more_rows, total)
+            _add_turned(result, u, more_weights, own, targets, more_rows, total)
 
 
 @inline
-def _add_turned(result, u, weights, some, targets, rows, total):
-    """Add what a source's edges bring from the targets; or from the one row of all targets, which their weights multiply together."""
-    (edges, first, last, end), (own, width), heads = some, result.shape[1:], weights.shape[1]
+def _add_turned(result, u, weights, own_edges, targets, rows, total):
+    """Add what a source's edges bring from the targets; the one row of all targets is multiplied once, by the sum of their weights."""
+    (edges, first, last, end), (own, width), heads = own_edges, result.shape[1:], weights.shape[1]
     step, one = 0 if own == 1 else width, len(rows) == 1
-    clear(total, 0, heads)
+    if one:
+        clear(total, 0, heads)
     for i in range(first, last, EDGES):
         stop = min(i + EDGES, last)
         for ahead in range(i + AHEAD, min(stop + AHEAD, end)):
@@ -145,7 +146,7 @@ def _add_turned(result, u, weights, some, targets, rows, total):
         else:
             shape = heads, width, step, heads * width, width
             add_rows(result, u * own * width, weights, edges, (targets, i, stop), rows, shape)
-    if one:
+    if one and first < last:
         for h in range(heads):
             add_scaled(result, u * own * width + h * step, total[h], rows, h * width, width)
 

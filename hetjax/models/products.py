@@ -42,8 +42,8 @@ def each_product(x: jax.Array, matrices: list[jax.Array]) -> list[jax.Array]:
 def _each_product_backward(residuals, gradients):
     x, matrices = residuals
     by_x = sum(gradient @ matrix.T for gradient, matrix in zip(gradients, matrices))
-    *others, last = gradients
-    return by_x, list(turned_product(x[None], jnp.stack(others), last[None]))
+    first, *others = gradients
+    return by_x, list(turned_product(x[None], first[None], jnp.stack(others) if others else None))
 
 
 each_product.defvjp(lambda x, matrices: (each_product(x, matrices), (x, matrices)), _each_product_backward)
@@ -53,12 +53,12 @@ def turned_product(x: jax.Array, y: jax.Array, more: jax.Array | None = None) ->
     """`x[b]^T y[b]`, `[b, m, n]`, of `[b, rows, m]`, or one `[1, rows, m]` for all, and `[b, rows, n]`.
 
     Args:
-      more: of `y`, as if they followed, so that they need not be copied to where they do.
+      more: `[c, rows, n]`: as if `y` were `concatenate([y, more])`, `[b, rows, n]` together, without that copy.
     """
     more = y[:0] if more is None else more
     batch = len(y) + len(more)
     assert len(x) in (1, batch)
-    if not x.size or not y.size:
+    if not x.size or not y.size + more.size:
         return jnp.zeros((batch, x.shape[2], y.shape[2]), x.dtype)
     return native.choose(_natively, _in_parts, x, y, more)
 

@@ -9,7 +9,7 @@ from numba import types
 from hetjax.internals import numba_parts
 
 cgutils, _ = numba_parts()
-# Sizes of vectors: rows that are shorter than the first are taken by the second, and rows that are shorter than both number by number.
+# Sizes of vectors: rows that are shorter than the first are taken by the second, and rows that are shorter than both number by number, unless several share a vector (`loops.for_short`).
 BYTES = 64, 16
 WORD, INT32 = ir.IntType(64), ir.IntType(32)
 

@@ -52,7 +52,7 @@ def for_columns(builder: ir.IRBuilder, number: ir.Type, count: ir.Value, body: C
 def for_vectors(builder: ir.IRBuilder, kind: ir.Type, count: ir.Value, body: Callable[..., None]) -> None:
     """As `for_columns` by vectors of one kind alone, `body(place, wide, new)`: `count` is one's at least."""
     lanes = WORD(WIDE * kind.count)
-    done = builder.sub(count, builder.urem(count, lanes)) if WIDE > 1 else WORD(0)
+    done = builder.sub(count, builder.urem(count, lanes))
     with cgutils.for_range_slice(builder, WORD(0), done, lanes) as (at, _):
         body(at, WIDE, _all)
     with cgutils.for_range_slice(builder, done, count, WORD(kind.count)) as (at, _):
@@ -61,7 +61,9 @@ def for_vectors(builder: ir.IRBuilder, kind: ir.Type, count: ir.Value, body: Cal
 
 
 def for_short(builder: ir.IRBuilder, kind: ir.Type, shape: Sequence[ir.Value], body: Callable[[int], None]) -> ir.Value:
-    """Where several heads fit in a vector, and all heads are one row, call `body` with the numbers of each: in a branch for each size, a power of two.
+    """Where heads have 2, 4, ... numbers, up to a vector's, and are contiguous in every array, a vector together at least: call `body` with how many numbers a head has.
+
+    Code for each of these sizes is written; of the others `body` is not called.
 
     Args:
       kind: of the vectors.
@@ -71,11 +73,11 @@ def for_short(builder: ir.IRBuilder, kind: ir.Type, shape: Sequence[ir.Value], b
       The heads that are left: none, or all.
     """
     heads, count, *steps = shape
-    row = builder.icmp_signed(">=", builder.mul(heads, count), WORD(kind.count))
+    contiguous = builder.icmp_signed(">=", builder.mul(heads, count), WORD(kind.count))
     for step in steps:
-        row = builder.and_(row, builder.icmp_signed("==", step, count))
+        contiguous = builder.and_(contiguous, builder.icmp_signed("==", step, count))
     for size in (2**n for n in range(1, kind.count.bit_length())):
-        fits = builder.and_(row, builder.icmp_signed("==", count, WORD(size)))
+        fits = builder.and_(contiguous, builder.icmp_signed("==", count, WORD(size)))
         with builder.if_then(fits):
             body(size)
         heads = builder.select(fits, WORD(0), heads)

@@ -46,12 +46,12 @@ def dots(
 ) -> tuple[Any, Callable]:
     """`out[at + h] = sum of x[start + h step + i] * y[other + h other_step + i]` over all `i < count`, for all `h < heads`.
 
-    Arrays and sums are as of `dot`. Heads are taken `TOGETHER` at a time, which read `y` once if `other_step` is 0.
+    Arrays and sums are as of `dot`. Heads are taken `TOGETHER` at a time, which read `y` once if `other_step` is 0, unless several share a vector (`for_short`).
 
     Args:
       shape: `(heads, count, step, other_step)`.
-      ahead: where what is read next begins in `y`, in the place of `other`. It is prefetched meanwhile, line by line: a processor that
-        is asked for a whole row waits until it has asked for it, and does nothing else.
+      ahead: the `other` of a later call. What that reads is prefetched here, a line for each vector that is multiplied: a processor has room for some two
+        dozen lines that it waits for, and stands still if it is asked for more at once.
     """
 
     def build(context, builder, signature, args):
@@ -63,6 +63,8 @@ def dots(
         )
         wide = kinds(number)[0]
         whole = builder.and_(count, WORD(-wide.count))
+        end = builder.add(builder.mul(builder.sub(heads, WORD(1)), other_step), builder.sub(count, WORD(1)))
+        prefetch_line(builder, builder.gep(soon, [end]))  # the last line, into which no vector's beginning may fall
         short = functools.partial(_short_dots, builder, into, one, two, soon, builder.mul(heads, count), wide)
         heads = for_short(builder, wide, (heads, count, step, other_step), short)
 
@@ -103,10 +105,12 @@ def dots(
         def alone(head):
             sums = {kind: variable(builder, kind) for kind in kinds(number)}
             next_rows = asked_by(head)
+            prefetch_line(builder, builder.gep(next_rows, [builder.mul(head, other_step)]))
 
             def add(i, kind, new):
                 place = [builder.add(builder.mul(head, by), i) for by in (step, other_step)]
-                prefetch_line(builder, builder.gep(next_rows, [place[1]]))
+                if kind is wide:
+                    prefetch_line(builder, builder.gep(next_rows, [place[1]]))
                 rows = [load(builder, pointer_at(builder, base, where, kind)) for base, where in zip((one, two), place)]
                 add_product(builder, sums[kind], *(new(row, zero(kind)) for row in rows))
 
@@ -133,7 +137,7 @@ def _short_dots(builder, into, one, two, soon, count, wide, size):
     """As `dots`, of heads of so many numbers, `count` altogether, as `for_short` has them."""
     with cgutils.for_range_slice(builder, WORD(0), count, WORD(wide.count)) as (i, _):
         at, *_ = ending(builder, i, count, wide)
-        prefetch_line(builder, builder.gep(soon, [at]))
+        prefetch_line(builder, builder.gep(soon, [i]))
         rows = [load(builder, pointer_at(builder, base, at, wide)) for base in (one, two)]
         totals = totals_of_parts(builder, builder.fmul(*rows, flags=FLAGS), size)
         head = builder.udiv(at, WORD(size))

@@ -23,7 +23,7 @@ from hetjax.vectors.building import (
     zero,
 )
 from hetjax.vectors.loops import TOGETHER, for_columns, for_each, for_short, for_vectors, side_by_side
-from hetjax.vectors.sums import FLAGS, ORDERED, add_multiples, add_product, add_to, for_parts
+from hetjax.vectors.sums import FLAGS, ORDERED, add_multiples, add_product, add_to, repeated
 
 cgutils, _ = numba_parts()
 
@@ -121,7 +121,7 @@ def add_rows(
 
     def write(number, builder, into, rows, ids, first, last, heads, count, step, row, other_step, *more):
         factors, positions = more[0] if weighted else None, more[-1] if placed else None
-        longest = kinds(number)[0]
+        longest, all_heads = kinds(number)[0], heads
 
         def weights_at(e, head):
             place = e if positions is None else builder.sext(builder.load(builder.gep(positions, [e])), WORD)
@@ -137,7 +137,7 @@ def add_rows(
                     start = builder.mul(builder.sext(builder.load(builder.gep(ids, [e])), WORD), row)
                     for where, total in zip(beside, sums):
                         own = weights_at(e, builder.udiv(where, WORD(size)))
-                        scale = for_parts(builder, own, longest, size)
+                        scale = repeated(builder, own, longest, size)
                         given = load(builder, pointer_at(builder, rows, builder.add(start, where), longest))
                         add_product(builder, total, scale, given, ORDERED)
                 add_to(builder, into, WORD(0), beside, sums, longest, new)
@@ -172,7 +172,6 @@ def add_rows(
                 with cgutils.for_range_slice(builder, start, end, WORD(group)) as (head, _):
                     for_columns(builder, number, count, functools.partial(add, head, group, alike))
 
-        all_heads = heads
         if weighted:
             heads = for_short(builder, longest, (heads, count, step, other_step), add_short)
         with builder.if_else(builder.icmp_signed("==", other_step, WORD(0))) as branches:

@@ -88,8 +88,8 @@ def totals_of_parts(builder: ir.IRBuilder, vector: ir.Value, size: int) -> ir.Va
     return _shuffled(builder, vector, None, list(lanes[::size]))
 
 
-def for_parts(builder: ir.IRBuilder, pointer: ir.Value, kind: ir.Type, size: int) -> ir.Value:
-    """Numbers from memory as a vector, of which each is as many in turn as the size says, a power of two."""
+def repeated(builder: ir.IRBuilder, pointer: ir.Value, kind: ir.Type, size: int) -> ir.Value:
+    """As `numpy.repeat(numbers, size)`, a vector: of as many numbers in memory as are in it by that, a power of two."""
     if size == kind.count:
         return spread(builder, builder.load(pointer), kind)
     few = load(builder, pointer_at(builder, pointer, WORD(0), ir.VectorType(kind.element, kind.count // size)))
