@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm import tqdm
 
-from hetjax.models import orders
+from hetjax.models import calibration, orders
 from hetjax.models.hgt import MutualAttention, Projection
 from hetjax.models.linear import fold_product
 from hetjax.models.partials import attended
@@ -151,6 +151,7 @@ def main() -> None:
     parser.add_argument("--shapes", type=int, default=40, help="of the grid, drawn anew for every model")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0, help="of the shapes; the constants were chosen by those of 0")
+    parser.add_argument("--measured", action="store_true", help="choose by what this computer measures, as a run does")
     parser.add_argument("--least", type=float, default=1.0, help="milliseconds from which a shape counts as large")
     for name, default in GRID.items():
         parser.add_argument(f"--{name}", type=int, nargs="+", default=default)
@@ -166,10 +167,13 @@ def main() -> None:
         for model in options.models
         for n in rng.permutation(len(grid))[: options.shapes]
     ]
+    if options.measured:
+        orders.use(calibration.scaled(calibration.measure()))
     for pick in tqdm(picks, unit="shape"):
         cells.append(compared(*pick, options.rounds))
     found = table(cells, options.least)
-    about = f"jax {jax.__version__}, {jax.devices()[0].device_kind}; " + "; ".join(
+    costs = ", ".join(f"{name} {cost:.3g}" for name, cost in orders.costs()._asdict().items())
+    about = f"jax {jax.__version__}, {jax.devices()[0].device_kind}; costs: {costs}; " + "; ".join(
         f"{name} {', '.join(f'{n:,}' for n in getattr(options, name))}" for name in GRID
     )
     options.out.write_text(f"# Orders of products and folds\n\n{about}\n\n{found}\n")
