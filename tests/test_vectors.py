@@ -93,16 +93,16 @@ def test_of_several_heads(wide, draw, heads, alike, between):
     for width in WIDTHS:
         step = width + between
         asked, x, weights = draw(heads, step), draw(4, 1 if alike else heads, width), draw(len(IDS), heads)
-        found, ends = inside(draw(heads)), x.size - 1  # where what is read next begins
-        _dots(found[0], inside(asked)[0], inside(x)[0], (heads, width, step, 0 if alike else width), ends)
+        found, ahead = inside(draw(heads)), x.size - 1  # what is prefetched ends after its array
+        _dots(found[0], inside(asked)[0], inside(x)[0], (heads, width, step, 0 if alike else width), ahead)
         terms = asked[:, :width] * x[0]
         close(found, np.sum(terms, axis=1), np.max(np.sum(np.abs(terms), axis=1), initial=0))
         before = draw(heads, step)
         for by in (None, places):
             expected, found, own = before.copy(), inside(before), weights if by is None else weights[by]
             expected[:, :width] += np.einsum("eh,ehw->hw", own, np.broadcast_to(x[IDS], (len(IDS), heads, width)))
-            given = (inside(array)[1] for array in (weights, x))
-            add(found[0], next(given), by, IDS, next(given), (heads, width, step, x[0].size, 0 if alike else width))
+            (_, of_edges), (_, rows) = inside(weights), inside(x)
+            add(found[0], of_edges, by, IDS, rows, (heads, width, step, x[0].size, 0 if alike else width))
             close(found, expected, 10)
             assert (found[1][:, width:] == before[:, width:]).all()
 
@@ -165,6 +165,6 @@ def test_heads_that_share_a_vector_have_the_bits_of_each_alone(wide, size):
     add(together[0], weights, None, ids, x, (heads, size, size, heads * size, size))
     for head in range(heads):
         alone = inside(np.zeros(size, np.float32))
-        own = (np.ascontiguousarray(array[:, head : head + 1]) for array in (weights, x))
-        add(alone[0], next(own), None, ids, next(own), (1, size, size, size, size))
+        of_edges, rows = (np.ascontiguousarray(array[:, head : head + 1]) for array in (weights, x))
+        add(alone[0], of_edges, None, ids, rows, (1, size, size, size, size))
         np.testing.assert_array_equal(alone[1], together[1][head])

@@ -95,7 +95,7 @@ def _attend_folded(first, last, frame):
         for t in range(begin, begin + count):
             at = (t - begin) * wide if each else 0
             for e in range(indptr[t], indptr[t + 1]):
-                source, soon = np.int64(indices[e]), np.int64(indices[min(e + kernels.AHEAD, end - 1)])
+                source, soon = kernels.here_and_ahead(indices, e, end)
                 dots(bent, e * heads, asked, at, sources, source * width, shape, soon * width)
             into = heads, t, indptr[t], indptr[t + 1]
             bend(bent, bent, None, offsets, slope[()], largest, into)
@@ -137,7 +137,7 @@ def _attend_folded_back(first, last, frame):
             _widened(given, by_numerator, begin, count, value)
             for t in range(begin, begin + count):
                 for e in range(indptr[t], indptr[t + 1]):
-                    source, soon = np.int64(indices[e]), np.int64(indices[min(e + kernels.AHEAD, end - 1)])
+                    source, soon = kernels.here_and_ahead(indices, e, end)
                     start = (t - begin) * wide
                     dots(by_logits, e * heads, given, start, sources, source * width, shape, soon * width)
                     for h in range(heads if len(keep) else 0):

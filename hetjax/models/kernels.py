@@ -25,6 +25,12 @@ ANY_ORDER = frozenset({"reassoc", "contract", "nsz"})
 inline = numba.njit(inline="always")  # a part of each kernel that calls it, which LLVM need not write apart too
 
 
+@inline
+def here_and_ahead(indices, e, end):
+    """The row that an edge points at, and that of the edge `AHEAD` later, or of the last, which `dots` prefetches; as int64, to be multiplied by widths."""
+    return np.int64(indices[e]), np.int64(indices[min(e + AHEAD, end - 1)])
+
+
 GROUP = "i1 i1 > i1 i1 i1"
 SUM = "i1 i1 i1 f1 f1 f1 f2 > f2"
 ATTEND = "i1 i1 f3 f2 f3 f3 f2 f0 > f2 f2 f2 f3 f2 f2 f2"
@@ -49,7 +55,7 @@ def _attend(first, last, frame):
             into = heads, t, indptr[t], indptr[t + 1]
             if queries.size or not size:
                 for e in range(indptr[t], indptr[t + 1]):
-                    source, soon = np.int64(indices[e]), np.int64(indices[min(e + AHEAD, end - 1)])
+                    source, soon = here_and_ahead(indices, e, end)
                     dots(logits, e * heads, queries, t * ask, keys, source * own * size, asked, soon * own * size)
                 bend(logits, logits, None, offsets, slope[()], largest, into)
             else:
@@ -91,7 +97,7 @@ def _attend_back(first, last, frame):
         finish = min(begin + TOGETHER, last)
         for t in range(begin, finish):
             for e in range(indptr[t], indptr[t + 1]):
-                source, soon = np.int64(indices[e]), np.int64(indices[min(e + AHEAD, end - 1)])
+                source, soon = here_and_ahead(indices, e, end)
                 place, following = source * own_value * width, soon * own_value * width
                 dots(by_logits, e * heads, by_numerator, t * put, values, place, brought, following)
                 if len(keep):

@@ -42,25 +42,23 @@ def each_product(x: jax.Array, matrices: list[jax.Array]) -> list[jax.Array]:
 def _each_product_backward(residuals, gradients):
     x, matrices = residuals
     by_x = sum(gradient @ matrix.T for gradient, matrix in zip(gradients, matrices))
-    first, *others = gradients
-    return by_x, list(turned_product(x[None], first[None], jnp.stack(others) if others else None))
+    return by_x, list(turned_product(x[None], *(gradient[None] for gradient in gradients)))
 
 
 each_product.defvjp(lambda x, matrices: (each_product(x, matrices), (x, matrices)), _each_product_backward)
 
 
-def turned_product(x: jax.Array, y: jax.Array, more: jax.Array | None = None) -> jax.Array:
+def turned_product(x: jax.Array, *y: jax.Array) -> jax.Array:
     """`x[b]^T y[b]`, `[b, m, n]`, of `[b, rows, m]`, or one `[1, rows, m]` for all, and `[b, rows, n]`.
 
     Args:
-      more: `[c, rows, n]`: as if `y` were `concatenate([y, more])`, `[b, rows, n]` together, without that copy.
+      y: in some arrays, as if these were concatenated; a kernel reads the first two where they lie.
     """
-    more = y[:0] if more is None else more
-    batch = len(y) + len(more)
+    batch = sum(map(len, y))
     assert len(x) in (1, batch)
-    if not x.size or not y.size + more.size:
-        return jnp.zeros((batch, x.shape[2], y.shape[2]), x.dtype)
-    return native.choose(_natively, _in_parts, x, y, more)
+    if not x.size or not any(part.size for part in y):
+        return jnp.zeros((batch, x.shape[2], y[0].shape[2]), x.dtype)
+    return native.choose(_natively, _in_parts, x, *y)
 
 
 def added(parts: jax.Array) -> jax.Array:
@@ -69,19 +67,20 @@ def added(parts: jax.Array) -> jax.Array:
     return (jnp.ones(count, parts.dtype) @ parts.reshape(count, math.prod(shape))).reshape(shape)
 
 
-def _natively(x, y, more):
+def _natively(x, y, *others):
+    more = jnp.concatenate(others) if others else y[:0]
     (_, rows, n), m, batch = y.shape, x.shape[2], len(y) + len(more)
     parts = parts_of(rows)
     result = jax.ShapeDtypeStruct((parts, batch, m, n), x.dtype)
     return added(multiply_turned(parts * BLOCK, x, y, more, results=[result])[0])
 
 
-def _in_parts(x, y, more):
+def _in_parts(x, *given):
     """As `turned_product`, elsewhere than on a CPU."""
-    y = jnp.concatenate([y, more]) if len(more) else y
+    y = jnp.concatenate(given)
     batch, rows, m = x.shape
     if batch < len(y):  # one product, of their columns side by side
-        found = _in_parts(x, jnp.concatenate(list(y), axis=1)[None], y[:0])
+        found = _in_parts(x, jnp.concatenate(list(y), axis=1)[None])
         return jnp.stack(jnp.split(found[0], len(y), axis=1))
     parts = min(parts_of(rows), MANY // batch)
     if batch == 1 or parts <= 1:
