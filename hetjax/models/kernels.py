@@ -26,7 +26,7 @@ inline = numba.njit(inline="always")  # a part of each kernel that calls it, whi
 
 
 @inline
-def here_and_ahead(indices, e, end):
+def here_and_ahead(indices: np.ndarray, e: int, end: int) -> tuple[np.int64, np.int64]:
     """The row that an edge points at, and that of the edge `AHEAD` later, or of the last, which `dots` prefetches; as int64, to be multiplied by widths."""
     return np.int64(indices[e]), np.int64(indices[min(e + AHEAD, end - 1)])
 
