@@ -32,6 +32,7 @@ from hetjax.metrics import ProgramCounter
 from hetjax.models import hgt, rgat, rgcn, segment
 from hetjax.native import platforms
 from hetjax.sampling.blocks import Batch
+from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
 from hetjax.train import with_upcoming
 
@@ -74,6 +75,7 @@ def main() -> None:
         platforms.ffi_version, segment._sum_by_rows = lambda: None, segment._sum_by_segments
         for module in (rgcn, rgat, hgt):
             module.multiply_first = lambda *_: True
+    meshes.compute_in_place()
     graph = read(options.graph)
     if options.double:
         graph = replace(graph, features={t: matrix.astype(float) for t, matrix in graph.features.items()})

@@ -22,6 +22,7 @@ from graph_file import held, read
 
 from hetjax.command_line import run_command
 from hetjax.config import Config, Model, Sampling, Train
+from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
 
 WARM = 2  # epochs that are not timed
@@ -46,6 +47,7 @@ def main() -> None:
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--steps", type=int, default=10, help="epochs that are timed, after those that compile")
     options = parser.parse_args()
+    meshes.compute_in_place()
     graph = read(options.graph)
     engine = make_engine(configuration(options.model, options.hidden, options.heads), graph)
     state, times, loss = engine.init(0), [], None

@@ -89,6 +89,8 @@ def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | No
     provided = meshes.share_of(config.mesh.axes, processes.count)
     if config.mesh.devices > 1:
         meshes.provide_cpu_devices(provided)
+    else:
+        meshes.compute_in_place()
     with contextlib.closing(Workdir(path, as_dict(config), processes.first, said)) as workdir:
         results = processes.broadcast_object("summary", workdir.summary())
         if results is None:

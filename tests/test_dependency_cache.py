@@ -128,8 +128,9 @@ def test_prefetched_rows_are_the_next_steps(tmp_path):
     engine, features, batches = prepared(graph, config_of("rgcn", mesh=COMMUNICATE, **EVERYWHERE), tmp_path)
     first, second = (one.batch for one in itertools.islice(batches.epoch(0), 2))
     state, _ = engine.step(engine.init(3), first, second)
-    request, fetched = engine.ahead.read["author"]
+    request, reading = engine.ahead.read["author"]
     assert request is second.requests["author"]
+    fetched = reading.result()
     waiting = [one.stale.sum() for one in fetched.values()]
     shared = [np.intersect1d(first.requests["author"][part], request[part]) for part in fetched]
     assert waiting == [np.count_nonzero(ids < 2**31 - 1) for ids in shared] and sum(waiting) > 0

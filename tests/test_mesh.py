@@ -1,5 +1,8 @@
 """Meshes, and what programs on them take."""
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import jaxlib
@@ -37,3 +40,24 @@ def test_shardy_is_left_out_where_it_crashes(monkeypatch, version, environment, 
     monkeypatch.setattr(jax.config, "update", lambda *setting: updates.append(setting))
     meshes.make(2, 1)
     assert updates == [("jax_use_shardy_partitioner", False)] * told
+
+
+@pytest.mark.parametrize(
+    "prepared, count, done", [("compute_in_place()", 1, True), ("provide_cpu_devices(2)", 2, False)]
+)
+def test_one_cpu_device_computes_in_the_thread_that_asks_it_to(prepared, count, done):
+    """Its memory is given back before the next step asks for some; several compute side by side."""
+    code = f"""
+from hetjax.sharding import mesh
+mesh.{prepared}
+import subprocess
+import sys
+
+import jax
+power = jax.jit(lambda x: jax.lax.fori_loop(0, 20, lambda _, y: y @ x / 1500, x))
+x = jax.numpy.ones((1500, 1500))
+jax.block_until_ready(power(x))
+print(jax.local_device_count(), power(x).is_ready())
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.split() == [str(count), str(done)]

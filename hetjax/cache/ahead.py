@@ -1,6 +1,7 @@
 """Rows of tables on the host that are read for the next step while one is under way."""
 
 from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
 
@@ -12,16 +13,21 @@ class Readable(Protocol):
 
 
 class Ahead:
-    """What was read for the next step; a step that asks for something else reads anew."""
+    """What is read for the next step, in a thread, as the caller's may compute this one; a step that asks for something else reads anew."""
 
     def __init__(self) -> None:
-        self.read: dict[str, tuple[Any, Any]] = {}
+        self.thread = ThreadPoolExecutor(1, "rows ahead")
+        self.read: dict[str, tuple[Any, Future]] = {}
 
     def begin(self, tables: Mapping[str, Readable], requests: Mapping[str, Any]) -> None:
-        """Read of every table what the next step will request."""
-        self.read = {t: (requests[t], table.begin(requests[t])) for t, table in tables.items()}
+        """Begin to read of every table what the next step will request; it stays as it is until `wait`."""
+        self.read = {t: (requests[t], self.thread.submit(table.begin, requests[t])) for t, table in tables.items()}
+
+    def wait(self) -> None:
+        """Until all was read; what went wrong is raised to the step that asks for it."""
+        wait([rows for _, rows in self.read.values()])
 
     def fetched(self, node_type: str, table: Readable, request: Any) -> Any:
-        """What `begin` gave of this very request, or gives now."""
+        """What was read of this very request, or is now."""
         known, rows = self.read.pop(node_type, (None, None))
-        return rows if known is request else table.begin(request)
+        return rows.result() if rows and known is request else table.begin(request)

@@ -38,6 +38,15 @@ def provide_cpu_devices(count: int) -> None:
         return  # jax has started with the devices that it has; `make` says so if they do not suffice
 
 
+def compute_in_place() -> None:
+    """Have a run's only device, if it is a CPU, compute in the thread that asks it to; before jax starts.
+
+    In other threads jax often allocates what a step needs before that of the last one is given back, and holds both
+    (docs/measured.md, Memory of a step). Several devices compute side by side, so there it is left as it is.
+    """
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
+
+
 def make(relation: int, data: int, feature: int = 1) -> Mesh:
     """The mesh `relation` x `data` of the devices of all processes, of each as many, row by row in their order.
 

@@ -102,9 +102,10 @@ class DependencyEngine(SpmdEngine):
         read = state._replace(tables=state.tables | {t: table.end(fetched[t]) for t, table in hosted.items()})
         for t, table in hosted.items():
             table.change(fetched[t], True)
-        made, loss = self.updated(read, self.static, batch.program, self.seed)
         if upcoming is not None and self.setup.config.cache.prefetch:
             self.ahead.begin(hosted, upcoming.requests)
+        made, loss = self.updated(read, self.static, batch.program, self.seed)
+        self.ahead.wait()
         for t, table in hosted.items():
             table.store(fetched[t], made.tables[t])
             table.change(fetched[t], False)

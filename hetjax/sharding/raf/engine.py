@@ -193,10 +193,11 @@ class RafEngine(Engine):
         read, fetched = self.fetch(states, batch)
         for t, rows in fetched.items():
             hosted[t].change(rows, True)
-        loss, gradients = self.gradients(read, batch)
         if upcoming is not None and self.prefetch:
             self.ahead.begin(hosted, upcoming.requests)
+        loss, gradients = self.gradients(read, batch)
         updated, penalised_loss = self._updated(read, loss, gradients)
+        self.ahead.wait()
         for t, rows in fetched.items():
             copies = [state.tables[t] for state in updated.values() if t in state.tables]
             hosted[t].store(rows, batch.requests[t], copies)

@@ -80,10 +80,11 @@ class SingleEngine(Engine):
         others = {t: nodes for t, nodes in batch.inputs.items() if t not in state.tables}
         learned = {t: held[t].rows for t in held if t not in ids} | self.read({t: held[t] for t in ids}, ids)
         state, batch = state._replace(tables={}), batch._replace(inputs=others)
-        trained, loss, gradient = self.compiled(state, learned, self.static, batch, self.seed)
-        held = self.updated(held, gradient, ids, trained.step)
         if upcoming is not None and self.setup.config.cache.prefetch:
             self.ahead.begin(away, upcoming.inputs)
+        trained, loss, gradient = self.compiled(state, learned, self.static, batch, self.seed)
+        held = self.updated(held, gradient, ids, trained.step)
+        self.ahead.wait()
         for t, rows in fetched.items():
             away[t].store(rows, held[t])
             away[t].change(rows, False)
