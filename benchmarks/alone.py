@@ -26,6 +26,7 @@ from hetjax.command_line import run_command
 from hetjax.config import Config
 from hetjax.evaluate import Evaluator
 from hetjax.runtime import peak_memory
+from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
 
@@ -73,6 +74,7 @@ def main() -> None:
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=10, help="batches, or passes over the graph")
     options = parser.parse_args()
+    meshes.provide_cpu_devices(1, alone=True)
     graph = read(options.graph)
     config = configuration(options.model, options.batch, options.fanout, options.hidden)
     measured = {"sampling": sampling, "evaluation": evaluation}[options.what]

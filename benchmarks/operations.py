@@ -28,6 +28,7 @@ import whole_graph
 from graph_file import read
 
 from hetjax.command_line import run_command
+from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
 
 WARM = 3  # steps that compile, or follow them
@@ -44,6 +45,7 @@ def main() -> None:
     parser.add_argument("--longest", type=int, default=40, help="how many operations are printed")
     parser.add_argument("--program", type=Path, help="a file for the compiled program's text")
     options = parser.parse_args()
+    meshes.provide_cpu_devices(1, alone=True)
     graph = read(options.graph)
     config = step.configuration(options.model, min(1024, len(graph.splits["train"])), "25,20", 64)
     if options.mode == "full":

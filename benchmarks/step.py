@@ -75,7 +75,7 @@ def main() -> None:
         platforms.ffi_version, segment._sum_by_rows = lambda: None, segment._sum_by_segments
         for module in (rgcn, rgat, hgt):
             module.multiply_first = lambda *_: True
-    meshes.compute_in_place()
+    meshes.provide_cpu_devices(1, alone=True)
     graph = read(options.graph)
     if options.double:
         graph = replace(graph, features={t: matrix.astype(float) for t, matrix in graph.features.items()})

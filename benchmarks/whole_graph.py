@@ -47,7 +47,7 @@ def main() -> None:
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--steps", type=int, default=10, help="epochs that are timed, after those that compile")
     options = parser.parse_args()
-    meshes.compute_in_place()
+    meshes.provide_cpu_devices(1, alone=True)
     graph = read(options.graph)
     engine = make_engine(configuration(options.model, options.hidden, options.heads), graph)
     state, times, loss = engine.init(0), [], None

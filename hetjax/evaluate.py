@@ -5,6 +5,8 @@ A device holds two chunks; host memory, or files, hold the embeddings of two lay
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -24,6 +26,7 @@ from hetjax.models.orders import forward_only
 from hetjax.models.packed import stacked
 from hetjax.sampling.blocks import Block, Capacities, Sample, edges_of, pad_sample, rows_of
 from hetjax.sampling.sampler import ALL, Role, Sampler
+from hetjax.threads import as_here
 
 ALIGNED = 64  # bytes: jax uses an array that begins at a multiple as it is
 
@@ -187,24 +190,24 @@ class Evaluator:
         width = self.model.classes if classify else self.model.layers[depth].makes(node_type)
         embeddings = self.kept.rows((len(nodes), width))
         weights = [params if device is None else jax.device_put(params, device) for device in self.devices]
-        waiting: deque[tuple[Chunk, jax.Array]] = deque()
+        waiting: deque[tuple[Chunk, Future[jax.Array]]] = deque()
         into, layer = self.graph.schema.into(node_type), self.model.layers[depth]
-        for number, chunk in enumerate(self.chunks.each(node_type, nodes, into, x, share=self.kept.share)):
-            turn = number % len(self.devices)
-            block, rows = (chunk.block, chunk.rows)
-            if chunk.count == len(nodes):  # the only one, so that shapes are its own
-                sizes, sparse = {t: len(own) for t, own in rows.items()}, self.model.sparse(depth, rows)
-                block = stacked(params, layer, depth, with_together(layer, block, sizes, sparse))
-            block = with_one_edge(block, self.of_one_edge[depth])
-            if self.devices[turn] is not None:
-                block, rows = jax.device_put((block, rows), self.devices[turn])
-            waiting.append(
-                (chunk, self.embed(weights[turn], block, rows, depth=depth, node_type=node_type, classify=classify))
-            )
-            if len(waiting) > len(self.devices):
-                _store(embeddings, *waiting.popleft())
-        for chunk, h in waiting:
-            _store(embeddings, chunk, h)
+        embed = as_here(partial(self.embed, depth=depth, node_type=node_type, classify=classify))
+        with ThreadPoolExecutor(1, "embedding") as thread:  # a CPU may compute in the one that asks it to
+            for number, chunk in enumerate(self.chunks.each(node_type, nodes, into, x, share=self.kept.share)):
+                turn = number % len(self.devices)
+                block, rows = (chunk.block, chunk.rows)
+                if chunk.count == len(nodes):  # the only one, so that shapes are its own
+                    sizes, sparse = {t: len(own) for t, own in rows.items()}, self.model.sparse(depth, rows)
+                    block = stacked(params, layer, depth, with_together(layer, block, sizes, sparse))
+                block = with_one_edge(block, self.of_one_edge[depth])
+                if self.devices[turn] is not None:
+                    block, rows = jax.device_put((block, rows), self.devices[turn])
+                waiting.append((chunk, thread.submit(embed, weights[turn], block, rows)))
+                if len(waiting) > len(self.devices):
+                    _store(embeddings, *waiting.popleft())
+            for chunk, h in waiting:
+                _store(embeddings, chunk, h)
         return embeddings.done()
 
 
@@ -215,9 +218,9 @@ def evaluated_together(graph: HetGraph, most: int) -> tuple[np.ndarray, np.ndarr
     return graph.splits["validation"], training[np.arange(count) * len(training) // max(1, count)]
 
 
-def _store(embeddings: Rows, chunk: Chunk, h: jax.Array) -> None:
+def _store(embeddings: Rows, chunk: Chunk, h: Future[jax.Array]) -> None:
     """Put a chunk's embeddings in their place, when they are known."""
-    embeddings.put(chunk.start, np.asarray(h)[: chunk.count])
+    embeddings.put(chunk.start, np.asarray(h.result())[: chunk.count])
 
 
 def _in_place(matrix: Array) -> Array:

@@ -74,17 +74,14 @@ def main(arguments: Sequence[str]) -> None:
 
     from hetjax import digests, predicting
     from hetjax.processes.launch import process_group
-    from hetjax.sharding.mesh import compute_in_place, provide_cpu_devices
+    from hetjax.sharding.mesh import provide_cpu_devices
 
     alike = {name: value for name, value in asdict(options).items() if name not in vars(Processes())}
     alike |= {"workdir": paths["workdir"], "out": str(out), "hetjax": __version__, "jax": jax.__version__}
     with process_group(options, alike | {"code": digests.of_code()}) as group:
         if group.first:
             durable.check_replaceable(out, options.overwrite)
-        if options.devices > 1:
-            provide_cpu_devices(options.devices)
-        else:
-            compute_in_place()
+        provide_cpu_devices(options.devices, alone=options.devices <= 1)
         with predicting.scratch(out, options, group) as folder:
             predicting.write(workdir, out, options, folder, group)
 

@@ -87,10 +87,7 @@ def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | No
     registry.check(config)
     strategy = registry.find(config)
     provided = meshes.share_of(config.mesh.axes, processes.count)
-    if config.mesh.devices > 1:
-        meshes.provide_cpu_devices(provided)
-    else:
-        meshes.compute_in_place()
+    meshes.provide_cpu_devices(provided, alone=config.mesh.devices == 1)
     with contextlib.closing(Workdir(path, as_dict(config), processes.first, said)) as workdir:
         results = processes.broadcast_object("summary", workdir.summary())
         if results is None:

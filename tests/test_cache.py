@@ -4,6 +4,8 @@ import errno
 import itertools
 import os
 import re
+import threading
+import time
 
 import jax
 import jax.numpy as jnp
@@ -164,6 +166,40 @@ def test_a_row_is_sent_once_however_early_the_others_are_read():
     one.change(now, False)
     assert len(one.end(following).count) == 600
     assert one.moved.sent == (800 + round_up(200) + round_up(400)) * one.row_bytes
+
+
+@pytest.mark.parametrize(("mesh", "program"), [((1, 1), "compiled"), ((4, 1), "gradients"), (COMMUNICATE, "updated")])
+def test_rows_for_the_next_step_are_read_while_one_computes_and_before_it_stores(tmp_path, monkeypatch, mesh, program):
+    """Though reading takes long."""
+    engine, _, batches = prepared(random_graph(3), config_of("rgcn", mesh=mesh, placement=TABLES), tmp_path)
+    first, second = (one.batch for one in itertools.islice(batches.epoch(0), 2))
+    state, order, may_read = engine.init(3), [], threading.Event()
+    compute, read, store = getattr(engine, program), HostTable.begin, HostTable.store
+
+    def computed(*given):
+        order.append("computes")
+        may_read.set()
+        return compute(*given)
+
+    def begun(table, ids):
+        if threading.current_thread() is threading.main_thread():
+            return read(table, ids)
+        assert may_read.wait(60)
+        time.sleep(0.1)
+        rows = read(table, ids)
+        order.append("read")
+        return rows
+
+    def stored(*given):
+        order.append("stores")
+        return store(*given)
+
+    monkeypatch.setattr(engine, program, computed)
+    monkeypatch.setattr(HostTable, "begin", begun)
+    monkeypatch.setattr(HostTable, "store", stored)
+    engine.step(state, first, second)
+    count = order.count("read")
+    assert count and order == ["computes"] + count * ["read"] + count * ["stores"]
 
 
 @pytest.mark.parametrize("mesh", [(1, 1), (4, 1), COMMUNICATE])

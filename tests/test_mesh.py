@@ -42,22 +42,44 @@ def test_shardy_is_left_out_where_it_crashes(monkeypatch, version, environment, 
     assert updates == [("jax_use_shardy_partitioner", False)] * told
 
 
-@pytest.mark.parametrize(
-    "prepared, count, done", [("compute_in_place()", 1, True), ("provide_cpu_devices(2)", 2, False)]
-)
-def test_one_cpu_device_computes_in_the_thread_that_asks_it_to(prepared, count, done):
-    """Its memory is given back before the next step asks for some; several compute side by side."""
-    code = f"""
-from hetjax.sharding import mesh
-mesh.{prepared}
-import subprocess
-import sys
-
+COMPUTES = """
 import jax
-power = jax.jit(lambda x: jax.lax.fori_loop(0, 20, lambda _, y: y @ x / 1500, x))
+power = jax.jit(lambda x: jax.lax.fori_loop(0, 10, lambda _, y: y @ x / 1500, x))
 x = jax.numpy.ones((1500, 1500))
 jax.block_until_ready(power(x))
 print(jax.local_device_count(), power(x).is_ready())
 """
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert out.split() == [str(count), str(done)]
+ALONE = "mesh.provide_cpu_devices(1, alone=True)\n"
+
+
+@pytest.mark.parametrize(
+    "prepared, count, done",
+    [
+        (ALONE, 1, True),
+        ("mesh.provide_cpu_devices(2)\n", 2, False),
+        (ALONE + "mesh.provide_cpu_devices(2)\n", 2, False),
+    ],
+)
+def test_one_cpu_device_computes_in_the_thread_that_asks_it_to(prepared, count, done):
+    """Its memory is given back before the next step asks for some; several compute side by side."""
+    assert printed("from hetjax.sharding import mesh\n" + prepared + COMPUTES) == [str(count), str(done)]
+
+
+def test_so_does_a_command_of_one_device(tmp_path):
+    """Nothing starts jax before it is told so."""
+    run = [
+        "--data.scale",
+        "0.0003",
+        "--train.epochs",
+        "1",
+        "--train.baselines",
+        "false",
+        "--workdir",
+        str(tmp_path / "run"),
+    ]
+    command = f"from hetjax import train\nfrom hetjax.train import main\nmain({run})\n"
+    assert printed(command + COMPUTES)[-2:] == ["1", "True"]
+
+
+def printed(code: str) -> list[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -28,23 +28,24 @@ BOTH = (RELATION, DATA)
 MOST_PER_CORE = 8  # CPU devices, for trying a mesh: each takes threads and memory
 
 
-def provide_cpu_devices(count: int) -> None:
-    """Have as many CPU devices as a mesh needs, or can be had, if jax has not started; accelerators are what they are."""
+def provide_cpu_devices(count: int, alone: bool = False) -> None:
+    """Have as many CPU devices as a mesh needs, or can be had, if jax has not started; accelerators are what they are.
+
+    Args:
+      count: of this process.
+      alone: whether the one device of this process is the only one of the run. It then computes in the thread that asks it to: in
+        threads of jax's own a step often allocates what it needs before the last one has given that back, and both are held
+        (docs/measured.md, Memory of a step). Of several devices, which compute side by side, jax's threads ask.
+    """
+    jax.config.update("jax_cpu_enable_async_dispatch", not alone)
+    if alone:
+        return
     if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
         return  # jax refuses to be told twice
     try:
         jax.config.update("jax_num_cpu_devices", min(count, MOST_PER_CORE * runtime.cores()))
     except RuntimeError:
         return  # jax has started with the devices that it has; `make` says so if they do not suffice
-
-
-def compute_in_place() -> None:
-    """Have a run's only device, if it is a CPU, compute in the thread that asks it to; before jax starts.
-
-    In other threads jax often allocates what a step needs before that of the last one is given back, and holds both
-    (docs/measured.md, Memory of a step). Several devices compute side by side, so there it is left as it is.
-    """
-    jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
 def make(relation: int, data: int, feature: int = 1) -> Mesh:

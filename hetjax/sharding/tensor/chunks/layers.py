@@ -80,7 +80,7 @@ class Coupled:
         self.relations = [r for r in layer.relations if r in graph.relations]
         heads = {getattr(layer, "attending", None), getattr(layer, "heads", None), getattr(layer, "output_heads", None)}
         known = [count for count in heads if count]
-        self.sums_logits = self.keeps and (not known or any(count % parts for count in known))
+        self.sums_logits = parts > 1 and self.keeps and (not known or any(count % parts for count in known))
         self.places: dict[str, Places] = {}
         self.made: dict[str, dict[str, list[Sequence[int]]]] = {}
         self.dtypes: dict[str, Any] = {}

@@ -18,20 +18,9 @@ from hetjax.sharding.tensor.chunks.host import Columns, Repeated, Rows, divided,
 from hetjax.sharding.tensor.chunks.layers import Read, Summed
 from hetjax.sharding.tensor.chunks.plan import Chunk, Edges, Sending, rows_between
 from hetjax.sharding.tensor.chunks.programs import Drawn, Programs
+from hetjax.threads import as_here
 
 FOLDING = ThreadPoolExecutor(1, "folding")  # one, so that folds keep their order
-
-
-def _as_here(run: Callable[[], Any]) -> Callable[[], Any]:
-    """What another thread is to call with the floats and the precision of this one: jax keeps both by thread."""
-    wide: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
-    precision = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
-
-    def called() -> Any:
-        with jax.enable_x64(wide), jax.default_matmul_precision(precision):
-            return run()
-
-    return called
 
 
 class Given(NamedTuple):
@@ -138,7 +127,7 @@ class There:
         another thread calls it, but for folds that all devices sum logits in: these wait for each other, in one order everywhere.
         """
         if self.pipelined and not self.layer.sums_logits:
-            return FOLDING.submit(_as_here(fold))
+            return FOLDING.submit(as_here(fold))
         done: Future = Future()
         done.set_result(fold() if self.pipelined else jax.block_until_ready(fold()))
         return done
