@@ -5,7 +5,6 @@ import itertools
 import os
 import re
 import threading
-import time
 
 import jax
 import jax.numpy as jnp
@@ -170,22 +169,24 @@ def test_a_row_is_sent_once_however_early_the_others_are_read():
 
 @pytest.mark.parametrize(("mesh", "program"), [((1, 1), "compiled"), ((4, 1), "gradients"), (COMMUNICATE, "updated")])
 def test_rows_for_the_next_step_are_read_while_one_computes_and_before_it_stores(tmp_path, monkeypatch, mesh, program):
-    """Though reading takes long."""
+    """Though reading goes on until somebody waits for it."""
     engine, _, batches = prepared(random_graph(3), config_of("rgcn", mesh=mesh, placement=TABLES), tmp_path)
     first, second = (one.batch for one in itertools.islice(batches.epoch(0), 2))
-    state, order, may_read = engine.init(3), [], threading.Event()
-    compute, read, store = getattr(engine, program), HostTable.begin, HostTable.store
+    state, order, waited_for = engine.init(3), [], threading.Event()
+    compute, wait, read, store = getattr(engine, program), engine.ahead.wait, HostTable.begin, HostTable.store
 
     def computed(*given):
         order.append("computes")
-        may_read.set()
         return compute(*given)
+
+    def waits():
+        waited_for.set()
+        wait()
 
     def begun(table, ids):
         if threading.current_thread() is threading.main_thread():
             return read(table, ids)
-        assert may_read.wait(60)
-        time.sleep(0.1)
+        assert waited_for.wait(10)
         rows = read(table, ids)
         order.append("read")
         return rows
@@ -195,6 +196,7 @@ def test_rows_for_the_next_step_are_read_while_one_computes_and_before_it_stores
         return store(*given)
 
     monkeypatch.setattr(engine, program, computed)
+    monkeypatch.setattr(engine.ahead, "wait", waits)
     monkeypatch.setattr(HostTable, "begin", begun)
     monkeypatch.setattr(HostTable, "store", stored)
     engine.step(state, first, second)
