@@ -238,7 +238,7 @@ def test_a_core_is_made_into_few_devices(monkeypatch):
     monkeypatch.setattr(runtime, "cores", lambda: 2)
     for asked, given in (4, 4), (16, 16), (17, 16), (10**30, 16):
         meshes.provide_cpu_devices(asked)
-        assert told == {"jax_num_cpu_devices": given}
+        assert told == {"jax_num_cpu_devices": given, "jax_cpu_enable_async_dispatch": True}
     with pytest.raises(InputError, match=r"mesh.data 17 needs 17 devices != 4 \(cpu\) .* into 8 at most"):
         meshes.make(1, 17)
 
