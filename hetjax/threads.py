@@ -11,8 +11,8 @@ def as_here(run: Callable[..., Any]) -> Callable[..., Any]:
     wide: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
     precision = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
 
-    def called(*arguments: Any, **named: Any) -> Any:
+    def called(*arguments: Any) -> Any:
         with jax.enable_x64(wide), jax.default_matmul_precision(precision):
-            return run(*arguments, **named)
+            return run(*arguments)
 
     return called

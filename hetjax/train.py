@@ -86,8 +86,7 @@ def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | No
     """
     registry.check(config)
     strategy = registry.find(config)
-    provided = meshes.share_of(config.mesh.axes, processes.count)
-    meshes.provide_cpu_devices(provided, alone=config.mesh.devices == 1)
+    meshes.provide_cpu_devices(meshes.share_of(config.mesh.axes, processes.count), alone=config.mesh.devices == 1)
     with contextlib.closing(Workdir(path, as_dict(config), processes.first, said)) as workdir:
         results = processes.broadcast_object("summary", workdir.summary())
         if results is None:

@@ -30,8 +30,6 @@ class Ahead:
     def fetched(self, node_type: str, table: Readable, request: Any) -> Any:
         """What was read of this very request, or is now."""
         known, rows = self.read.pop(node_type, (None, None))
-        if rows and known is request:
-            return rows.result()
-        if rows:  # of a step that failed
-            wait([rows])
-        return table.begin(request)
+        if rows:
+            wait([rows])  # a step that failed did not
+        return rows.result() if rows and known is request else table.begin(request)
