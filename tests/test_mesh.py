@@ -1,5 +1,7 @@
 """Meshes, and what programs on them take."""
 
+import os
+import platform
 import subprocess
 import sys
 
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 from jax.sharding import PartitionSpec as P
 
+from hetjax import runtime
 from hetjax.sharding import mesh as meshes
 
 
@@ -72,5 +75,33 @@ def test_so_does_a_command_of_one_device(tmp_path):
     assert printed(command + COMPUTES)[-2:] == ["1", "True"]
 
 
-def printed(code: str) -> list[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+FREES = """
+import jax, numpy
+from hetjax.sharding import mesh
+mesh.provide_cpu_devices(1)
+def held():
+    pages = int(open("/proc/self/statm").read().split()[1])
+    return pages * 4096 / 2**20
+jax.numpy.zeros(1)
+pieces = [numpy.ones(2**18) for _ in range(200)]
+pieces = pieces[1::20]
+before = held()
+jax.jit(lambda x: x + 1)(1)
+print(before - held() > 300)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="what glibc does")
+@pytest.mark.parametrize(
+    "tunables, given_back", [(runtime.MALLOC, True), ("glibc.malloc.mmap_threshold=4294967296", False)]
+)
+def test_where_freed_memory_is_kept_it_goes_back_once_a_program_is_made(tunables, given_back):
+    """Of 200 arrays of 2 MiB 190 are free; who says otherwise of glibc is left alone."""
+    assert printed(FREES, GLIBC_TUNABLES=tunables) == [str(given_back)]
+
+
+def printed(code: str, **variables: str) -> list[str]:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(
+        command, capture_output=True, text=True, check=True, env=os.environ | variables
+    ).stdout.split()

@@ -37,6 +37,7 @@ def provide_cpu_devices(count: int, alone: bool = False) -> None:
         threads of jax's own a step often allocates what it needs before the last one has given that back, and both are held
         (docs/measured.md, Memory of a step). Several devices compute side by side, in jax's threads.
     """
+    runtime.give_back_what_compilers_free()
     jax.config.update("jax_cpu_enable_async_dispatch", not alone)
     if alone:
         return
