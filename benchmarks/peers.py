@@ -5,7 +5,8 @@ the other: hetjax, DGL, and again. `PYTHON` is that of an environment that has D
 `--scripts DIR`: `dgl_step.py`, `pyg_step.py` for `--pyg PYTHON`, and `graphbolt_step.py` for `--graphbolt PYTHON` (which says what its environment is), which take the arguments of `step.py` and print a line as it does. Whoever is not given is left
 out. `--graphs` names some of the grid, or `SCHEMA x SCALE`, or files as `graph_file.py` writes. Real graphs are read from
 `HETJAX_DATA`. `--whole` times an epoch of the whole graph (`whole_graph.py`) in place of mini-batches. Where training nodes are
-few, a batch is a quarter of them. A process that takes over `--most` seconds, or fails, is said so in the table.
+few, a batch is a quarter of them. A process that takes over `--most` seconds, or fails, is said so in the table. `--busy N` times each again beside N
+processes that never rest, and says how many times as long a step takes then. (As many threads as cores, beside twice as many processes, get a third of the time.)
 
 Writes `benchmarks/results/peers_grid.{json,md,png}`, after each process; rows of graphs that are not asked for stay there: milliseconds of a step, sampling
 and update included, the median of every round's median; how many times as long peers take, the median of the rounds and their spread; the parts of a step; peak
@@ -16,9 +17,11 @@ of hetjax's up to its last step, because it measures the memory's bandwidth afte
 """
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -42,6 +45,9 @@ MEASURED = """import resource, subprocess, sys
 status = subprocess.call(sys.argv[1:])
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 sys.exit(status)"""
+COUNTS = """import os, sys
+while os.getppid() == int(sys.argv[1]):
+    sum(range(10**6))"""  # until the process that started it ends
 REAL = {"aifb": ("rdf", "aifb"), "mutag": ("rdf", "mutag"), "dblp": ("hgb", "hgb_dblp"), "imdb": ("hgb", "hgb_imdb")}
 SYNTHETIC = ("ogbn-mag x 1", "ogbn-mag x 0.1", "ogbn-mag x 0.01")
 SYNTHETIC += ("freebase x 0.1", "donor x 0.1", "igb-het x 0.01", "mag240m x 0.003")
@@ -57,15 +63,30 @@ def timed(command: list, steps: int, most: int) -> dict:
         | {"OMP_NUM_THREADS": str(os.cpu_count()), "DGLBACKEND": "pytorch"}
     )
     run = [sys.executable, "-c", MEASURED, *about]
-    try:
-        done = subprocess.run(run, capture_output=True, text=True, env=given, timeout=most)
-    except subprocess.TimeoutExpired:
-        return {"failed": f"over {most} s"}
-    if done.returncode:
-        print(f"{' '.join(about)}\n{done.stderr[-2000:]}", file=sys.stderr)
-        return {"failed": f"exit status {done.returncode}"}
-    *_, found, peak = done.stdout.strip().splitlines()
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(run, env=given, start_new_session=True, **pipes) as process:
+        try:
+            printed, errors = process.communicate(timeout=most)
+        except subprocess.TimeoutExpired:
+            return {"failed": f"over {most} s"}
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # and what it started
+    if process.returncode:
+        print(f"{' '.join(about)}\n{errors[-2000:]}", file=sys.stderr)
+        return {"failed": f"exit status {process.returncode}"}
+    *_, found, peak = printed.strip().splitlines()
     return {"peak_mib": round(int(peak) / 1024), "parts": {}} | json.loads(found)
+
+
+@contextlib.contextmanager
+def busy(count: int) -> Iterator[None]:
+    """Have so many processes count meanwhile."""
+    command = [sys.executable, "-c", COUNTS, str(os.getpid())]
+    with contextlib.ExitStack() as started:
+        for _ in range(count):
+            started.callback(started.enter_context(subprocess.Popen(command)).kill)
+        yield
 
 
 def batch_of(graph: Path, batch: int) -> int:
@@ -109,7 +130,12 @@ def rounds(options: argparse.Namespace, graph: Path) -> Iterator[dict]:
     for number, model, who in (bar := tqdm(tries)):
         bar.set_postfix_str(f"round {number + 1}, {NAMES[model]}, {who}")
         steps = max(2, options.steps // 10) if who == "pyg" and not options.whole else options.steps
-        found = timed([*scripts[who], graph, "--model", model, *given], steps, options.most)
+        command = [*scripts[who], graph, "--model", model, *given]
+        found = timed(command, steps, options.most)
+        if options.busy and "failed" not in found:
+            with busy(options.busy):
+                beside = timed(command, steps, options.most)
+            found |= beside if "failed" in beside else {"times_busy": beside["ms_per_step"] / found["ms_per_step"]}
         yield found | {"round": number, "who": who, "model": model, "about": about}
 
 
@@ -136,6 +162,8 @@ def summed(rows: list[dict]) -> list[dict]:
         }
         floors = [row["times_floor"] for row in found if "times_floor" in row]
         cells |= {"times_floor": round(statistics.median(floors), 2)} if floors else {}
+        longer = [round(row["times_busy"], 2) for row in found if "times_busy" in row]
+        cells |= {"times_busy": round(statistics.median(longer), 2), "busy_of_rounds": longer} if longer else {}
         if ratios and who != "hetjax":
             cells |= {
                 "times_hetjax": round(statistics.median(ratios), 2),
@@ -146,14 +174,23 @@ def summed(rows: list[dict]) -> list[dict]:
 
 
 def table(rows: list[dict]) -> str:
-    lines = [
-        "| graph | model | system | ms a step | times its floor | times hetjax's (spread) | peak MiB | parts, ms |",
-        "|---|---|---|---|---|---|---|---|",
+    columns = [
+        "graph",
+        "model",
+        "system",
+        "ms a step",
+        "times its floor",
+        "times hetjax's (spread)",
+        "peak MiB",
+        "parts, ms",
     ]
+    columns += ["times as long on a busy machine (rounds)"] * any("times_busy" in row for row in rows)
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for row in rows:
         about = [row["graph"], NAMES[row["model"]]]
         if "failed" in row:
-            lines.append(f"| {' | '.join([*about, row['who'], row['failed'], '', '', '', ''])} |")
+            about += [row["who"], row["failed"]]
+            lines.append(f"| {' | '.join(about)} |{' |' * (len(columns) - len(about))}")
             continue
         parts = ", ".join(f"{name} {value:g}" for name, value in row["parts"].items())
         times = ""
@@ -162,6 +199,8 @@ def table(rows: list[dict]) -> str:
             times = f"{row['times_hetjax']:.1f} ({low:.1f} to {high:.1f})"
         floor = f"{row['times_floor']:.1f}" if "times_floor" in row else ""
         cells = [*about, row["system"], f"{row['ms_per_step']:.1f}", floor, times, f"{row['peak_mib']:,}", parts]
+        if "times_busy" in row:
+            cells.append(f"{row['times_busy']:.1f} ({', '.join(f'{times:.1f}' for times in row['busy_of_rounds'])})")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -233,6 +272,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--fanout", default="25,20")
     parser.add_argument("--hidden", type=int, default=64)
+    parser.add_argument("--busy", type=int, default=0, help="processes beside which each is timed again")
     parser.add_argument("--most", type=int, default=1200, help="seconds that a process may take")
     parser.add_argument("--folder", type=Path, help="where graphs are kept; default: they are not")
     parser.add_argument("--out", type=Path, help="without its suffix")

@@ -2,7 +2,7 @@
 
 | library | what is used | seen in | without it |
 |---|---|---|---|
-| jax | the names of two monitoring events | jax 0.10 to 0.12 | programs are counted as none |
+| jax | the names of two monitoring events | jax 0.10 to 0.12 | programs are counted as none, and what compilers free is not given back |
 | jax | the name of a parameter of `jit` in a jaxpr | jax 0.10 to 0.12 | drawing weights takes longer to compile |
 | jax | names of operations in a jaxpr and of their parameters, how its usual keys are hashed (eager.py, threefry.py) | jax 0.10, 0.11 | weights are drawn by XLA, which compiles longer |
 | jax | `jax._src.clusters` | jax 0.10 to 0.12 | `--cluster` ends in one line; `--coordinator` still works |

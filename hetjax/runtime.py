@@ -3,8 +3,7 @@
 glibc gives every large buffer back to the system when it is freed, and the next one is made of new pages, which are
 cleared one by one: some per cent of a step on two cores (`benchmarks/step.py` with and without). Told otherwise, which it
 reads once, when a process starts, it keeps them, all in one arena, as the others cannot grow. `GLIBC_TUNABLES` in the
-environment, even empty, leaves it as it is. What a compiler frees lies in pieces, too small for a step's arrays: that is
-given back, whenever jax has compiled a program.
+environment, even empty, leaves it as it is. What compilers free is given back all the same (`trimming`).
 
 Compiled programs are kept in the user's cache folder, so that a run that is started again compiles nothing; of several
 processes jax lets the first alone write there. `JAX_COMPILATION_CACHE_DIR` names another folder, and
@@ -31,8 +30,6 @@ does not know, as 0.10 does when tried.
 """
 
 import contextlib
-import ctypes
-import functools
 import gc
 import importlib.util
 import os
@@ -83,28 +80,6 @@ def prepare() -> None:
     # here, as asking for jaxlib's version takes a while, and need not be done twice
     if os.environ.get(LEVEL, BY_JAX) == BY_JAX and jaxlib_version().startswith(WARNING):
         os.environ[LEVEL] = "2"
-
-
-@functools.cache
-def give_back_what_compilers_free() -> None:
-    """From now on, whenever jax has made a program, all free memory goes back to the system, where this process keeps it.
-
-    Compilers leave it in pieces among what they keep, in which the arrays of a step find no place, and the process would hold both
-    (docs/measured.md, Memory of a step).
-    """
-    if os.environ.get("GLIBC_TUNABLES") != MALLOC:
-        return
-    import jax  # here, as `prepare` comes before it
-
-    from hetjax.internals import COMPILED
-
-    trim = ctypes.CDLL(None).malloc_trim
-
-    def made(event: str, duration_secs: float, **_: str | int) -> None:
-        if event == COMPILED:
-            trim(0)
-
-    jax.monitoring.register_event_duration_secs_listener(made)
 
 
 def asked_for(number: str) -> int:

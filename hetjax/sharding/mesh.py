@@ -20,7 +20,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from hetjax import runtime
+from hetjax import runtime, trimming
 from hetjax.errors import InputError
 
 RELATION, DATA, FEATURE = "relation", "data", "feature"
@@ -31,13 +31,15 @@ MOST_PER_CORE = 8  # CPU devices, for trying a mesh: each takes threads and memo
 def provide_cpu_devices(count: int, alone: bool = False) -> None:
     """Have as many CPU devices as a mesh needs, or can be had, if jax has not started; accelerators are what they are.
 
+    From now on what compilers free goes back to the system, too (`trimming`).
+
     Args:
       count: of this process.
       alone: whether the one device of this process is the only one of the run. It then computes in the thread that asks it to: in
         threads of jax's own a step often allocates what it needs before the last one has given that back, and both are held
         (docs/measured.md, Memory of a step). Several devices compute side by side, in jax's threads.
     """
-    runtime.give_back_what_compilers_free()
+    trimming.trim_after_compiling()
     jax.config.update("jax_cpu_enable_async_dispatch", not alone)
     if alone:
         return
