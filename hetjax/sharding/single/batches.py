@@ -10,7 +10,7 @@ from hetjax.sampling.blocks import Batch, Sample, measure, pad_sample
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
-from hetjax.sampling.whole import whole_graph
+from hetjax.sampling.whole import needed_graph
 from hetjax.sharding.single.folded_together import FoldedTogether
 
 
@@ -37,7 +37,7 @@ class SingleBatches(Batches):
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> Sample:
         if self.regime.whole:
-            return Sample(whole_graph(self.graph, len(self.regime.fanouts), self.sampler.reads_own), {}, ())
+            return Sample(needed_graph(self.sampler, seeds, len(self.regime.fanouts)), {}, ())
         sample = self.sampler.sample({self.graph.schema.target: seeds}, self.regime.fanouts, stream)
         return self.together.paired(sample) if self.together else sample
 
@@ -50,12 +50,14 @@ class SingleBatches(Batches):
         return {(node_type, 0): ids for node_type, ids in sample.inputs.items()}
 
     def send(self, seeds: np.ndarray, sample: Sample) -> Batch:
-        size, rows, blocks = self.regime.batch_size, seeds, sample.blocks
+        size, blocks = self.regime.batch_size, sample.blocks
         inputs: Mapping[str, Array] = {}
-        if not self.regime.whole:  # in which nothing is padded, and every node is the row of its id
+        if not self.regime.whole:  # in which nothing is padded
             room = {self.graph.schema.target: size}
             blocks, inputs = pad_sample(self.capacities, self.use, sample, room, self.graph)
             if self.together:
                 blocks = self.together.filled(self.capacities, blocks, sample, room)
-            rows = np.arange(size, dtype=np.int32)
+        rows = np.arange(size, dtype=np.int32)
+        if self.regime.whole:
+            rows = np.argsort(np.argsort(seeds)).astype(np.int32)  # which are in the order of their ids there
         return self.to_device(Batch(blocks, inputs, rows, *self.labels_and_weights(seeds, size)))

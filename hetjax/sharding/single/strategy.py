@@ -1,6 +1,6 @@
 """The strategy of one device."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -43,8 +43,9 @@ def engine_on(setup: Setup, device: jax.Device | None = None, packs: bool = True
     def to_device(batch: Batch) -> Batch:
         blocks = batch.blocks
         if setup.regime.whole:
+            sources = [graph.schema.nodes, *(rows_of(block, graph.schema.nodes) for block in blocks)]
             blocks = tuple(
-                with_together(layer, block, graph.schema.nodes, folded_alone(setup, features, depth))
+                with_together(layer, block, sources[depth], folded_alone(setup, features, depth))
                 for depth, (layer, block) in enumerate(zip(trainer.model.layers, blocks, strict=True))
             )
         blocks = tuple(with_one_edge(*each) for each in zip(blocks, keys, strict=True))
@@ -55,6 +56,11 @@ def engine_on(setup: Setup, device: jax.Device | None = None, packs: bool = True
         return sent._replace(blocks=known(setup, features, sent.blocks))
 
     return SingleEngine(setup, make_batches(setup, features, to_device), features, packs)
+
+
+def rows_of(block: Block, nodes: Mapping[str, int]) -> dict[str, int]:
+    """How many targets a block of the whole graph has, per node type."""
+    return {t: nodes[t] if ids is None else len(ids) for t, ids in block.targets.items()}
 
 
 def folded_alone(setup: Setup, features: Features, depth: int) -> set[str]:
