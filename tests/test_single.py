@@ -22,6 +22,7 @@ from hetjax.native import platforms
 from hetjax.sampling.blocks import NO_NODE
 from hetjax.sampling.regime import mini_batch_regime, whole_graph_regime
 from hetjax.sampling.sampler import ALL, Sampler
+from hetjax.sampling.whole import whole_graph as every_edge
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.strategy import setup
@@ -41,9 +42,15 @@ def setting(graph, layers=2, **options):
 
 
 def whole_graph(graph, layers: int):
-    """The whole graph as the one batch of an epoch."""
-    (drawn,) = SingleBatches(Sampler(graph), whole_graph_regime(len(graph.splits["train"]), layers), 0).epoch(0)
-    return drawn
+    """The one batch of an epoch of the whole graph, if nothing is left out."""
+    (drawn,) = whole_batches(graph, layers).epoch(0)
+    blocks, seeds = every_edge(graph, layers), graph.splits["train"].astype(np.int32)
+    return drawn._replace(batch=jax.device_put(drawn.batch._replace(blocks=blocks, seeds=seeds)))
+
+
+def whole_batches(graph, layers: int, reads_own: bool = True) -> SingleBatches:
+    sampler = Sampler(graph, reads_own=reads_own)
+    return SingleBatches(sampler, whole_graph_regime(len(graph.splits["train"]), layers), 0)
 
 
 def sampled(sampler: Sampler, size: int) -> SingleBatches:
@@ -79,7 +86,7 @@ MODELS = [
     ("layers", "options"),
     [(1, MODELS[0]), (3, MODELS[1]), *((2, model) for model in MODELS)],
 )
-def test_unlimited_fanout_equals_the_whole_graph(layers, options):
+def test_unlimited_fanout_and_what_is_needed_equal_the_whole_graph(layers, options):
     """In float64: in float32 a gradient that nearly cancels holds mostly rounding, on either side."""
     graph = smaller_graph(3) if options else random_graph(3)
     with jax.enable_x64(True):
@@ -89,10 +96,11 @@ def test_unlimited_fanout_equals_the_whole_graph(layers, options):
         )
         whole = whole_graph(graph, layers)
         (mini,) = make_engine(config, graph).batches.epoch(0)
+        (needed,) = whole_batches(graph, layers).epoch(0)
         gradients = jax.jit(trainer.gradients)
-        found = [jax.tree.map(np.asarray, gradients(wide, static, drawn.batch, 0)) for drawn in (whole, mini)]
-    (loss, (weights, rows)), (mini_loss, (mini_weights, mini_rows)) = found
-    np.testing.assert_allclose(mini_loss, loss, rtol=1e-12)
+        found = [jax.tree.map(np.asarray, gradients(wide, static, drawn.batch, 0)) for drawn in (whole, mini, needed)]
+    (loss, (weights, rows)), (mini_loss, (mini_weights, mini_rows)), (needed_loss, needed_gradients) = found
+    np.testing.assert_allclose([mini_loss, needed_loss], loss, rtol=1e-12)
     rounding = 1e-14 * np.linalg.norm([np.linalg.norm(leaf) for leaf in jax.tree.leaves((weights, rows))])
 
     def close(found, expected, name):
@@ -107,7 +115,33 @@ def test_unlimited_fanout_equals_the_whole_graph(layers, options):
     assert set(rows) == set(trainer.learnable)
     for name, expected in rows.items():
         close(whole_rows(graph, mini_rows[name], mini.batch, name), expected, name)
+    jax.tree.map_with_path(lambda path, *each: close(*each, path), needed_gradients, (weights, rows))
     assert any(np.abs(expected).max() > 0 for expected in rows.values())
+
+
+@pytest.mark.parametrize("reads_own", [False, True])
+@pytest.mark.parametrize("training", [[7], [31, 4], range(40)])
+def test_the_whole_graph_holds_what_training_nodes_depend_on(training, reads_own):
+    """Of every layer the edges into nodes that the layer above reads, counted here one by one; of all nodes all edges, once for all layers."""
+    graph = random_graph(3)
+    graph = dataclasses.replace(graph, splits={**graph.splits, "train": np.array(training)})
+    blocks = whole_batches(graph, 3, reads_own).sample(np.array(training), ()).blocks
+    asked, counts = {"paper": set(training)}, []
+    for _ in range(3):
+        below = {t: set(ids) if reads_own else set() for t, ids in asked.items()}
+        counts.insert(0, {})
+        for relation, edges in graph.relations.items():
+            for node in asked.get(relation.target, ()):
+                sources = edges.indices[edges.indptr[node] : edges.indptr[node + 1]].tolist()
+                below.setdefault(relation.source, set()).update(sources)
+                counts[0][relation.key] = counts[0].get(relation.key, 0) + len(sources)
+        asked = below
+    found = [{key: len(edges.indices) for key, edges in block.adjacency.items() if edges.targets} for block in blocks]
+    assert found == counts
+    first, second = (block.adjacency for block in blocks[:2])
+    same = {key for key in second if first[key] is second[key] and len(first[key].indices)}
+    assert bool(same) == (len(training) == 40 and reads_own)
+    assert counts[2] != counts[0]
 
 
 def test_a_step_of_each_way_gives_the_same_state():
