@@ -14,6 +14,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+from all_nodes import of_all_nodes
 from tqdm import tqdm
 
 from hetjax import metrics
@@ -37,14 +38,14 @@ def curves(config: Config, graphs: list, every: int, bar: tqdm) -> np.ndarray:
     found = []
     for seed, graph in enumerate(graphs):
         static = {name: jax.device_put(graph.features[name]) for name in trainer.widths if name in graph.features}
-        (drawn,) = make_engine(config, graph).batches.epoch(0)
+        batch = of_all_nodes(make_engine(config, graph))
         state, seed, ids = init(np.int32(seed)), np.int32(seed), graph.splits["validation"]
         found.append([])
         for epoch in range(1, config.train.epochs + 1):
-            state, _ = step(state, static, drawn.batch, seed)
+            state, _ = step(state, static, batch, seed)
             if epoch % every == 0:
                 learned = {name: table.rows for name, table in state.tables.items()}
-                logits = np.asarray(apply(state.params, drawn.batch.blocks, static | learned))
+                logits = np.asarray(apply(state.params, batch.blocks, static | learned))
                 found[-1].append(metrics.quality(logits[ids], graph.labels[ids])["micro_f1"])
         bar.update()
     return np.array(found)

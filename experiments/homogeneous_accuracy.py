@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from all_nodes import of_all_nodes
 from runs import ROOT, read_rows, replace_rows
 from tqdm import tqdm
 
@@ -137,15 +138,15 @@ class Trained:
     def run(self, config: Config, graph: HetGraph) -> dict[str, Any]:
         """Train, and score the epoch that validation picks; returns the row of the table."""
         options, done, test, started = config.train, Progress(), {}, time.perf_counter()
-        (drawn,) = make_engine(config, replace(graph, features=self.small(graph))).batches.epoch(0)
+        batch = of_all_nodes(make_engine(config, replace(graph, features=self.small(graph))))
         state, seed = self.init(np.int32(options.seed)), np.int32(options.seed)
         while done.epoch < options.epochs and not done.out_of_patience(options):
-            state, loss = self.step(state, self.static, drawn.batch, seed)
-            done.count(float(loss), drawn.nodes, {})
+            state, loss = self.step(state, self.static, batch, seed)
+            done.count(float(loss), len(batch.seeds), {})
             done.end_epoch()
             if done.epoch % options.evaluate_every == 0 or done.epoch == options.epochs:
                 learned = {t: table.rows for t, table in state.tables.items()}
-                logits = np.asarray(self.apply(state.params, drawn.batch.blocks, self.static | learned))
+                logits = np.asarray(self.apply(state.params, batch.blocks, self.static | learned))
                 done.validated(scores(logits, graph, "validation"), done.epoch, options.metric)
                 if done.best and done.best["epoch"] == done.epoch:
                     test = scores(logits, graph, "test")

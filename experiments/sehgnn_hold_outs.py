@@ -17,6 +17,7 @@ from pathlib import Path
 
 import jax
 import numpy as np
+from all_nodes import of_all_nodes
 from hold_outs import ROOT, SECTIONS, append, divided
 from tqdm import tqdm
 
@@ -96,13 +97,13 @@ def curves(config: Config, graphs: list[HetGraph]) -> Iterator[np.ndarray]:
     apply = jax.jit(trainer.model.apply)
     for number, graph in enumerate(graphs):
         static = {name: jax.device_put(graph.features[name]) for name in trainer.widths if name in graph.features}
-        (drawn,) = make_engine(config, graph).batches.epoch(0)
+        batch = of_all_nodes(make_engine(config, graph))
         state, seed, found = init(np.int32(number)), np.int32(number), []
         for epoch in range(1, config.train.epochs + 1):
-            state, _ = step(state, static, drawn.batch, seed)
+            state, _ = step(state, static, batch, seed)
             if epoch % config.train.evaluate_every == 0:
                 learned = {name: table.rows for name, table in state.tables.items()}
-                logits = np.asarray(apply(state.params, drawn.batch.blocks, static | learned))
+                logits = np.asarray(apply(state.params, batch.blocks, static | learned))
                 found.append(logits[graph.splits["validation"]])
         yield np.stack(found)
 

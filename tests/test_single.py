@@ -41,15 +41,15 @@ def setting(graph, layers=2, **options):
     return config, trainer, static
 
 
-def whole_graph(graph, layers: int):
+def whole_graph(graph, layers: int, reads_own: bool = True):
     """The one batch of an epoch of the whole graph, if nothing is left out."""
     (drawn,) = whole_batches(graph, layers).epoch(0)
-    blocks, seeds = every_edge(graph, layers), graph.splits["train"].astype(np.int32)
+    blocks, seeds = every_edge(graph, layers, reads_own), graph.splits["train"].astype(np.int32)
     return drawn._replace(batch=jax.device_put(drawn.batch._replace(blocks=blocks, seeds=seeds)))
 
 
 def whole_batches(graph, layers: int, reads_own: bool = True) -> SingleBatches:
-    sampler = Sampler(graph, reads_own=reads_own)
+    sampler = Sampler(graph, reads_own=reads_own, named=True)
     return SingleBatches(sampler, whole_graph_regime(len(graph.splits["train"]), layers), 0)
 
 
@@ -94,9 +94,9 @@ def test_unlimited_fanout_and_what_is_needed_equal_the_whole_graph(layers, optio
         wide = jax.tree.map(
             lambda leaf: leaf.astype(float) if leaf.dtype == jnp.float32 else leaf, eagerly(trainer.init, np.int32(0))
         )
-        whole = whole_graph(graph, layers)
+        whole = whole_graph(graph, layers, trainer.model.reads_own)
         (mini,) = make_engine(config, graph).batches.epoch(0)
-        (needed,) = whole_batches(graph, layers).epoch(0)
+        (needed,) = whole_batches(graph, layers, trainer.model.reads_own).epoch(0)
         gradients = jax.jit(trainer.gradients)
         found = [jax.tree.map(np.asarray, gradients(wide, static, drawn.batch, 0)) for drawn in (whole, mini, needed)]
     (loss, (weights, rows)), (mini_loss, (mini_weights, mini_rows)), (needed_loss, needed_gradients) = found
@@ -121,8 +121,9 @@ def test_unlimited_fanout_and_what_is_needed_equal_the_whole_graph(layers, optio
 
 @pytest.mark.parametrize("reads_own", [False, True])
 @pytest.mark.parametrize("training", [[7], [31, 4], range(40)])
-def test_the_whole_graph_holds_what_training_nodes_depend_on(training, reads_own):
+def test_the_whole_graph_holds_what_training_nodes_depend_on(training, reads_own, monkeypatch):
     """Of every layer the edges into nodes that the layer above reads, counted here one by one; of all nodes all edges, once for all layers."""
+    monkeypatch.setattr("hetjax.sampling.whole.MOST", 1)
     graph = random_graph(3)
     graph = dataclasses.replace(graph, splits={**graph.splits, "train": np.array(training)})
     blocks = whole_batches(graph, 3, reads_own).sample(np.array(training), ()).blocks

@@ -1,15 +1,18 @@
-"""The whole graph as one batch: all of it, where every node is the row of its id, or what a loss depends on."""
+"""The whole graph as one batch: all of its nodes, each the row of its id, or those that a loss depends on."""
 
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from hetjax.compiled import compiled
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph, check_csc
-from hetjax.graph.schema import Relation, Schema
+from hetjax.graph.schema import Relation
 from hetjax.sampling.blocks import MOST_EDGES, NO_NODE, Adjacency, Block
 from hetjax.sampling.drawing import Asked, Edges, drawn_of_piece
-from hetjax.sampling.sampler import ALL, Sampler, group, grouped
+from hetjax.sampling.sampler import ALL, Sampler, group
+
+MOST = 0.9  # of a type's nodes
 
 
 def whole_graph(graph: HetGraph, layers: int, reads_own: bool = True) -> tuple[Block, ...]:
@@ -37,79 +40,100 @@ def whole_graph(graph: HetGraph, layers: int, reads_own: bool = True) -> tuple[B
 
 
 def needed_graph(sampler: Sampler, seeds: np.ndarray, layers: int) -> tuple[Block, ...]:
-    """Of the whole graph what the embeddings of some target nodes depend on, a block per layer.
+    """Of the whole graph all edges that the embeddings of some target nodes depend on, a block per layer.
 
     The loss of these nodes and its gradients are those of the whole graph, as the gradient of what is left out is zero. Rows are in
-    the order of their nodes' ids. The first layer's sources are all nodes.
+    the order of ids. The first layer's sources are all nodes, whose features are read in place; and where a layer reads most of a
+    type's nodes its sources are all of them, so that layers share edges, and rows are read where they lie.
 
     Args:
-      sampler: of the graph.
-      seeds: distinct ids of the target type; the last layer's targets are these, in the order of the ids.
+      sampler: of the graph, by which edges are found.
+      seeds: ids of the target type. The last layer's targets are these, in the order of the ids.
+      layers: how many.
 
     Raises:
       InputError: as `whole_graph`.
     """
-    graph, reads_own = sampler.graph, sampler.reads_own
-    schema = graph.schema
+    schema, reads_own = sampler.graph.schema, sampler.reads_own
     types = schema.layer_types(layers, reads_own)
+    relations = [r for r in schema.relations if r.target in frozenset().union(*types[1:])]
+    for relation in relations:
+        check_relation(sampler.graph, relation)
     everyone = {t: np.arange(count, dtype=np.int32) for t, count in schema.nodes.items()}
-    targets = {schema.target: np.sort(np.asarray(seeds, np.int32))}
-    shared: dict[Relation, Adjacency] = {}  # all edges, between rows of all nodes, once for all layers
+    targets = {schema.target: np.unique(np.asarray(seeds, np.int32))}
+    shared: dict[Relation, Adjacency] = {}  # all edges of a relation, once for all layers
     blocks: list[Block] = []
     for depth in reversed(range(layers)):
-        drawn = {r: _into(sampler, r, targets[r.target]) for r in schema.relations if r.target in targets}
-        sources = _read(schema, types[depth], drawn, targets if reads_own else {}) if depth else everyone
-        rows = {t: _rows(ids, schema.nodes[t]) for t, ids in sources.items()}
+        edges = {r: sampler.everyone([r], targets[r.target])[0] for r in relations if r.target in targets}
+        sources = _read(everyone, types[depth], edges, targets if reads_own else {}) if depth else everyone
         adjacency = {}
-        for relation, edges in drawn.items():
-            ends = (relation.target, targets), (relation.source, sources)
-            made = shared if all(len(ids[t]) == schema.nodes[t] for t, ids in ends) else {}
+        for relation in list(edges):
+            found, ends = edges.pop(relation), (targets[relation.target], sources[relation.source])
+            every = [ids is everyone[t] for ids, t in zip(ends, (relation.target, relation.source))]
+            if not every[1]:
+                found = found._replace(indices=_renumbered(found.indices, ends[1], schema.nodes[relation.source]))
+            made = shared if all(every) else {}
             if relation not in made:
-                found = edges._replace(indices=rows[relation.source][edges.indices])
-                made[relation] = _turned(found, len(sources[relation.source]))
+                made[relation] = both_ways(found, len(ends[1]))
             adjacency[relation.key] = made[relation]
-        own = {t: None if len(ids) == len(sources[t]) else rows[t][ids] for t, ids in targets.items() if reads_own}
-        nowhere = {t: np.full(len(ids), NO_NODE) for t, ids in targets.items() if not reads_own}
-        named = {t: None if len(ids) == schema.nodes[t] else ids for t, ids in targets.items()}
-        blocks.insert(0, Block(adjacency, {**own, **nowhere}, named, {} if depth else dict.fromkeys(schema.nodes)))
+        own = {t: _places(ids, sources[t]) if reads_own else np.full(len(ids), NO_NODE) for t, ids in targets.items()}
+        named = {t: None if ids is everyone[t] else ids for t, ids in targets.items()} if sampler.named else {}
+        blocks.insert(0, Block(adjacency, own, named))
         targets = sources
-    return tuple(blocks)
-
-
-def _into(sampler: Sampler, relation: Relation, targets: np.ndarray) -> Edges:
-    """A relation's edges into some targets."""
-    check_relation(sampler.graph, relation)
-    return sampler.everyone([relation], targets)[0]
+    named_sources = dict.fromkeys(schema.nodes) if sampler.named else {}
+    return (blocks[0]._replace(sources=named_sources), *blocks[1:])
 
 
 def _read(
-    schema: Schema, types: Iterable[str], drawn: Mapping[Relation, Edges], own: Mapping[str, np.ndarray]
+    everyone: Mapping[str, np.ndarray],
+    types: Iterable[str],
+    edges: Mapping[Relation, Edges],
+    own: Mapping[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
-    """Of each type the ids of the sources of some edges, and of nodes whose own embeddings are read, in order."""
-    found = {t: np.zeros(schema.nodes[t], bool) for t in types}
-    for relation, edges in drawn.items():
-        found[relation.source][edges.indices] = True
+    """Of some types the rising ids of the sources of edges, and of `own`, whose own embeddings are read; all, if they are most."""
+    read = {t: np.zeros(len(everyone[t]), bool) for t in types}
+    for relation, found in edges.items():
+        _mark(read[relation.source], found.indices)
     for t, ids in own.items():
-        found[t][ids] = True
-    return {t: np.flatnonzero(read).astype(np.int32) for t, read in found.items()}
+        read[t][ids] = True
+    some = {t: np.flatnonzero(marked).astype(np.int32) for t, marked in read.items()}
+    return {t: ids if len(ids) < MOST * len(everyone[t]) else everyone[t] for t, ids in some.items()}
 
 
-def _rows(ids: np.ndarray, nodes: int) -> np.ndarray:
-    """The row of every node, if some are the rows; of the others anything."""
+def _places(ids: np.ndarray, among: np.ndarray) -> np.ndarray | None:
+    """Where rising ids are among others; None if these are all."""
+    return None if len(ids) == len(among) else np.searchsorted(among, ids).astype(np.int32)
+
+
+def _renumbered(indices: np.ndarray, ids: np.ndarray, nodes: int) -> np.ndarray:
+    """The place of every source among `ids`, which rise and have all of them."""
     rows = np.zeros(nodes, np.int32)
     rows[ids] = np.arange(len(ids))
-    return rows
+    return _taken(rows, indices)
 
 
-def _turned(edges: Edges, sources: int) -> Adjacency:
-    """Edges grouped both ways."""
-    if edges.whole:
-        return grouped([edges], [sources])[0]
-    return group(edges.indptr, edges.indices, sources, edges.weights)
+@compiled
+def _mark(marked, ids):
+    for i in ids:
+        marked[i] = True
+
+
+@compiled
+def _taken(rows, ids):
+    """`rows[ids]`, for which numpy copies ids as int64."""
+    found = np.empty(len(ids), np.int32)
+    for i in range(len(ids)):
+        found[i] = rows[ids[i]]
+    return found
+
+
+def both_ways(edges: Edges, sources: int) -> Adjacency:
+    """Edges grouped by target, grouped by source too."""
+    return group(edges.indptr, edges.indices, sources, edges.weights)._replace(whole=edges.whole)
 
 
 def check_relation(graph: HetGraph, relation: Relation) -> None:
-    """Raise an InputError as `whole_graph` does."""
+    """Raise an InputError for pointers, ids or weights that are wrong, or more edges than int32 counts."""
     csc = graph.relations[relation]
     if csc.edges > MOST_EDGES:
         raise InputError(
@@ -130,5 +154,5 @@ def whole_relation(graph: HetGraph, relation: Relation) -> Adjacency:
     if csc.piece:
         everyone = np.arange(graph.schema.nodes[relation.target], dtype=np.int32)
         edges = drawn_of_piece(csc, Asked(relation, everyone, np.uint64(0)), sources, ALL)
-        return grouped([edges], [sources])[0]
+        return both_ways(edges, sources)
     return group(csc.indptr.astype(np.int32), csc.indices.astype(np.int32), sources, csc.weights)

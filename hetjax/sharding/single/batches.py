@@ -15,7 +15,7 @@ from hetjax.sharding.single.folded_together import FoldedTogether
 
 
 class SingleBatches(Batches):
-    """Batches of seed nodes with sampled neighbourhoods, or of the whole graph, on one device.
+    """Batches of seed nodes with sampled neighbourhoods, or of all that the training nodes depend on, on one device.
 
     Args:
       sampler: draws from the graph.
@@ -58,6 +58,6 @@ class SingleBatches(Batches):
             if self.together:
                 blocks = self.together.filled(self.capacities, blocks, sample, room)
         rows = np.arange(size, dtype=np.int32)
-        if self.regime.whole:
-            rows = np.argsort(np.argsort(seeds)).astype(np.int32)  # which are in the order of their ids there
+        if self.regime.whole:  # where targets are in the order of their ids
+            rows = np.unique(seeds, return_inverse=True)[1].astype(np.int32)
         return self.to_device(Batch(blocks, inputs, rows, *self.labels_and_weights(seeds, size)))

@@ -43,10 +43,12 @@ def engine_on(setup: Setup, device: jax.Device | None = None, packs: bool = True
     def to_device(batch: Batch) -> Batch:
         blocks = batch.blocks
         if setup.regime.whole:
-            sources = [graph.schema.nodes, *(rows_of(block, graph.schema.nodes) for block in blocks)]
+            sources = [graph.schema.nodes]
+            for block in blocks:
+                sources.append(targets_of(block, sources[-1]))
             blocks = tuple(
-                with_together(layer, block, sources[depth], folded_alone(setup, features, depth))
-                for depth, (layer, block) in enumerate(zip(trainer.model.layers, blocks, strict=True))
+                with_together(layer, block, rows, folded_alone(setup, features, depth))
+                for depth, (layer, block, rows) in enumerate(zip(trainer.model.layers, blocks, sources))
             )
         blocks = tuple(with_one_edge(*each) for each in zip(blocks, keys, strict=True))
         sent = features.send(batch._replace(blocks=blocks))
@@ -58,9 +60,9 @@ def engine_on(setup: Setup, device: jax.Device | None = None, packs: bool = True
     return SingleEngine(setup, make_batches(setup, features, to_device), features, packs)
 
 
-def rows_of(block: Block, nodes: Mapping[str, int]) -> dict[str, int]:
-    """How many targets a block of the whole graph has, per node type."""
-    return {t: nodes[t] if ids is None else len(ids) for t, ids in block.targets.items()}
+def targets_of(block: Block, sources: Mapping[str, int]) -> dict[str, int]:
+    """How many targets a block of exact size has, per node type, of so many sources."""
+    return {t: sources[t] if rows is None else len(rows) for t, rows in block.self_rows.items()}
 
 
 def folded_alone(setup: Setup, features: Features, depth: int) -> set[str]:
