@@ -199,7 +199,7 @@ def _labels(about: Statistics, config: Config, graph: HetGraph, says: Judged | N
 
 
 def _mode(about: Statistics, config: Config) -> Choice:
-    """Whole-graph steps where the graph is small, unless the strategy runs nothing but the other; of metapaths none, as a step of all nodes would do more for the same."""
+    """Whole-graph steps where the graph is small, unless the strategy runs nothing but the other; of metapaths none, as mini-batches make more steps of the same work."""
     if config.data.metapath_hops and registry.runs(config, "minibatch"):
         return Choice(
             "sampling.mode",

@@ -208,7 +208,7 @@ class Sampling:
     """Sampling: what one step sees."""
 
     mode: Mode = "minibatch"
-    """minibatch: seed nodes with sampled neighbours; full: the whole graph at every step, one step an epoch"""
+    """minibatch: seed nodes with sampled neighbours; full: one step an epoch, of all training nodes and all that they depend on"""
     fanout: tuple[int, ...] = (25, 20)
     """minibatch: neighbours to draw per node and relation, without replacement; one number per layer, the hop next to the seeds first; -1: all neighbours; loops that a model adds come on top"""
     batch_size: int = 1024

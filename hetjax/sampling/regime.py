@@ -24,7 +24,7 @@ class Regime(NamedTuple):
 
 
 def whole_graph_regime(seeds: int, layers: int) -> Regime:
-    """All training nodes, and all neighbours, at every step."""
+    """All training nodes, and all of the graph that they depend on, at every step."""
     return Regime(True, seeds, (ALL,) * layers, 1)
 
 
