@@ -1,6 +1,7 @@
 """One device: mini-batches against the whole graph, evaluation against both, row-wise Adam, padding."""
 
 import dataclasses
+import itertools
 import json
 
 import chex
@@ -139,9 +140,9 @@ def test_the_whole_graph_holds_what_training_nodes_depend_on(training, reads_own
         asked = below
     found = [{key: len(edges.indices) for key, edges in block.adjacency.items() if edges.targets} for block in blocks]
     assert found == counts
-    first, second = (block.adjacency for block in blocks[:2])
-    same = {key for key in second if first[key] is second[key] and len(first[key].indices)}
-    assert bool(same) == (len(training) == 40 and reads_own)
+    for one, other in itertools.pairwise(blocks):
+        same = {key for key, edges in other.adjacency.items() if edges is one.adjacency[key] and len(edges.indices)}
+        assert bool(same) == (len(training) == 40 and reads_own)
     assert counts[2] != counts[0]
 
 

@@ -12,7 +12,7 @@ from hetjax.sampling.blocks import MOST_EDGES, NO_NODE, Adjacency, Block
 from hetjax.sampling.drawing import Asked, Edges, drawn_of_piece
 from hetjax.sampling.sampler import ALL, Sampler, group
 
-MOST = 0.9  # of a type's nodes
+MOST = 0.9  # of a type's nodes: where so many are read, a layer's sources are all of them
 
 
 def whole_graph(graph: HetGraph, layers: int, reads_own: bool = True) -> tuple[Block, ...]:
@@ -40,11 +40,11 @@ def whole_graph(graph: HetGraph, layers: int, reads_own: bool = True) -> tuple[B
 
 
 def needed_graph(sampler: Sampler, seeds: np.ndarray, layers: int) -> tuple[Block, ...]:
-    """Of the whole graph all edges that the embeddings of some target nodes depend on, a block per layer.
+    """The part of the whole graph that the embeddings of some target nodes depend on, a block per layer.
 
     The loss of these nodes and its gradients are those of the whole graph, as the gradient of what is left out is zero. Rows are in
-    the order of ids. The first layer's sources are all nodes, whose features are read in place; and where a layer reads most of a
-    type's nodes its sources are all of them, so that layers share edges, and rows are read where they lie.
+    the order of ids. The first layer's sources are all nodes, whose features are read in place. Where a layer reads at least `MOST` of a
+    type's nodes its sources are all of them: more than is needed, but layers share edges, and rows are read where they lie.
 
     Args:
       sampler: of the graph, by which edges are found.
@@ -60,7 +60,8 @@ def needed_graph(sampler: Sampler, seeds: np.ndarray, layers: int) -> tuple[Bloc
     for relation in relations:
         check_relation(sampler.graph, relation)
     everyone = {t: np.arange(count, dtype=np.int32) for t, count in schema.nodes.items()}
-    targets = {schema.target: np.unique(np.asarray(seeds, np.int32))}
+    seeds = np.unique(np.asarray(seeds, np.int32))
+    targets = {schema.target: everyone[schema.target] if len(seeds) == schema.nodes[schema.target] else seeds}
     shared: dict[Relation, Adjacency] = {}  # all edges of a relation, once for all layers
     blocks: list[Block] = []
     for depth in reversed(range(layers)):
@@ -68,14 +69,15 @@ def needed_graph(sampler: Sampler, seeds: np.ndarray, layers: int) -> tuple[Bloc
         sources = _read(everyone, types[depth], edges, targets if reads_own else {}) if depth else everyone
         adjacency = {}
         for relation in list(edges):
-            found, ends = edges.pop(relation), (targets[relation.target], sources[relation.source])
-            every = [ids is everyone[t] for ids, t in zip(ends, (relation.target, relation.source))]
-            if not every[1]:
-                found = found._replace(indices=_renumbered(found.indices, ends[1], schema.nodes[relation.source]))
-            made = shared if all(every) else {}
-            if relation not in made:
-                made[relation] = both_ways(found, len(ends[1]))
-            adjacency[relation.key] = made[relation]
+            found, into, read = edges.pop(relation), targets[relation.target], sources[relation.source]
+            if read is not everyone[relation.source]:
+                found = found._replace(indices=_renumbered(found.indices, read, schema.nodes[relation.source]))
+            elif into is everyone[relation.target]:
+                if relation not in shared:
+                    shared[relation] = both_ways(found, len(read))
+                adjacency[relation.key] = shared[relation]
+                continue
+            adjacency[relation.key] = both_ways(found, len(read))
         own = {t: _places(ids, sources[t]) if reads_own else np.full(len(ids), NO_NODE) for t, ids in targets.items()}
         named = {t: None if ids is everyone[t] else ids for t, ids in targets.items()} if sampler.named else {}
         blocks.insert(0, Block(adjacency, own, named))
@@ -90,7 +92,10 @@ def _read(
     edges: Mapping[Relation, Edges],
     own: Mapping[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
-    """Of some types the rising ids of the sources of edges, and of `own`, whose own embeddings are read; all, if they are most."""
+    """Per type the rising ids that a layer reads: the sources of `edges`, and `own`, the targets whose own embeddings it reads.
+
+    They are `everyone[t]` itself, by which callers know it, if these are at least `MOST`.
+    """
     read = {t: np.zeros(len(everyone[t]), bool) for t in types}
     for relation, found in edges.items():
         _mark(read[relation.source], found.indices)

@@ -52,12 +52,11 @@ class SingleBatches(Batches):
     def send(self, seeds: np.ndarray, sample: Sample) -> Batch:
         size, blocks = self.regime.batch_size, sample.blocks
         inputs: Mapping[str, Array] = {}
-        if not self.regime.whole:  # in which nothing is padded
-            room = {self.graph.schema.target: size}
+        if self.regime.whole:  # in which nothing is padded, and targets are in the order of their ids
+            rows = np.unique(seeds, return_inverse=True)[1].astype(np.int32)
+        else:
+            rows, room = np.arange(size, dtype=np.int32), {self.graph.schema.target: size}
             blocks, inputs = pad_sample(self.capacities, self.use, sample, room, self.graph)
             if self.together:
                 blocks = self.together.filled(self.capacities, blocks, sample, room)
-        rows = np.arange(size, dtype=np.int32)
-        if self.regime.whole:  # where targets are in the order of their ids
-            rows = np.unique(seeds, return_inverse=True)[1].astype(np.int32)
         return self.to_device(Batch(blocks, inputs, rows, *self.labels_and_weights(seeds, size)))
