@@ -135,7 +135,8 @@ def rounds(options: argparse.Namespace, graph: Path) -> Iterator[dict]:
         if options.busy and "failed" not in found:
             with busy(options.busy):
                 beside = timed(command, steps, options.most)
-            found |= beside if "failed" in beside else {"times_busy": beside["ms_per_step"] / found["ms_per_step"]}
+            longer = {"busy": options.busy, "times_busy": beside.get("ms_per_step", 0) / found["ms_per_step"]}
+            found |= beside if "failed" in beside else longer
         yield found | {"round": number, "who": who, "model": model, "about": about}
 
 
@@ -163,7 +164,9 @@ def summed(rows: list[dict]) -> list[dict]:
         floors = [row["times_floor"] for row in found if "times_floor" in row]
         cells |= {"times_floor": round(statistics.median(floors), 2)} if floors else {}
         longer = [round(row["times_busy"], 2) for row in found if "times_busy" in row]
-        cells |= {"times_busy": round(statistics.median(longer), 2), "busy_of_rounds": longer} if longer else {}
+        if longer:
+            times_busy = {"times_busy": round(statistics.median(longer), 2), "busy_of_rounds": longer}
+            cells |= {"busy": found[0]["busy"], **times_busy}
         if ratios and who != "hetjax":
             cells |= {
                 "times_hetjax": round(statistics.median(ratios), 2),
@@ -174,23 +177,15 @@ def summed(rows: list[dict]) -> list[dict]:
 
 
 def table(rows: list[dict]) -> str:
-    columns = [
-        "graph",
-        "model",
-        "system",
-        "ms a step",
-        "times its floor",
-        "times hetjax's (spread)",
-        "peak MiB",
-        "parts, ms",
-    ]
-    columns += ["times as long on a busy machine (rounds)"] * any("times_busy" in row for row in rows)
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    columns = (
+        "| graph | model | system | ms a step | times its floor | times hetjax's (spread) | peak MiB | parts, ms |"
+    )
+    columns += " busy processes: times as long (rounds) |" * any("times_busy" in row for row in rows)
+    lines = [columns, "|---" * (columns.count("|") - 1) + "|"]
     for row in rows:
         about = [row["graph"], NAMES[row["model"]]]
         if "failed" in row:
-            about += [row["who"], row["failed"]]
-            lines.append(f"| {' | '.join(about)} |{' |' * (len(columns) - len(about))}")
+            lines.append(f"| {' | '.join([*about, row['who'], row['failed'], '', '', '', ''])} |")
             continue
         parts = ", ".join(f"{name} {value:g}" for name, value in row["parts"].items())
         times = ""
@@ -200,7 +195,8 @@ def table(rows: list[dict]) -> str:
         floor = f"{row['times_floor']:.1f}" if "times_floor" in row else ""
         cells = [*about, row["system"], f"{row['ms_per_step']:.1f}", floor, times, f"{row['peak_mib']:,}", parts]
         if "times_busy" in row:
-            cells.append(f"{row['times_busy']:.1f} ({', '.join(f'{times:.1f}' for times in row['busy_of_rounds'])})")
+            longer = ", ".join(f"{times:.1f}" for times in row["busy_of_rounds"])
+            cells.append(f"{row['busy']}: {row['times_busy']:.1f} ({longer})")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

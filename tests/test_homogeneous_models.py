@@ -18,7 +18,7 @@ from hetjax.graph.schema import Relation
 from hetjax.graph.sizes import abstract_graph, sizes
 from hetjax.models import hgnn, linear, rgat
 from hetjax.sampling.sampler import ALL, Sampler
-from hetjax.sampling.whole import whole_graph
+from hetjax.sampling.whole import needed_graph, whole_graph
 from hetjax.sharding.strategy import setup
 from tests.conftest import random_graph
 from tests.equivalence import homogeneous, weighted
@@ -211,7 +211,7 @@ def test_gradients_equal_finite_differences(name, chosen):
 
 @pytest.mark.parametrize(("name", "chosen"), cases())
 def test_whole_graph_mini_batches_and_evaluation_agree(name, chosen):
-    """Of all neighbours: in one block, in sampled blocks of some seeds, and layer by layer in chunks."""
+    """Of all neighbours: of all nodes, of what some seeds need, in sampled blocks of these, and layer by layer in chunks."""
     graph, options = GRAPHS[chosen](), {"heads": HEADS} if name in ATTENTION else {}
     given = setup(Config(model=Model(name, hidden=WIDTH, **options), sampling=Sampling(mode="full")), graph)
     graph, model, rng = given.graph, given.trainer.model, np.random.default_rng(0)
@@ -222,6 +222,8 @@ def test_whole_graph_mini_batches_and_evaluation_agree(name, chosen):
     seeds = np.array([7, 3, 39, 0, 21], np.int32)
     sample = Sampler(graph, reads_own=model.reads_own).sample({graph.schema.target: seeds}, (ALL, ALL), (0,))
     rows = {t: x[t][ids] for t, ids in sample.inputs.items()}
+    needed = jax.jit(model.apply)(params, needed_graph(Sampler(graph, reads_own=model.reads_own), seeds, 2), x)
+    np.testing.assert_allclose(needed, whole[np.sort(seeds)], rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(jax.jit(model.apply)(params, sample.blocks, rows), whole[seeds], rtol=1e-6, atol=1e-6)
     found = Evaluator(model, graph, 30).logits(params, x, seeds)
     np.testing.assert_allclose(found, whole[seeds], rtol=1e-6, atol=1e-6)

@@ -78,7 +78,9 @@ def needed_graph(sampler: Sampler, seeds: np.ndarray, layers: int) -> tuple[Bloc
                 adjacency[relation.key] = shared[relation]
                 continue
             adjacency[relation.key] = both_ways(found, len(read))
-        own = {t: _places(ids, sources[t]) if reads_own else np.full(len(ids), NO_NODE) for t, ids in targets.items()}
+        own: dict[str, np.ndarray | None] = {t: np.full(len(ids), NO_NODE) for t, ids in targets.items()}
+        for t, ids in targets.items() if reads_own else ():
+            own[t] = None if len(ids) == len(sources[t]) else _renumbered(ids, sources[t], schema.nodes[t])
         named = {t: None if ids is everyone[t] else ids for t, ids in targets.items()} if sampler.named else {}
         blocks.insert(0, Block(adjacency, own, named))
         targets = sources
@@ -105,16 +107,11 @@ def _read(
     return {t: ids if len(ids) < MOST * len(everyone[t]) else everyone[t] for t, ids in some.items()}
 
 
-def _places(ids: np.ndarray, among: np.ndarray) -> np.ndarray | None:
-    """Where rising ids are among others; None if these are all."""
-    return None if len(ids) == len(among) else np.searchsorted(among, ids).astype(np.int32)
-
-
-def _renumbered(indices: np.ndarray, ids: np.ndarray, nodes: int) -> np.ndarray:
-    """The place of every source among `ids`, which rise and have all of them."""
+def _renumbered(ids: np.ndarray, among: np.ndarray, nodes: int) -> np.ndarray:
+    """The place of every id among others, of a type of so many nodes."""
     rows = np.zeros(nodes, np.int32)
-    rows[ids] = np.arange(len(ids))
-    return _taken(rows, indices)
+    rows[among] = np.arange(len(among))
+    return _taken(rows, ids)
 
 
 @compiled
