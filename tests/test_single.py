@@ -171,9 +171,9 @@ def test_a_step_of_each_way_gives_the_same_state():
     "options",
     [{}, {"self_term": False}, {"input_projection": True}, {"name": "rgat", "heads": 2}, {"name": "hgt", "heads": 2}],
 )
-def test_evaluation_is_exact_in_chunks_of_any_size(options):
+def test_evaluation_is_exact_in_chunks_of_any_size_and_on_the_whole_graph(options):
     graph = smaller_graph(4) if options else random_graph(4)
-    _, trainer, static = setting(graph, **options)
+    config, trainer, static = setting(graph, **options)
     state = eagerly(trainer.init, np.int32(1))
     blocks = whole_graph(graph, 2).batch.blocks
     learned = {name: table.rows for name, table in state.tables.items()}
@@ -183,6 +183,14 @@ def test_evaluation_is_exact_in_chunks_of_any_size(options):
     for edges in (1, 30, 10**6):
         found = Evaluator(trainer.model, graph, edges).logits(state.params, dict(graph.features) | rows, ids)
         np.testing.assert_allclose(found, np.asarray(expected)[ids], rtol=1e-4, atol=1e-6)
+    engine = make_engine(dataclasses.replace(config, sampling=Sampling(mode="full")), graph)
+    held = engine.shard(state)
+    for ids in (
+        *(graph.splits[split] for split in ("test", "validation")),
+        np.random.default_rng(0).permutation(len(graph.labels)),
+    ):
+        np.testing.assert_allclose(engine.logits(held, ids), np.asarray(expected)[ids], rtol=1e-4, atol=1e-6)
+    assert engine.whole.computed._cache_size() == 2  # one for both splits, one more for nodes of neither
 
 
 def test_evaluation_compiles_one_program_per_layer_and_type():

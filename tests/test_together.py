@@ -14,9 +14,9 @@ from tests.equivalence import MODELS, alone, apart, floats, initial, setting
 TOGETHER = ("R-GAT", "HGT, joint", "HGT, relation", "R-GCN", "R-GCN, bases")
 
 
-def engine_of(graph, name: str, monkeypatch, fewest: int):
+def engine_of(graph, name: str, monkeypatch, fewest: int, mode: str = "full"):
     monkeypatch.setattr(grouping, "FEWEST", fewest)
-    return make_engine(setting(graph, "full", (1, 1), MODELS[name], {}), graph)
+    return make_engine(setting(graph, mode, (1, 1), MODELS[name], {}), graph)
 
 
 @pytest.mark.parametrize("mode", ["full", "minibatch"])
@@ -35,17 +35,18 @@ def test_loss_gradients_and_state_are_the_same(graph, name, mode, monkeypatch):
 @pytest.mark.parametrize("name", TOGETHER)
 def test_weights_are_drawn_alike_and_evaluation_is_the_same(graph, name, monkeypatch):
     ids, found = graph.splits["test"], []
-    for fewest in (1, 1000):
-        engine = engine_of(graph, name, monkeypatch, fewest)
+    for fewest, mode in ((1, "full"), (1, "minibatch"), (1000, "full")):
+        engine = engine_of(graph, name, monkeypatch, fewest, mode)
         state = engine.init(3)
         found.append((state.params, engine.logits(state, ids)))
-    jax.tree.map(np.testing.assert_array_equal, found[0][0], found[1][0])
-    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-4, atol=1e-6)
+    for params, logits in found[:2]:
+        jax.tree.map(np.testing.assert_array_equal, params, found[2][0])
+        np.testing.assert_allclose(logits, found[2][1], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", TOGETHER)
 def test_evaluation_is_given_weights_that_lie_side_by_side(graph, name, monkeypatch):
-    engine = engine_of(graph, name, monkeypatch, 1)
+    engine = engine_of(graph, name, monkeypatch, 1, "minibatch")
     state, groups = engine.init(3), 0
     embed = engine.evaluator.embed
 

@@ -39,7 +39,7 @@ def whole_graph(graph: HetGraph, layers: int, reads_own: bool = True) -> tuple[B
     )
 
 
-def needed_graph(sampler: Sampler, seeds: np.ndarray, layers: int) -> tuple[Block, ...]:
+def needed_graph(sampler: Sampler, seeds: np.ndarray, layers: int, trained: bool = True) -> tuple[Block, ...]:
     """The part of the whole graph that the embeddings of some target nodes depend on, a block per layer.
 
     The loss of these nodes and its gradients are those of the whole graph, as the gradient of what is left out is zero. Rows are in
@@ -50,6 +50,7 @@ def needed_graph(sampler: Sampler, seeds: np.ndarray, layers: int) -> tuple[Bloc
       sampler: of the graph, by which edges are found.
       seeds: ids of the target type. The last layer's targets are these, in the order of the ids.
       layers: how many.
+      trained: whether there is a way back along the edges.
 
     Raises:
       InputError: as `whole_graph`.
@@ -74,10 +75,10 @@ def needed_graph(sampler: Sampler, seeds: np.ndarray, layers: int) -> tuple[Bloc
                 found = found._replace(indices=_renumbered(found.indices, read, schema.nodes[relation.source]))
             elif into is everyone[relation.target]:
                 if relation not in shared:
-                    shared[relation] = both_ways(found, len(read))
+                    shared[relation] = both_ways(found, len(read) if trained else None)
                 adjacency[relation.key] = shared[relation]
                 continue
-            adjacency[relation.key] = both_ways(found, len(read))
+            adjacency[relation.key] = both_ways(found, len(read) if trained else None)
         own: dict[str, np.ndarray | None] = {t: np.full(len(ids), NO_NODE) for t, ids in targets.items()}
         for t, ids in targets.items() if reads_own else ():
             own[t] = None if len(ids) == len(sources[t]) else _renumbered(ids, sources[t], schema.nodes[t])
@@ -129,8 +130,8 @@ def _taken(rows, ids):
     return found
 
 
-def both_ways(edges: Edges, sources: int) -> Adjacency:
-    """Edges grouped by target, grouped by source too."""
+def both_ways(edges: Edges, sources: int | None) -> Adjacency:
+    """Edges grouped by target, grouped by source too if the number of sources is given."""
     return group(edges.indptr, edges.indices, sources, edges.weights)._replace(whole=edges.whole)
 
 

@@ -13,6 +13,7 @@ from hetjax.eager import eagerly
 from hetjax.models.packed import Packed, Packing, packing
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding.single.batches import SingleBatches
+from hetjax.sharding.single.evaluate import WholeEvaluator
 from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.traffic import Sent
 from hetjax.sharding.trainer import TrainState
@@ -28,13 +29,17 @@ class SingleEngine(Engine):
     Args:
       setup, batches: as in `Engine`.
       features: where those of every input type live.
+      whole: what evaluates, where training is on the whole graph.
       packs: whether a state may have its weights in one vector, which nobody else adds to another's.
     """
 
     features: Features
 
-    def __init__(self, setup: Setup, batches: SingleBatches, features: Features, packs: bool = True):
+    def __init__(
+        self, setup: Setup, batches: SingleBatches, features: Features, whole: WholeEvaluator | None, packs: bool = True
+    ):
         super().__init__(setup, batches, features)
+        self.whole = whole
         trainer, self.static, self.packs = self.trainer, features.static, packs
         self.ahead = Ahead()
         self.packing: Packing | None = None
@@ -67,6 +72,12 @@ class SingleEngine(Engine):
 
     def given_features(self) -> dict[str, np.ndarray | jax.Array]:
         return super().given_features() | self.static
+
+    def logits(self, state: TrainState, ids: np.ndarray) -> np.ndarray | None:
+        if self.whole is None:
+            return super().logits(state, ids)
+        learned = {t: table.rows for t, table in state.tables.items()}
+        return self.whole.logits(unpacked(state).params, self.features.static | learned, ids)
 
     def step(self, state: TrainState, batch: Batch, upcoming: Batch | None = None) -> tuple[TrainState, jax.Array]:
         state = self._packed(state, batch)

@@ -1,6 +1,7 @@
 """The strategy of one device."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,6 +17,7 @@ from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.single import declared
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.single.engine import SingleEngine
+from hetjax.sharding.single.evaluate import WholeEvaluator
 from hetjax.sharding.single.folded_together import folded_together
 from hetjax.sharding.single.reading import gathered, without_zeros
 from hetjax.sharding.strategy import Setup, Strategy, read_in_place
@@ -38,26 +40,37 @@ def engine_on(setup: Setup, device: jax.Device | None = None, packs: bool = True
     placement = choose_placement(setup.config.cache, graph, trainer.widths, trainer.learnable, [graph])
     features = Features(graph, trainer.widths, trainer.learnable, placement, setup.tables, device, without_zeros(setup))
 
+    blocks_of = partial(whole_blocks, setup, features)
     keys = one_edge(trainer.model.layers, graph)
 
-    def to_device(batch: Batch) -> Batch:
-        blocks = batch.blocks
-        if setup.regime.whole:
-            sources = [graph.schema.nodes]
-            for block in blocks:
-                sources.append(targets_of(block, sources[-1]))
-            blocks = tuple(
-                with_together(layer, block, rows, folded_alone(setup, features, depth))
-                for depth, (layer, block, rows) in enumerate(zip(trainer.model.layers, blocks, sources))
-            )
-        blocks = tuple(with_one_edge(*each) for each in zip(blocks, keys, strict=True))
-        sent = features.send(batch._replace(blocks=blocks))
-        if not setup.regime.whole:
-            return sent
-        sent = jax.device_put(sent, features.device)
-        return sent._replace(blocks=known(setup, features, sent.blocks))
+    def send(batch: Batch) -> Batch:
+        return features.send(batch._replace(blocks=tuple(map(with_one_edge, batch.blocks, keys))))
 
-    return SingleEngine(setup, make_batches(setup, features, to_device), features, packs)
+    def send_whole(batch: Batch) -> Batch:
+        return jax.device_put(batch._replace(blocks=blocks_of(batch.blocks, trained=True)), features.device)
+
+    whole = None
+    if setup.regime.whole:
+        sampler = Sampler(graph, reads_own=trainer.model.reads_own)
+        whole = WholeEvaluator(trainer.model, sampler, partial(blocks_of, trained=False))
+    batches = make_batches(setup, features, send_whole if whole else send)
+    return SingleEngine(setup, batches, features, whole, packs)
+
+
+def whole_blocks(setup: Setup, features: Features, blocks: tuple[Block, ...], trained: bool) -> tuple[Block, ...]:
+    """Blocks of the whole graph, on the device.
+
+    Args:
+      trained: whether they are read step after step; then sums of what never changes are kept, which may take more memory than edges.
+    """
+    layers, sources = setup.trainer.model.layers, setup.graph.schema.nodes
+    made, keys = [], one_edge(layers, setup.graph)
+    for depth, (layer, block) in enumerate(zip(layers, blocks, strict=True)):
+        together = with_together(layer, block, sources, folded_alone(setup, features, depth, trained))
+        made.append(with_one_edge(together, keys[depth]))
+        sources = targets_of(block, sources)
+    sent = jax.device_put(tuple(made), features.device)
+    return known(setup, features, sent) if trained else sent
 
 
 def targets_of(block: Block, sources: Mapping[str, int]) -> dict[str, int]:
@@ -65,10 +78,10 @@ def targets_of(block: Block, sources: Mapping[str, int]) -> dict[str, int]:
     return {t: sources[t] if rows is None else len(rows) for t, rows in block.self_rows.items()}
 
 
-def folded_alone(setup: Setup, features: Features, depth: int) -> set[str]:
+def folded_alone(setup: Setup, features: Features, depth: int, trained: bool) -> set[str]:
     """The types of which a layer of the whole graph folds no relations together."""
     model = setup.trainer.model
-    sums_known = features.static if not depth and model.layers[0].linear_fold else ()
+    sums_known = features.static if trained and not depth and model.layers[0].linear_fold else ()
     return {*model.sparse(depth, features.static), *sums_known}
 
 
