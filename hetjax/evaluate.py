@@ -4,7 +4,7 @@ A device holds two chunks; host memory, or files, hold the embeddings of two lay
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,6 +26,7 @@ from hetjax.models.orders import forward_only
 from hetjax.models.packed import stacked
 from hetjax.sampling.blocks import Block, Capacities, Sample, edges_of, pad_sample, rows_of
 from hetjax.sampling.sampler import ALL, Role, Sampler
+from hetjax.sampling.whole import nodes_read
 from hetjax.threads import as_here
 
 ALIGNED = 64  # bytes: jax uses an array that begins at a multiple as it is
@@ -92,6 +93,31 @@ class Chunks:
             rows = {source: gather(on_host(x[source]), ids[source], len(padded[source])) for source in padded}
             yield Chunk(start, stop - start, size, block, rows | in_place)
 
+    def reached(self, seeds: np.ndarray, types: Sequence[Collection[str]]) -> list[dict[str, np.ndarray]]:
+        """What the last layer's embeddings of some target nodes depend on: per layer and type the rising ids of the nodes that it embeds.
+
+        Where nearly all of a type are read they are all (`sampling.whole.MOST`).
+
+        Args:
+          seeds: rising ids of the target type.
+          types: per layer, those that it embeds.
+        """
+        schema = self.graph.schema
+        everyone = {t: np.arange(count, dtype=np.int32) for t, count in schema.nodes.items()}
+        found: list[dict[str, np.ndarray]] = [{schema.target: seeds}]
+        for read in reversed(types[:-1]):
+            own = found[0] if self.sampler.reads_own else {}
+            found.insert(0, nodes_read(everyone, read, self._sources(found[0]), own))
+        return found
+
+    def _sources(self, targets: Mapping[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+        """Of every relation the sources of the edges into some nodes, so many edges at a time."""
+        for relation in self.graph.schema.relations:
+            if relation.target in targets:
+                nodes, indptr = targets[relation.target], self.graph.relations[relation].indptr
+                for start, stop in edge_ranges(indptr[nodes + 1] - indptr[nodes], self.edges):
+                    yield relation.source, self.sampler.everyone([relation], nodes[start:stop])[0].indices
+
     def _divided(self, node_type: str, nodes: np.ndarray, relations: Sequence[Relation], selves: bool):
         """Capacities that hold for every chunk, and which nodes each has."""
         schema, degrees = self.graph.schema, {}
@@ -115,7 +141,7 @@ class Chunks:
 class Evaluator:
     """Computes the logits of any target nodes from all of their neighbours.
 
-    Layer by layer, the embeddings of every node of every type that the next layer needs are computed and kept in host
+    Layer by layer, the embeddings of every node that the next layer needs are computed and kept in host
     memory, `[nodes, hidden]` float32 per type, or where `kept` keeps them; the device holds two chunks of targets with their
     edges and sources, one of which is computed. What is on the device anyway is read in place: static features that live there, and on a CPU, whose
     memory is the host's, what needs no copy for it and the embeddings below.
@@ -142,6 +168,8 @@ class Evaluator:
         self.model, self.graph, self.chunks = model, graph, Chunks(graph, edges, model.reads_own)
         self.of_one_edge = one_edge(model.layers, graph)
         self.needed = graph.schema.layer_types(len(model.layers), model.reads_own)
+        self.evaluated = Evaluated(graph.splits)
+        self.reached: list[dict[str, np.ndarray]] = []
         self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type", "classify"))
 
     @forward_only()
@@ -158,32 +186,51 @@ class Evaluator:
           features: `[nodes, width]` per input type, static or learnable, on the device, in host memory, or mapped into it.
           ids: distinct.
         """
-        return self.last(params, self.below(params, features) if len(ids) else {}, ids)
+        return self.last(params, self.below(params, features, ids) if len(ids) else {}, ids)
 
     def last(self, params: Any, x: Mapping[str, Array], ids: np.ndarray, classify: bool = True) -> np.ndarray:
         """Of what `below` gives the logits of the target nodes `ids`; or the last layer's embeddings, float32 `[len(ids), width]`."""
         return self._layer(params, x, len(self.model.layers) - 1, self.graph.schema.target, ids, classify)
 
-    def below(self, params: Any, features: Mapping[str, np.ndarray], start: int = 0) -> Mapping[str, Array]:
-        """What the last layer reads: the embeddings of all nodes of the types that it needs, `[nodes, hidden]`.
+    def below(
+        self, params: Any, features: Mapping[str, np.ndarray], ids: np.ndarray | None = None, start: int = 0
+    ) -> Mapping[str, Array]:
+        """What the last layer reads: the embeddings of the types that it needs, `[nodes, hidden]`.
 
         Args:
           features: what layer `start` reads.
+          ids: of the target nodes that the last layer is to embed; rows that it does not read then may be 0. None: all.
           start: the first layer that is computed.
         """
-        schema, first = self.graph.schema, self.model.layers[0]
+        first = self.graph.schema, self.model.layers[0]
         changed = not start and bool(self.model.transforms or getattr(first, "one_hot", False))
         changed |= not self.alone  # all rows of what is read, in every chunk
         x = {
             t: on_host(matrix) if changed and not isinstance(matrix, SparseRows) else _in_place(matrix)
             for t, matrix in features.items()
         }
-        for depth, types in enumerate(self.needed[1 + start : -1], start):
-            everyone = {t: np.arange(schema.nodes[t], dtype=np.int32) for t in sorted(types)}
-            x = {t: self._layer(params, x, depth, t, nodes, False) for t, nodes in everyone.items()}
-            if jax.default_backend() == "cpu" and self.alone:
-                x = jax.tree.map(jnp.asarray, x)
+        for depth in range(start, len(self.model.layers) - 1):
+            targets = self.targets(depth, ids)
+            x = {t: self._rows(params, x, depth, t, nodes) for t, nodes in sorted(targets.items())}
         return x
+
+    def targets(self, depth: int, ids: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """Per type the rising ids of the nodes that a layer below the last embeds; `ids` as of `below`."""
+        if ids is None:
+            nodes = self.graph.schema.nodes
+            return {t: np.arange(nodes[t], dtype=np.int32) for t in self.needed[1 + depth]}
+        if self.evaluated.more(ids):
+            self.reached = self.chunks.reached(self.evaluated.nodes, self.needed[1:])
+        return self.reached[depth]
+
+    def _rows(self, params, x, depth: int, node_type: str, nodes: np.ndarray) -> Array:
+        """The embeddings of some nodes, by node id; those of all can be read in place."""
+        embeddings, count = self._layer(params, x, depth, node_type, nodes, False), self.graph.schema.nodes[node_type]
+        if len(nodes) == count:
+            return jnp.asarray(embeddings) if jax.default_backend() == "cpu" and self.alone else embeddings
+        rows = np.zeros((count, embeddings.shape[1]), np.float32)
+        rows[nodes] = embeddings
+        return rows
 
     def _layer(self, params, x, depth: int, node_type: str, nodes: np.ndarray, classify: bool) -> np.ndarray:
         """The embeddings of some nodes, or their logits; the next chunk is drawn while one is computed."""
@@ -209,6 +256,26 @@ class Evaluator:
             for chunk, h in waiting:
                 _store(embeddings, chunk, h)
         return embeddings.done()
+
+
+class Evaluated:
+    """The target nodes that a run evaluates: those of validation and test, and what else is asked for.
+
+    What depends on them is found, and programs for it compiled, once for all and not split by split.
+
+    Attributes:
+      nodes: rising int32 ids.
+    """
+
+    def __init__(self, splits: Mapping[str, np.ndarray]):
+        self.nodes, self.begun = np.union1d(splits["validation"], splits["test"]).astype(np.int32), False
+
+    def more(self, ids: np.ndarray) -> bool:
+        """Take in ids; whether there are new ones. Those that are asked for first always are."""
+        if self.begun and np.isin(ids, self.nodes).all():
+            return False
+        self.nodes, self.begun = np.union1d(self.nodes, ids).astype(np.int32), True
+        return True
 
 
 def evaluated_together(graph: HetGraph, most: int) -> tuple[np.ndarray, np.ndarray]:

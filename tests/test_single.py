@@ -17,7 +17,7 @@ from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape, Table
 from hetjax.config import Config, Model, Sampling, Train
 from hetjax.eager import eagerly
-from hetjax.evaluate import Evaluator
+from hetjax.evaluate import Chunks, Evaluator
 from hetjax.models import orders
 from hetjax.native import platforms
 from hetjax.sampling.blocks import NO_NODE
@@ -145,6 +145,10 @@ def test_the_whole_graph_holds_what_training_nodes_depend_on(training, reads_own
         same = {key for key, edges in other.adjacency.items() if edges is one.adjacency[key] and len(edges.indices)}
         assert bool(same) == (len(training) == 40 and reads_own)
     assert counts[2] != counts[0]
+    types = graph.schema.layer_types(3, reads_own)[1:]
+    reached = Chunks(graph, 7, reads_own).reached(np.sort(np.array(training, np.int32)), types)
+    folded = [{key: edges.targets for key, edges in block.adjacency.items()} for block in blocks]
+    assert folded == [{r.key: len(nodes[r.target]) for r in graph.relations if r.target in nodes} for nodes in reached]
 
 
 def test_a_step_of_each_way_gives_the_same_state():
@@ -171,7 +175,7 @@ def test_a_step_of_each_way_gives_the_same_state():
     "options",
     [{}, {"self_term": False}, {"input_projection": True}, {"name": "rgat", "heads": 2}, {"name": "hgt", "heads": 2}],
 )
-def test_evaluation_is_exact_in_chunks_of_any_size_and_on_the_whole_graph(options):
+def test_evaluation_is_exact_in_chunks_of_any_size_and_on_the_whole_graph(options, monkeypatch):
     graph = smaller_graph(4) if options else random_graph(4)
     config, trainer, static = setting(graph, **options)
     state = eagerly(trainer.init, np.int32(1))
@@ -183,6 +187,12 @@ def test_evaluation_is_exact_in_chunks_of_any_size_and_on_the_whole_graph(option
     for edges in (1, 30, 10**6):
         found = Evaluator(trainer.model, graph, edges).logits(state.params, dict(graph.features) | rows, ids)
         np.testing.assert_allclose(found, np.asarray(expected)[ids], rtol=1e-4, atol=1e-6)
+    monkeypatch.setattr("hetjax.sampling.whole.MOST", 1)
+    few = dataclasses.replace(graph, splits={"train": ids[3:], "validation": ids[:1], "test": ids[1:2]})
+    evaluator = Evaluator(trainer.model, few, 30)
+    for asked in (ids[1:2], ids[:1], ids[:4]):
+        found = evaluator.logits(state.params, dict(graph.features) | rows, asked)
+        np.testing.assert_allclose(found, np.asarray(expected)[asked], rtol=1e-4, atol=1e-6)
     engine = make_engine(dataclasses.replace(config, sampling=Sampling(mode="full")), graph)
     held = engine.shard(state)
     for ids in (

@@ -67,7 +67,8 @@ def needed_graph(sampler: Sampler, seeds: np.ndarray, layers: int, trained: bool
     blocks: list[Block] = []
     for depth in reversed(range(layers)):
         edges = {r: sampler.everyone([r], targets[r.target])[0] for r in relations if r.target in targets}
-        sources = _read(everyone, types[depth], edges, targets if reads_own else {}) if depth else everyone
+        ends = ((relation.source, found.indices) for relation, found in edges.items())
+        sources = nodes_read(everyone, types[depth], ends, targets if reads_own else {}) if depth else everyone
         adjacency = {}
         for relation in list(edges):
             found, into, read = edges.pop(relation), targets[relation.target], sources[relation.source]
@@ -89,19 +90,25 @@ def needed_graph(sampler: Sampler, seeds: np.ndarray, layers: int, trained: bool
     return (blocks[0]._replace(sources=named_sources), *blocks[1:])
 
 
-def _read(
+def nodes_read(
     everyone: Mapping[str, np.ndarray],
     types: Iterable[str],
-    edges: Mapping[Relation, Edges],
+    ends: Iterable[tuple[str, np.ndarray]],
     own: Mapping[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
-    """Per type the rising ids that a layer reads: the sources of `edges`, and `own`, the targets whose own embeddings it reads.
+    """Per type the rising ids that a layer reads.
 
     They are `everyone[t]` itself, by which callers know it, if these are at least `MOST`.
+
+    Args:
+      everyone: all ids of every type.
+      types: whose embeddings the layer may read.
+      ends: sources of its edges, of one type each.
+      own: the targets whose own embeddings it reads.
     """
     read = {t: np.zeros(len(everyone[t]), bool) for t in types}
-    for relation, found in edges.items():
-        _mark(read[relation.source], found.indices)
+    for t, sources in ends:
+        _mark(read[t], sources)
     for t, ids in own.items():
         read[t][ids] = True
     some = {t: np.flatnonzero(marked).astype(np.int32) for t, marked in read.items()}

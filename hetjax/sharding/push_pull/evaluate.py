@@ -50,12 +50,11 @@ class PushEvaluator:
         if len(self.model.layers) == 1:
             h = self._layer(params, rows, schema.target, ids)
             return np.asarray(self.model.apply(given, h, method="classify"), np.float32)
-        types = sorted(evaluator.needed[1])  # in all processes the same order
-        everyone = {t: np.arange(schema.nodes[t], dtype=np.int32) for t in types}
-        x = {t: self._layer(params, rows, t, nodes) for t, nodes in everyone.items()}
+        targets = sorted(evaluator.targets(0).items())  # in all processes the same order
+        x = {t: self._layer(params, rows, t, nodes) for t, nodes in targets}
         if jax.process_index():
             return np.empty((len(ids), self.model.classes), np.float32)
-        return evaluator.last(given, evaluator.below(given, x, 1) if len(ids) else {}, ids)
+        return evaluator.last(given, evaluator.below(given, x, ids, 1) if len(ids) else {}, ids)
 
     def _layer(self, params: Any, rows: Rows, node_type: str, nodes: np.ndarray) -> np.ndarray:
         """What the first layer makes of some nodes, `[len(nodes), width]`."""

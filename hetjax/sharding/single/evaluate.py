@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from hetjax.cache.sparse import SparseRows
+from hetjax.evaluate import Evaluated
 from hetjax.models.hgnn import Stack
 from hetjax.models.orders import forward_only
 from hetjax.models.packed import stacked
@@ -20,7 +21,7 @@ Blocks = tuple[Block, ...]
 class WholeEvaluator:
     """Computes the logits of any target nodes from what they depend on, which is kept in memory.
 
-    That is found once, for all validation and test nodes and the others that are asked for first: one program serves a run.
+    That is found once, as `Evaluated` says: one program serves a run.
 
     Args:
       model: whose layers are applied.
@@ -30,9 +31,7 @@ class WholeEvaluator:
 
     def __init__(self, model: Stack, sampler: Sampler, to_device: Callable[[Blocks], Blocks]):
         self.model, self.sampler, self.to_device = model, sampler, to_device
-        splits = sampler.graph.splits
-        self.nodes = np.union1d(splits["validation"], splits["test"])
-        self.blocks: Blocks = ()
+        self.evaluated, self.blocks = Evaluated(sampler.graph.splits), Blocks()
         self.computed = jax.jit(self._computed)
 
     @forward_only()
@@ -49,8 +48,8 @@ class WholeEvaluator:
           ids: distinct.
         """
         layers = self.model.layers
-        if not self.blocks or not np.isin(ids, self.nodes).all():
-            self.nodes, self.blocks = np.union1d(self.nodes, ids), ()
-            self.blocks = self.to_device(needed_graph(self.sampler, self.nodes, len(layers), trained=False))
+        if self.evaluated.more(ids):
+            self.blocks = ()  # makes room
+            self.blocks = self.to_device(needed_graph(self.sampler, self.evaluated.nodes, len(layers), trained=False))
         blocks = tuple(stacked(params, *each) for each in zip(layers, range(len(layers)), self.blocks))
-        return np.asarray(self.computed(params, blocks, x))[np.searchsorted(self.nodes, ids)]
+        return np.asarray(self.computed(params, blocks, x))[np.searchsorted(self.evaluated.nodes, ids)]
