@@ -138,6 +138,33 @@ class Chunks:
         return capacities, ranges
 
 
+class Evaluated:
+    """The target nodes that a run evaluates, from first to last.
+
+    What they depend on is found, and programs for it are compiled, once for all and not split by split. It does not depend on what is
+    asked for first, so results of a run that is resumed have the same bits.
+
+    Args:
+      graph: with splits.
+      training: most training nodes among them, as of `evaluated_together`.
+
+    Attributes:
+      nodes: rising int32 ids.
+    """
+
+    def __init__(self, graph: HetGraph, training: int = 0):
+        together = evaluated_together(graph, training)
+        self.nodes = np.unique(np.concatenate([*together, graph.splits["test"]])).astype(np.int32)
+        self.begun = False
+
+    def more(self, ids: np.ndarray) -> bool:
+        """Whether what these nodes depend on is to be found; others than those of a run are taken in."""
+        if self.begun and np.isin(ids, self.nodes).all():
+            return False
+        self.nodes, self.begun = np.union1d(self.nodes, ids).astype(np.int32), True
+        return True
+
+
 class Evaluator:
     """Computes the logits of any target nodes from all of their neighbours.
 
@@ -153,6 +180,7 @@ class Evaluator:
       edges: as in `Chunks`.
       kept: keeps embeddings and results, and says which chunks are this process's; None: memory, and all of them.
       devices: of this process, which share its chunks; None: the one that jax takes.
+      evaluated: what `logits` is asked for; None: validation and test nodes.
     """
 
     def __init__(
@@ -162,13 +190,14 @@ class Evaluator:
         edges: int,
         kept: Kept | None = None,
         devices: Sequence[jax.Device] | None = None,
+        evaluated: Evaluated | None = None,
     ):
         self.kept, self.devices = kept or Kept(), devices or [None]
         self.alone = self.kept.folder is None and len(self.devices) == 1
         self.model, self.graph, self.chunks = model, graph, Chunks(graph, edges, model.reads_own)
         self.of_one_edge = one_edge(model.layers, graph)
         self.needed = graph.schema.layer_types(len(model.layers), model.reads_own)
-        self.evaluated = Evaluated(graph.splits)
+        self.evaluated = evaluated or Evaluated(graph)
         self.reached: list[dict[str, np.ndarray]] = []
         self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type", "classify"))
 
@@ -256,26 +285,6 @@ class Evaluator:
             for chunk, h in waiting:
                 _store(embeddings, chunk, h)
         return embeddings.done()
-
-
-class Evaluated:
-    """The target nodes that a run evaluates: those of validation and test, and what else is asked for.
-
-    What depends on them is found, and programs for it compiled, once for all and not split by split.
-
-    Attributes:
-      nodes: rising int32 ids.
-    """
-
-    def __init__(self, splits: Mapping[str, np.ndarray]):
-        self.nodes, self.begun = np.union1d(splits["validation"], splits["test"]).astype(np.int32), False
-
-    def more(self, ids: np.ndarray) -> bool:
-        """Take in ids; whether there are new ones. Those that are asked for first always are."""
-        if self.begun and np.isin(ids, self.nodes).all():
-            return False
-        self.nodes, self.begun = np.union1d(self.nodes, ids).astype(np.int32), True
-        return True
 
 
 def evaluated_together(graph: HetGraph, most: int) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,7 @@ from hetjax.cache.mapped import portions
 from hetjax.carry import NewNodes
 from hetjax.config import UNBOUNDED
 from hetjax.errors import InputError
-from hetjax.evaluate import Evaluator, evaluated_together
+from hetjax.evaluate import Evaluator
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.kept import Kept
 from hetjax.logs import log
@@ -134,10 +134,7 @@ def devices_of(count: int) -> Sequence[jax.Device] | None:
 
 
 def computed(restored: Restored, embeddings: bool, room: Room | None = None) -> Predictions | None:
-    """The predictions, in process 0; None in the others.
-
-    Each split is computed as the trainer computes it on one device: other shapes would be other programs, and other last bits.
-    """
+    """The predictions, in process 0; None in the others."""
     with orders.restored():
         orders.use(restored.costs)
         return _computed(restored, embeddings, room or Room())
@@ -152,26 +149,16 @@ def _computed(restored: Restored, embeddings: bool, room: Room) -> Predictions |
     kept = Kept(room.folder if files else None, room.processes)
     evaluator = Evaluator(model, graph, restored.config.sampling.evaluation_edges, kept, room.devices)
     x = evaluator.below(restored.params, restored.features)
-    found, groups = [], groups_of(graph, restored.config.train.accuracy_nodes)
+    found, everyone = [], np.arange(nodes, dtype=np.int32)
     for classify, width in zip((True, False), widths):
-        parts = [(ids, evaluator.last(restored.params, x, ids, classify)) for ids in groups]
+        rows = evaluator.last(restored.params, x, everyone, classify)
         if room.processes.first:
             found.append(kept.matrix((nodes, width)))
-            for ids, part in parts:
-                _scatter(found[-1], ids, part, restored.final if classify else lambda _, rows: rows)
+            _copy(found[-1], everyone, rows, restored.final if classify else lambda _, rows: rows)
     if not room.processes.first:
         return None
     made = found[0], graph.names, graph.multilabel, found[1] if embeddings else None, restored.threshold
     return Predictions(graph.schema.target, *made)
-
-
-def groups_of(graph: HetGraph, accuracy_nodes: int) -> list[np.ndarray]:
-    """All nodes of the target type, in the groups that they are computed in, none of them empty."""
-    left = np.ones(len(graph.labels), bool)
-    splits = [np.concatenate(evaluated_together(graph, accuracy_nodes)), graph.splits["test"]]
-    for ids in splits:
-        left[ids] = False
-    return [ids for ids in (*splits, np.flatnonzero(left)) if len(ids)]
 
 
 def held_bytes(model: Stack, graph: HetGraph) -> int:
@@ -184,9 +171,9 @@ def held_bytes(model: Stack, graph: HetGraph) -> int:
     return max((below + above for below, above in zip([0, *sizes], [*sizes, 0])), default=0)
 
 
-def _scatter(
+def _copy(
     matrix: np.ndarray, ids: np.ndarray, rows: np.ndarray, changed: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> None:
-    """Write what becomes of rows to their places, of mapped files a few at a time."""
+    """Write what becomes of the rows of all nodes, to mapped files a few at a time."""
     for portion in portions(matrix, ids):
-        matrix[ids[portion]] = changed(ids[portion], rows[portion])
+        matrix[portion] = changed(ids[portion], rows[portion])

@@ -21,7 +21,7 @@ from hetjax.graph import store
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.models import orders
-from hetjax.predicting import Room, computed, groups_of
+from hetjax.predicting import Room, computed
 from hetjax.predictions import Predictions
 from hetjax.processes.group import ProcessGroup
 from hetjax.restored import Restored
@@ -120,14 +120,6 @@ def test_memory_does_not_grow_with_the_nodes_times_the_width(tmp_path):
     files = peak_of_predicting(20_000, tmp_path / "files", layer)
     memory = peak_of_predicting(20_000, tmp_path / "memory", 10 * layer)
     assert files < 0.8 * layer and memory > 2 * layer, (files, memory)
-
-
-def test_every_node_is_in_one_group():
-    graph = random_graph()
-    for most in (0, 3, 10**6):
-        groups = groups_of(graph, most)
-        assert sorted(np.concatenate(groups)) == list(range(40))
-        assert len(groups[0]) == len(graph.splits["validation"]) + min(most, len(graph.splits["train"]))
 
 
 def test_the_command_leaves_nothing_but_its_file(tmp_path):

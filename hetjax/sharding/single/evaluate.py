@@ -21,17 +21,18 @@ Blocks = tuple[Block, ...]
 class WholeEvaluator:
     """Computes the logits of any target nodes from what they depend on, which is kept in memory.
 
-    That is found once, as `Evaluated` says: one program serves a run.
+    That is found once for all nodes that a run evaluates: one program serves it.
 
     Args:
       model: whose layers are applied.
       sampler: of the graph.
       to_device: puts blocks of the whole graph, one per layer, where they are read.
+      evaluated: what is asked for.
     """
 
-    def __init__(self, model: Stack, sampler: Sampler, to_device: Callable[[Blocks], Blocks]):
-        self.model, self.sampler, self.to_device = model, sampler, to_device
-        self.evaluated, self.blocks = Evaluated(sampler.graph.splits), Blocks()
+    def __init__(self, model: Stack, sampler: Sampler, to_device: Callable[[Blocks], Blocks], evaluated: Evaluated):
+        self.model, self.sampler, self.to_device, self.evaluated = model, sampler, to_device, evaluated
+        self.blocks: Blocks = ()
         self.computed = jax.jit(self._computed)
 
     @forward_only()

@@ -52,7 +52,7 @@ def engine_on(setup: Setup, device: jax.Device | None = None, packs: bool = True
     whole = None
     if setup.regime.whole:
         sampler = Sampler(graph, reads_own=trainer.model.reads_own)
-        whole = WholeEvaluator(trainer.model, sampler, partial(blocks_of, trained=False))
+        whole = WholeEvaluator(trainer.model, sampler, partial(blocks_of, trained=False), setup.evaluated)
     batches = make_batches(setup, features, send_whole if whole else send)
     return SingleEngine(setup, batches, features, whole, packs)
 
