@@ -77,7 +77,7 @@ def measured(package: Path, graph: str, model: str, mode: str) -> dict:
     if done.returncode:
         sys.exit(f"{' '.join(command)}\n{done.stderr[-2000:]}")
     found = json.loads(done.stdout.splitlines()[-1])
-    return found | {"package": package.name, "graph": graph, "model": model, "mode": mode}
+    return found | {"package": package.absolute().name, "graph": graph, "model": model, "mode": mode}
 
 
 def table(rows: list[dict]) -> str:
@@ -115,6 +115,8 @@ def main() -> None:
     parser.add_argument("--package", type=Path, nargs="+", default=[ROOT], help="checkouts; default: this one")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "evaluation", help="without its suffix")
     options = parser.parse_args()
+    if len({package.absolute().name for package in options.package}) < len(options.package):
+        parser.error("checkouts need folders of different names, by which rows are called")
     kept = options.out.with_suffix(".json")
     rows = json.loads(kept.read_text()) if kept.exists() else []
     for graph in options.graphs:

@@ -16,9 +16,10 @@ import numpy as np
 from hetjax.arrays import Array
 from hetjax.cache.mapped import gather, mapping, on_host
 from hetjax.cache.sparse import SparseRows
+from hetjax.config import Train
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
-from hetjax.kept import Kept, Rows
+from hetjax.kept import Kept, Rows, SomeRows
 from hetjax.models.grouping import with_together
 from hetjax.models.hgnn import Stack
 from hetjax.models.one_edge import one_edge, with_one_edge
@@ -138,33 +139,6 @@ class Chunks:
         return capacities, ranges
 
 
-class Evaluated:
-    """The target nodes that a run evaluates, from first to last.
-
-    What they depend on is found, and programs for it are compiled, once for all and not split by split. It does not depend on what is
-    asked for first, so results of a run that is resumed have the same bits.
-
-    Args:
-      graph: with splits.
-      training: most training nodes among them, as of `evaluated_together`.
-
-    Attributes:
-      nodes: rising int32 ids.
-    """
-
-    def __init__(self, graph: HetGraph, training: int = 0):
-        together = evaluated_together(graph, training)
-        self.nodes = np.unique(np.concatenate([*together, graph.splits["test"]])).astype(np.int32)
-        self.begun = False
-
-    def more(self, ids: np.ndarray) -> bool:
-        """Whether what these nodes depend on is to be found; others than those of a run are taken in."""
-        if self.begun and np.isin(ids, self.nodes).all():
-            return False
-        self.nodes, self.begun = np.union1d(self.nodes, ids).astype(np.int32), True
-        return True
-
-
 class Evaluator:
     """Computes the logits of any target nodes from all of their neighbours.
 
@@ -180,7 +154,8 @@ class Evaluator:
       edges: as in `Chunks`.
       kept: keeps embeddings and results, and says which chunks are this process's; None: memory, and all of them.
       devices: of this process, which share its chunks; None: the one that jax takes.
-      evaluated: what `logits` is asked for; None: validation and test nodes.
+      asked: ids of target nodes that `logits` will be asked for: what they depend on is found once for all, and programs are compiled for all
+        of them. None: only that of nodes that it was asked for.
     """
 
     def __init__(
@@ -190,15 +165,15 @@ class Evaluator:
         edges: int,
         kept: Kept | None = None,
         devices: Sequence[jax.Device] | None = None,
-        evaluated: Evaluated | None = None,
+        asked: np.ndarray | None = None,
     ):
         self.kept, self.devices = kept or Kept(), devices or [None]
         self.alone = self.kept.folder is None and len(self.devices) == 1
         self.model, self.graph, self.chunks = model, graph, Chunks(graph, edges, model.reads_own)
         self.of_one_edge = one_edge(model.layers, graph)
         self.needed = graph.schema.layer_types(len(model.layers), model.reads_own)
-        self.evaluated = evaluated or Evaluated(graph)
-        self.reached: list[dict[str, np.ndarray]] = []
+        self.asked = np.zeros(0, np.int32) if asked is None else asked
+        self.reached: list[dict[str, np.ndarray]] | None = None
         self.embed = jax.jit(self._embed, static_argnames=("depth", "node_type", "classify"))
 
     @forward_only()
@@ -219,7 +194,9 @@ class Evaluator:
 
     def last(self, params: Any, x: Mapping[str, Array], ids: np.ndarray, classify: bool = True) -> np.ndarray:
         """Of what `below` gives the logits of the target nodes `ids`; or the last layer's embeddings, float32 `[len(ids), width]`."""
-        return self._layer(params, x, len(self.model.layers) - 1, self.graph.schema.target, ids, classify)
+        depth, target = len(self.model.layers) - 1, self.graph.schema.target
+        width = self.model.classes if classify else self.model.layers[depth].makes(target)
+        return self._layer(params, x, depth, target, ids, classify, self.kept.rows((len(ids), width)))
 
     def below(
         self, params: Any, features: Mapping[str, np.ndarray], ids: np.ndarray | None = None, start: int = 0
@@ -231,7 +208,7 @@ class Evaluator:
           ids: of the target nodes that the last layer is to embed; rows that it does not read then may be 0. None: all.
           start: the first layer that is computed.
         """
-        first = self.graph.schema, self.model.layers[0]
+        first = self.model.layers[0]
         changed = not start and bool(self.model.transforms or getattr(first, "one_hot", False))
         changed |= not self.alone  # all rows of what is read, in every chunk
         x = {
@@ -239,32 +216,34 @@ class Evaluator:
             for t, matrix in features.items()
         }
         for depth in range(start, len(self.model.layers) - 1):
-            targets = self.targets(depth, ids)
-            x = {t: self._rows(params, x, depth, t, nodes) for t, nodes in sorted(targets.items())}
+            targets = sorted(self.targets(depth, ids).items())
+            x = {t: self._embeddings(params, x, depth, t, nodes) for t, nodes in targets}
         return x
+
+    def _embeddings(self, params, x, depth: int, node_type: str, nodes: np.ndarray) -> Array:
+        """Of some nodes, by node id; those of all are read in place if that needs no copy."""
+        made = self._layer(params, x, depth, node_type, nodes, False, self.rows(depth, node_type, nodes))
+        return jnp.asarray(made) if len(nodes) == len(made) and jax.default_backend() == "cpu" and self.alone else made
 
     def targets(self, depth: int, ids: np.ndarray | None = None) -> dict[str, np.ndarray]:
         """Per type the rising ids of the nodes that a layer below the last embeds; `ids` as of `below`."""
         if ids is None:
             nodes = self.graph.schema.nodes
             return {t: np.arange(nodes[t], dtype=np.int32) for t in self.needed[1 + depth]}
-        if self.evaluated.more(ids):
-            self.reached = self.chunks.reached(self.evaluated.nodes, self.needed[1:])
+        if self.reached is None or not np.isin(ids, self.asked).all():
+            asked = np.union1d(self.asked, ids).astype(np.int32)
+            self.reached, self.asked = self.chunks.reached(asked, self.needed[1:]), asked
         return self.reached[depth]
 
-    def _rows(self, params, x, depth: int, node_type: str, nodes: np.ndarray) -> Array:
-        """The embeddings of some nodes, by node id; those of all can be read in place."""
-        embeddings, count = self._layer(params, x, depth, node_type, nodes, False), self.graph.schema.nodes[node_type]
-        if len(nodes) == count:
-            return jnp.asarray(embeddings) if jax.default_backend() == "cpu" and self.alone else embeddings
-        rows = np.zeros((count, embeddings.shape[1]), np.float32)
-        rows[nodes] = embeddings
-        return rows
+    def rows(self, depth: int, node_type: str, nodes: np.ndarray) -> Rows:
+        """Room for what a layer below the last makes of some nodes of a type, by node id."""
+        shape = self.graph.schema.nodes[node_type], self.model.layers[depth].makes(node_type)
+        return self.kept.rows(shape) if len(nodes) == shape[0] else SomeRows(shape, nodes)
 
-    def _layer(self, params, x, depth: int, node_type: str, nodes: np.ndarray, classify: bool) -> np.ndarray:
+    def _layer(
+        self, params, x, depth: int, node_type: str, nodes: np.ndarray, classify: bool, embeddings: Rows
+    ) -> np.ndarray:
         """The embeddings of some nodes, or their logits; the next chunk is drawn while one is computed."""
-        width = self.model.classes if classify else self.model.layers[depth].makes(node_type)
-        embeddings = self.kept.rows((len(nodes), width))
         weights = [params if device is None else jax.device_put(params, device) for device in self.devices]
         waiting: deque[tuple[Chunk, Future[jax.Array]]] = deque()
         into, layer = self.graph.schema.into(node_type), self.model.layers[depth]
@@ -285,6 +264,12 @@ class Evaluator:
             for chunk, h in waiting:
                 _store(embeddings, chunk, h)
         return embeddings.done()
+
+
+def evaluated_nodes(graph: HetGraph, options: Train) -> np.ndarray:
+    """All target nodes that a run evaluates, from first to last: rising int32 ids."""
+    splits = [*evaluated_together(graph, options.accuracy_nodes), *[graph.splits["test"]] * options.test]
+    return np.unique(np.concatenate(splits)).astype(np.int32)
 
 
 def evaluated_together(graph: HetGraph, most: int) -> tuple[np.ndarray, np.ndarray]:

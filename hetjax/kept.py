@@ -29,6 +29,20 @@ class Rows:
         return self.array
 
 
+class SomeRows(Rows):
+    """Rows of some nodes, float32, by node id: row `i` of what is written is that of node `ids[i]`; those of other nodes are 0.
+
+    Args:
+      shape: `(nodes, width)`.
+    """
+
+    def __init__(self, shape: tuple[int, int], ids: np.ndarray):
+        self.array, self.ids = np.zeros(shape, np.float32), ids
+
+    def put(self, start: int, rows: np.ndarray) -> None:
+        self.array[self.ids[start : start + len(rows)]] = rows
+
+
 class FileRows(Rows):
     """Rows in a file. Each process writes its own ranges of it, and maps it when all have.
 

@@ -88,7 +88,7 @@ def test_a_device_has_its_columns_alone():
 
 
 @pytest.mark.parametrize("model", [{"name": "rgat", "heads": 2}, {"layers": 1}])
-def test_evaluates_on_slices_and_moves_to_another_mesh(model):
+def test_evaluates_on_slices_and_moves_to_another_mesh(model, monkeypatch):
     """A state that one mesh gathers, another shards; logits are those of one device."""
     train = SMALL | {"fanout": (2,) * model.get("layers", 2)}
 
@@ -105,6 +105,11 @@ def test_evaluates_on_slices_and_moves_to_another_mesh(model):
     here.evaluation._layer = lambda *about: asked.append(about[2]) or layer(*about)
     np.testing.assert_allclose(here.logits(state, ids), expected, rtol=1e-4, atol=1e-5)
     assert asked == sorted(asked), "another process, whose sets have another order, would wait for another type"
+    monkeypatch.setattr("hetjax.sampling.whole.MOST", 1)
+    asked, here.evaluation.evaluator.reached, here.evaluation.evaluator.asked = [], None, ids[:0]
+    here.evaluation._layer = lambda *about: asked.append(len(about[3])) or layer(*about)
+    np.testing.assert_allclose(here.logits(state, ids[:2]), expected[:2], rtol=1e-4, atol=1e-5)
+    assert sum(asked) < sum(HAUNTED.schema.nodes[t] for t in here.evaluation.evaluator.needed[1])
     for mesh in (sliced(2), (2, 1, "raf", 2)):
         there = engine_on(mesh)
         moved = there.shard(whole)

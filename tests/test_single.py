@@ -17,7 +17,7 @@ from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape, Table
 from hetjax.config import Config, Model, Sampling, Train
 from hetjax.eager import eagerly
-from hetjax.evaluate import Chunks, Evaluator
+from hetjax.evaluate import Chunks, Evaluator, evaluated_nodes
 from hetjax.models import orders
 from hetjax.native import platforms
 from hetjax.sampling.blocks import NO_NODE
@@ -188,11 +188,14 @@ def test_evaluation_is_exact_in_chunks_of_any_size_and_on_the_whole_graph(option
         found = Evaluator(trainer.model, graph, edges).logits(state.params, dict(graph.features) | rows, ids)
         np.testing.assert_allclose(found, np.asarray(expected)[ids], rtol=1e-4, atol=1e-6)
     monkeypatch.setattr("hetjax.sampling.whole.MOST", 1)
-    few = dataclasses.replace(graph, splits={"train": ids[3:], "validation": ids[:1], "test": ids[1:2]})
-    evaluator = Evaluator(trainer.model, few, 30)
+    evaluator, counts = Evaluator(trainer.model, graph, 30, asked=ids[:2]), {}
+    layer = evaluator._layer
+    evaluator._layer = lambda *given: counts.update({given[2:4]: len(given[4])}) or layer(*given)
     for asked in (ids[1:2], ids[:1], ids[:4]):
         found = evaluator.logits(state.params, dict(graph.features) | rows, asked)
         np.testing.assert_allclose(found, np.asarray(expected)[asked], rtol=1e-4, atol=1e-6)
+        least = {(0, t): len(nodes) for t, nodes in evaluator.reached[0].items()} | {(1, "paper"): len(asked)}
+        assert counts == least and counts[0, "paper"] < graph.schema.nodes["paper"]
     engine = make_engine(dataclasses.replace(config, sampling=Sampling(mode="full")), graph)
     held = engine.shard(state)
     for ids in (
@@ -203,10 +206,55 @@ def test_evaluation_is_exact_in_chunks_of_any_size_and_on_the_whole_graph(option
     assert engine.whole.computed._cache_size() == 2  # one for both splits, one more for nodes of neither
 
 
+def test_the_whole_graph_is_evaluated_alike_whatever_is_asked_for_first():
+    graph, found = random_graph(4), []
+    config = Config(model=Model(hidden=8, feature_width=6), sampling=Sampling(mode="full"))
+    for splits in (("validation", "test"), ("test", "validation")):
+        engine = make_engine(config, graph)
+        state = engine.init(0)
+        found.append({split: engine.logits(state, graph.splits[split]) for split in splits})
+        assert engine.logits(state, graph.splits["test"][:0]).shape == (0, 3)
+        assert engine.whole.computed._cache_size() == 1
+    jax.tree.map(np.testing.assert_array_equal, *found)
+    config = dataclasses.replace(config, sampling=dataclasses.replace(config.sampling, evaluation_edges=1))
+    engine = make_engine(config, graph)  # whose batch was not drawn: no number of edges is known to fit
+    chunks = engine.logits(engine.init(0), graph.splits["test"])
+    assert not engine.whole.computed._cache_size() and engine.evaluator.embed._cache_size()
+    np.testing.assert_allclose(chunks, found[0]["test"], rtol=1e-4, atol=1e-6)
+    engine.batches.prepare()
+    engine.whole.edges = 2 * engine.batches.edges
+    assert not engine.whole.takes(graph.splits["test"]) and engine.whole.takes(np.arange(len(graph.labels)))
+
+
+def test_a_run_evaluates_test_nodes_only_if_it_reads_them():
+    graph = random_graph(4)
+    everyone = np.sort(np.concatenate([graph.splits[split] for split in ("train", "validation", "test")]))
+    np.testing.assert_array_equal(evaluated_nodes(graph, Train()), everyone)
+    unread = Train(test=False, accuracy_nodes=0)
+    np.testing.assert_array_equal(evaluated_nodes(graph, unread), np.sort(graph.splits["validation"]))
+
+
+def test_evaluation_gathers_one_hot_rows_chunk_by_chunk():
+    """In place each chunk would make matrices of all of them."""
+    graph = random_graph(4)
+    _, trainer, _ = setting(graph, one_hot=True)
+    state, evaluator, first = eagerly(trainer.init, np.int32(1)), Evaluator(trainer.model, graph, 25), []
+    embed, rows = evaluator.embed, {t: np.asarray(table.rows) for t, table in state.tables.items()}
+
+    def seen(params, block, x, depth, **rest):
+        first.extend(x.values() if not depth else ())
+        return embed(params, block, x, depth=depth, **rest)
+
+    evaluator.embed = seen
+    evaluator.logits(state.params, dict(graph.features) | rows, graph.splits["test"])
+    assert first and not any(isinstance(rows, jax.Array) for rows in first)
+
+
 def test_evaluation_compiles_one_program_per_layer_and_type():
     graph = random_graph(4)
     _, trainer, static = setting(graph)
-    state, evaluator = eagerly(trainer.init, np.int32(1)), Evaluator(trainer.model, graph, 25)
+    state, asked = eagerly(trainer.init, np.int32(1)), evaluated_nodes(graph, Train())
+    evaluator = Evaluator(trainer.model, graph, 25, asked=asked)
     rows = {name: np.asarray(table.rows) for name, table in state.tables.items()}
     for split in ("validation", "test"):
         evaluator.logits(state.params, dict(graph.features) | rows, graph.splits[split])
@@ -411,6 +459,8 @@ def test_a_step_of_the_whole_graph_alone_has_options_of_its_own(monkeypatch, mod
     if mode == "full":
         with pytest.raises(jax.errors.JaxRuntimeError, match="no_such_option"):
             engine.step(engine.init(0), batch)
+        with pytest.raises(jax.errors.JaxRuntimeError, match="no_such_option"):
+            engine.logits(engine.init(0), graph.splits["test"])
     else:
         engine.step(engine.init(0), batch)
     assert asked == [("cpu", jaxlib.__version__)] * (mode == "full")

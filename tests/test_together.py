@@ -38,7 +38,12 @@ def test_weights_are_drawn_alike_and_evaluation_is_the_same(graph, name, monkeyp
     for fewest, mode in ((1, "full"), (1, "minibatch"), (1000, "full")):
         engine = engine_of(graph, name, monkeypatch, fewest, mode)
         state = engine.init(3)
-        found.append((state.params, engine.logits(state, ids)))
+        found.append((jax.tree.map(np.array, state.params), engine.logits(state, ids)))
+        if mode == "full":
+            state, _ = engine.step(state, next(engine.batches.epoch(0)).batch)
+            moved = engine.shard(jax.tree.map(np.array, engine.gather(state)))
+            np.testing.assert_array_equal(engine.logits(state, ids), engine.logits(moved, ids))
+            assert engine.whole.computed._cache_size() == 1
     for params, logits in found[:2]:
         jax.tree.map(np.testing.assert_array_equal, params, found[2][0])
         np.testing.assert_allclose(logits, found[2][1], rtol=1e-4, atol=1e-6)

@@ -76,10 +76,10 @@ def needed_graph(sampler: Sampler, seeds: np.ndarray, layers: int, trained: bool
                 found = found._replace(indices=_renumbered(found.indices, read, schema.nodes[relation.source]))
             elif into is everyone[relation.target]:
                 if relation not in shared:
-                    shared[relation] = both_ways(found, len(read) if trained else None)
+                    shared[relation] = adjacency_of(found, len(read) if trained else None)
                 adjacency[relation.key] = shared[relation]
                 continue
-            adjacency[relation.key] = both_ways(found, len(read) if trained else None)
+            adjacency[relation.key] = adjacency_of(found, len(read) if trained else None)
         own: dict[str, np.ndarray | None] = {t: np.full(len(ids), NO_NODE) for t, ids in targets.items()}
         for t, ids in targets.items() if reads_own else ():
             own[t] = None if len(ids) == len(sources[t]) else _renumbered(ids, sources[t], schema.nodes[t])
@@ -137,7 +137,7 @@ def _taken(rows, ids):
     return found
 
 
-def both_ways(edges: Edges, sources: int | None) -> Adjacency:
+def adjacency_of(edges: Edges, sources: int | None) -> Adjacency:
     """Edges grouped by target, grouped by source too if the number of sources is given."""
     return group(edges.indptr, edges.indices, sources, edges.weights)._replace(whole=edges.whole)
 
@@ -164,5 +164,5 @@ def whole_relation(graph: HetGraph, relation: Relation) -> Adjacency:
     if csc.piece:
         everyone = np.arange(graph.schema.nodes[relation.target], dtype=np.int32)
         edges = drawn_of_piece(csc, Asked(relation, everyone, np.uint64(0)), sources, ALL)
-        return both_ways(edges, sources)
+        return adjacency_of(edges, sources)
     return group(csc.indptr.astype(np.int32), csc.indices.astype(np.int32), sources, csc.weights)

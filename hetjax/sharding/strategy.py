@@ -20,7 +20,7 @@ from hetjax.cache.features import FeatureStore
 from hetjax.cache.mapped import on_host
 from hetjax.checkpoint import Checkpoint
 from hetjax.config import Config, Data
-from hetjax.evaluate import Evaluated, Evaluator
+from hetjax.evaluate import Evaluator, evaluated_nodes
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.load import Ahead, load
 from hetjax.partition import Partitioning, Workload
@@ -57,11 +57,6 @@ class Setup(NamedTuple):
         """The step that the costs of a partitioning are expected of."""
         model = self.config.model
         return Workload(self.regime.batch_size, self.regime.fanouts, model.hidden, model.feature_width)
-
-    @property
-    def evaluated(self) -> Evaluated:
-        """The nodes that the run evaluates."""
-        return Evaluated(self.graph, self.config.train.accuracy_nodes)
 
     @property
     def flowing(self) -> frozenset[str]:
@@ -176,9 +171,9 @@ class Engine(ABC):
     @cached_property
     def evaluator(self) -> Evaluator:
         """Of one device."""
-        setup = self.setup
-        edges = setup.config.sampling.evaluation_edges
-        return Evaluator(self.trainer.model, setup.graph, edges, evaluated=setup.evaluated)
+        graph, config = self.setup.graph, self.setup.config
+        asked = evaluated_nodes(graph, config.train)
+        return Evaluator(self.trainer.model, graph, config.sampling.evaluation_edges, asked=asked)
 
     def given_features(self) -> dict[str, Any]:
         """The static features that evaluation reads, `[nodes, width]` per node type, wherever they are."""

@@ -11,6 +11,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
+from hetjax import kept
 from hetjax.cache.tables import read
 from hetjax.evaluate import Evaluator
 from hetjax.models.hgnn import Stack
@@ -48,26 +49,26 @@ class PushEvaluator:
         """
         evaluator, schema, given = self.evaluator, self.evaluator.graph.schema, jax.tree.map(to_host, params)
         if len(self.model.layers) == 1:
-            h = self._layer(params, rows, schema.target, ids)
+            width = self.model.layers[0].makes(schema.target)
+            h = self._layer(params, rows, schema.target, ids, evaluator.kept.rows((len(ids), width)))
             return np.asarray(self.model.apply(given, h, method="classify"), np.float32)
-        targets = sorted(evaluator.targets(0).items())  # in all processes the same order
-        x = {t: self._layer(params, rows, t, nodes) for t, nodes in targets}
+        targets = sorted(evaluator.targets(0, ids).items())  # in all processes the same order
+        x = {t: self._layer(params, rows, t, nodes, evaluator.rows(0, t, nodes)) for t, nodes in targets}
         if jax.process_index():
             return np.empty((len(ids), self.model.classes), np.float32)
         return evaluator.last(given, evaluator.below(given, x, ids, 1) if len(ids) else {}, ids)
 
-    def _layer(self, params: Any, rows: Rows, node_type: str, nodes: np.ndarray) -> np.ndarray:
-        """What the first layer makes of some nodes, `[len(nodes), width]`."""
+    def _layer(self, params: Any, rows: Rows, node_type: str, nodes: np.ndarray, made: kept.Rows) -> np.ndarray:
+        """What the first layer makes of some nodes, where `made` puts it."""
         schema, parts = self.evaluator.graph.schema, self.first.parts
-        made = np.empty((len(nodes), self.model.layers[0].makes(node_type)), np.float32)
         numbers = {t: np.arange(count, dtype=np.int32)[:, None] for t, count in schema.nodes.items()}
         for chunk in self.evaluator.chunks.each(node_type, nodes, schema.into(node_type), numbers):
             ids = {t: np.asarray(of)[:, 0] for t, of in chunk.rows.items()}
             each = -(-chunk.targets // parts)
             picks = pad(np.arange(chunk.targets, dtype=np.int32), parts * each, NO_NODE).reshape(parts, each)
             given = put(self.mesh, P(), (chunk.block, ids, {node_type: picks}))
-            made[chunk.start : chunk.start + chunk.count] = to_host(self.program(params, rows, *given))[: chunk.count]
-        return made
+            made.put(chunk.start, to_host(self.program(params, rows, *given))[: chunk.count])
+        return made.done()
 
     @forward_only()
     def _embed(

@@ -11,6 +11,7 @@ from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
 from hetjax.sampling.whole import needed_graph
+from hetjax.sharding.single.evaluate import edges_of
 from hetjax.sharding.single.folded_together import FoldedTogether
 
 
@@ -22,6 +23,9 @@ class SingleBatches(Batches):
       regime, seed: as in `Batches`.
       to_device: puts a batch of host arrays on the device.
       together: what mini-batches fold together.
+
+    Attributes:
+      edges: that a step on the whole graph reads, when its batch was drawn.
     """
 
     def __init__(
@@ -33,11 +37,14 @@ class SingleBatches(Batches):
         together: FoldedTogether | None = None,
     ):
         self.sampler, self.to_device, self.together = sampler, to_device, together
+        self.edges = 0
         super().__init__(sampler.graph, regime, seed, "train")
 
     def sample(self, seeds: np.ndarray, stream: tuple) -> Sample:
         if self.regime.whole:
-            return Sample(needed_graph(self.sampler, seeds, len(self.regime.fanouts)), {}, ())
+            blocks = needed_graph(self.sampler, seeds, len(self.regime.fanouts))
+            self.edges = edges_of(blocks)
+            return Sample(blocks, {}, ())
         sample = self.sampler.sample({self.graph.schema.target: seeds}, self.regime.fanouts, stream)
         return self.together.paired(sample) if self.together else sample
 

@@ -1,5 +1,8 @@
 """The plain path on one device, which every other way of running equals: loss, gradients, parameters."""
 
+from collections.abc import Callable
+from functools import cached_property
+
 import jax
 import jaxlib
 import numpy as np
@@ -10,13 +13,16 @@ from hetjax.cache.ahead import Ahead
 from hetjax.cache.features import Features
 from hetjax.cache.host import HostTable
 from hetjax.eager import eagerly
+from hetjax.evaluate import evaluated_nodes
 from hetjax.models.packed import Packed, Packing, packing
 from hetjax.sampling.blocks import Batch
 from hetjax.sharding.single.batches import SingleBatches
-from hetjax.sharding.single.evaluate import WholeEvaluator
+from hetjax.sharding.single.evaluate import Blocks, WholeEvaluator
 from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.traffic import Sent
 from hetjax.sharding.trainer import TrainState
+
+WORK = 2  # times the edges of a step, which has a way back, that evaluation may read at once
 
 
 class SingleEngine(Engine):
@@ -29,24 +35,30 @@ class SingleEngine(Engine):
     Args:
       setup, batches: as in `Engine`.
       features: where those of every input type live.
-      whole: what evaluates, where training is on the whole graph.
+      to_device: puts blocks of the whole graph there for evaluation; None in mini-batches.
       packs: whether a state may have its weights in one vector, which nobody else adds to another's.
     """
 
+    batches: SingleBatches
     features: Features
 
     def __init__(
-        self, setup: Setup, batches: SingleBatches, features: Features, whole: WholeEvaluator | None, packs: bool = True
+        self,
+        setup: Setup,
+        batches: SingleBatches,
+        features: Features,
+        to_device: Callable[[Blocks], Blocks] | None = None,
+        packs: bool = True,
     ):
         super().__init__(setup, batches, features)
-        self.whole = whole
+        self.to_device = to_device
         trainer, self.static, self.packs = self.trainer, features.static, packs
         self.ahead = Ahead()
         self.packing: Packing | None = None
         about = features.device.platform, jaxlib.__version__
-        options = runtime.whole_graph_options(*about) if setup.regime.whole else {}
+        self.options = runtime.whole_graph_options(*about) if setup.regime.whole else {}
         self.read = jax.jit(trainer.read)
-        self.compiled = jax.jit(trainer.learn, donate_argnums=0, compiler_options=options)
+        self.compiled = jax.jit(trainer.learn, donate_argnums=0, compiler_options=self.options)
         self.updated = jax.jit(  # `done` counts this step too, as the number before it was given away
             lambda held, rows, ids, done: trainer.update_rows(held, rows, ids, done - 1), donate_argnums=0
         )
@@ -74,10 +86,20 @@ class SingleEngine(Engine):
         return super().given_features() | self.static
 
     def logits(self, state: TrainState, ids: np.ndarray) -> np.ndarray | None:
-        if self.whole is None:
+        if not len(ids) or self.whole is None or not self.whole.takes(ids):
             return super().logits(state, ids)
         learned = {t: table.rows for t, table in state.tables.items()}
         return self.whole.logits(unpacked(state).params, self.features.static | learned, ids)
+
+    @cached_property
+    def whole(self) -> WholeEvaluator | None:
+        """What evaluates where training is on the whole graph: in chunks, if it would read `WORK` times as many edges as a step and more than a chunk has."""
+        if self.to_device is None:
+            return None
+        config, sampler = self.setup.config, self.batches.sampler
+        asked = evaluated_nodes(self.setup.graph, config.train)
+        most = max(WORK * self.batches.edges, config.sampling.evaluation_edges)
+        return WholeEvaluator(self.trainer.model, sampler, self.to_device, asked, most, self.options)
 
     def step(self, state: TrainState, batch: Batch, upcoming: Batch | None = None) -> tuple[TrainState, jax.Array]:
         state = self._packed(state, batch)

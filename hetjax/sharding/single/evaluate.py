@@ -1,13 +1,12 @@
 """Evaluation on the whole graph: of all nodes that a run evaluates, by one program."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from hetjax.cache.sparse import SparseRows
-from hetjax.evaluate import Evaluated
 from hetjax.models.hgnn import Stack
 from hetjax.models.orders import forward_only
 from hetjax.models.packed import stacked
@@ -27,30 +26,54 @@ class WholeEvaluator:
       model: whose layers are applied.
       sampler: of the graph.
       to_device: puts blocks of the whole graph, one per layer, where they are read.
-      evaluated: what is asked for.
+      asked: ids of target nodes that `logits` will be asked for.
+      edges: the most that all layers together may read.
+      options: of the compiler.
     """
 
-    def __init__(self, model: Stack, sampler: Sampler, to_device: Callable[[Blocks], Blocks], evaluated: Evaluated):
-        self.model, self.sampler, self.to_device, self.evaluated = model, sampler, to_device, evaluated
-        self.blocks: Blocks = ()
-        self.computed = jax.jit(self._computed)
+    def __init__(
+        self,
+        model: Stack,
+        sampler: Sampler,
+        to_device: Callable[[Blocks], Blocks],
+        asked: np.ndarray,
+        edges: int,
+        options: Mapping[str, str],
+    ):
+        self.model, self.sampler, self.to_device = model, sampler, to_device
+        self.asked, self.edges = asked, edges
+        self.blocks: Blocks | None = None
+        self.computed = jax.jit(self._computed, compiler_options=dict(options))
 
     @forward_only()
     def _computed(self, params: Any, blocks: Blocks, x: Mapping[str, jax.Array]) -> jax.Array:
         logits: Any = self.model.apply(params, blocks, x)
         return logits
 
+    def takes(self, ids: np.ndarray) -> bool:
+        """Whether what the target nodes `ids`, and those before, depend on has few enough edges."""
+        if self.blocks is None or not np.isin(ids, self.asked).all():
+            asked, layers = np.union1d(self.asked, ids).astype(np.int32), len(self.model.layers)
+            self.blocks = None  # makes room
+            blocks = needed_graph(self.sampler, asked, layers, trained=False)
+            self.blocks, self.asked = self.to_device(blocks) if edges_of(blocks) <= self.edges else (), asked
+        return bool(self.blocks)
+
     def logits(self, params: Any, x: Mapping[str, jax.Array | SparseRows], ids: np.ndarray) -> np.ndarray:
-        """Logits float32 `[len(ids), classes]` of the target nodes `ids`.
+        """Logits float32 `[len(ids), classes]` of the target nodes `ids`, which it `takes`.
 
         Args:
           params: the model's weights, not packed.
           x: `[nodes, width]` per input type, on the device.
           ids: distinct.
         """
+        assert self.blocks
+        params = jax.device_get(params)  # wherever they were, or the program would be compiled for each place
         layers = self.model.layers
-        if self.evaluated.more(ids):
-            self.blocks = ()  # makes room
-            self.blocks = self.to_device(needed_graph(self.sampler, self.evaluated.nodes, len(layers), trained=False))
-        blocks = tuple(stacked(params, *each) for each in zip(layers, range(len(layers)), self.blocks))
-        return np.asarray(self.computed(params, blocks, x))[np.searchsorted(self.evaluated.nodes, ids)]
+        blocks = tuple(stacked(params, *each) for each in zip(layers, range(len(layers)), self.blocks, strict=True))
+        return np.asarray(self.computed(params, blocks, x))[np.searchsorted(self.asked, ids)]
+
+
+def edges_of(blocks: Sequence[Block]) -> int:
+    """Of all relations and layers, of blocks of the whole graph in host memory."""
+    return sum(len(edges.indices) for block in blocks for edges in block.adjacency.values())

@@ -1,6 +1,6 @@
 """The strategy of one device."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from hetjax.sampling.sampler import Sampler
 from hetjax.sharding.single import declared
 from hetjax.sharding.single.batches import SingleBatches
 from hetjax.sharding.single.engine import SingleEngine
-from hetjax.sharding.single.evaluate import WholeEvaluator
+from hetjax.sharding.single.evaluate import Blocks
 from hetjax.sharding.single.folded_together import folded_together
 from hetjax.sharding.single.reading import gathered, without_zeros
 from hetjax.sharding.strategy import Setup, Strategy, read_in_place
@@ -40,37 +40,40 @@ def engine_on(setup: Setup, device: jax.Device | None = None, packs: bool = True
     placement = choose_placement(setup.config.cache, graph, trainer.widths, trainer.learnable, [graph])
     features = Features(graph, trainer.widths, trainer.learnable, placement, setup.tables, device, without_zeros(setup))
 
-    blocks_of = partial(whole_blocks, setup, features)
     keys = one_edge(trainer.model.layers, graph)
+    if not setup.regime.whole:
 
-    def send(batch: Batch) -> Batch:
-        return features.send(batch._replace(blocks=tuple(map(with_one_edge, batch.blocks, keys))))
+        def send(batch: Batch) -> Batch:
+            blocks = tuple(with_one_edge(*each) for each in zip(batch.blocks, keys, strict=True))
+            return features.send(batch._replace(blocks=blocks))
+
+        return SingleEngine(setup, make_batches(setup, features, send), features, packs=packs)
+
+    to_device = partial(whole_blocks, setup, features, keys)
 
     def send_whole(batch: Batch) -> Batch:
-        return jax.device_put(batch._replace(blocks=blocks_of(batch.blocks, trained=True)), features.device)
+        return jax.device_put(batch._replace(blocks=to_device(batch.blocks, kept_sums=True)), features.device)
 
-    whole = None
-    if setup.regime.whole:
-        sampler = Sampler(graph, reads_own=trainer.model.reads_own)
-        whole = WholeEvaluator(trainer.model, sampler, partial(blocks_of, trained=False), setup.evaluated)
-    batches = make_batches(setup, features, send_whole if whole else send)
-    return SingleEngine(setup, batches, features, whole, packs)
+    return SingleEngine(setup, make_batches(setup, features, send_whole), features, to_device, packs)
 
 
-def whole_blocks(setup: Setup, features: Features, blocks: tuple[Block, ...], trained: bool) -> tuple[Block, ...]:
+def whole_blocks(
+    setup: Setup, features: Features, one_edges: Sequence[frozenset[str]], blocks: Blocks, kept_sums: bool = False
+) -> Blocks:
     """Blocks of the whole graph, on the device.
 
     Args:
-      trained: whether they are read step after step; then sums of what never changes are kept, which may take more memory than edges.
+      one_edges: as of `models.one_edge`.
+      blocks: in host memory.
+      kept_sums: whether sums of what never changes stand for edges: they save time at every step, and may take more memory.
     """
-    layers, sources = setup.trainer.model.layers, setup.graph.schema.nodes
-    made, keys = [], one_edge(layers, setup.graph)
-    for depth, (layer, block) in enumerate(zip(layers, blocks, strict=True)):
-        together = with_together(layer, block, sources, folded_alone(setup, features, depth, trained))
-        made.append(with_one_edge(together, keys[depth]))
+    made, sources = [], setup.graph.schema.nodes
+    for depth, (layer, block, keys) in enumerate(zip(setup.trainer.model.layers, blocks, one_edges, strict=True)):
+        together = with_together(layer, block, sources, folded_alone(setup, features, depth, kept_sums))
+        made.append(with_one_edge(together, keys))
         sources = targets_of(block, sources)
     sent = jax.device_put(tuple(made), features.device)
-    return known(setup, features, sent) if trained else sent
+    return known(setup, features, sent) if kept_sums else sent
 
 
 def targets_of(block: Block, sources: Mapping[str, int]) -> dict[str, int]:
@@ -78,10 +81,10 @@ def targets_of(block: Block, sources: Mapping[str, int]) -> dict[str, int]:
     return {t: sources[t] if rows is None else len(rows) for t, rows in block.self_rows.items()}
 
 
-def folded_alone(setup: Setup, features: Features, depth: int, trained: bool) -> set[str]:
+def folded_alone(setup: Setup, features: Features, depth: int, kept_sums: bool) -> set[str]:
     """The types of which a layer of the whole graph folds no relations together."""
     model = setup.trainer.model
-    sums_known = features.static if trained and not depth and model.layers[0].linear_fold else ()
+    sums_known = features.static if kept_sums and not depth and model.layers[0].linear_fold else ()
     return {*model.sparse(depth, features.static), *sums_known}
 
 
