@@ -216,7 +216,7 @@ class Sampling:
     threads: int = 0
     """minibatch: threads that draw batches ahead of the step; the batches are the same for any number; 0: half of the cores, at most 8, with averaging one for each device"""
     evaluation_edges: int = 500_000
-    """number of edges that evaluation holds in memory at a time"""
+    """number of edges that evaluation holds in memory at a time; with sampling.mode full on one device at most twice as many as a step, if that is more"""
 
     def __post_init__(self):
         for fanout in self.fanout:

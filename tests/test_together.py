@@ -9,14 +9,23 @@ from hetjax.models.grouping import Group
 from hetjax.models.packed import Packed
 from hetjax.sampling.whole import whole_graph
 from hetjax.sharding.registry import make_engine
+from hetjax.sharding.strategy import Engine
 from tests.equivalence import MODELS, alone, apart, floats, initial, setting
 
 TOGETHER = ("R-GAT", "HGT, joint", "HGT, relation", "R-GCN", "R-GCN, bases")
 
 
-def engine_of(graph, name: str, monkeypatch, fewest: int, mode: str = "full"):
+def engine_of(graph, name: str, monkeypatch, fewest: int):
     monkeypatch.setattr(grouping, "FEWEST", fewest)
-    return make_engine(setting(graph, mode, (1, 1), MODELS[name], {}), graph)
+    return make_engine(setting(graph, "full", (1, 1), MODELS[name], {}), graph)
+
+
+def at_once(engine, state, ids):
+    return engine.logits(state, ids)
+
+
+def in_chunks(engine, state, ids):
+    return Engine.logits(engine, state, ids)
 
 
 @pytest.mark.parametrize("mode", ["full", "minibatch"])
@@ -35,23 +44,22 @@ def test_loss_gradients_and_state_are_the_same(graph, name, mode, monkeypatch):
 @pytest.mark.parametrize("name", TOGETHER)
 def test_weights_are_drawn_alike_and_evaluation_is_the_same(graph, name, monkeypatch):
     ids, found = graph.splits["test"], []
-    for fewest, mode in ((1, "full"), (1, "minibatch"), (1000, "full")):
-        engine = engine_of(graph, name, monkeypatch, fewest, mode)
+    for fewest in (1, 1000):
+        engine = engine_of(graph, name, monkeypatch, fewest)
         state = engine.init(3)
-        found.append((jax.tree.map(np.array, state.params), engine.logits(state, ids)))
-        if mode == "full":
-            state, _ = engine.step(state, next(engine.batches.epoch(0)).batch)
-            moved = engine.shard(jax.tree.map(np.array, engine.gather(state)))
-            np.testing.assert_array_equal(engine.logits(state, ids), engine.logits(moved, ids))
-            assert engine.whole.computed._cache_size() == 1
-    for params, logits in found[:2]:
-        jax.tree.map(np.testing.assert_array_equal, params, found[2][0])
-        np.testing.assert_allclose(logits, found[2][1], rtol=1e-4, atol=1e-6)
+        found += [(jax.tree.map(np.array, state.params), way(engine, state, ids)) for way in (at_once, in_chunks)]
+        state, _ = engine.step(state, next(engine.batches.epoch(0)).batch)
+        moved = engine.shard(jax.tree.map(np.array, engine.gather(state)))
+        np.testing.assert_array_equal(engine.logits(state, ids), engine.logits(moved, ids))
+        assert engine.whole.computed._cache_size() == 1
+    for params, logits in found[:3]:
+        jax.tree.map(np.testing.assert_array_equal, params, found[3][0])
+        np.testing.assert_allclose(logits, found[3][1], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", TOGETHER)
 def test_evaluation_is_given_weights_that_lie_side_by_side(graph, name, monkeypatch):
-    engine = engine_of(graph, name, monkeypatch, 1, "minibatch")
+    engine = engine_of(graph, name, monkeypatch, 1)
     state, groups = engine.init(3), 0
     embed = engine.evaluator.embed
 
@@ -69,7 +77,7 @@ def test_evaluation_is_given_weights_that_lie_side_by_side(graph, name, monkeypa
         return embed(given, block, rows, **about)
 
     engine.evaluator.embed = seen
-    engine.logits(state, graph.splits["test"])
+    in_chunks(engine, state, graph.splits["test"])
     assert groups
 
 

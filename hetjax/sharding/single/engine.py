@@ -35,7 +35,7 @@ class SingleEngine(Engine):
     Args:
       setup, batches: as in `Engine`.
       features: where those of every input type live.
-      to_device: puts blocks of the whole graph there for evaluation; None in mini-batches.
+      to_device: puts blocks of the whole graph there, for evaluation by one program; None: evaluation goes in chunks.
       packs: whether a state may have its weights in one vector, which nobody else adds to another's.
     """
 
@@ -93,7 +93,7 @@ class SingleEngine(Engine):
 
     @cached_property
     def whole(self) -> WholeEvaluator | None:
-        """What evaluates where training is on the whole graph: in chunks, if it would read `WORK` times as many edges as a step and more than a chunk has."""
+        """Evaluates by one program what reads at most `WORK` times as many edges as a step of the whole graph, or as many as a chunk."""
         if self.to_device is None:
             return None
         config, sampler = self.setup.config, self.batches.sampler

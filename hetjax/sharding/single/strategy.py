@@ -41,20 +41,23 @@ def engine_on(setup: Setup, device: jax.Device | None = None, packs: bool = True
     features = Features(graph, trainer.widths, trainer.learnable, placement, setup.tables, device, without_zeros(setup))
 
     keys = one_edge(trainer.model.layers, graph)
-    if not setup.regime.whole:
-
-        def send(batch: Batch) -> Batch:
-            blocks = tuple(with_one_edge(*each) for each in zip(batch.blocks, keys, strict=True))
-            return features.send(batch._replace(blocks=blocks))
-
-        return SingleEngine(setup, make_batches(setup, features, send), features, packs=packs)
-
     to_device = partial(whole_blocks, setup, features, keys)
+
+    def send(batch: Batch) -> Batch:
+        blocks = tuple(with_one_edge(*each) for each in zip(batch.blocks, keys, strict=True))
+        return features.send(batch._replace(blocks=blocks))
 
     def send_whole(batch: Batch) -> Batch:
         return jax.device_put(batch._replace(blocks=to_device(batch.blocks, kept_sums=True)), features.device)
 
-    return SingleEngine(setup, make_batches(setup, features, send_whole), features, to_device, packs)
+    batches = make_batches(setup, features, send_whole if setup.regime.whole else send)
+    return SingleEngine(setup, batches, features, to_device if at_once(setup, features) else None, packs)
+
+
+def at_once(setup: Setup, features: Features) -> bool:
+    """Whether one program may evaluate all that a run does: training is on the whole graph, or that has no more edges than a chunk and nothing lives off the device."""
+    small = setup.graph.edges <= setup.config.sampling.evaluation_edges
+    return setup.regime.whole or (small and set(features.placement.values()) <= {"device"})
 
 
 def whole_blocks(
