@@ -20,7 +20,7 @@ from hetjax.partition.neighbourhood import subgraphs
 from hetjax.partition.stream import command
 from hetjax.sharding.averaging.turns import Turns
 from hetjax.sharding.registry import make_engine
-from hetjax.sharding.strategy import setup
+from hetjax.sharding.strategy import Engine, setup
 from tests.conftest import random_graph
 from tests.equivalence import GRAPHS, MODELS, few, homogeneous, initial, setting
 from tests.many import free_port, run
@@ -146,7 +146,7 @@ def test_relations_that_partitions_fold_together_are_averaged_each_with_itself(m
 
 @pytest.mark.parametrize(("graph", "mode"), [("homogeneous", "full"), ("few relations", "minibatch")])
 def test_one_partition_averaged_every_step_is_ordinary_training(graph, mode, monkeypatch):
-    """To the last bit: losses, weights, moments, learnable rows, and logits if products and folds come in the same order."""
+    """To the last bit: losses, weights, moments, learnable rows, and logits of chunks if products and folds come in the same order."""
     model = MODELS["GCN" if graph == "homogeneous" else "R-GCN, dropout"]
     graph = GRAPHS[graph]()
     one = make_engine(setting(graph, mode, (1, 1, "single"), model, {}), graph)
@@ -158,7 +158,10 @@ def test_one_partition_averaged_every_step_is_ordinary_training(graph, mode, mon
     monkeypatch.setattr(
         orders, "multiplies_first", lambda work: False
     )  # as each evaluation chooses by the rows it has room for
-    np.testing.assert_array_equal(other.logits(averaged, ids), one.logits(state, ids))
+    monkeypatch.setattr("hetjax.sampling.whole.MOST", 0)  # all nodes, as partitions embed all of their own
+    in_chunks = Engine.logits(one, state, ids)
+    np.testing.assert_array_equal(other.logits(averaged, ids), in_chunks)
+    np.testing.assert_allclose(one.logits(state, ids), in_chunks, rtol=1e-5, atol=1e-6)
     jax.tree.map(np.testing.assert_array_equal, tuple(other.gather(averaged))[:4], tuple(one.gather(state)))
 
 
