@@ -26,6 +26,7 @@ from hetjax.command_line import run_command
 from hetjax.config import Config
 from hetjax.evaluate import Evaluator
 from hetjax.runtime import peak_memory
+from hetjax.sampling.whole import count_edges
 from hetjax.sharding import mesh as meshes
 from hetjax.sharding.registry import make_engine
 from hetjax.sharding.strategy import setup
@@ -44,7 +45,7 @@ def sampling(graph, config: Config, trainer, rounds: int) -> dict:
         seeds, sample = batches._sample(order, epoch, step)
         jax.block_until_ready(batches.send(seeds, sample))
         seconds = time.perf_counter() - started
-        edges = sum(len(a.indices) for block in sample.blocks for a in block.adjacency.values())
+        edges = count_edges(sample.blocks)
         rates.append(edges / seconds)
         times.append(seconds)
     return {"per_second": float(np.median(rates[2:])), "ms": 1000 * float(np.median(times[2:])), "edges": edges}

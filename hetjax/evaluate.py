@@ -145,7 +145,7 @@ class Evaluator:
     Layer by layer, the embeddings of every node that the next layer needs are computed and kept in host
     memory, `[nodes, hidden]` float32 per type, or where `kept` keeps them; the device holds two chunks of targets with their
     edges and sources, one of which is computed. What is on the device anyway is read in place: static features that live there, and on a CPU, whose
-    memory is the host's, what needs no copy for it and the embeddings below.
+    memory is the host's, what needs no copy for it and embeddings of whole types.
     Every chunk of a type has the same shapes, so there is one program per layer and node type.
 
     Args:

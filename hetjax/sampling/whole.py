@@ -74,12 +74,11 @@ def needed_graph(sampler: Sampler, seeds: np.ndarray, layers: int, trained: bool
             found, into, read = edges.pop(relation), targets[relation.target], sources[relation.source]
             if read is not everyone[relation.source]:
                 found = found._replace(indices=_renumbered(found.indices, read, schema.nodes[relation.source]))
-            elif into is everyone[relation.target]:
-                if relation not in shared:
-                    shared[relation] = adjacency_of(found, len(read) if trained else None)
-                adjacency[relation.key] = shared[relation]
-                continue
-            adjacency[relation.key] = adjacency_of(found, len(read) if trained else None)
+            all_edges = into is everyone[relation.target] and read is everyone[relation.source]
+            made = shared.get(relation) if all_edges else None
+            adjacency[relation.key] = made or adjacency_of(found, len(read) if trained else None)
+            if all_edges:
+                shared[relation] = adjacency[relation.key]
         own: dict[str, np.ndarray | None] = {t: np.full(len(ids), NO_NODE) for t, ids in targets.items()}
         for t, ids in targets.items() if reads_own else ():
             own[t] = None if len(ids) == len(sources[t]) else _renumbered(ids, sources[t], schema.nodes[t])
@@ -140,6 +139,11 @@ def _taken(rows, ids):
 def adjacency_of(edges: Edges, sources: int | None) -> Adjacency:
     """Edges grouped by target, grouped by source too if the number of sources is given."""
     return group(edges.indptr, edges.indices, sources, edges.weights)._replace(whole=edges.whole)
+
+
+def count_edges(blocks: Iterable[Block]) -> int:
+    """How many edges the relations of all layers have together, of blocks in host memory."""
+    return sum(len(edges.indices) for block in blocks for edges in block.adjacency.values())
 
 
 def check_relation(graph: HetGraph, relation: Relation) -> None:

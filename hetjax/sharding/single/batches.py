@@ -10,8 +10,7 @@ from hetjax.sampling.blocks import Batch, Sample, measure, pad_sample
 from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime
 from hetjax.sampling.sampler import Sampler
-from hetjax.sampling.whole import needed_graph
-from hetjax.sharding.single.evaluate import edges_of
+from hetjax.sampling.whole import count_edges, needed_graph
 from hetjax.sharding.single.folded_together import FoldedTogether
 
 
@@ -25,7 +24,7 @@ class SingleBatches(Batches):
       together: what mini-batches fold together.
 
     Attributes:
-      edges: that a step on the whole graph reads, when its batch was drawn.
+      edges: how many a step on the whole graph reads; 0 until its batch is drawn.
     """
 
     def __init__(
@@ -43,7 +42,7 @@ class SingleBatches(Batches):
     def sample(self, seeds: np.ndarray, stream: tuple) -> Sample:
         if self.regime.whole:
             blocks = needed_graph(self.sampler, seeds, len(self.regime.fanouts))
-            self.edges = edges_of(blocks)
+            self.edges = count_edges(blocks)
             return Sample(blocks, {}, ())
         sample = self.sampler.sample({self.graph.schema.target: seeds}, self.regime.fanouts, stream)
         return self.together.paired(sample) if self.together else sample

@@ -22,7 +22,7 @@ from hetjax.sharding.strategy import Engine, Setup
 from hetjax.sharding.traffic import Sent
 from hetjax.sharding.trainer import TrainState
 
-WORK = 2  # times the edges of a step, which has a way back, that evaluation may read at once
+TIMES_A_STEP = 2  # as many edges as a step of the whole graph may one program evaluate: it has no way back
 
 
 class SingleEngine(Engine):
@@ -35,7 +35,7 @@ class SingleEngine(Engine):
     Args:
       setup, batches: as in `Engine`.
       features: where those of every input type live.
-      to_device: puts blocks of the whole graph there, for evaluation by one program; None: evaluation goes in chunks.
+      to_device: puts blocks of the whole graph on the device, for evaluation by one program; None: evaluation goes in chunks.
       packs: whether a state may have its weights in one vector, which nobody else adds to another's.
     """
 
@@ -93,12 +93,12 @@ class SingleEngine(Engine):
 
     @cached_property
     def whole(self) -> WholeEvaluator | None:
-        """Evaluates by one program what reads at most `WORK` times as many edges as a step of the whole graph, or as many as a chunk."""
+        """Evaluates by one program what reads at most `TIMES_A_STEP` times as many edges as a step of the whole graph, or as many as a chunk."""
         if self.to_device is None:
             return None
         config, sampler = self.setup.config, self.batches.sampler
         asked = evaluated_nodes(self.setup.graph, config.train)
-        most = max(WORK * self.batches.edges, config.sampling.evaluation_edges)
+        most = max(TIMES_A_STEP * self.batches.edges, config.sampling.evaluation_edges)
         return WholeEvaluator(self.trainer.model, sampler, self.to_device, asked, most, self.options)
 
     def step(self, state: TrainState, batch: Batch, upcoming: Batch | None = None) -> tuple[TrainState, jax.Array]:

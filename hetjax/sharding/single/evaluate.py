@@ -1,6 +1,6 @@
 """Evaluation on the whole graph: of all nodes that a run evaluates, by one program."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -12,7 +12,7 @@ from hetjax.models.orders import forward_only
 from hetjax.models.packed import stacked
 from hetjax.sampling.blocks import Block
 from hetjax.sampling.sampler import Sampler
-from hetjax.sampling.whole import needed_graph
+from hetjax.sampling.whole import count_edges, needed_graph
 
 Blocks = tuple[Block, ...]
 
@@ -56,7 +56,7 @@ class WholeEvaluator:
             asked, layers = np.union1d(self.asked, ids).astype(np.int32), len(self.model.layers)
             self.blocks = None  # makes room
             blocks = needed_graph(self.sampler, asked, layers, trained=False)
-            self.blocks, self.asked = self.to_device(blocks) if edges_of(blocks) <= self.edges else (), asked
+            self.blocks, self.asked = self.to_device(blocks) if count_edges(blocks) <= self.edges else (), asked
         return bool(self.blocks)
 
     def logits(self, params: Any, x: Mapping[str, jax.Array | SparseRows], ids: np.ndarray) -> np.ndarray:
@@ -72,8 +72,3 @@ class WholeEvaluator:
         layers = self.model.layers
         blocks = tuple(stacked(params, *each) for each in zip(layers, range(len(layers)), self.blocks, strict=True))
         return np.asarray(self.computed(params, blocks, x))[np.searchsorted(self.asked, ids)]
-
-
-def edges_of(blocks: Sequence[Block]) -> int:
-    """Of all relations and layers, of blocks of the whole graph in host memory."""
-    return sum(len(edges.indices) for block in blocks for edges in block.adjacency.values())

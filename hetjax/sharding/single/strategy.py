@@ -48,35 +48,38 @@ def engine_on(setup: Setup, device: jax.Device | None = None, packs: bool = True
         return features.send(batch._replace(blocks=blocks))
 
     def send_whole(batch: Batch) -> Batch:
-        return jax.device_put(batch._replace(blocks=to_device(batch.blocks, kept_sums=True)), features.device)
+        return jax.device_put(batch._replace(blocks=to_device(batch.blocks, known_sums=True)), features.device)
 
     batches = make_batches(setup, features, send_whole if setup.regime.whole else send)
     return SingleEngine(setup, batches, features, to_device if at_once(setup, features) else None, packs)
 
 
 def at_once(setup: Setup, features: Features) -> bool:
-    """Whether one program may evaluate all that a run does: training is on the whole graph, or that has no more edges than a chunk and nothing lives off the device."""
+    """Whether all nodes that a run evaluates may be evaluated by one program.
+
+    So it is where training is on the whole graph, or the graph has no more edges than a chunk and all features live on the device.
+    """
     small = setup.graph.edges <= setup.config.sampling.evaluation_edges
     return setup.regime.whole or (small and set(features.placement.values()) <= {"device"})
 
 
 def whole_blocks(
-    setup: Setup, features: Features, one_edges: Sequence[frozenset[str]], blocks: Blocks, kept_sums: bool = False
+    setup: Setup, features: Features, one_edges: Sequence[frozenset[str]], blocks: Blocks, known_sums: bool = False
 ) -> Blocks:
     """Blocks of the whole graph, on the device.
 
     Args:
       one_edges: as of `models.one_edge`.
       blocks: in host memory.
-      kept_sums: whether sums of what never changes stand for edges: they save time at every step, and may take more memory.
+      known_sums: whether sums of what never changes stand for edges: they save time at every step, and may take more memory.
     """
     made, sources = [], setup.graph.schema.nodes
     for depth, (layer, block, keys) in enumerate(zip(setup.trainer.model.layers, blocks, one_edges, strict=True)):
-        together = with_together(layer, block, sources, folded_alone(setup, features, depth, kept_sums))
+        together = with_together(layer, block, sources, folded_alone(setup, features, depth, known_sums))
         made.append(with_one_edge(together, keys))
         sources = targets_of(block, sources)
     sent = jax.device_put(tuple(made), features.device)
-    return known(setup, features, sent) if kept_sums else sent
+    return known(setup, features, sent) if known_sums else sent
 
 
 def targets_of(block: Block, sources: Mapping[str, int]) -> dict[str, int]:
@@ -84,11 +87,11 @@ def targets_of(block: Block, sources: Mapping[str, int]) -> dict[str, int]:
     return {t: sources[t] if rows is None else len(rows) for t, rows in block.self_rows.items()}
 
 
-def folded_alone(setup: Setup, features: Features, depth: int, kept_sums: bool) -> set[str]:
+def folded_alone(setup: Setup, features: Features, depth: int, known_sums: bool) -> set[str]:
     """The types of which a layer of the whole graph folds no relations together."""
     model = setup.trainer.model
-    sums_known = features.static if kept_sums and not depth and model.layers[0].linear_fold else ()
-    return {*model.sparse(depth, features.static), *sums_known}
+    summed = features.static if known_sums and not depth and model.layers[0].linear_fold else ()
+    return {*model.sparse(depth, features.static), *summed}
 
 
 def known(setup: Setup, features: Features, blocks: tuple[Block, ...]) -> tuple[Block, ...]:
