@@ -5,13 +5,14 @@ normalised on both sides. Here nodes of all types are one set of nodes, and the 
 both ways. Of one relation alone the labels travel the metapath of two hops along it and back.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-import scipy.sparse
 
+from hetjax.compiled import compiled
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.neighbour_sums import NONE, sum_neighbours
 from hetjax.graph.schema import Relation
 
 STEPS = 20
@@ -46,7 +47,7 @@ def _reverses(graph: HetGraph, relation: Relation, other: Relation) -> bool:
 class Propagation:
     """Propagates numbers of the target nodes along some relations.
 
-    Holds 5 to 8 bytes an edge, and two numbers per node and column, of `AT_ONCE` numbers together at most.
+    Holds 8 bytes an edge, of weights 16, and two numbers per node and column, of `AT_ONCE` numbers together at most.
 
     Args:
       graph: whose edges are followed, each both ways; of weights, their absolute values.
@@ -54,53 +55,81 @@ class Propagation:
     """
 
     def __init__(self, graph: HetGraph, relations: Sequence[Relation]):
-        self.target = graph.schema.target
-        reached = {self.target, *(end for r in relations for end in (r.source, r.target))}
-        self.nodes = {t: count for t, count in graph.schema.nodes.items() if t in reached}
-        self.matrices = {r: _matrix(graph.relations[r], graph.schema.nodes[r.source]) for r in relations}
-        degrees = {t: np.zeros(count, np.float32) for t, count in self.nodes.items()}
-        for relation, matrix in self.matrices.items():
-            degrees[relation.target] += matrix.sum(axis=1).A1
-            degrees[relation.source] += matrix.sum(axis=0).A1
-        self.scales = {t: np.where(d > 0, d, 1)[:, None] ** -0.5 * (d > 0)[:, None] for t, d in degrees.items()}
+        target, nodes = graph.schema.target, graph.schema.nodes
+        reached = {target, *(end for r in relations for end in (r.source, r.target))}
+        counts = {t: count for t, count in nodes.items() if t in reached}
+        *first, self.nodes = np.cumsum([0, *counts.values()]).tolist()
+        starts = dict(zip(counts, first))
+        self.target = slice(starts[target], starts[target] + nodes[target])
+        self.edges = _both_ways(
+            [(graph.relations[r], starts[r.source], starts[r.target]) for r in relations], self.nodes
+        )
+        ones, self.degrees = np.ones((self.nodes, 1), np.float32), np.empty((self.nodes, 1), np.float32)
+        sum_neighbours(self.edges, ones, self.degrees, ones[:, 0])
 
     def __call__(self, start: np.ndarray, steps: int = STEPS) -> np.ndarray:
-        """`F` of the target nodes after so many steps, float32 `[nodes, columns]`.
+        """`F` of the target nodes after so many steps, at least one, float32 `[nodes, columns]`.
 
         Args:
           start: `Y`, `[nodes of the target type, columns]`.
         """
         found = np.empty(start.shape, np.float32)
-        for columns in self._groups(start.shape[1]):
+        width = max(1, AT_ONCE // max(1, 2 * self.nodes))
+        for first in range(0, start.shape[1], width):
+            columns = slice(first, first + width)
             found[:, columns] = self._spread(start[:, columns].astype(np.float32), steps)
         return found
 
-    def _groups(self, columns: int) -> Iterator[slice]:
-        width = max(1, AT_ONCE // max(1, 2 * sum(self.nodes.values())))
-        return (slice(start, start + width) for start in range(0, columns, width))
-
     def _spread(self, start: np.ndarray, steps: int) -> np.ndarray:
-        x = {t: np.zeros((count, start.shape[1]), np.float32) for t, count in self.nodes.items()}
-        x[self.target] = start
+        """With `D` the degrees and `A` the edges, `G = D^-1/2 F` becomes `a D^-1 A G + (1 - a) D^-1/2 Y`: sums of neighbours as they are.
+
+        A node without edges, which has no `G`, keeps `(1 - a) Y`.
+        """
+        has, root = self.degrees > 0, np.sqrt(self.degrees[self.target])
+        kept = np.divide(KEPT, self.degrees, out=np.zeros_like(self.degrees), where=has)
+        begun = np.divide(start, root, out=np.zeros_like(start), where=has[self.target])
+        x, room = (np.zeros((self.nodes, start.shape[1]), np.float32) for _ in range(2))
+        x[self.target] = begun
+        begun *= 1 - KEPT
         for _ in range(steps):
-            x = self._step({t: rows * self.scales[t] for t, rows in x.items()})
-            x[self.target] += (1 - KEPT) * start
-        return x[self.target]
-
-    def _step(self, scaled: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        total = {t: np.zeros_like(rows) for t, rows in scaled.items()}
-        for (source, _, target), matrix in self.matrices.items():
-            total[target] += matrix @ scaled[source]
-            total[source] += matrix.T @ scaled[target]
-        return {t: KEPT * self.scales[t] * rows for t, rows in total.items()}
+            sum_neighbours(self.edges, x, room, kept[:, 0])
+            room[self.target] += begun
+            x, room = room, x
+        return np.where(has[self.target], root * x[self.target], (1 - KEPT) * start)
 
 
-def _matrix(csc: CSC, sources: int) -> scipy.sparse.csr_matrix:
-    """The edges as a matrix `[targets, sources]`; where there are several of the same ends, they add up."""
-    weights = np.ones(csc.edges, np.float32) if csc.weights is None else np.abs(csc.weights)
-    return scipy.sparse.csr_matrix(
-        (weights, csc.indices.astype(np.int32), csc.indptr), shape=(len(csc.indptr) - 1, sources)
-    )
+def _both_ways(relations: Sequence[tuple[CSC, int, int]], nodes: int) -> CSC:
+    """The edges of relations, each both ways, as one relation of so many nodes.
+
+    Args:
+      relations: with the numbers of their first source and of their first target.
+    """
+    indptr = np.zeros(nodes + 1, np.int64)
+    for csc, source, target in relations:
+        degrees = np.diff(csc.indptr), np.bincount(csc.indices)
+        for first, counts in zip((target, source), degrees):
+            indptr[first + 1 : first + 1 + len(counts)] += counts
+    np.cumsum(indptr, out=indptr)
+    weighted = any(csc.weights is not None for csc, _, _ in relations)
+    indices, weights = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1] if weighted else 0, np.float32)
+    free = indptr[:-1].copy()
+    for csc, source, target in relations:
+        own = NONE if csc.weights is None else csc.weights
+        _place(csc.indptr, csc.indices.astype(np.uint32, copy=False), own, source, target, free, indices, weights)
+    return CSC(indptr, indices, weights if weighted else None)
+
+
+@compiled
+def _place(indptr, indices, weights, source, target, free, out, out_weights):
+    """Put every edge where its ends have room: `free` says where, and moves on."""
+    for v in range(len(indptr) - 1):
+        for e in range(indptr[v], indptr[v + 1]):
+            u = indices[e]
+            for here, there in ((target + v, source + u), (source + u, target + v)):
+                out[free[here]] = there
+                if len(out_weights):
+                    out_weights[free[here]] = abs(weights[e]) if len(weights) else 1
+                free[here] += 1
 
 
 def known(graph: HetGraph, ids: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from hetjax import baselines, label_propagation, logistic
+from hetjax.graph import neighbour_sums
 from hetjax.graph.csc import reverse
 from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
@@ -30,15 +31,26 @@ def dense(graph, relations):
         for target in range(len(csc.indptr) - 1):
             for edge in range(csc.indptr[target], csc.indptr[target + 1]):
                 ends = first[relation.target] + target, first[relation.source] + csc.indices[edge]
-                matrix[ends] += 1
-                matrix[ends[::-1]] += 1
+                weight = 1 if csc.weights is None else abs(csc.weights[edge])
+                matrix[ends] += weight
+                matrix[ends[::-1]] += weight
     degree = matrix.sum(axis=1)
     scale = np.where(degree > 0, np.where(degree > 0, degree, 1) ** -0.5, 0)
     start = first[graph.schema.target]
     return scale[:, None] * matrix * scale, slice(start, start + graph.schema.nodes[graph.schema.target])
 
 
-@pytest.mark.parametrize("graph", [random_graph(2), homogeneous()], ids=["several relations", "one relation"])
+def one_weighted(seed=2):
+    """One relation of several has weights, below zero too."""
+    graph = random_graph(seed)
+    relation, csc = next((r, csc) for r, csc in graph.relations.items() if csc.edges)
+    weights = np.random.default_rng(seed).standard_normal(csc.edges).astype(np.float32)
+    return replace(graph, relations={**graph.relations, relation: csc._replace(weights=weights)})
+
+
+@pytest.mark.parametrize(
+    "graph", [random_graph(2), homogeneous(), one_weighted()], ids=["several relations", "one relation", "weights"]
+)
 def test_propagation_is_the_papers_iteration(graph, monkeypatch):
     rng = np.random.default_rng(0)
     start = rng.uniform(size=(graph.schema.nodes[graph.schema.target], 5))
@@ -52,6 +64,7 @@ def test_propagation_is_the_papers_iteration(graph, monkeypatch):
         propagation = label_propagation.Propagation(graph, relations)
         np.testing.assert_allclose(propagation(start, 6), f[target], rtol=1e-5, atol=1e-6)
         monkeypatch.setattr(label_propagation, "AT_ONCE", 1)  # a column at a time
+        monkeypatch.setattr(neighbour_sums, "BLOCK", 2)  # two nodes at a time, in several threads
         np.testing.assert_allclose(propagation(start, 6), f[target], rtol=1e-5, atol=1e-6)
         monkeypatch.undo()
 
