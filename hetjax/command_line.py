@@ -5,7 +5,6 @@ import sys
 from argparse import HelpFormatter
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,7 +13,7 @@ from jsonargparse.typing import register_type
 
 from hetjax import reference, runtime, yaml_file
 from hetjax.config import Bytes, check_numbers, flat
-from hetjax.errors import InputError, ending, reading, short
+from hetjax.errors import InputError, ending, nearest, reading, short
 from hetjax.logs import log, shown
 
 LONGEST_LINE = 2000  # characters of an error
@@ -179,7 +178,7 @@ def _check_options(arguments: Sequence[str], known: list[str]) -> None:
     for argument in arguments:
         name = argument[2:].split("=", 1)[0]
         if argument.startswith("--") and name not in known:
-            raise InputError(f"unknown option --{name}{_nearest(name, known, '--')}")
+            raise InputError(f"unknown option --{name}{nearest(name, known, '--')}")
 
 
 def _check_file(file: Path, sections: dict[str, type]) -> None:
@@ -192,7 +191,7 @@ def _check_file(file: Path, sections: dict[str, type]) -> None:
         content = {"": content}
     for name, keys in content.items():
         if name not in sections:
-            raise InputError(f"{file}: unknown section {name!r}{_nearest(name, list(sections))}")
+            raise InputError(f"{file}: unknown section {name!r}{nearest(name, list(sections))}")
         if not isinstance(keys, dict):
             raise InputError(f"{file}: section {name!r} is {keys!r}, and there should be keys")
         known = [key.name for key in fields(sections[name])]
@@ -201,12 +200,7 @@ def _check_file(file: Path, sections: dict[str, type]) -> None:
             if value is None and key != "feature_learning_rate":
                 raise InputError(f"{file}: {place} has no value")
             if key not in known:
-                raise InputError(f"{file}: unknown key {place}{_nearest(str(key), known, f'{name}.'.lstrip('.'))}")
-
-
-def _nearest(name: str, known: list[str], prefix: str = "") -> str:
-    near = get_close_matches(str(name), known, 1, 0.4)
-    return f"; the nearest known one is {prefix}{near[0]}" if near else f"; known are {', '.join(known)}"
+                raise InputError(f"{file}: unknown key {place}{nearest(str(key), known, f'{name}.'.lstrip('.'))}")
 
 
 def run_command(main: Callable, arguments: Sequence[str] | None = None) -> None:

@@ -1,8 +1,9 @@
 """The one exception that a user's input can cause, and the one line that an error is."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from difflib import get_close_matches
 
 LONGEST = 500  # characters of an error's own words that are shown
 
@@ -63,3 +64,9 @@ def short(text: str, most: int = LONGEST) -> str:
     """A text on one line, and no longer than `most` characters and three points."""
     text = " ".join(text[: 2 * most].split()) + text[2 * most :][:1]
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+def nearest(name: str, known: Sequence[str], prefix: str = "") -> str:
+    """The end of a line that says a name is not known: the nearest one that is, or all of them."""
+    near = get_close_matches(str(name), known, 1, 0.4)
+    return f"; the nearest known one is {prefix}{near[0]}" if near else f"; known are {', '.join(known)}"

@@ -71,7 +71,7 @@ def draw_curves(records: list[dict], file: Path, title: str, width: float = 7) -
         values = [value for _, _, points in curves["accuracy"] for _, value in points] + [test] * (test is not None)
         axes[1].set_ylim(*_around(values))
         if test is not None:
-            axes[1].axhline(test, color="black", linestyle=":", label=f"test, read once at the end: {test:.3f}")
+            axes[1].axhline(test, color="black", linestyle=":", label=f"test, at the best epoch: {test:.3f}")
     elif test is not None:
         title = f"{title}; test accuracy {test:.3f}"
     for axis in axes:

@@ -55,7 +55,7 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
         *_guard_lines(summary),
         *_stacking_lines(summary),
         *_baseline_lines(summary, synthetic),
-        f"took {summary['seconds']:.1f} s, peak memory {summary['peak_memory_bytes'] / 2**20:.0f} MiB",
+        f"took {summary['seconds']:.1f} s{_before(summary)}, peak memory {summary['peak_memory_bytes'] / 2**20:.0f} MiB",
     ]
     there = [name for name in FILES if (path / name).exists()]
     printed.append(f"written to {path}: {', '.join(there)}")
@@ -66,6 +66,11 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
             "  or any other choice (--help lists them)",
         ]
     return printed
+
+
+def _before(summary: dict) -> str:
+    before = summary.get("seconds_before", 0)
+    return f", {before:.1f} s of them before it was continued" if before else ""
 
 
 def details(summary: dict) -> list[str]:

@@ -61,6 +61,7 @@ def summarise(
         "baselines": _compared(run),
         "epoch": best["epoch"] if best else config.train.epochs,
         "seconds": round(run.seconds(), 2),
+        "seconds_before": round(run.resumed_seconds, 2),
         "milliseconds_per_step": run.clock.medians(),
         "peak_memory_bytes": runtime.peak_memory(),
         "compiled_programs": run.programs.count - run.programs.kept,

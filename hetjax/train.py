@@ -47,7 +47,7 @@ from hetjax.processes.launch import process_group
 from hetjax.progress import Progress, threshold_of
 from hetjax.ranking import AREAS, ordered_classes
 from hetjax.records import Records, check_records
-from hetjax.results import compared_by
+from hetjax.results import METRICS, compared_by
 from hetjax.run import Run
 from hetjax.sampling.loader import Drawn
 from hetjax.sharding import mesh as meshes
@@ -400,7 +400,7 @@ def end_epoch(run: Run, epoch: int) -> None:
         else:
             saving.save_if_due(run)
         if last or epoch + 1 - run.reported >= options.epochs / 10:
-            run.say(_line(record))
+            run.say(_line(record, options.metric))
             run.reported = epoch + 1
 
 
@@ -505,13 +505,16 @@ def with_upcoming(drawn: Iterable[Drawn]) -> Iterator[tuple[Drawn, Drawn | None]
         current = upcoming
 
 
-def _line(record: dict) -> str:
-    accuracy = record["validation_accuracy"]
-    area = record.get("validation_roc_auc")
-    return (
-        f"epoch {record['epoch']}: train loss {record['train_loss']:.4f}"
-        + (f", validation accuracy {accuracy:.4f}" if accuracy is not None else "")
-        + (f", ROC AUC {area:.4f}" if area is not None else "")
+def _line(record: dict, metric: str) -> str:
+    """What is printed of an epoch: the metric that epochs are chosen by, and the accuracy."""
+    several = (
+        record["validation_micro_f1"] != record["validation_accuracy"]
+    )  # as they are where nodes have several labels
+    names = dict.fromkeys((metric if several or metric != "micro_f1" else "accuracy", "accuracy", "roc_auc"))
+    values = {METRICS[name]: record.get(f"validation_{name}") for name in names}
+    said = [f"{name} {value:.4f}" for name, value in values.items() if value is not None]
+    return f"epoch {record['epoch']}: train loss {record['train_loss']:.4f}" + (
+        f", validation {', '.join(said)}" if said else ""
     )
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from hetjax import durable, results, yaml_file
 from hetjax.config import flat
-from hetjax.errors import InputError, reading
+from hetjax.errors import InputError, reading, short
 from hetjax.logs import log
 
 WRITTEN = (
@@ -30,6 +30,7 @@ FOLDERS = "checkpoints", "tables", "tables_[0-9]", "partition_*"
 FIXED = "data.", "model.", "sampling.", "train."  # what results depend on; a run may be continued with other keys else
 # Of these, what results do not depend on: `order_costs` is in checkpoints.
 FREE = "train.loggers", "train.order_costs", "train.checkpoint_seconds", "train.recipe", "sampling.threads"
+MOST_SAID = 200  # characters of the names of options that differ
 EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
 
 
@@ -162,9 +163,12 @@ class Workdir:
         there, here = flat(before), flat(self.config)
         fewer = there.get(EPOCHS)
         self._longer = isinstance(fewer, int) and fewer < here[EPOCHS] and here["train.schedule"] != "cosine"
-        for key in here | there:
-            if key in FREE or (key == EPOCHS and self._longer):
-                continue
-            if key.startswith(FIXED) and there.get(key, "absent") != here.get(key, "absent"):
-                differs = f"{file}: {key} is {there.get(key, 'absent')!r} there != {here.get(key, 'absent')!r}"
-                raise InputError(f"{differs}; give another --workdir" + (self.said and f"; {self.said}"))
+        free = {*FREE, *([EPOCHS] if self._longer else [])}
+        keys = [key for key in here | there if key.startswith(FIXED) and key not in free]
+        differ = [key for key in keys if there.get(key, "absent") != here.get(key, "absent")]
+        if differ:
+            key, *others = differ
+            more = f"; {len(others)} more differ: {short(', '.join(others), MOST_SAID)}" if others else ""
+            words = f"{file}: {key} is {there.get(key, 'absent')!r} there != {here.get(key, 'absent')!r}{more}"
+            why = f"; {self.said}" if self.said and others else ""
+            raise InputError(f"{words}; give another --workdir{why}")

@@ -877,7 +877,10 @@ def test_a_run_that_is_done_goes_on_for_more_epochs(full_run, tmp_path, capfd):
     ]
     assert found[0] == found[1] and len(found[0]) == 6
     done = refused(capfd, "hetjax.train", "--workdir", whole, *options)
-    assert "train.epochs is 5 there != 3" in done.stderr and (whole / "summary.json").exists()
+    assert "train.epochs is 5 there != 3; give another" in done.stderr and (whole / "summary.json").exists()
+    done = refused(capfd, "hetjax.train", "--workdir", whole, *options, "--train.seed", "9")
+    assert all(f"train.{key}" in done.stderr for key in ("seed", "epochs")) and "; 1 more differ: train." in done.stderr
+    assert "s of them before it was continued" in longer.stdout
 
 
 def test_a_schedule_that_ends_with_the_epochs_is_not_given_more(tmp_path):

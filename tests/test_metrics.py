@@ -6,6 +6,7 @@ from sklearn.metrics import accuracy_score, average_precision_score, f1_score, l
 
 from hetjax.metrics import STEPS, best_threshold, quality
 from hetjax.ranking import average_precision, roc_auc
+from hetjax.train import _line
 
 
 def test_one_label_by_hand():
@@ -156,3 +157,15 @@ def test_roc_auc_by_hand():
     assert roc_auc(scores, none) is None and roc_auc(scores, ~none) is None
     assert quality(np.zeros((0, 2)), np.zeros(0, int))["roc_auc"] is None
     assert "roc_auc" not in quality(np.zeros((1, 3)), np.zeros(1, int))
+
+
+def test_what_is_printed_of_an_epoch_has_the_metric_that_decides():
+    record = {"epoch": 2, "train_loss": 0.5, "validation_loss": 0.25, "validation_accuracy": 0.5}
+    one, several = record | {"validation_micro_f1": 0.5}, record | {"validation_micro_f1": 0.75}
+    assert _line(one, "micro_f1") == "epoch 2: train loss 0.5000, validation accuracy 0.5000"
+    assert _line(several, "micro_f1").endswith("validation micro-F1 0.7500, accuracy 0.5000")
+    assert _line(one, "loss").endswith("validation loss 0.2500, accuracy 0.5000")
+    areas = one | {"validation_roc_auc": 0.9, "validation_average_precision": 0.8}
+    assert _line(areas, "average_precision").endswith("average precision 0.8000, accuracy 0.5000, ROC AUC 0.9000")
+    nothing = {"epoch": 1, "train_loss": 1.0} | dict.fromkeys(f"validation_{m}" for m in ("accuracy", "micro_f1"))
+    assert _line(nothing, "micro_f1") == "epoch 1: train loss 1.0000"

@@ -32,11 +32,19 @@ def authors(**changes):
     return hetjax.from_arrays(**given | changes)
 
 
+def test_a_type_without_edges_is_one_that_nodes_names():
+    graph = authors(features={"shop": [[1.0]]}, nodes={"shop": 1})
+    assert dict(graph.schema.nodes) == {"shop": 1, "author": 3, "paper": 2}
+    assert hetjax.from_arrays({}, {"author": [[1.0], [2]]}, {"author": [0, 1]}).schema.target == "author"
+
+
 def test_lists_and_texts_are_taken(caplog):
     graph = authors(reverse=True)
     assert dict(graph.schema.nodes) == {"paper": 2, "author": 3} and graph.labels.tolist() == [0, -1, 1]
     assert [str(relation) for relation in graph.relations] == ["author -writes-> paper", "paper -rev_writes-> author"]
     assert graph.names.class_names(2) == ["early", "late"] and graph.features["paper"].dtype == np.float32
+    assert not caplog.messages  # of a list's numbers nobody chose the type
+    authors(features={"paper": np.array([[1.5, 2], [0, 1]])})
     assert caplog.messages == ["features of type 'paper': float64 cast to float32"]
     named = authors(
         edges={WRITES: (["Ann", "Bob", "Ann"], ["p", "q", "q"])}, labels={"author": [1, 0]}, splits={"train": ["Bob"]}
@@ -57,7 +65,7 @@ def test_lists_and_texts_are_taken(caplog):
         (np.array([[1], [70000]]), "float32", "int64 cast to float32"),
         (np.array([[True], [False]]), "bool", ""),
         (np.array([[1], [2]], np.float16), "float16", ""),
-        ([1.5, 2.5], "float32", "float64 cast to float32"),
+        ([1.5, 2.5], "float32", ""),
         (pa.array([3, 4]), "uint8", "int64 cast to uint8"),
     ],
 )
@@ -128,6 +136,9 @@ def test_edges_come_in_several_forms(form):
     "changes,message",
     [
         ({"labels": None}, "labels of none, and there should be labels of one node type"),
+        ({"labels": {"auhtor": [0, 1, 1]}}, "labels of 'auhtor': no relation .*; the nearest known one is author"),
+        ({"features": {"papers": [[1.5]]}}, "features of 'papers': no relation .*; the nearest known one is paper"),
+        ({"ids": {"x": ["B"]}}, "ids of 'x': no relation has nodes of this type; known are author, paper"),
         ({"labels": {"author": [0.5, 1, 1]}}, "labels of type 'author': 0.5 of node 0 is no class"),
         ({"labels": {"author": ["a", 1, "b"]}}, "labels of type 'author': 1 is int, and others are texts"),
         ({"labels": {"author": ["a", "b"]}}, "source of edge 2 is node 2, but type 'author' has 2 nodes"),

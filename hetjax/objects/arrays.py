@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from hetjax.errors import InputError
+from hetjax.errors import InputError, nearest
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
@@ -34,7 +34,7 @@ def from_arrays(
         `[nodes, classes]`.
       splits: per split, `train`, `validation` and `test`, a mask or ids; or three shares of the labelled nodes; or one share
         for training.
-      nodes: number of nodes per type, where features, labels and ids do not say; else the largest node number says.
+      nodes: number of nodes per type, where features, labels and ids do not say; else the largest node number says. Types of no relation are named here.
       ids: what you call the nodes of a type, whole numbers or texts; of texts in `edges` in the order of their first edge.
       reverse: add the reverse of every relation, `rev_NAME`, that is not there already.
       seed: chooses the nodes of splits that are shares.
@@ -46,6 +46,7 @@ def from_arrays(
         given = "none" if not labels else " and ".join(map(str, labels))
         raise InputError(f"labels of {given}, and there should be labels of one node type: {{type: labels}}")
     ends = {(r := casts.as_relation(relation)): casts.as_ends(given, r) for relation, given in edges.items()}
+    _check_types({"labels": labels, "features": features or {}, "ids": ids or {}}, ends, nodes or {})
     matrices = {name: casts.as_features(matrix, name) for name, matrix in (features or {}).items()}
     target = next(iter(labels))
     encoded, classes = casts.as_labels(labels[target], target)
@@ -59,6 +60,19 @@ def from_arrays(
     chosen = casts.as_splits(splits, encoded, kept.get(target), seed)
     names = Names({name: one for name, one in kept.items() if not _plain(one)}, classes)
     return build(schema, {r: tuple(parts) for r, parts in ends.items()}, matrices, encoded, chosen, "graph", names)
+
+
+def _check_types(
+    given: Mapping[str, Mapping[str, Any]], ends: Mapping[Relation, Any], nodes: Mapping[str, int]
+) -> None:
+    """Raise an InputError for a type that neither a relation nor `nodes` has, which a slip of the pen makes."""
+    known = [*dict.fromkeys(end for r in ends for end in (r.source, r.target)), *nodes]
+    for what, types in given.items():
+        for name in types:
+            if ends and name not in known:
+                raise InputError(
+                    f"{what} of {name!r}: no relation has nodes of this type{nearest(name, known)}; where it has no edges, `nodes` says how many nodes"
+                )
 
 
 def _class_count(labels: np.ndarray, classes: Ids | None) -> int:

@@ -81,7 +81,8 @@ def as_features(given: Any, node_type: str) -> np.ndarray:
     with np.errstate(over="ignore"):  # what does not fit is infinite, and refused
         cast = matrix.astype(dtype)
     exact = "" if dtype.kind != "f" or np.array_equal(cast, matrix) else ", rounded"
-    SAYS.warning("%s: %s cast to %s%s", place, matrix.dtype, dtype, exact)
+    if not isinstance(given, list | tuple):  # of a list's numbers nobody chose the type
+        SAYS.warning("%s: %s cast to %s%s", place, matrix.dtype, dtype, exact)
     return cast
 
 

@@ -121,13 +121,16 @@ def curves(told: Told) -> Part:
     epochs = [record for record in told.records if record.get("epoch") is not None]
     keys = [key for key in epochs[-1] if key != "step"] if epochs else []
     rows = [[record.get("epoch"), *(number(record.get(key)) for key in keys if key != "epoch")] for record in epochs]
-    head = ["epoch", *(key.replace("_", " ") for key in keys if key != "epoch")]
+    head = ["epoch", *(HEADS.get(key, key.replace("_", " ")) for key in keys if key != "epoch")]
     words = f"Loss and accuracy by epoch, of {len(epochs)} epochs; the numbers are in the table below."
     return Part(
         "Curves",
         images=[Image(address, words)],
         folded={"Every epoch": Table("Every epoch", head, rows[-MOST_ROWS:])},
     )
+
+
+HEADS = {"seconds": "seconds so far"}
 
 
 def quality(told: Told) -> list[Part]:
