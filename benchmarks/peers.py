@@ -169,8 +169,8 @@ def summed(rows: list[dict]) -> list[dict]:
             cells |= {"busy": found[0]["busy"], **times_busy}
         if ratios and who != "hetjax":
             cells |= {
-                "times_hetjax": round(statistics.median(ratios), 2),
-                "spread": [round(min(ratios), 2), round(max(ratios), 2)],
+                "times_hetjax": round(statistics.median(ratios), 4),
+                "spread": [round(min(ratios), 4), round(max(ratios), 4)],
             }
         made.append(cells)
     return made

@@ -27,12 +27,12 @@ from tqdm import tqdm
 
 from hetjax.datasets.synthetic import generate
 from hetjax.graph.hetgraph import HetGraph, build
+from hetjax.graph.homogeneous import homogeneous
 from hetjax.graph.schema import Relation, Schema
 from hetjax.graph.sizes import sizes
 from hetjax.partition import EdgeCut, edge_cut
 from hetjax.partition.dependencies import dependencies
 from hetjax.partition.fennel import fennel, random_order
-from hetjax.partition.homogeneous import homogeneous
 
 ONE_LIMIT, BY_IDS = "fennel, one limit", "fennel, by ids"
 WEB_NODES, WEB_EDGES, SITE = 875_713, 5_105_039, 200

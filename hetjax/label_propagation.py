@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hetjax.compiled import compiled
-from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.neighbour_sums import NONE, sum_neighbours
+from hetjax.graph.homogeneous import both_ways, offsets
+from hetjax.graph.neighbour_sums import sum_neighbours, total_weights
 from hetjax.graph.schema import Relation
 
 STEPS = 20
@@ -47,7 +46,8 @@ def _reverses(graph: HetGraph, relation: Relation, other: Relation) -> bool:
 class Propagation:
     """Propagates numbers of the target nodes along some relations.
 
-    Holds 8 bytes an edge, of weights 16, and two numbers per node and column, of `AT_ONCE` numbers together at most.
+    Holds 8 bytes an edge, where relations have weights 16, and two numbers per node and column, of as many columns at a time as
+    make `AT_ONCE` numbers.
 
     Args:
       graph: whose edges are followed, each both ways; of weights, their absolute values.
@@ -55,17 +55,16 @@ class Propagation:
     """
 
     def __init__(self, graph: HetGraph, relations: Sequence[Relation]):
-        target, nodes = graph.schema.target, graph.schema.nodes
+        target, counts = graph.schema.target, graph.schema.nodes
         reached = {target, *(end for r in relations for end in (r.source, r.target))}
-        counts = {t: count for t, count in nodes.items() if t in reached}
-        *first, self.nodes = np.cumsum([0, *counts.values()]).tolist()
-        starts = dict(zip(counts, first))
-        self.target = slice(starts[target], starts[target] + nodes[target])
-        self.edges = _both_ways(
-            [(graph.relations[r], starts[r.source], starts[r.target]) for r in relations], self.nodes
-        )
-        ones, self.degrees = np.ones((self.nodes, 1), np.float32), np.empty((self.nodes, 1), np.float32)
-        sum_neighbours(self.edges, ones, self.degrees, ones[:, 0])
+        counts = {t: count for t, count in counts.items() if t in reached}
+        start, self.nodes = offsets(counts), sum(counts.values())
+        self.target = slice(start[target], start[target] + counts[target])
+        along = [(graph.relations[r], start[r.source], start[r.target]) for r in relations]
+        self.edges = both_ways(along, self.nodes, weighted=any(csc.weights is not None for csc, _, _ in along))
+        if self.edges.weights is not None:
+            np.abs(self.edges.weights, out=self.edges.weights)
+        self.degrees = total_weights(self.edges)[:, None]
 
     def __call__(self, start: np.ndarray, steps: int = STEPS) -> np.ndarray:
         """`F` of the target nodes after so many steps, at least one, float32 `[nodes, columns]`.
@@ -83,53 +82,20 @@ class Propagation:
     def _spread(self, start: np.ndarray, steps: int) -> np.ndarray:
         """With `D` the degrees and `A` the edges, `G = D^-1/2 F` becomes `a D^-1 A G + (1 - a) D^-1/2 Y`: sums of neighbours as they are.
 
-        A node without edges, which has no `G`, keeps `(1 - a) Y`.
+        A node whose edges weigh nothing, which has no `G`, keeps `(1 - a) Y`.
         """
-        has, root = self.degrees > 0, np.sqrt(self.degrees[self.target])
-        kept = np.divide(KEPT, self.degrees, out=np.zeros_like(self.degrees), where=has)
-        begun = np.divide(start, root, out=np.zeros_like(start), where=has[self.target])
-        x, room = (np.zeros((self.nodes, start.shape[1]), np.float32) for _ in range(2))
-        x[self.target] = begun
+        weighs = self.degrees > np.finfo(np.float32).tiny
+        kept = np.divide(KEPT, self.degrees, out=np.zeros_like(self.degrees), where=weighs).astype(np.float32)
+        own, root = weighs[self.target], np.sqrt(self.degrees[self.target]).astype(np.float32)
+        begun = np.divide(start, root, out=np.zeros_like(start), where=own)
+        x = np.zeros((self.nodes, start.shape[1]), np.float32)
+        x[self.target], room = begun, np.empty_like(x)
         begun *= 1 - KEPT
         for _ in range(steps):
             sum_neighbours(self.edges, x, room, kept[:, 0])
             room[self.target] += begun
             x, room = room, x
-        return np.where(has[self.target], root * x[self.target], (1 - KEPT) * start)
-
-
-def _both_ways(relations: Sequence[tuple[CSC, int, int]], nodes: int) -> CSC:
-    """The edges of relations, each both ways, as one relation of so many nodes.
-
-    Args:
-      relations: with the numbers of their first source and of their first target.
-    """
-    indptr = np.zeros(nodes + 1, np.int64)
-    for csc, source, target in relations:
-        degrees = np.diff(csc.indptr), np.bincount(csc.indices)
-        for first, counts in zip((target, source), degrees):
-            indptr[first + 1 : first + 1 + len(counts)] += counts
-    np.cumsum(indptr, out=indptr)
-    weighted = any(csc.weights is not None for csc, _, _ in relations)
-    indices, weights = np.empty(indptr[-1], np.uint32), np.empty(indptr[-1] if weighted else 0, np.float32)
-    free = indptr[:-1].copy()
-    for csc, source, target in relations:
-        own = NONE if csc.weights is None else csc.weights
-        _place(csc.indptr, csc.indices.astype(np.uint32, copy=False), own, source, target, free, indices, weights)
-    return CSC(indptr, indices, weights if weighted else None)
-
-
-@compiled
-def _place(indptr, indices, weights, source, target, free, out, out_weights):
-    """Put every edge where its ends have room: `free` says where, and moves on."""
-    for v in range(len(indptr) - 1):
-        for e in range(indptr[v], indptr[v + 1]):
-            u = indices[e]
-            for here, there in ((target + v, source + u), (source + u, target + v)):
-                out[free[here]] = there
-                if len(out_weights):
-                    out_weights[free[here]] = abs(weights[e]) if len(weights) else 1
-                free[here] += 1
+        return np.where(own, root * x[self.target], (1 - KEPT) * start)
 
 
 def known(graph: HetGraph, ids: np.ndarray) -> np.ndarray:

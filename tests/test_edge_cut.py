@@ -9,9 +9,9 @@ from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.csc import edges_of
 from hetjax.graph.hetgraph import build
+from hetjax.graph.homogeneous import homogeneous
 from hetjax.graph.schema import Relation, Schema
 from hetjax.partition import EdgeCut, Workload, edge_cut, open_part, partition, read, save
-from hetjax.partition.homogeneous import homogeneous
 from hetjax.partition.measure import measure, remote_rows
 from tests.conftest import random_graph
 

@@ -15,7 +15,7 @@ import pytest
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.csc import edges_of
-from hetjax.partition.homogeneous import offsets
+from hetjax.graph.homogeneous import offsets
 from hetjax.partition.stream import Held, Options, neighbours, open_stream, partition_stream, source
 from hetjax.partition.stream.folder import read, read_part
 from hetjax.partition.stream.memory import parts_for
@@ -72,7 +72,7 @@ def test_every_source_gives_the_same_edges(tmp_path, small_chunks, monkeypatch):
 def test_a_store_is_a_stream(tmp_path, small_chunks):
     graph = random_graph()
     store.save(graph, tmp_path / "store")
-    start, total = offsets(graph.schema), sum(graph.schema.nodes.values())
+    start, total = offsets(graph.schema.nodes), sum(graph.schema.nodes.values())
 
     def plain(*relations):
         both = [edges_of(graph.relations[r]) for r in relations]
@@ -255,7 +255,7 @@ def test_a_store_is_divided_with_its_features(tmp_path, stored, capfd):
     graph, out = store.open(stored), tmp_path / "out"
     done = here("hetjax.partition.__main__", "--stream", stored, "--parts", 2, "--directed", "--hops", 2, "--out", out)
     assert done.returncode == 0, done.stderr
-    start = offsets(graph.schema)
+    start = offsets(graph.schema.nodes)
     one, names = read_part(out, 1), list(graph.schema.nodes)
     assert set(one.features) == {f"features_{names.index(name)}.npy" for name in graph.features}
     for name, matrix in graph.features.items():

@@ -1,4 +1,4 @@
-"""Sums over the neighbours of every node, in this process's memory and on all of its cores."""
+"""Sums over the neighbours of every node, on the host and on all of its cores."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,7 +10,8 @@ from hetjax.graph.csc import CSC
 from hetjax.prefetch import prefetch
 
 AHEAD = 12  # edges between that whose row is asked for and that whose row is read
-BLOCK = 2**18  # numbers of the rows that a thread fills at a time
+BLOCK = 2**18  # numbers, of edges and nodes times columns, that a thread adds up at a time
+EACH = 8  # blocks of every thread, at most
 NONE = np.zeros(0, np.float32)
 
 
@@ -18,23 +19,36 @@ def sum_neighbours(csc: CSC, x: np.ndarray, into: np.ndarray, factors: np.ndarra
     """`into[v] = factors[v] (sum over the edges u -> v of w_uv x[u])`, where `w` is 1 of edges without weights.
 
     Args:
-      csc: checked, all edges of a relation.
+      csc: checked, not cut into pieces.
       x: float32 `[sources, width]`, C-contiguous.
       into: float32 `[targets, width]`, C-contiguous; what is there is overwritten.
       factors: float32 `[targets]`.
     """
-    weights = NONE if csc.weights is None else csc.weights
-    arrays = (
-        csc.indptr.astype(np.int64, copy=False),
-        csc.indices.astype(np.uint32, copy=False),
-        weights,
-        x,
-        into,
-        factors,
-    )
-    rows = max(1, BLOCK // max(1, x.shape[1]))
-    with ThreadPoolExecutor(runtime.cores()) as threads:
-        list(threads.map(lambda first: _sum(first, min(first + rows, len(into)), *arrays), range(0, len(into), rows)))
+    arrays = csc.indptr, csc.indices, NONE if csc.weights is None else csc.weights, x, into, factors
+    cores, work = runtime.cores(), (csc.edges + len(into)) * x.shape[1]
+    blocks = min(EACH * cores, 1 + work // BLOCK)
+    if blocks == 1:
+        return _sum(0, len(into), *arrays)
+    done = csc.indptr[:-1] + np.arange(len(into))  # before each target, in edges and targets
+    ends = [*np.searchsorted(done, np.linspace(0, csc.edges + len(into), blocks + 1)[:-1]).tolist(), len(into)]
+    with ThreadPoolExecutor(cores) as threads:
+        list(threads.map(lambda first, last: _sum(first, last, *arrays), ends[:-1], ends[1:]))
+
+
+def total_weights(csc: CSC) -> np.ndarray:
+    """What the edges into every node weigh together, 1 each where they have no weights: float64 `[targets]`."""
+    if csc.weights is None:
+        return np.diff(csc.indptr).astype(np.float64)
+    total = np.zeros(len(csc.indptr) - 1)
+    _add_weights(csc.indptr, csc.weights, total)
+    return total
+
+
+@compiled
+def _add_weights(indptr, weights, total):
+    for v in range(len(total)):
+        for e in range(indptr[v], indptr[v + 1]):
+            total[v] += weights[e]
 
 
 @compiled(fastmath={"contract"})

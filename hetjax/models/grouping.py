@@ -7,6 +7,7 @@ import numpy as np
 
 from hetjax.arrays import aligned
 from hetjax.compiled import compiled
+from hetjax.graph.homogeneous import offsets
 from hetjax.graph.schema import Relation
 from hetjax.models.pairs import Pairs, find_pairs
 from hetjax.models.together import Bucket, Together
@@ -117,7 +118,7 @@ def as_one(
     """
     rows = {t: targets[t] for t in sorted({r.target for r in own.relations})}
     sources = {t: sources[t] for t in sorted({r.source for r in own.relations})}
-    first_source, first_target = _starts(sources), _starts(rows)
+    first_source, first_target = offsets(sources), offsets(rows)
     starts = [[first_source[r.source] for r in own.relations], [first_target[r.target] for r in own.relations]]
     room = np.array([bucket[1:] for bucket, held in zip(buckets, own.buckets) for _ in held], np.int64)
     (q, p), relations = room.sum(axis=0), len(own.relations)
@@ -166,11 +167,6 @@ def _in_buckets(sizes: Mapping[Relation, int]) -> list[tuple[Relation, ...]]:
         else:
             buckets.append([relation])
     return [tuple(bucket) for bucket in buckets]
-
-
-def _starts(counts: Mapping[str, int]) -> dict[str, int]:
-    """Where the rows of each type begin, if they lie one type after the other."""
-    return dict(zip(counts, np.cumsum([0, *counts.values()])))
 
 
 @compiled

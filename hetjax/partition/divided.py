@@ -8,9 +8,9 @@ import numpy as np
 
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.homogeneous import offsets, split
 from hetjax.graph.sizes import sizes
 from hetjax.partition.edge_cut import PART
-from hetjax.partition.homogeneous import offsets, split
 from hetjax.partition.stream import folder
 from hetjax.partition.stream_cut import StreamCut
 
@@ -48,7 +48,7 @@ class Divided:
         self.path, self.schema, self.sizes = path, graph.schema, sizes(graph)
         about, self._owners = folder.read(path)
         self.parts, self.hops, self.method = about["parts"], about["hops"], about["method"]
-        count, start = sum(graph.schema.nodes.values()), offsets(graph.schema)
+        count, start = sum(graph.schema.nodes.values()), offsets(graph.schema.nodes)
         if len(self._owners) != count:
             raise InputError(f"{path}: {len(self._owners)} nodes were divided != {count} of the graph")
         if "types" in about and about["types"] != start:
@@ -67,7 +67,7 @@ class Divided:
         Raises:
           InputError: as `stream.folder.read_part`.
         """
-        found, start = folder.read_part(self.path, part), offsets(self.schema)
+        found, start = folder.read_part(self.path, part), offsets(self.schema.nodes)
         edges = np.searchsorted(found.nodes, [*start.values(), len(self._owners)])
         nodes, own = {}, {}
         for t, first, last in zip(start, edges, edges[1:]):

@@ -28,6 +28,7 @@ from hetjax import durable
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.homogeneous import homogeneous, split
 from hetjax.graph.sizes import Sizes, check_digest, sizes
 from hetjax.partition import cut_report
 from hetjax.partition.checks import is_whole, require, require_whole
@@ -35,7 +36,6 @@ from hetjax.partition.contiguous import contiguous
 from hetjax.partition.cost import Workload
 from hetjax.partition.dependencies import dependencies
 from hetjax.partition.fennel import fennel, random_order
-from hetjax.partition.homogeneous import homogeneous, split
 from hetjax.partition.measure import measure
 from hetjax.partition.metatree import MOST_HOPS
 from hetjax.partition.owned import Owned
@@ -176,8 +176,7 @@ def _as_one(graph: HetGraph, parts: int, method: str, seed: int) -> dict[str, np
     if method == "random":
         owners = _random(sum(counts), parts, seed)
     elif method == "fennel":
-        both = 2 * sum(csc.edges for csc in graph.relations.values())
-        indptr, neighbours = homogeneous(graph, np.int32 if both < 2**31 else np.int64)
+        indptr, neighbours = homogeneous(graph)
         owners = fennel(indptr, neighbours, counts, parts, random_order(sum(counts), seed))
     else:
         owners = _metis(graph, parts, method, seed)

@@ -4,10 +4,10 @@ from typing import Any, ClassVar
 
 from hetjax.errors import InputError
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.homogeneous import split
 from hetjax.graph.sizes import sizes
 from hetjax.partition.checks import is_whole, require
 from hetjax.partition.edge_cut import MOST_PARTS, PART, EdgeCut
-from hetjax.partition.homogeneous import split
 from hetjax.partition.stream.partitioner import Options
 from hetjax.partition.stream.registry import BUILT_IN
 from hetjax.partition.stream.run import partition_stream

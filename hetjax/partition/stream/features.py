@@ -6,9 +6,9 @@ import numpy as np
 
 from hetjax.errors import InputError
 from hetjax.graph import store
+from hetjax.graph.homogeneous import offsets
 from hetjax.graph.npy import load_array
 from hetjax.graph.sizes import Sizes
-from hetjax.partition.homogeneous import offsets
 from hetjax.partition.stream.neighbours import nodes_of
 from hetjax.partition.stream.run import write_header
 
@@ -32,7 +32,7 @@ class Features:
                 raise InputError(f"{file}: {matrix.dtype} {matrix.shape}, and should be (nodes, width)")
             self.matrices["features.npy"] = 0, matrix
         if about:
-            opened, start = store.open(path, ()), offsets(about.schema)
+            opened, start = store.open(path, ()), offsets(about.schema.nodes)
             for number, name in enumerate(about.schema.nodes):
                 if name in opened.features:
                     self.matrices[f"features_{number}.npy"] = start[name], opened.features[name]

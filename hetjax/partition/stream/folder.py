@@ -8,10 +8,10 @@ import numpy as np
 
 from hetjax.errors import InputError, reading
 from hetjax.graph import versioned
+from hetjax.graph.homogeneous import offsets
 from hetjax.graph.npy import load_array
 from hetjax.graph.sizes import Sizes
 from hetjax.partition.checks import require, require_whole
-from hetjax.partition.homogeneous import offsets
 from hetjax.partition.stream.run import Streamed
 from hetjax.partition.stream.state import MOST_PARTS, part_dtype
 
@@ -41,7 +41,7 @@ def manifest(
     """What `manifest.json` says, as plain values."""
     parts = made.method.options.parts
     counts = {"parts": parts, "nodes": made.nodes, "edges": made.edges, "hops": hops, "directed": directed}
-    types = {} if about is None else {"types": offsets(about.schema), "graph_digest": about.digest}
+    types = {} if about is None else {"types": offsets(about.schema.nodes), "graph_digest": about.digest}
     return (
         {"format": FORMAT, "version": VERSION, "method": made.method.name}
         | counts

@@ -19,9 +19,9 @@ from hetjax.errors import InputError, reading
 from hetjax.graph import npy, store
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.homogeneous import offsets
 from hetjax.graph.schema import MOST_NODES, no_node
 from hetjax.graph.sizes import Sizes, sizes
-from hetjax.partition.homogeneous import offsets
 
 AT_ONCE = 2**20  # edges
 STANDARD_INPUT = "-"
@@ -122,7 +122,7 @@ class Relations(EdgeStream):
     """The relations of a graph that is open, one after the other, each sorted by target, with ids made global."""
 
     def __init__(self, graph: HetGraph, name: str = "graph"):
-        schema, start = graph.schema, offsets(graph.schema)
+        schema, start = graph.schema, offsets(graph.schema.nodes)
         self.name, self.about = name, sizes(graph)
         self.parts = [(csc, start[r.source], start[r.target]) for r, csc in graph.relations.items()]
         self.nodes = sum(schema.nodes.values())

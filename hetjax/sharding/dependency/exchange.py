@@ -15,6 +15,7 @@ from flax import struct
 
 from hetjax.arrays import Array
 from hetjax.cache import tables
+from hetjax.graph.homogeneous import offsets
 from hetjax.models.layer import Exchange
 from hetjax.models.segment import Rows, sum_rows
 from hetjax.sampling.blocks import NO_NODE, Adjacency, Block, pad
@@ -86,7 +87,7 @@ def mirrors(
       here: the capacities of `Share.here`, per type.
       needed: of every piece the capacities of its rows, per type.
     """
-    start = dict(zip(types, np.cumsum([0, *(here[t] for t in types)])))
+    start = offsets({t: here[t] for t in types})
     total = sum(here[t] for t in types)
     send = np.full(schedule.total, NO_NODE)
     positions = {t: share.place[t] + np.int32(start[t]) for t in types}

@@ -19,6 +19,7 @@ import numpy as np
 
 from hetjax.compiled import compiled
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.homogeneous import offsets
 from hetjax.partition.owned import Owned
 from hetjax.sharding.dependency.prices import EDGE_BYTES, Prices
 from hetjax.sharding.dependency.shares import Share
@@ -87,7 +88,7 @@ def choose(
       own: whether a node's own embedding of the layer below is read too.
     """
     types, about = list(graph.schema.nodes), neighbours(graph, owned, fanouts, prices)
-    start = dict(zip(types, np.cumsum([0, *graph.schema.nodes.values()])))
+    start = offsets(graph.schema.nodes)
     copies = np.zeros((len(fanouts), len(about.type)), np.uint64)
     for part, shares in enumerate(layers):
         here, fetched = np.zeros(copies.shape, np.bool_), np.zeros(len(about.type), np.bool_)
