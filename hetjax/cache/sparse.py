@@ -8,6 +8,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from hetjax.arrays import Array
+from hetjax.compiled import compiled
 from hetjax.sampling.blocks import MOST_EDGES, Adjacency
 from hetjax.sampling.sampler import group
 
@@ -80,8 +81,29 @@ def compact(matrix: np.ndarray) -> "np.ndarray | SparseRows":
     """A feature matrix `[rows, width]` without its zeros, if at most `DENSEST` of it are others; else as it is."""
     if density(matrix) > DENSEST:
         return matrix
-    rows, columns = np.nonzero(matrix)
-    if len(rows) > min(DENSEST * matrix.size, MOST_EDGES):
+    indptr = np.zeros(len(matrix) + 1, np.int64)
+    matrix = np.asarray(matrix)  # of a map into memory too
+    _count(matrix, indptr[1:])
+    np.cumsum(indptr, out=indptr)
+    if indptr[-1] > min(DENSEST * matrix.size, MOST_EDGES):
         return matrix
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(matrix)))]).astype(np.int32)
-    return SparseRows(group(indptr, columns.astype(np.int32), matrix.shape[1], matrix[rows, columns]))
+    columns, values = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
+    _fill(matrix, indptr, columns, values)
+    return SparseRows(group(indptr.astype(np.int32), columns, matrix.shape[1], values))
+
+
+@compiled
+def _count(matrix, counts):
+    for v in range(len(matrix)):
+        for column in range(matrix.shape[1]):
+            counts[v] += matrix[v, column] != 0
+
+
+@compiled
+def _fill(matrix, indptr, columns, values):
+    for v in range(len(matrix)):
+        e = indptr[v]
+        for column in range(matrix.shape[1]):
+            if matrix[v, column] != 0:
+                columns[e], values[e] = column, matrix[v, column]
+                e += 1

@@ -17,7 +17,7 @@ from hetjax.graph.schema import MOST_CLASSES, Relation, Schema
 NODE = "node"
 EDGE = Relation(NODE, "edge", NODE)
 NARROW = tuple(map(np.dtype, ("uint8", "int8", "uint16", "int16", "float16")))  # the smallest first
-AT_ONCE = 2**22  # values
+AT_ONCE = 2**16  # values, which stay in the processor's cache with what is made of them
 
 
 @dataclass(frozen=True)
