@@ -33,7 +33,7 @@ print(json.dumps(made | {"edges": graph.edges, "classes": graph.schema.classes, 
 
 def measured(package: Path, graph: str) -> dict:
     """By a checkout."""
-    options = ["--data.format", *GRAPHS[graph], "--train.recipe", "none"]
+    options = ["--data.format", *GRAPHS[graph], "--train.recipe", "none", "--workdir", "unused"]
     environment = os.environ | {"PYTHONPATH": str(package)}
     command = [sys.executable, "-c", RUN, *options]
     done = subprocess.run(command, env=environment, cwd=package, capture_output=True, text=True, check=False)

@@ -21,6 +21,7 @@ NAMES = ("larger class", "logistic regression", "label propagation")
 MOST_EDGE_CLASSES = 10**9  # edges times classes that labels are propagated along
 MOST_VALUES = 10**8  # numbers of features read times classes, at every step of logistic regression
 SPLITS = ("validation", "test")
+CERTAIN = 5  # decimals of a share that rounding leaves alone: an even share is even on every computer
 SMALLEST = 1e-12  # share of a class that has a logarithm
 
 
@@ -162,4 +163,5 @@ def _walked(learned: Mapping[str, np.ndarray], graph: HetGraph, ids: np.ndarray)
     relations = [Relation(*map(str, names)) for names in learned["relations"]]
     start = label_propagation.known(graph, graph.splits["train"])
     spread = label_propagation.Propagation(graph, relations)(start)[ids]
-    return _logits(label_propagation.shares(spread, prior(graph), graph.multilabel), graph.multilabel)
+    share = label_propagation.shares(spread, prior(graph), graph.multilabel)
+    return _logits(np.round(share, CERTAIN), graph.multilabel)
