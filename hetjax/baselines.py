@@ -1,6 +1,7 @@
 """What a model is to be better than: the larger class, logistic regression on the target's own features, label propagation.
 
-Each is computed in seconds, label propagation on large graphs in up to half a minute, reads the training labels alone, and chooses what it has to choose on the validation nodes.
+Each is computed in seconds, label propagation on large graphs in some more (docs/measured.md, Baselines). It reads the training labels alone, and chooses what it has
+to choose on the validation nodes.
 """
 
 import time
