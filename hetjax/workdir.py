@@ -168,7 +168,7 @@ class Workdir:
         differ = [key for key in keys if there.get(key, "absent") != here.get(key, "absent")]
         if differ:
             key, *others = differ
-            more = f"; {len(others)} more differ: {short(', '.join(others), MOST_SAID)}" if others else ""
+            more = f" (and {len(others)} more: {short(', '.join(others), MOST_SAID)})" if others else ""
             words = f"{file}: {key} is {there.get(key, 'absent')!r} there != {here.get(key, 'absent')!r}{more}"
             why = f"; {self.said}" if self.said and others else ""
             raise InputError(f"{words}; give another --workdir{why}")

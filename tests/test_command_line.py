@@ -879,7 +879,7 @@ def test_a_run_that_is_done_goes_on_for_more_epochs(full_run, tmp_path, capfd):
     done = refused(capfd, "hetjax.train", "--workdir", whole, *options)
     assert "train.epochs is 5 there != 3; give another" in done.stderr and (whole / "summary.json").exists()
     done = refused(capfd, "hetjax.train", "--workdir", whole, *options, "--train.seed", "9")
-    assert all(f"train.{key}" in done.stderr for key in ("seed", "epochs")) and "; 1 more differ: train." in done.stderr
+    assert all(f"train.{key}" in done.stderr for key in ("seed", "epochs")) and " (and 1 more: train." in done.stderr
     assert "s of them before it was continued" in longer.stdout
 
 
