@@ -64,7 +64,7 @@ def test_propagation_is_the_papers_iteration(graph, monkeypatch):
         propagation = label_propagation.Propagation(graph, relations)
         np.testing.assert_allclose(propagation(start, 6), f[target], rtol=1e-5, atol=1e-6)
         monkeypatch.setattr(label_propagation, "AT_ONCE", 1)  # a column at a time
-        monkeypatch.setattr(neighbour_sums, "BLOCK", 2)  # two nodes at a time, in several threads
+        monkeypatch.setattr(neighbour_sums, "BLOCK", 2)  # in blocks, by several threads
         np.testing.assert_allclose(propagation(start, 6), f[target], rtol=1e-5, atol=1e-6)
         monkeypatch.undo()
 

@@ -34,9 +34,9 @@ def homogeneous(graph: HetGraph, dtype: DTypeLike | None = None) -> tuple[np.nda
     """
     start, nodes = offsets(graph.schema.nodes), sum(graph.schema.nodes.values())
     places = [(csc, start[r.source], start[r.target]) for r, csc in graph.relations.items()]
-    indptr, neighbours, _, _, _ = both_ways(places, nodes, dtype, loops=False)
-    count = _sort_unique(indptr, neighbours)
-    return indptr, neighbours[:count]
+    edges = both_ways(places, nodes, dtype, loops=False)
+    count = _sort_unique(edges.indptr, edges.indices)
+    return edges.indptr, edges.indices[:count]
 
 
 def both_ways(
