@@ -198,3 +198,13 @@ def test_the_command_is_what_was_changed():
     lines = "python -m hetjax.train", "--workdir runs/x", "--data.format store", "--data.path 'a b'"
     lines += "--model.head false", "--sampling.fanout '[3,2]'", "--train.epochs 9"
     assert found == " \\\n  ".join(lines)
+
+
+def test_headings_of_tables_are_not_broken_within_a_word_and_sentences_are_plain(tmp_path, drawn):
+    write(told(tmp_path, drawn), tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    style = re.search("<style>(.*)</style>", text, re.S)[1]
+    broken = [rule for rule in re.findall(r"([^{}]+)\{[^{}]*overflow-wrap: anywhere", style) if "tbody" not in rule]
+    assert [rule.strip() for rule in broken] == ["body"] and "table { border-collapse: collapse" in style
+    assert not re.search("<th scope=.col.[^>]*>[^<]*-", text)  # a hyphen at which no line ends
+    assert "the probability of a prediction and the share of predictions that are right differ by this much" in text

@@ -122,7 +122,7 @@ def curves(told: Told) -> Part:
     keys = [key for key in epochs[-1] if key != "step"] if epochs else []
     rows = [[record.get("epoch"), *(number(record.get(key)) for key in keys if key != "epoch")] for record in epochs]
     head = ["epoch", *(HEADS.get(key, key.replace("_", " ")) for key in keys if key != "epoch")]
-    words = f"Loss and accuracy by epoch, of {len(epochs)} epochs; the numbers are in the table below."
+    words = f"Loss and accuracy of {len(epochs)} epochs; the table below has the numbers."
     return Part(
         "Curves",
         images=[Image(address, words)],
@@ -143,7 +143,7 @@ def quality(told: Told) -> list[Part]:
     there = np.flatnonzero((found.nodes > 0) | ~np.isnan(found.precision))
     order = there if len(there) <= MOST_ROWS else np.sort(there[np.argsort(-found.nodes[there])][:MOST_ROWS])
     rows = [[names[n], *(percent(column[n]) for column in found[:3]), f"{found.nodes[n]:,}"] for n in order]
-    words = [f"Of {len(labels):,} test nodes of type {test.target}."]
+    words = [f"How well each class is predicted, on {len(labels):,} test nodes of type {test.target}."]
     if len(order) < len(names):
         words.append(f"{len(order):,} of {len(names):,} classes are shown: the largest of those that occur.")
     parts = [Part("Classes", words, tables=[Table("Test nodes by class", HEAD, rows)])]
@@ -168,8 +168,8 @@ def _confusion(
         for a, b, count in scores.confused(labels, predicted, MOST_PAIRS)
     ]
     image = pictures.drawn(folder, pictures.draw_confusion, part, [names[n] for n in largest])
-    alt = f"Confusion matrix of {len(largest)} classes: rows are classes, columns what was predicted. The table below has the largest confusions."
-    table = Table("The largest confusions", ("class", "predicted as", "nodes", "of its nodes"), rows)
+    alt = f"Confusion matrix of {len(largest)} classes: rows are classes, columns are predictions. The table below has the largest confusions."
+    table = Table("The largest confusions", ("class", "predicted as", "nodes", "share of the class"), rows)
     words = [f"The {len(largest)} largest of {len(names)} classes."] if len(largest) < len(order) else []
     return Part("Confusion", words, [Image(image, alt)], [table] if rows else [])
 
@@ -177,20 +177,20 @@ def _confusion(
 def _calibration(folder: Path, test: Predictions, labels: np.ndarray) -> Part:
     if test.multilabel:
         probability, right = test.probabilities.ravel(), (labels != 0).ravel()
-        of = "Every pair of a node and a class counts."
+        of = "Each pair of a node and a class is one prediction."
     else:
         chosen = np.take_along_axis(test.probabilities, test.classes[:, None], axis=1)
         probability, right = chosen[:, 0], test.classes == labels
-        of = "The probability of the class that is predicted counts."
+        of = "The probability is that of the predicted class."
     found = scores.calibration(probability, right)
     rows = [
         [f"{low:.1f} to {high:.1f}", f"{count:,}", percent(mean), percent(share)]
         for low, high, count, mean, share in zip(found.edges, found.edges[1:], *found[1:4])
         if count
     ]
-    words = f"The expected calibration error is {percent(found.error)}: so far are probabilities from the share that is right, on average. {of}"
-    alt = "The share of right predictions by their probability, in ten bins; the table below has the numbers."
-    table = Table("Predictions by probability", ("probability", "predictions", "mean probability", "right"), rows)
+    words = f"The expected calibration error is {percent(found.error)}: on average, the probability of a prediction and the share of predictions that are right differ by this much. {of}"
+    alt = "The share of predictions that are right, by their probability, in ten bins; the table below has the numbers."
+    table = Table("Predictions by probability", ("probability", "predictions", "mean probability", "share right"), rows)
     return Part("Calibration", [words], [Image(pictures.drawn(folder, pictures.draw_calibration, found), alt)], [table])
 
 
@@ -207,7 +207,7 @@ def compared(told: Told) -> list[Part]:
         rows += [["the model alone", *(percent(alone.get(f"test_{key}")) for key in keys), ""]]
     rows += [[name, *(percent(row.get(key)) for key in keys), row["how"]] for name, row in found.items()]
     head = ("", *("ROC AUC" if key == "roc_auc" else key.replace("_", "-").replace("f1", "F1") for key in keys), "how")
-    words = "What can be had without a graph neural network."
+    words = "Baselines are simple methods without a graph neural network. A model should do better than each of them."
     return [Part("Baselines", [words], tables=[Table("The model and the baselines, on the test nodes", head, rows)])]
 
 
@@ -216,7 +216,7 @@ def costs(told: Told) -> Part:
     summary = told.summary
     laps = summary["milliseconds_per_step"]
     tables = (
-        [Table("A step, median", ("part", "milliseconds"), [[k, f"{v:.2f}"] for k, v in laps.items()])] if laps else []
+        [Table("Median time of each part of a step", ("part", "milliseconds"), [[k, f"{v:.2f}"] for k, v in laps.items()])] if laps else []
     )
     if summary["sent_per_step"]:
         rows = [
@@ -224,12 +224,12 @@ def costs(told: Told) -> Part:
             for row in summary["sent_per_step"]
         ]
         tables.append(
-            Table("Sent in a step, by all devices together", ("what", "collective", "mesh axis", "bytes"), rows)
+            Table("Bytes sent in a step, all devices together", ("what", "collective", "mesh axis", "bytes"), rows)
         )
     compiled = (
-        f"{summary['compiled_programs']} programs were compiled, {summary['kept_programs']} were kept from runs before."
+        f"Programs compiled: {summary['compiled_programs']}. Programs reused from earlier runs: {summary['kept_programs']}."
     )
-    sent = "" if summary["sent_per_step"] else " Nothing is sent: one device trains."
+    sent = "" if summary["sent_per_step"] else " One device trained, so nothing was sent."
     return Part("Time and bytes", [compiled + sent], tables=tables)
 
 
@@ -244,7 +244,7 @@ def cache(told: Told) -> list[Part]:
         for row in rows
     ]
     image = pictures.drawn(told.folder, lambda file: draw_cache(rows, file, ""))
-    alt = "What reading features from the host cost, by node type; the table below has the numbers."
+    alt = "The cost of reading features from the host, by node type; the table below has the numbers."
     return [
         Part("Feature cache", images=[Image(image, alt, True)], tables=[Table("Features on the host", head, cells)])
     ]
@@ -255,10 +255,10 @@ def plan(told: Told) -> list[Part]:
     axes = [[name, str(size)] for name, size in told.config.mesh.axes.items()]
     if told.config.mesh.devices == 1:
         return []
-    words = f"The strategy is {told.config.mesh.strategy}, in {told.summary['processes']} process{'es' * (told.summary['processes'] > 1)}."
+    words = f"Strategy: {told.config.mesh.strategy}. Processes: {told.summary['processes']}."
     found = sorted(told.folder.glob("partition_*/plan.png"), key=lambda file: file.stat().st_mtime)[-1:]
     images = [
-        Image(pictures.address(file, "png"), f"Who has what: the picture of {file.parent.name}.", True)
+        Image(pictures.address(file, "png"), f"What each partition owns: the picture of {file.parent.name}.", True)
         for file in found
     ]
     return [Part("Plan", [words], images, [Table("Devices", ("mesh axis", "size"), axes)])]

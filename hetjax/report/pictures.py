@@ -61,7 +61,7 @@ def draw_calibration(found: Calibration, file: Path) -> None:
     figure, axis = pyplot.subplots(figsize=(WIDTH, 3.4), layout="constrained")
     width = np.diff(found.edges)
     axis.bar(found.edges[:-1], np.nan_to_num(found.right), width, align="edge", color="tab:blue", edgecolor="white")
-    axis.plot([0, 1], [0, 1], color="black", linestyle=":", label="as its probability says")
+    axis.plot([0, 1], [0, 1], color="black", linestyle=":", label="perfect calibration")
     axis.set(xlabel="probability of the prediction", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1.02))
     figure.legend(frameon=False, loc="outside upper right")
     save(figure, file)
