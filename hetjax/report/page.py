@@ -216,7 +216,15 @@ def costs(told: Told) -> Part:
     summary = told.summary
     laps = summary["milliseconds_per_step"]
     tables = (
-        [Table("Median time of each part of a step", ("part", "milliseconds"), [[k, f"{v:.2f}"] for k, v in laps.items()])] if laps else []
+        [
+            Table(
+                "Median time of each part of a step",
+                ("part", "milliseconds"),
+                [[k, f"{v:.2f}"] for k, v in laps.items()],
+            )
+        ]
+        if laps
+        else []
     )
     if summary["sent_per_step"]:
         rows = [
@@ -226,9 +234,7 @@ def costs(told: Told) -> Part:
         tables.append(
             Table("Bytes sent in a step, all devices together", ("what", "collective", "mesh axis", "bytes"), rows)
         )
-    compiled = (
-        f"Programs compiled: {summary['compiled_programs']}. Programs reused from earlier runs: {summary['kept_programs']}."
-    )
+    compiled = f"Programs compiled: {summary['compiled_programs']}. Programs reused from earlier runs: {summary['kept_programs']}."
     sent = "" if summary["sent_per_step"] else " One device trained, so nothing was sent."
     return Part("Time and bytes", [compiled + sent], tables=tables)
 
