@@ -187,6 +187,8 @@ def check_command(command: str) -> None:
                 assert f"--{name}" in source or name in KEYS or name in source, f"{words[1]} has no option {word}"
     elif words[0] == "make":
         assert re.search(rf"^{words[-1]}:", read("Makefile"), re.M), command
+    elif words[:3] == ["pip", "install", "dist/hetjax-*.whl"]:
+        assert set(words[3:]) <= {"pandas", "notebook"}, command  # tests/test_package.py installs the wheel
     elif words[:2] == ["pip", "install"]:
         assert re.search(rf"^{re.search(r'hetjax.(.+).', words[2])[1]} = ", read("pyproject.toml"), re.M), command
     elif words[0] == "(umask":

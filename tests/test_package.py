@@ -1,6 +1,9 @@
 """What a stranger finds: the version, the licence's metadata, the first command without a clone."""
 
 import ast
+import os
+import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -36,6 +39,38 @@ def test_training_begins_without_what_is_needed_later():
     code = f"import sys, hetjax.train; print({{name.split('.')[0] for name in sys.modules}} & {{*{later}}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=ROOT)
     assert done.stdout.strip() == "set()", done.stdout + done.stderr
+
+
+def test_the_wheel_that_make_build_makes_has_the_whole_package_and_runs_from_an_empty_folder(tmp_path):
+    source, empty, made = tmp_path / "source", tmp_path / "empty", tmp_path / "made"
+    left_out = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "hetjax", source / "hetjax", ignore=left_out)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    empty.mkdir()
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    offline = ["--no-deps", "--no-index"]
+    subprocess.run([*pip, "wheel", *offline, "--no-build-isolation", "-w", tmp_path, source], check=True, timeout=120)
+    (wheel,) = tmp_path.glob("hetjax-*.whl")
+    assert wheel.name == f"hetjax-{hetjax.__version__}-py3-none-any.whl"
+    subprocess.run([*pip, "install", *offline, "--no-compile", "--target", made, wheel], check=True, timeout=120)
+    files = [{file.relative_to(place) for file in place.rglob("*.*")} for place in (source / "hetjax", made / "hetjax")]
+    assert files[0] == files[1]
+    command = [sys.executable, "-c", "import hetjax, hetjax.__main__; print(hetjax.__file__)"]
+    environment = os.environ | {"PYTHONPATH": str(made)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=empty, env=environment)
+    assert done.stdout.strip() == str(made / "hetjax" / "__init__.py"), done.stderr
+    assert not any(empty.iterdir())
+
+
+def test_every_python_that_is_named_is_tried():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = [match[1] for text in project["classifiers"] if (match := re.fullmatch(r".*Python :: (3\.\d+)", text))]
+    matrix = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]["test"]["strategy"]["matrix"]
+    assert named == matrix["python"] == ["3.11", "3.12", "3.13"]
+    assert project["requires-python"] == f">={named[0]}"
+    for page in ("README.md", "CONTRIBUTING.md"):
+        assert f"Python {named[0]} to {named[-1]}" in (ROOT / page).read_text(), page
 
 
 def test_the_versions_of_citation_and_package_do_not_contradict():
