@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import yaml
 
 import hetjax
@@ -66,7 +67,9 @@ def test_the_wheel_that_make_build_makes_has_the_whole_package_and_runs_from_an_
 def test_every_python_that_is_named_is_tried():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = [match[1] for text in project["classifiers"] if (match := re.fullmatch(r".*Python :: (3\.\d+)", text))]
-    matrix = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]["test"]["strategy"]["matrix"]
+    matrix = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]["test"]["strategy"][
+        "matrix"
+    ]
     assert named == matrix["python"] == ["3.11", "3.12", "3.13"]
     assert project["requires-python"] == f">={named[0]}"
     for page in ("README.md", "CONTRIBUTING.md"):
@@ -102,3 +105,31 @@ def unannotated(scope: ast.Module | ast.ClassDef, where: str) -> Iterator[str]:
             )
             if node.returns is None and node.name not in ("__init__", "__post_init__", "setup"):
                 yield f"{where}: {node.name}"
+
+
+@pytest.mark.parametrize(
+    ("tool", "status", "words"),
+    [
+        (None, 0, "no tests were run, because shared/tools/newest"),
+        ("exit 3", 0, "no tests were run, because its system could not be made"),
+        ("[ $2 != -m ] || exit 1; echo Python 3.99", 1, "a part of the tests on Python 3.99"),
+        ("echo Python 3.99", 0, "a part of the tests on Python 3.99"),
+    ],
+)
+def test_a_newer_python_is_tried_where_its_system_can_be_made_and_a_test_that_fails_there_counts(
+    tmp_path, tool, status, words
+):
+    if tool:
+        (tmp_path / "newest").write_text(f"#!/bin/bash\n{tool}\n")
+        (tmp_path / "newest").chmod(0o755)
+    environment = os.environ | {"NEWEST": str(tmp_path / "newest")}
+    done = subprocess.run([ROOT / ".ci" / "newest"], capture_output=True, text=True, timeout=60, env=environment)
+    assert done.returncode == status and words in done.stdout
+
+
+def test_the_tests_of_a_newer_python_are_there():
+    script = (ROOT / ".ci" / "newest").read_text()
+    names = [part for group in re.findall(r"tests/test_\{([\w,]+)\}", script) for part in group.split(",")]
+    assert len(names) > 15 and all((ROOT / "tests" / f"test_{name}.py").exists() for name in names)
+    for file, name in re.findall(r"(tests/\w+\.py)::(\w+)", script):
+        assert f"def {name}(" in (ROOT / file).read_text(), name
