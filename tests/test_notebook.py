@@ -3,9 +3,12 @@
 import ast
 import json
 import logging
+import os
 import re
 import shlex
 import sys
+from itertools import pairwise
+from pathlib import Path
 from types import ModuleType
 
 import pyarrow.parquet as pq
@@ -47,23 +50,42 @@ def test_a_bar_is_shown_in_notebooks_and_can_be_quieted(monkeypatch):
     assert hides_bar() is True
 
 
-def test_the_tutorial_runs(tmp_path, monkeypatch):
-    """All but what needs several processes, which tests/test_docs.py parses."""
-    monkeypatch.chdir(tmp_path)
-    text = TUTORIAL.read_text()
-    steps = re.findall(r"^```(sh|python)\n(.*?)^```$", text, re.M | re.S)
-    names: dict = {"__name__": "tutorial"}
-    for kind, block in steps:
+def run_page(page: Path, prints: bool = False) -> None:
+    """Run the Python and the commands of a page in the current folder, but for those of several processes, which tests/test_docs.py parses.
+
+    With `prints` a block of text has lines, in part, that the commands before it print; such commands may end with status 1 or 2, all others must not.
+    """
+    names: dict = {"__name__": page.stem}
+    kinds = "sh|python|text" if prints else "sh|python"
+    steps = re.findall(rf"^```({kinds})\n(.*?)^```$", page.read_text(), re.M | re.S)
+    for (kind, block), (following, expected) in pairwise([*steps, ("", "")]):
         if kind == "python":
-            exec(compile(block, "tutorial", "exec"), names)
+            exec(compile(block, page.stem, "exec"), names)
+        if kind != "sh":
             continue
+        printed = ""
         for line in re.sub(r"\s*\\\n\s*", " ", block).splitlines():
-            words = shlex.split(line.replace("$PWD", str(tmp_path)))
+            words = shlex.split(line.replace("$PWD", os.getcwd()), comments=True)
             if words[:2] != ["python", "-m"] or "$i" in line:
                 continue
-            module = f"{words[2]}.__main__" if words[2] in ("hetjax.ingest", "hetjax.partition") else words[2]
+            module = f"{words[2]}.__main__" if words[2].split(".")[-1] in ("ingest", "partition", "doctor") else words[2]
             done = here(module, *words[3:])
-            assert done.returncode == 0, (line, done.stderr)
+            printed += done.stdout + done.stderr
+            assert done.returncode in ((0, 1, 2) if following == "text" else (0,)), (line, done.stderr)
+        for line in expected.splitlines() if following == "text" else ():
+            assert line in printed, f"{page.name}: {line}\n{printed}"
+
+
+def test_the_tutorial_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_page(TUTORIAL)
     rows = pq.read_table("kinds.parquet").to_pylist()
     assert rows[0]["node"] == "c0" and {row["class"] for row in rows} <= {"cook", "gardener", "reader"}
     assert (tmp_path / "runs" / "shop" / "report.html").exists()
+
+
+@pytest.mark.parametrize("page", ["messy_tables", "trouble", "imbalance"])
+def test_commands_of_a_page_print_what_it_says(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HETJAX_DATA", raising=False)
+    run_page(ROOT / "docs" / f"{page}.md", prints=True)
