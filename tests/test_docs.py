@@ -1,6 +1,7 @@
 """Every command, Python block, option, path and name in the README, the documentation and the examples' headers is run or checked."""
 
 import ast
+import json
 import re
 import shlex
 import subprocess
@@ -39,6 +40,7 @@ NOT_RUN = {
     "make build": "tests/test_package.py looks at what is packed",
     "pytest -n 0 tests/test_sampling.py -k draw": "a part of these tests",
     "ruff check --fix . && ruff format .": "changes the source",
+    "python -m hetjax.train --train.epoch 3 --workdir runs/other": "is refused, which tests/test_notebook.py looks at",
     "make train": "installs packages; the same training is run here",
     "make test": "installs packages, and runs these tests",
     "for i in 0 1; do": "two processes, which tests/test_processes.py starts; the commands inside are parsed here",
@@ -283,5 +285,9 @@ def test_the_site_builds(tmp_path):
     for page in tmp_path.rglob("*.html"):
         text = page.read_text()
         assert not re.search(r'(src=|rel="(stylesheet|preconnect)" href=|@import )"?(https?:)?//', text), page
+    index = json.loads((tmp_path / "search" / "search_index.js").read_text().removeprefix("var __index = "))
+    assert {"Early stopping", "Class weights", "Missing values"} <= {section["title"] for section in index["docs"]}
+    assert re.split(index["config"]["separator"], "train.class_weights") == ["train", "class", "weights"]
+    assert (tmp_path / "iframe-worker.js").exists()  # by which the search runs where the site is opened from the disk
     configuration = (tmp_path / "reference" / "configuration.html").read_text()
     assert all(f"<code>{key}</code>" in configuration for key in KEYS)
