@@ -68,7 +68,9 @@ def run_page(page: Path, prints: bool = False) -> None:
             words = shlex.split(line.replace("$PWD", os.getcwd()), comments=True)
             if words[:2] != ["python", "-m"] or "$i" in line:
                 continue
-            module = f"{words[2]}.__main__" if words[2].split(".")[-1] in ("ingest", "partition", "doctor") else words[2]
+            module = (
+                f"{words[2]}.__main__" if words[2].split(".")[-1] in ("ingest", "partition", "doctor") else words[2]
+            )
             done = here(module, *words[3:])
             printed += done.stdout + done.stderr
             assert done.returncode in ((0, 1, 2) if following == "text" else (0,)), (line, done.stderr)
@@ -84,7 +86,7 @@ def test_the_tutorial_runs(tmp_path, monkeypatch):
     assert (tmp_path / "runs" / "shop" / "report.html").exists()
 
 
-@pytest.mark.parametrize("page", ["messy_tables", "trouble", "imbalance"])
+@pytest.mark.parametrize("page", ["messy_tables", "trouble"])
 def test_commands_of_a_page_print_what_it_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("HETJAX_DATA", raising=False)

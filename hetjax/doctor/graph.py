@@ -113,7 +113,7 @@ def _edges(graph: HetGraph, relation: Relation, csc: CSC) -> Iterator[Finding]:
         node = graph.names.node(node_type, int(degrees.argmax()))
         words = f"{relation}: {most:,} edges lead {side} {node_type} {node}, {mean:.1f} on average where there are any"
         yield (
-            Finding("note", words, "sampling bounds it: sampling.fanout" if side == "into" else "")
+            Finding("note", words, "sampling.fanout bounds how many neighbours are sampled" if side == "into" else "")
             if most > HUB * mean
             else Finding("fine", words)
         )
@@ -122,7 +122,7 @@ def _edges(graph: HetGraph, relation: Relation, csc: CSC) -> Iterator[Finding]:
         yield Finding(
             "note",
             f"{relation}: {twice:,} of {csc.edges:,} edges are there before, from the same node to the same node; each counts",
-            "leave them out if they say nothing more",
+            "remove the repetitions if they mean nothing in your data",
         )
 
 

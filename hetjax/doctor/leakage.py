@@ -44,7 +44,7 @@ def _relation(graph: HetGraph, relation: Relation, nodes: np.ndarray) -> Iterato
     counts = np.bincount(graph.labels[nodes], minlength=graph.schema.classes)
     if told < COVERED * len(nodes) or right < RIGHT * asked or right <= counts.max() * asked / len(nodes):
         return
-    words = f"{relation} mirrors the label: {told:,} of {len(nodes):,} labelled nodes share a neighbour with others, and of {right / asked:.1%} of the edges to these the others' labels tell it right, where the largest class has {counts.max() / len(nodes):.1%}"
+    words = f"{relation} mirrors the label: {told:,} of {len(nodes):,} labelled nodes share a neighbour with other labelled nodes, and along a share of {right / asked:.1%} of the edges to such neighbours the labels of these other nodes give the node's own class; the largest class has {counts.max() / len(nodes):.1%}"
     yield Finding(
         "wrong",
         words,

@@ -192,7 +192,7 @@ def processes(options: Processes) -> Iterator[Finding]:
     else:
         yield Finding(
             "fine",
-            "processes: none asked for; --coordinator, --num_processes and --process_id here and on the other hosts try whether they meet",
+            "processes: not tested; with --coordinator, --num_processes and --process_id, here and on the other hosts, the doctor tests whether they meet",
         )
 
 
@@ -220,5 +220,5 @@ def _meeting(options: Processes) -> Iterator[Finding]:
     yield (
         Finding("fine", words)
         if right
-        else Finding("wrong", f"{words}, of which some are others", "do not train on them")
+        else Finding("wrong", f"{words}, but some of these are wrong", "do not train on them")
     )
