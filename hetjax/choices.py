@@ -117,8 +117,8 @@ def _all(
             count = len(graph.splits["validation"])
             why = f"{count:,} training nodes are held out, as validation nodes that choose the epoch"
             yield Choice("data.validation_fraction", config.data.validation_fraction, why)
-        yield Choice("train.stacking", True, "what baselines know and the model does not is not to be lost")
-    yield Choice("train.on_divergence", "back", "a loss that explodes takes the run back, and lowers the rate")
+        yield Choice("train.stacking", True, "the model is weighed with baselines, which may know what it does not")
+    yield Choice("train.on_divergence", "back", "if the loss explodes, the run goes back to its best epoch and lowers the learning rate")
 
 
 def _model(about: Statistics, config: Config, says: Judged | None) -> Choice:
@@ -130,7 +130,7 @@ def _model(about: Statistics, config: Config, says: Judged | None) -> Choice:
         why = "nodes without features"
     elif about.plain and says and says.neighbours_say_nothing:
         reached = " and ".join(f"{100 * (score or 0):.1f} %" for score in (says.neighbours, says.larger))
-        why = f"label propagation and the larger class have {reached} of the validation nodes: a node's own features stay apart"
+        why = f"label propagation and the larger class have {reached} of the validation nodes: a node's own features are kept apart from its neighbours'"
         name = "sage"
     elif about.plain:
         name, why = "gcn", "one relation, and features"
@@ -153,7 +153,7 @@ def _paths(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]
         why += f": with {HOPS} there would be too many, or too many edges of one" * (hops < HOPS)
         yield Choice("data.metapath_hops", hops, why)
         if "data.metapath_label_hops" not in given:
-            yield Choice("data.metapath_label_hops", hops, "training labels along them, without a node's own")
+            yield Choice("data.metapath_label_hops", hops, "labels of training nodes along metapaths, without a node's own label")
 
 
 def _metric(about: Statistics, config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:
@@ -204,7 +204,7 @@ def _mode(about: Statistics, config: Config) -> Choice:
         return Choice(
             "sampling.mode",
             "minibatch",
-            "one layer reads what the nodes of a step have along metapaths, and no other node's",
+            "a step reads the metapaths of its own nodes only",
         )
     whole = about.edges <= WHOLE_EDGES and about.values <= WHOLE_VALUES
     modes: tuple[Mode, Mode] = ("full", "minibatch") if whole else ("minibatch", "full")
@@ -261,17 +261,17 @@ def _features(about: Statistics, name: str, whole: bool, one_step: bool) -> Iter
     if about.plain:
         if whole:
             yield Choice("model.layers", 3, f"{why} and one relation: deep enough to learn from")
-            yield Choice("model.residual", True, "a layer that adds nothing does no harm then")
+            yield Choice("model.residual", True, "with three layers, a layer that adds nothing does no harm")
         yield Choice("model.dropout", 0.2, f"{why} for {about.classes} classes")
     else:
         yield Choice("model.dropout", 0.5, f"{several}, each with weights of its own")
-    yield Choice("model.norm", "layer", "what a layer gives to the next is brought to mean 0 and deviation 1")
-    yield Choice("model.input_projection", True, "features of any width are brought to that of the layers first")
+    yield Choice("model.norm", "layer", "the output of each layer is scaled to mean 0 and standard deviation 1")
+    yield Choice("model.input_projection", True, "features of different widths are projected to the width of the layers first")
     rate, why = (
         (0.01, "one relation") if about.plain else (0.003, f"{several}: lower than 0.01, which is for one relation")
     )
     yield Choice("train.learning_rate", rate, why)
-    yield Choice("train.warmup_steps", 10 if one_step else 100, "the first steps are of Adam's least certain moments")
+    yield Choice("train.warmup_steps", 10 if one_step else 100, "Adam's moments are least certain in the first steps")
     if not one_step:
         yield from _epochs(about, False, 50, 5)
     else:
@@ -286,7 +286,7 @@ def _learned(about: Statistics) -> Iterator[Choice]:
     while width > NARROWEST and about.featureless * width > MOST_LEARNED:
         width //= 2
     size = f"{about.featureless:,} nodes of types without features"
-    yield Choice("model.feature_width", width, f"{size}: {about.featureless * width:,} numbers to learn")
+    yield Choice("model.feature_width", width, f"{size}: {about.featureless * width:,} values to learn")
     yield Choice("train.feature_learning_rate", 0.001, "learnable features overfit sooner than weights")
 
 
@@ -296,12 +296,12 @@ def _epochs(about: Statistics, none_held: bool, most: int, patience: int, every:
         yield Choice("train.evaluate_every", max(1, most // 5), "there are no validation nodes")
         return
     yield Choice(
-        "train.epochs", most, f"at most; it ends after {patience} that bring nothing better on the validation nodes"
+        "train.epochs", most, f"at most; the run ends after {patience} epochs without a better result on the validation nodes"
     )
-    yield Choice("train.patience", patience, f"so many epochs without a better one end it, before all {most}")
+    yield Choice("train.patience", patience, f"early stopping: the run ends after {patience} epochs without a better result")
     often = (
-        "a look at the validation nodes is a pass over the graph, as an epoch is"
+        "validation takes as long as an epoch"
         if every > 1
-        else "any epoch may be the best"
+        else "each epoch may be the best"
     )
     yield Choice("train.evaluate_every", every, often)

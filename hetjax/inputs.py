@@ -34,7 +34,7 @@ def needed(graph: HetGraph, kinds: Mapping[str, str]) -> tuple[str, str]:
         "binary": "0 and 1, " + ("and stay" if len(graph.schema.nodes) > 1 else "rows divided by their sums"),
         "counts": "counts, rows divided by their sums",
         "sparse": "mostly zeros, divided by the mean size of the others",
-        "numbers": "numbers of any size, columns brought to mean 0 and deviation 1",
+        "numbers": "numbers of any size: columns are scaled to mean 0 and standard deviation 1",
     }
     return "auto", "; ".join(f"of {t}: {words[kind]}" for t, kind in kinds.items())
 
