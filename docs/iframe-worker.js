@@ -7,6 +7,9 @@ if (location.protocol === "file:") {
       frame.hidden = true;
       document.body.append(frame);
       const inner = frame.contentWindow;
+      inner.document.open(); // so that no browser replaces the empty page later
+      inner.document.write("<body></body>");
+      inner.document.close();
       inner.postMessage = (data) => this.dispatchEvent(new MessageEvent("message", { data }));
       const script = inner.document.createElement("script");
       script.src = new URL(url, document.baseURI);

@@ -278,7 +278,7 @@ class Train:
     init_new: Literal["neighbours", "fresh"] = "neighbours"
     """with train.init_from, learned features of nodes that are new; neighbours: the mean of their neighbours, as of hetjax.predict; fresh: as train.seed draws them"""
     patience: int = 0
-    """stop after so many epochs without a better validation result; 0: never"""
+    """early stopping: end after so many epochs without a better validation result; 0: never"""
     steps_per_epoch: int = 0
     """minibatch: largest number of steps in an epoch; 0: as many as it takes to see every training node"""
     baselines: bool = True

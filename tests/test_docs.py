@@ -121,6 +121,13 @@ def test_the_readme_is_short():
     assert len(PAGES[0].read_text().splitlines()) <= 150
 
 
+def test_titles_fit_a_phone():
+    """A line of 390 pixels has room for some 20 characters of a page's title, and for some 26 of a heading."""
+    for page in PAGES:
+        for level, text in re.findall(r"^(#+) (.*)$", prose(page), re.M):
+            assert len(text) <= (40 if level == "#" else 52), (page, text)
+
+
 def test_every_block_has_a_language():
     for page in PAGES:
         opened = re.findall(r"^```(.*)$", page.read_text(), re.M)[::2]
