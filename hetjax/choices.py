@@ -118,7 +118,11 @@ def _all(
             why = f"{count:,} training nodes are held out, as validation nodes that choose the epoch"
             yield Choice("data.validation_fraction", config.data.validation_fraction, why)
         yield Choice("train.stacking", True, "the model is weighed with baselines, which may know what it does not")
-    yield Choice("train.on_divergence", "back", "if the loss explodes, the run goes back to its best epoch and lowers the learning rate")
+    yield Choice(
+        "train.on_divergence",
+        "back",
+        "if the loss explodes, the run goes back to its best epoch and lowers the learning rate",
+    )
 
 
 def _model(about: Statistics, config: Config, says: Judged | None) -> Choice:
@@ -153,7 +157,9 @@ def _paths(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]
         why += f": with {HOPS} there would be too many, or too many edges of one" * (hops < HOPS)
         yield Choice("data.metapath_hops", hops, why)
         if "data.metapath_label_hops" not in given:
-            yield Choice("data.metapath_label_hops", hops, "labels of training nodes along metapaths, without a node's own label")
+            yield Choice(
+                "data.metapath_label_hops", hops, "labels of training nodes along metapaths, without a node's own label"
+            )
 
 
 def _metric(about: Statistics, config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:
@@ -266,7 +272,9 @@ def _features(about: Statistics, name: str, whole: bool, one_step: bool) -> Iter
     else:
         yield Choice("model.dropout", 0.5, f"{several}, each with weights of its own")
     yield Choice("model.norm", "layer", "the output of each layer is scaled to mean 0 and standard deviation 1")
-    yield Choice("model.input_projection", True, "features of different widths are projected to the width of the layers first")
+    yield Choice(
+        "model.input_projection", True, "features of different widths are projected to the width of the layers first"
+    )
     rate, why = (
         (0.01, "one relation") if about.plain else (0.003, f"{several}: lower than 0.01, which is for one relation")
     )
@@ -296,12 +304,12 @@ def _epochs(about: Statistics, none_held: bool, most: int, patience: int, every:
         yield Choice("train.evaluate_every", max(1, most // 5), "there are no validation nodes")
         return
     yield Choice(
-        "train.epochs", most, f"at most; the run ends after {patience} epochs without a better result on the validation nodes"
+        "train.epochs",
+        most,
+        f"at most; the run ends after {patience} epochs without a better result on the validation nodes",
     )
-    yield Choice("train.patience", patience, f"early stopping: the run ends after {patience} epochs without a better result")
-    often = (
-        "validation takes as long as an epoch"
-        if every > 1
-        else "each epoch may be the best"
+    yield Choice(
+        "train.patience", patience, f"early stopping: the run ends after {patience} epochs without a better result"
     )
+    often = "validation takes as long as an epoch" if every > 1 else "each epoch may be the best"
     yield Choice("train.evaluate_every", every, often)
