@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 
-from hetjax.datasets import packed
+from hetjax.datasets import packed, quotes
 from hetjax.errors import InputError, reading
 
 BLOCK = 2**24  # bytes of text at a time
@@ -27,10 +27,18 @@ def _batches(file: Path, kind: pa.DataType | list[pa.DataType], header: bool) ->
             raise InputError(f"{file}: {len(names)} columns != {len(kinds)}")
         options = pc_csv.ReadOptions(block_size=BLOCK, column_names=names, skip_rows=int(header), use_threads=False)
         convert = pc_csv.ConvertOptions(column_types=dict(zip(names, kinds)), strings_can_be_null=True)
-        for batch in pc_csv.open_csv(stream, options, convert_options=convert):
-            out += batch.nbytes
-            packed.check(size, out)
-            yield batch
+        parse = pc_csv.ParseOptions(newlines_in_values=TEXT in kinds)
+        checked = quotes.Checked(stream, parse.delimiter)
+        try:
+            for batch in pc_csv.open_csv(pa.PythonFile(checked, mode="r"), options, parse, convert):
+                out += batch.nbytes
+                packed.check(size, out)
+                yield batch
+            checked.end()
+        except quotes.Misquoted as fault:
+            with pa.OSFile(str(file)) as again:
+                text = pa.CompressedInputStream(again, "gzip") if file.suffix == ".gz" else again
+                raise InputError(f"{file}: line {quotes.line_at(text, fault.opened)}: {fault}") from None
 
 
 def _columns(file: Path, header: bool) -> list[str]:
