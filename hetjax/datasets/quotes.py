@@ -109,7 +109,7 @@ def _check(text, separator, start, state):
                 continue
             if text[place] == QUOTE and not quoted:
                 before = text[place - 1] if place else before
-                if before == separator or before == LINE or before == RETURN:
+                if before == separator or before == LINE or before == RETURN:  # noqa: SIM109 (faster)
                     quoted, opened = True, start + place
             elif text[place] == QUOTE:
                 later = _after_quote(text, place + 1, separator)
