@@ -116,7 +116,7 @@ def ingest(config: Configuration, options: Options, folder: Path, where: str) ->
         if label and label.files:
             drawn.result()  # what is wrong with them is said before edges are read
         reverse = options.add_reverse_edges or config.add_reverse_edges
-        edges = Edges(config.edges, keys, finders, reverse, options.skip_nonexist_edges, bar)
+        edges = Edges(config.edges, keys, read, reverse, options.skip_nonexist_edges, bar)
         schema = Schema({name: one.count for name, one in read.items()}, tuple(edges), target, len(classes))
         ids = Names({name: Ids(one.ids) for name, one in read.items() if one.ids is not None}, names)
         relations = {relation: edges[relation] for relation in edges}

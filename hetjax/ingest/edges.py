@@ -16,8 +16,8 @@ from hetjax.graph.pieces import Pieces
 from hetjax.graph.schema import Relation
 from hetjax.ingest import tables
 from hetjax.ingest.configuration import EdgeTable, NodeTable
-from hetjax.ingest.finder import Finder
 from hetjax.ingest.in_order import in_order
+from hetjax.ingest.nodes import Nodes
 from hetjax.logs import timed
 
 
@@ -40,7 +40,7 @@ class Edges(Mapping):
 
     Args:
       edges, keys: where they are read.
-      finders: of every node type.
+      nodes: of every node type.
       reverse: give every relation's reverse too, after it.
       skip: leave out edges whose ends are no nodes, and count them in `skipped`; if not, they are an error.
       bar: of bytes that are read.
@@ -50,12 +50,14 @@ class Edges(Mapping):
         self,
         edges: Sequence[EdgeTable],
         keys: Sequence[ForeignKey],
-        finders: Mapping[str, Finder],
+        nodes: Mapping[str, Nodes],
         reverse: bool,
         skip: bool,
         bar: tqdm,
     ):
-        self.finders, self.skip, self.bar = finders, skip, bar
+        self.finders = {name: one.finder for name, one in nodes.items()}
+        self.orders = {name: one.orders for name, one in nodes.items()}
+        self.skip, self.bar = skip, bar
         self.sources: dict[Relation, list[EdgeTable | ForeignKey]] = {}
         for table in edges:
             self.sources.setdefault(table.relation, []).append(table)
@@ -132,20 +134,21 @@ class Edges(Mapping):
 
     def _key(self, key: ForeignKey) -> Iterator[tuple[np.ndarray, ...]]:
         """An edge per row that refers to a node; a row that refers to none has none."""
-        finder, done = self.finders[key.target], 0
-        for rows in tables.rows(key.table.files, key.table.format, {key.column: finder.kind}, self.bar):
+        finder, nodes = self.finders[key.target], self.finders[key.table.node_type].count
+        given = tables.rows(key.table.files, key.table.format, {key.column: finder.kind}, self.bar)
+        for rows, which in tables.numbered(given, nodes, key.table.place):
             column = rows.column(key.column)
-            found, given = finder.find(column, rows.place(key.column)), column.is_valid().to_numpy(zero_copy_only=False)
-            wrong = given & (found < 0)
+            found = finder.find(column, rows.place(key.column))
+            wrong = column.is_valid().to_numpy(zero_copy_only=False) & (found < 0)
             if wrong.any():
                 if not self.skip:
                     row = int(np.argmax(wrong))
                     raise InputError(f"{rows.place(key.column, row)}: {finder.unknown(column, row)}")
                 self.skipped[key.relation] = self.skipped.get(key.relation, 0) + int(wrong.sum())
-            there = np.flatnonzero(found >= 0)
-            ends = (there + done).astype(np.int32), found[there]
+            there, order = np.flatnonzero(found >= 0), self.orders[key.table.node_type].get(key.table.place)
+            own = (there + which.start).astype(np.int32)
+            ends = own if order is None else order[own], found[there]
             yield ends[::-1] if key.turned else ends
-            done += rows.batch.num_rows
 
 
 def _weights(rows: tables.Rows, column: str) -> np.ndarray:

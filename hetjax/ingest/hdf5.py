@@ -47,6 +47,15 @@ def batches(file: Path, columns: Mapping[str, str], bar: tqdm) -> Iterator[pa.Re
             bar.update(size * (stop - start) // total)
 
 
+def first(file: Path) -> str:
+    """The name of the first dataset of a file."""
+    h5py = _h5py(file)
+    with reading(file), open(file, "rb") as stream, h5py.File(stream, "r") as opened:
+        for name in sorted(opened):
+            return name
+    raise InputError(f"{file}: no dataset")
+
+
 def _h5py(file: Path) -> Any:
     try:
         import h5py
