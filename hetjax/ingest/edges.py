@@ -88,6 +88,10 @@ class Edges(Mapping):
         with timed(f"{relation}: by target"):
             return self.read.pop(relation).csc()
 
+    def known(self) -> list[Relation]:
+        """The relations of which the nodes of both ends, and of the table of a foreign key, are known: all, unless these had errors."""
+        return [relation for relation in self if {relation.source, relation.target} <= self.finders.keys()]
+
     def _read(self, origin: Relation) -> None:
         """Read a relation, and its reverse if that is given too."""
         weighted = {isinstance(one, EdgeTable) and bool(one.weight) for one in self.sources[origin]}

@@ -11,7 +11,7 @@ from tqdm import tqdm
 
 from hetjax.errors import InputError, reading
 from hetjax.ingest import diagnosis, hdf5, text
-from hetjax.ingest.configuration import Format
+from hetjax.ingest.configuration import Format, Pattern
 from hetjax.ingest.in_order import beside, in_order
 
 ROWS = 2**17  # of parquet at a time
@@ -34,24 +34,26 @@ class Rows(NamedTuple):
         return f"{self.file}: {at}, column {column!r}"
 
 
-def paths(patterns: Sequence[Path]) -> list[Path]:
-    """The files that patterns name, in their order.
+def paths(patterns: Sequence[Pattern]) -> list[Path]:
+    """The files that patterns name, in their order; a file whose own name has `*`, `?` or `[` is meant before others.
 
     Raises:
       InputError: none is there.
     """
     found: list[Path] = []
     for pattern in patterns:
-        there = [str(pattern)]
-        if not pattern.exists() and any(c in str(pattern) for c in "*?["):
-            there = sorted(glob.glob(str(pattern)))
-        if not there or not Path(there[0]).exists():
-            raise InputError(f"{pattern}: no such file; --root names the folder in which relative paths begin")
-        found += map(Path, there)
+        there = [pattern.name]
+        with reading(pattern.path):
+            if not pattern.path.exists() and any(character in pattern.name for character in "*?["):
+                there = sorted(glob.glob(pattern.name, root_dir=pattern.root))
+            missing = not there or not (pattern.root / there[0]).exists()
+        if missing:
+            raise InputError(f"{pattern.path}: no such file; --root names the folder in which relative paths begin")
+        found += [pattern.root / name for name in there]
     return found
 
 
-def rows(patterns: Sequence[Path], form: Format, columns: Mapping[str, str], bar: tqdm) -> Iterator[Rows]:
+def rows(patterns: Sequence[Pattern], form: Format, columns: Mapping[str, str], bar: tqdm) -> Iterator[Rows]:
     """The rows of a table; arguments and errors as of `made`."""
     return (some for some, _ in made(patterns, form, columns, lambda batch: None, bar))
 
@@ -74,7 +76,7 @@ def numbered(given: Iterator[Rows], count: int, place: str) -> Iterator[tuple[Ro
 
 
 def made(
-    patterns: Sequence[Path],
+    patterns: Sequence[Pattern],
     form: Format,
     columns: Mapping[str, str],
     make: Callable[[pa.RecordBatch], Made],

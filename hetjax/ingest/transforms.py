@@ -46,9 +46,7 @@ class Transform:
 
     def _number(self, key: str) -> float | None:
         value = self.options.get(key)
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
-        ):
+        if value is not None and not is_number(value):
             raise InputError(f"{self.place}.{key}: {short(repr(value))}, and should be a number")
         return None if value is None else float(value)
 
@@ -94,6 +92,13 @@ class Transform:
         return self.options | kept
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value of a configuration is a finite number of at most 64 bits."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) < 2**64 if isinstance(value, int) else math.isfinite(value)
+
+
 def as_matrix(column: pa.Array, where: Place, missing: bool) -> np.ndarray:
     """Numbers float64 `[rows, width]`; what is missing is NaN, if it may be."""
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
@@ -124,6 +129,8 @@ class Standard(Transform):
     def __init__(self, options: Mapping[str, Any], place: str):
         super().__init__(options, place)
         self.mean, self.std = self._number("mean"), self._number("std")
+        if (self.std or 0) < 0:
+            raise InputError(f"{place}.std: {self.std}, and should be 0 or more")
         self.seen, self.centre, self.squares = 0, 0.0, 0.0
 
     def see(self, values: np.ndarray) -> None:
@@ -154,6 +161,10 @@ class MaxMin(Transform):
     def __init__(self, options: Mapping[str, Any], place: str):
         super().__init__(options, place)
         self.least, self.most = math.inf, -math.inf
+        for least, most in (("min_val", "max_val"), ("min_bound", "max_bound")):
+            low, high = self._number(least), self._number(most)
+            if low is not None and high is not None and low > high:
+                raise InputError(f"{place}: {least} {low} > {most} {high}")
 
     def see(self, values: np.ndarray) -> None:
         self.least = min(self.least, float(values.min(initial=math.inf)))
@@ -190,11 +201,15 @@ class RankGauss(Transform):
     def __init__(self, options: Mapping[str, Any], place: str):
         super().__init__(options, place)
         self.epsilon = self._number("epsilon") or 1e-6
+        if not 0 < self.epsilon < 1:
+            raise InputError(f"{place}.epsilon: {self.epsilon}, and should be between 0 and 1")
+        if not isinstance(options.get("uniquify", False), bool):
+            raise InputError(f"{place}.uniquify: {short(repr(options['uniquify']))}, and should be true or false")
         self.chunks: list[np.ndarray] = []
-        try:
-            self.values, self.ranks = (np.array(options.get(key, ()), np.float64) for key in ("values", "ranks"))
-        except (TypeError, ValueError):
-            raise InputError(f"{place}: values and ranks should be numbers") from None
+        given = [options.get(key, []) for key in ("values", "ranks")]
+        if not all(isinstance(one, list) and all(map(is_number, one)) for one in given):
+            raise InputError(f"{place}: values and ranks should be numbers, in two lists")
+        self.values, self.ranks = (np.array(one, np.float64) for one in given)
         if self.values.shape != self.ranks.shape or (np.diff(self.values) <= 0).any():
             raise InputError(
                 f"{place}: {len(self.values)} values != {len(self.ranks)} ranks, or the values do not rise"
@@ -240,7 +255,7 @@ class Categorical(Transform):
         self.mapping: dict[str, int] = {}
         if given is not None:
             if not isinstance(given, dict) or not all(
-                type(n) is int and 0 <= n < MOST_CATEGORIES for n in given.values()
+                isinstance(name, str) and type(n) is int and 0 <= n < MOST_CATEGORIES for name, n in given.items()
             ):
                 raise InputError(f"{place}.mapping: should be {{text: number from 0 up to {MOST_CATEGORIES - 1}}}")
             self.mapping = dict(given)
@@ -290,17 +305,15 @@ class Bucket(Transform):
     def __init__(self, options: Mapping[str, Any], place: str):
         super().__init__(options, place)
         ends, count = options.get("range"), options.get("bucket_cnt")
-        if (
-            not isinstance(ends, list)
-            or len(ends) != 2
-            or not all(isinstance(e, int | float) for e in ends)
-            or ends[0] >= ends[1]
-        ):
+        if not isinstance(ends, list) or len(ends) != 2 or not all(map(is_number, ends)) or ends[0] >= ends[1]:
             raise InputError(f"{place}.range: {short(repr(ends))}, and should be [least, most]")
         if type(count) is not int or not 1 <= count <= MOST_CATEGORIES:
             raise InputError(f"{place}.bucket_cnt: {short(repr(count))}, and should be in 1..{MOST_CATEGORIES}")
         self.low, self.size, self.buckets = float(ends[0]), (ends[1] - ends[0]) / count, count
         self.window = self._number("slide_window_size") or 0.0
+        if not 0 < self.size < math.inf or self.window < 0:
+            what = f"buckets of {self.size}, and a window of {self.window}"
+            raise InputError(f"{place}: {what}, and both should be finite, the one over 0, the other 0 or more")
 
     def fit(self) -> None:
         self.width = self.buckets
