@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from hetjax.errors import InputError, reading
-from hetjax.ingest import diagnosis, hdf5, text
+from hetjax.ingest import diagnosis, hdf5, parquet, text
 from hetjax.ingest.configuration import Format, Pattern
 from hetjax.ingest.in_order import beside, in_order
 
-ROWS = 2**17  # of parquet at a time
 Made = TypeVar("Made")
 
 
@@ -97,7 +95,7 @@ def made(
         if form.name == "hdf5":
             batches = in_order(beside(placed), hdf5.batches(file, wanted, bar))
         elif form.name == "parquet":
-            batches = in_order(beside(placed), _parquet(file, wanted, bar))
+            batches = in_order(beside(placed), parquet.batches(file, wanted, bar))
         else:
             batches = text.batches(file, form, wanted, placed, bar)
         first = 1
@@ -110,13 +108,7 @@ def _first(file: Path, form: Format) -> str:
     """The name of the first column of a file."""
     if form.name == "hdf5":
         return hdf5.first(file)
-    if form.name == "csv":
-        return diagnosis.header(file, form)[0]
-    with reading(file), pq.ParquetFile(file) as parquet:
-        names = parquet.schema_arrow.names
-    if not names:
-        raise InputError(f"{file}: no columns")
-    return names[0]
+    return parquet.first(file) if form.name == "parquet" else diagnosis.header(file, form)[0]
 
 
 def _placed(make: Callable[[pa.RecordBatch], Made], file: Path) -> Callable[[pa.RecordBatch], Made]:
@@ -129,16 +121,3 @@ def _placed(make: Callable[[pa.RecordBatch], Made], file: Path) -> Callable[[pa.
             raise InputError(f"{file}: {error}") from None
 
     return placed
-
-
-def _parquet(file: Path, columns: Mapping[str, str], bar: tqdm) -> Iterator[pa.RecordBatch]:
-    with reading(file), open(file, "rb") as stream, pq.ParquetFile(stream) as parquet:
-        text.require(file, columns, parquet.schema_arrow.names)
-        total, size = max(1, parquet.metadata.num_rows), file.stat().st_size
-        for batch in parquet.iter_batches(batch_size=ROWS, columns=list(columns)):
-            yield pa.RecordBatch.from_arrays([_plain(c) for c in batch.columns], names=batch.schema.names)
-            bar.update(size * batch.num_rows // total)
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
