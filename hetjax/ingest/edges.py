@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
 
-from hetjax.errors import InputError
+from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_numpy
 from hetjax.graph.csc import CSC
 from hetjax.graph.grouping import Piece
@@ -16,6 +16,7 @@ from hetjax.graph.pieces import Pieces
 from hetjax.graph.schema import Relation
 from hetjax.ingest import tables
 from hetjax.ingest.configuration import EdgeTable, NodeTable
+from hetjax.ingest.finder import CANONICAL, Finder
 from hetjax.ingest.in_order import in_order
 from hetjax.ingest.nodes import Nodes
 from hetjax.logs import timed
@@ -115,7 +116,7 @@ class Edges(Mapping):
     def _table(self, table: EdgeTable) -> Iterator[tuple[np.ndarray, ...]]:
         finders = self.finders[table.relation.source], self.finders[table.relation.target]
         names = table.source, table.target
-        kinds = {name: finder.kind for name, finder in zip(names, finders)}
+        kinds = dict.fromkeys(names, "text")
         if names[0] == names[1]:
             raise InputError(f"{table.place}: source_id_col and dest_id_col are both {names[0]!r}")
         kinds |= {table.weight: "number"} if table.weight else {}
@@ -130,7 +131,7 @@ class Edges(Mapping):
                 if not self.skip:
                     row = int(np.argmax(wrong))
                     side = 0 if ends[0][row] < 0 else 1
-                    words = finders[side].unknown(rows.column(names[side]), row)
+                    words = _unknown(finders[side], rows.column(names[side]), row)
                     raise InputError(f"{rows.place(names[side], row)}: {words}")
                 self.skipped[table.relation] = self.skipped.get(table.relation, 0) + int(wrong.sum())
                 ends, weights = [end[~wrong] for end in ends], [weight[~wrong] for weight in weights]
@@ -139,7 +140,7 @@ class Edges(Mapping):
     def _key(self, key: ForeignKey) -> Iterator[tuple[np.ndarray, ...]]:
         """An edge per row that refers to a node; a row that refers to none has none."""
         finder, nodes = self.finders[key.target], self.finders[key.table.node_type].count
-        given = tables.rows(key.table.files, key.table.format, {key.column: finder.kind}, self.bar)
+        given = tables.rows(key.table.files, key.table.format, {key.column: "text"}, self.bar)
         for rows, which in tables.numbered(given, nodes, key.table.place):
             column = rows.column(key.column)
             found = finder.find(column, rows.place(key.column))
@@ -147,12 +148,19 @@ class Edges(Mapping):
             if wrong.any():
                 if not self.skip:
                     row = int(np.argmax(wrong))
-                    raise InputError(f"{rows.place(key.column, row)}: {finder.unknown(column, row)}")
+                    raise InputError(f"{rows.place(key.column, row)}: {_unknown(finder, column, row)}")
                 self.skipped[key.relation] = self.skipped.get(key.relation, 0) + int(wrong.sum())
             there, order = np.flatnonzero(found >= 0), self.orders[key.table.node_type].get(key.table.place)
             own = (there + which.start).astype(np.int32)
             ends = own if order is None else order[own], found[there]
             yield ends[::-1] if key.turned else ends
+
+
+def _unknown(finder: Finder, column: pa.Array, row: int) -> str:
+    value = column[row].as_py()
+    no_number = finder.kind == "whole" and isinstance(value, str) and not CANONICAL.fullmatch(value)
+    number = f"{short(repr(value), 80)} is not a whole number as they are usually written; " if no_number else ""
+    return number + finder.unknown(column, row)
 
 
 def _weights(rows: tables.Rows, column: str) -> np.ndarray:

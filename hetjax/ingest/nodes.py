@@ -18,7 +18,7 @@ from hetjax.graph.names import distinct
 from hetjax.graph.schema import MOST_NODES
 from hetjax.ingest import tables, transforms
 from hetjax.ingest.configuration import NodeTable
-from hetjax.ingest.finder import Finder, check_ids, joined, normal
+from hetjax.ingest.finder import Finder, joined, node_ids, normal
 from hetjax.ingest.transforms import Transform
 from hetjax.logs import log
 
@@ -120,9 +120,7 @@ def _read_table(table: NodeTable, bar: tqdm) -> _Read:
         for column in own:
             column.transform.observe(rows.column(column.name), partial(rows.place, column.name))
         if table.id_column:
-            check_ids(rows.column(table.id_column), rows.place(table.id_column))
-            _check_missing(rows, table.id_column)
-            made.ids.append(rows.column(table.id_column))
+            made.ids.append(node_ids(rows.column(table.id_column), partial(rows.place, table.id_column)))
             made.starts.append((rows.file, rows.first))
         if table.label:
             made.label.append(rows.column(table.label.column))
@@ -156,13 +154,6 @@ def _kinds(table: NodeTable, columns: Sequence[Column]) -> dict[str, str]:
                 f"{table.place}: column {column.name!r} is read as {kinds[column.name]}, and as {column.transform.kind}"
             )
     return kinds
-
-
-def _check_missing(rows: tables.Rows, column: str) -> None:
-    values = rows.column(column)
-    if values.null_count:
-        row = pc.index(values.is_null(), True).as_py()
-        raise InputError(f"{rows.place(column, row)}: missing, and every node has an id")
 
 
 def _place(part: _Read, position: int) -> str:
