@@ -24,7 +24,7 @@ from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Schema
 from hetjax.ingest import configuration, labels, nodes, reader, tables
-from hetjax.ingest.configuration import Configuration, Label, NodeTable
+from hetjax.ingest.configuration import Configuration, NodeTable
 from hetjax.ingest.edges import Edges, ForeignKey
 from hetjax.ingest.nodes import Nodes
 from hetjax.ingest.several import Errors
@@ -88,11 +88,12 @@ def ingest(config: Configuration, options: Options, folder: Path, where: str) ->
         total=_size(config, options), unit="B", unit_scale=True, desc="ingest", leave=False, disable=None, delay=1
     ) as bar:
         read = _read_nodes(config, bar, errors)
-        label = next((t.label for t in config.nodes if t.node_type == target and t.label), None)
+        table = next((t for t in config.nodes if t.node_type == target and t.label), None)
+        label = table and table.label
         features = _write_features(read, folder, bar, errors)
         if target in read:
             with errors.checked():
-                encoded, names, classes = _labels(read[target], target, label, where)
+                encoded, names, classes = _labels(read[target], target, table, where)
         reverse = options.add_reverse_edges or config.add_reverse_edges
         edges = Edges(config.edges, _keys(config), read, reverse, options.skip_nonexist_edges, bar)
         with timed("ids"):
@@ -124,13 +125,13 @@ def _read_nodes(config: Configuration, bar: tqdm, errors: Errors) -> dict[str, N
     return read
 
 
-def _labels(read: Nodes, target: str, label: Label | None, where: str) -> tuple:
-    """As `labels.encode`, of the nodes of the target type."""
-    if label is None:
+def _labels(read: Nodes, target: str, table: NodeTable | None, where: str) -> tuple:
+    """As `labels.encode`, of the nodes of the target type; `table`: which has the labels, if there are some."""
+    if table is None or table.label is None:
         log.info(f"{where}: no labels of {target!r}: a graph to predict, and not to train on")
         return labels.none(read.count)
     with timed(f"labels of {target}"):
-        return labels.encode(read.label, label)
+        return labels.encode(read.label, table.label, table.format.explicit)
 
 
 def _write_features(read: Mapping[str, Nodes], folder: Path, bar: tqdm, errors: Errors) -> dict[str, np.ndarray]:

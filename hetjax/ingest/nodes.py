@@ -18,7 +18,7 @@ from hetjax.graph.names import distinct
 from hetjax.graph.schema import MOST_NODES
 from hetjax.ingest import tables, transforms
 from hetjax.ingest.configuration import NodeTable
-from hetjax.ingest.finder import Finder, joined, node_ids, normal
+from hetjax.ingest.finder import Finder, check_lengths, joined, node_ids, normal
 from hetjax.ingest.transforms import Transform
 from hetjax.logs import log
 
@@ -123,8 +123,10 @@ def _read_table(table: NodeTable, bar: tqdm) -> _Read:
             made.ids.append(node_ids(rows.column(table.id_column), partial(rows.place, table.id_column)))
             made.starts.append((rows.file, rows.first))
         if table.label:
-            made.label.append(rows.column(table.label.column))
-            made.split.extend([rows.column(table.label.by[0])] if table.label.by else [])
+            for name, chunks in ((table.label.column, made.label), (table.label.by and table.label.by[0], made.split)):
+                if name:
+                    check_lengths(rows.column(name), partial(rows.place, name), "labels, and what splits them,")
+                    chunks.append(rows.column(name))
         count += rows.batch.num_rows
     for column in own:
         column.transform.fit()
