@@ -12,6 +12,7 @@ import pyarrow as pa
 from hetjax.datasets import quotes
 from hetjax.errors import InputError, reading, short
 from hetjax.ingest.configuration import Format
+from hetjax.ingest.words import MISSING
 
 LONGEST = 2**24  # characters of a line
 WORDS = {"whole": "a whole number", "number": "a number"}
@@ -100,7 +101,7 @@ def _undecodable(file: Path, form: Format) -> InputError:
 
 def diagnose(file: Path, form: Format, columns: Mapping[str, str]) -> None:
     """Read a file that Arrow refuses once more, and name the first row that is wrong; of one that seems right say nothing."""
-    row = 0
+    row, nulls = 0, set(form.null_values) | (set() if form.explicit else MISSING)
     try:
         _check_quotes(file, form)
         with _opened(file, form) as stream:
@@ -111,7 +112,7 @@ def diagnose(file: Path, form: Format, columns: Mapping[str, str]) -> None:
                     raise InputError(f"{file}: row {row}: {len(cells)} cells != {len(header)} of the header")
                 for name, cell in zip(header, cells):
                     kind = columns.get(name, "text")
-                    if kind in WORDS and cell not in form.null_values and not _parses(cell, kind):
+                    if kind in WORDS and cell not in nulls and not _parses(cell, kind):
                         raise InputError(
                             f"{file}: row {row}, column {name!r}: {short(repr(cell), 80)} is not {WORDS[kind]}"
                         )

@@ -163,9 +163,18 @@ def _unknown(finder: Finder, column: pa.Array, row: int) -> str:
     return number + finder.unknown(column, row)
 
 
-def _weights(rows: tables.Rows, column: str) -> np.ndarray:
-    values = to_numpy(rows.column(column).cast(pa.float64(), safe=False), math.nan)
-    wrong = ~np.isfinite(values)
+def _weights(rows: tables.Rows, name: str) -> np.ndarray:
+    column, kind = rows.column(name), rows.column(name).type
+    if not (
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
+    ):
+        raise InputError(f"{rows.place(name)}: weights are {kind}, and should be numbers")
+    values = to_numpy(column.cast(pa.float64(), safe=False), math.nan)
+    with np.errstate(over="ignore"):  # what does not fit is infinite, and refused
+        weights = values.astype(np.float32)
+    wrong = ~np.isfinite(weights)
     if wrong.any():
-        raise InputError(f"{rows.place(column, int(np.argmax(wrong)))}: a weight is to be a finite number")
-    return values.astype(np.float32)
+        row = int(np.argmax(wrong))
+        found = "missing" if np.isnan(values[row]) else f"{values[row]:g}"
+        raise InputError(f"{rows.place(name, row)}: {found}, and a weight is to be a finite number of 32 bits")
+    return weights

@@ -17,9 +17,10 @@ from hetjax.graph.arrow import to_arrow
 from hetjax.graph.names import distinct
 from hetjax.graph.schema import MOST_NODES
 from hetjax.ingest import tables, transforms
-from hetjax.ingest.configuration import NodeTable
+from hetjax.ingest.configuration import Feature, NodeTable
 from hetjax.ingest.finder import Finder, check_lengths, joined, node_ids, normal
 from hetjax.ingest.transforms import Transform
+from hetjax.ingest.words import MISSING, Missing
 from hetjax.logs import log
 
 
@@ -30,6 +31,15 @@ class Column(NamedTuple):
     name: str
     transform: Transform
     dtype: str
+    missing: Missing
+
+    def values(self, rows: tables.Rows) -> pa.Array:
+        """The values of some rows; null where a text is a word for a missing one."""
+        given = rows.column(self.name)
+        text = self.transform.kind == "text" and (
+            pa.types.is_string(given.type) or pa.types.is_large_string(given.type)
+        )
+        return self.missing.read(given) if text else given
 
 
 @dataclass(frozen=True)
@@ -111,14 +121,14 @@ def read(node_type: str, given: Sequence[NodeTable], bar: tqdm) -> Nodes:
 
 def _read_table(table: NodeTable, bar: tqdm) -> _Read:
     own = [
-        Column(table, name, transforms.make(feature.transform, feature.place), feature.dtype)
+        Column(table, name, transforms.make(feature.transform, feature.place), feature.dtype, _words(table, feature))
         for feature in table.features
         for name in feature.columns
     ]
     made, count = _Read(own, 0, [], [], [], []), 0
     for rows in tables.rows(table.files, table.format, _kinds(table, own), bar):
         for column in own:
-            column.transform.observe(rows.column(column.name), partial(rows.place, column.name))
+            column.transform.observe(column.values(rows), partial(rows.place, column.name))
         if table.id_column:
             made.ids.append(node_ids(rows.column(table.id_column), partial(rows.place, table.id_column)))
             made.starts.append((rows.file, rows.first))
@@ -130,7 +140,14 @@ def _read_table(table: NodeTable, bar: tqdm) -> _Read:
         count += rows.batch.num_rows
     for column in own:
         column.transform.fit()
+        column.missing.say(f"{table.place}: column {column.name!r}")
     return made._replace(count=count)
+
+
+def _words(table: NodeTable, feature: Feature) -> Missing:
+    """The words that are missing values: none that the table or the feature means otherwise."""
+    named = feature.transform.get("mapping") or ()
+    return Missing(() if table.format.explicit else MISSING - set(named))
 
 
 def _order(nodes: Nodes, table: NodeTable, part: _Read) -> np.ndarray:
@@ -189,7 +206,7 @@ def write_features(nodes: Nodes, folder: Path, number: int, bar: tqdm) -> np.nda
             tables.rows(table.files, table.format, kinds, bar), nodes.count, table.place
         ):
             for column, start in own:
-                made = column.transform.apply(rows.column(column.name), partial(rows.place, column.name))
+                made = column.transform.apply(column.values(rows), partial(rows.place, column.name))
                 at = which if order is None else order[which]
                 try:
                     with np.errstate(over="raise"):

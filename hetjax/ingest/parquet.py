@@ -88,4 +88,12 @@ def _longest(column: pa.Array) -> int:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    """The same values, each in full.
+
+    Raises:
+      pa.ArrowInvalid: a text is no UTF-8.
+    """
+    column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    if _is_text(column.type):
+        column.validate(full=True)
+    return column

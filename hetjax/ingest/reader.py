@@ -285,7 +285,11 @@ class _Reader:
         numbers = [isinstance(end, int | float) and not isinstance(end, bool) for end in ends]
         if not all(number or isinstance(end, str) for number, end in zip(numbers, ends)) or numbers[0] != numbers[1]:
             raise InputError(f"{self.file}: {place}.from: {short(repr(ends))}, and should be two numbers or two texts")
-        if ends[0] > ends[1]:
+        try:
+            first, second = map(float, ends)
+        except ValueError:
+            first, second = ends
+        if first > second:
             raise InputError(f"{self.file}: {place}.from: {short(repr(ends))}, and the first should not come after")
         return self._text(given, "column", place), (ends[0], ends[1])
 

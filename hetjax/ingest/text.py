@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 from tqdm import tqdm
 
@@ -21,6 +22,7 @@ from hetjax.errors import InputError, reading, short
 from hetjax.ingest import diagnosis, whole_numbers
 from hetjax.ingest.configuration import Format
 from hetjax.ingest.in_order import beside, in_order, under_way
+from hetjax.ingest.words import MISSING
 from hetjax.logs import log
 
 PIECE, BLOCK = 2**21, 2**24  # bytes at a time, of lines and of what Arrow divides into rows
@@ -181,7 +183,8 @@ class _Text:
         """The rows of a stream, by Arrow; the first is the header if none is given."""
         self.checked = quotes.Checked(stream, self.form.separator)
         source = pa.PythonFile(self.checked, mode="r")
-        yield from pc_csv.open_csv(source, **_options(self.form, header, self.columns, BLOCK))
+        batches = pc_csv.open_csv(source, **_options(self.form, header, self.columns, BLOCK))
+        yield from map(_without_empty, batches) if _words(self.form, self.columns) else batches
         self.checked.end()
 
 
@@ -200,10 +203,26 @@ def _options(
         "convert_options": pc_csv.ConvertOptions(
             column_types={name: KINDS[kind] for name, kind in columns.items()},
             include_columns=list(columns),
-            null_values=list(form.null_values),
-            strings_can_be_null=True,
+            null_values=sorted(MISSING) if _words(form, columns) else list(form.null_values),
+            strings_can_be_null=not _words(form, columns),
         ),
     }
+
+
+def _words(form: Format, columns: Mapping[str, str]) -> bool:
+    """Whether words such as `NA` stand for missing numbers; then Arrow would take texts of these words for missing too."""
+    return not form.explicit and "number" in columns.values()
+
+
+def _without_empty(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows, in which empty texts are missing."""
+    columns = [
+        pc.if_else(empty, None, column)
+        if pa.types.is_large_string(column.type) and pc.any(empty := pc.equal(column, "")).as_py()
+        else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

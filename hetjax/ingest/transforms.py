@@ -16,7 +16,7 @@ from scipy.special import erfinv
 from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_numpy
 
-MOST_CATEGORIES = 2**16
+MOST_CATEGORIES, LONGEST = 2**16, 2**12  # of a column, and bytes of the name of one
 QUANTILES = 10_001  # of what is kept of ranks
 Place = Callable[..., str]  # what an error begins with, of a row of those that are given, or of all
 
@@ -262,6 +262,8 @@ class Categorical(Transform):
 
     def _texts(self, column: pa.Array) -> tuple[np.ndarray, pa.Array]:
         """Rows, and a text of each; several of a row, if they are separated."""
+        if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+            raise InputError(f"{self.place}: {column.type}, and should be texts or numbers")
         column = column.cast(pa.large_string())
         rows = pa.array(np.arange(len(column)))
         if separator := self.options.get("separator"):
@@ -273,7 +275,10 @@ class Categorical(Transform):
     def observe(self, column: pa.Array, where: Place) -> None:
         self.rows += len(column)
         if not self.given:
-            self.seen.update(pc.unique(self._texts(column)[1]).to_pylist())
+            names = pc.unique(self._texts(column)[1])
+            if (pc.max(pc.binary_length(names)).as_py() or 0) > LONGEST:
+                raise InputError(f"{where()}: a category of over {LONGEST:,} bytes; is this a column of categories?")
+            self.seen.update(names.to_pylist())
             if len(self.seen) > MOST_CATEGORIES:
                 raise InputError(f"{where()}: over {MOST_CATEGORIES} categories; is this a column of categories?")
 
