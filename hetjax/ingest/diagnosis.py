@@ -3,7 +3,10 @@
 import csv
 import gzip
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,9 @@ from hetjax.ingest.configuration import Format
 from hetjax.ingest.words import MISSING
 
 LONGEST = 2**24  # characters of a line
-WORDS = {"whole": "a whole number", "number": "a number"}
+WORDS = {"whole": "a whole number", "number": "a number", "date": "a date"}
+DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?)?")
+PROBED = 1000  # rows
 
 
 def decoded(stream: Any, file: Path, form: Format) -> Any:
@@ -87,6 +92,26 @@ def _check_quotes(file: Path, form: Format) -> None:
         raise misquoted(file, form, fault) from None
 
 
+def dates(file: Path, form: Format, columns: Collection[str]) -> set[str]:
+    """The columns whose first value that is not missing is a date, year first; values are looked for in the first rows."""
+    nulls, found, waiting = _nulls(form), set(), set(columns)
+    with reading(file), _opened(file, form) as stream, suppress(UnicodeDecodeError, csv.Error):
+        rows = csv.reader(_lines(stream, file), delimiter=form.separator)
+        names = next(rows, [])
+        for cells in islice(rows, PROBED):
+            for name, cell in zip(names, cells):
+                if name in waiting and cell not in nulls:
+                    waiting.remove(name)
+                    found |= {name} if DATE.fullmatch(cell) else set()
+            if not waiting:
+                break
+    return found
+
+
+def _nulls(form: Format) -> set[str]:
+    return set(form.null_values) | (set() if form.explicit else MISSING)
+
+
 def _undecodable(file: Path, form: Format) -> InputError:
     """What is said of a file of another encoding, with the first line that shows it."""
     with gzip.open(file) if file.suffix == ".gz" else open(file, "rb") as stream:
@@ -101,7 +126,7 @@ def _undecodable(file: Path, form: Format) -> InputError:
 
 def diagnose(file: Path, form: Format, columns: Mapping[str, str]) -> None:
     """Read a file that Arrow refuses once more, and name the first row that is wrong; of one that seems right say nothing."""
-    row, nulls = 0, set(form.null_values) | (set() if form.explicit else MISSING)
+    row, nulls = 0, _nulls(form)
     try:
         _check_quotes(file, form)
         with _opened(file, form) as stream:
@@ -124,7 +149,17 @@ def diagnose(file: Path, form: Format, columns: Mapping[str, str]) -> None:
 
 def _parses(cell: str, kind: str) -> bool:
     """Whether Arrow reads a number there: Python's own would take `+1` and `1_000`."""
+    if kind == "date":
+        return bool(DATE.fullmatch(cell)) and _is_date(cell)
     cell = cell.strip(" \t")
     if kind == "whole":
         return bool(re.fullmatch("-?[0-9]{1,30}", cell)) and -(2**63) <= int(cell) < 2**63
     return bool(re.fullmatch(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(nan|inf|infinity)", cell, re.I))
+
+
+def _is_date(cell: str) -> bool:
+    try:
+        datetime.fromisoformat(cell)
+    except ValueError:
+        return False
+    return True

@@ -1,5 +1,6 @@
 """The nodes of one type: their ids, features and labels, from one table or several whose rows belong together."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -16,29 +17,28 @@ from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_arrow
 from hetjax.graph.names import distinct
 from hetjax.graph.schema import MOST_NODES
-from hetjax.ingest import tables, transforms
+from hetjax.ingest import diagnosis, tables, transforms
 from hetjax.ingest.configuration import Feature, NodeTable
-from hetjax.ingest.finder import Finder, check_lengths, joined, node_ids, normal
+from hetjax.ingest.finder import EXACT, Finder, check_lengths, joined, node_ids, normal
 from hetjax.ingest.transforms import Transform
 from hetjax.ingest.words import MISSING, Missing
 from hetjax.logs import log
 
 
 class Column(NamedTuple):
-    """A column that becomes features."""
+    """A column that becomes features; `kind`: as what it is read."""
 
     table: NodeTable
     name: str
     transform: Transform
     dtype: str
     missing: Missing
+    kind: str
 
     def values(self, rows: tables.Rows) -> pa.Array:
         """The values of some rows; null where a text is a word for a missing one."""
         given = rows.column(self.name)
-        text = self.transform.kind == "text" and (
-            pa.types.is_string(given.type) or pa.types.is_large_string(given.type)
-        )
+        text = self.kind == "text" and (pa.types.is_string(given.type) or pa.types.is_large_string(given.type))
         return self.missing.read(given) if text else given
 
 
@@ -120,15 +120,13 @@ def read(node_type: str, given: Sequence[NodeTable], bar: tqdm) -> Nodes:
 
 
 def _read_table(table: NodeTable, bar: tqdm) -> _Read:
-    own = [
-        Column(table, name, transforms.make(feature.transform, feature.place), feature.dtype, _words(table, feature))
-        for feature in table.features
-        for name in feature.columns
-    ]
-    made, count = _Read(own, 0, [], [], [], []), 0
+    own = _columns(table)
+    made, count, dated = _Read(own, 0, [], [], [], []), 0, set[str]()
     for rows in tables.rows(table.files, table.format, _kinds(table, own), bar):
         for column in own:
-            column.transform.observe(column.values(rows), partial(rows.place, column.name))
+            values = column.values(rows)
+            dated |= {column.name} if pa.types.is_temporal(values.type) else set()
+            column.transform.observe(values, partial(rows.place, column.name))
         if table.id_column:
             made.ids.append(node_ids(rows.column(table.id_column), partial(rows.place, table.id_column)))
             made.starts.append((rows.file, rows.first))
@@ -138,10 +136,25 @@ def _read_table(table: NodeTable, bar: tqdm) -> _Read:
                     check_lengths(rows.column(name), partial(rows.place, name), "labels, and what splits them,")
                     chunks.append(rows.column(name))
         count += rows.batch.num_rows
+    for name in sorted(dated):
+        log.info(f"{table.place}: column {name!r}: dates are read as days since 1970-01-01")
     for column in own:
         column.transform.fit()
         column.missing.say(f"{table.place}: column {column.name!r}")
     return made._replace(count=count)
+
+
+def _columns(table: NodeTable) -> list[Column]:
+    """The columns of a table that become features; of those that are numbers, which are dates in csv is seen in the first rows."""
+    given = [(f, name, transforms.make(f.transform, f.place)) for f in table.features for name in f.columns]
+    numbers = [name for _, name, transform in given if transform.kind == "number"]
+    dates: set[str] = set()
+    if table.format.name == "csv" and numbers:
+        dates = set.union(*(diagnosis.dates(file, table.format, numbers) for file in tables.paths(table.files)))
+    return [
+        Column(table, name, made, f.dtype, _words(table, f), "date" if name in dates else made.kind)
+        for f, name, made in given
+    ]
 
 
 def _words(table: NodeTable, feature: Feature) -> Missing:
@@ -168,9 +181,9 @@ def _kinds(table: NodeTable, columns: Sequence[Column]) -> dict[str, str]:
     texts += [table.label.by[0]] if table.label and table.label.by else []
     kinds = dict.fromkeys(texts, "text")
     for column in columns:
-        if kinds.setdefault(column.name, column.transform.kind) != column.transform.kind and table.format.name == "csv":
+        if kinds.setdefault(column.name, column.kind) != column.kind and table.format.name == "csv":
             raise InputError(
-                f"{table.place}: column {column.name!r} is read as {kinds[column.name]}, and as {column.transform.kind}"
+                f"{table.place}: column {column.name!r} is read as {kinds[column.name]}, and as {column.kind}"
             )
     return kinds
 
@@ -201,13 +214,15 @@ def write_features(nodes: Nodes, folder: Path, number: int, bar: tqdm) -> np.nda
     matrix = mapped(folder / f"features_{number}", shape, np.result_type(*dtypes))
     for table in {column.table.place: column.table for column in nodes.columns}.values():
         own = [(column, start) for column, start in zip(nodes.columns, ends) if column.table is table]
-        kinds, order = {column.name: column.transform.kind for column, _ in own}, nodes.orders.get(table.place)
+        rounded = Counter[str]()
+        kinds, order = {column.name: column.kind for column, _ in own}, nodes.orders.get(table.place)
         for rows, which in tables.numbered(
             tables.rows(table.files, table.format, kinds, bar), nodes.count, table.place
         ):
             for column, start in own:
                 made = column.transform.apply(column.values(rows), partial(rows.place, column.name))
                 at = which if order is None else order[which]
+                rounded[column.name] += _rounded(made, matrix.dtype)
                 try:
                     with np.errstate(over="raise"):
                         matrix[at, start : start + column.transform.width] = made
@@ -215,4 +230,21 @@ def write_features(nodes: Nodes, folder: Path, number: int, bar: tqdm) -> np.nda
                     row = int(np.argmax((np.abs(made) > np.finfo(matrix.dtype).max).any(axis=1)))
                     value = made[row][np.argmax(np.abs(made[row]))]
                     raise InputError(f"{rows.place(column.name, row)}: {value} is no {matrix.dtype}") from None
+        for name, count in rounded.items():
+            if count:
+                log.info(f"{table.place}: column {name!r}: {count:,} whole numbers are rounded to {matrix.dtype}")
     return matrix
+
+
+def _rounded(values: np.ndarray, dtype: np.dtype) -> int:
+    """How many whole numbers change where they are written as a narrower float."""
+    if (
+        dtype.kind != "f"
+        or values.dtype.kind != "f"
+        or not values.size
+        or np.abs(values).max() <= 2 ** np.finfo(dtype).nmant
+    ):
+        return 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        changed = (values.astype(dtype) != values) | (np.abs(values) >= EXACT)
+        return int(np.count_nonzero(changed & (values == np.floor(values))))

@@ -28,7 +28,7 @@ from hetjax.logs import log
 PIECE, BLOCK = 2**21, 2**24  # bytes at a time, of lines and of what Arrow divides into rows
 LINE = ord("\n")
 RATIO, ALWAYS = 2000, 2**30  # packed text may unpack to so many times its size, and so many bytes in any case
-KINDS = {"text": pa.large_string(), "whole": pa.int64(), "number": pa.float64()}
+KINDS = {"text": pa.large_string(), "whole": pa.int64(), "number": pa.float64(), "date": pa.timestamp("us")}
 Made = TypeVar("Made")
 
 
@@ -211,7 +211,7 @@ def _options(
 
 def _words(form: Format, columns: Mapping[str, str]) -> bool:
     """Whether words such as `NA` stand for missing numbers; then Arrow would take texts of these words for missing too."""
-    return not form.explicit and "number" in columns.values()
+    return not form.explicit and not {"number", "date"}.isdisjoint(columns.values())
 
 
 def _without_empty(batch: pa.RecordBatch) -> pa.RecordBatch:

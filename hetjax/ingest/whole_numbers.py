@@ -29,7 +29,7 @@ UNREAD = np.uintp(2**31)  # the place of a column that is not wanted
 def usable(form: Format, columns: Mapping[str, str]) -> bool:
     """Whether a table may be read so: its columns can be whole numbers, and no number stands for a missing one."""
     numbers = any(re.fullmatch("-?[0-9]+", null) for null in form.null_values)
-    return "number" not in columns.values() and not numbers and form.separator not in '0123456789-"\r\n'
+    return {"number", "date"}.isdisjoint(columns.values()) and not numbers and form.separator not in '0123456789-"\r\n'
 
 
 def read(
