@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import io
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from hetjax.datasets import quotes
 from hetjax.errors import InputError, reading, short
+from hetjax.files import check_regular, open_regular
 from hetjax.ingest.configuration import Format
 from hetjax.ingest.words import MISSING
 
@@ -39,7 +41,7 @@ def _utf8(form: Format) -> bool:
 
 def line_at(file: Path, form: Format, place: int) -> int:
     """The number of the line in which a byte of a file's text lies."""
-    with reading(file), open(file, "rb") as stream:
+    with reading(file), open_regular(file) as stream:
         return quotes.line_at(decoded(stream, file, form), place)
 
 
@@ -54,8 +56,9 @@ def misquoted(file: Path, form: Format, fault: quotes.Misquoted, before: int = 0
 def _opened(file: Path, form: Format) -> Any:
     encoding = "utf-8-sig" if _utf8(form) else form.encoding
     if file.suffix == ".gz":
+        check_regular(file)
         return gzip.open(file, "rt", encoding=encoding, newline="")
-    return open(file, encoding=encoding, newline="")
+    return io.TextIOWrapper(open_regular(file), encoding, newline="")
 
 
 def _lines(stream: Any, file: Path) -> Iterator[str]:
@@ -84,7 +87,7 @@ def header(file: Path, form: Format) -> list[str]:
 def _check_quotes(file: Path, form: Format) -> None:
     """Raise an InputError where a quote is wrong."""
     try:
-        with open(file, "rb") as stream:
+        with open_regular(file) as stream:
             checked = quotes.Checked(decoded(stream, file, form), form.separator)
             while checked.read(LONGEST):
                 pass
@@ -114,7 +117,7 @@ def _nulls(form: Format) -> set[str]:
 
 def _undecodable(file: Path, form: Format) -> InputError:
     """What is said of a file of another encoding, with the first line that shows it."""
-    with gzip.open(file) if file.suffix == ".gz" else open(file, "rb") as stream:
+    with gzip.open(file) if file.suffix == ".gz" else open_regular(file) as stream:
         for number, line in enumerate(iter(lambda: stream.readline(LONGEST), b""), start=1):
             try:
                 line.decode(form.encoding)

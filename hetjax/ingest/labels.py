@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from hetjax.datasets.splits import Split, divide
 from hetjax.errors import InputError, reading, short
+from hetjax.files import read_bytes
 from hetjax.graph.arrow import to_numpy
 from hetjax.graph.hetgraph import SPLITS, UNLABELLED
 from hetjax.graph.names import Ids
@@ -212,15 +213,13 @@ def _entry(file: Path, row: int | None = None) -> str:
 def _ids(file: Path, column: str) -> pa.Array:
     """The ids in a parquet file, in a JSON list, or a line each, also as JSON."""
     with reading(file):
-        if file.stat().st_size > LARGEST:
-            raise InputError(f"{file}: over {LARGEST} bytes")
         if file.suffix == ".parquet":
             form, name = Format("parquet"), column or parquet.first(file)
             pattern = Pattern(file.parent, file.name)
             with tqdm(disable=True) as bar:
                 parts = [rows.column(name) for rows in tables.rows([pattern], form, {name: "text"}, bar)]
             return joined(parts, pa.int64())
-        text = file.read_text(encoding="utf-8-sig")
+        text = read_bytes(file, LARGEST).decode("utf-8-sig")
         given = (
             json.loads(text)
             if text.lstrip().startswith("[")

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from hetjax.errors import InputError, reading
+from hetjax.files import open_regular
 from hetjax.ingest.text import require
 
 ROWS, AT_ONCE = 2**17, 2**25  # rows and bytes at a time
@@ -18,7 +19,7 @@ ALWAYS, RATIO = 2**30, 500  # bytes that may be read in any case, and how many t
 
 def first(file: Path) -> str:
     """The name of the first column of a file."""
-    with reading(file), open(file, "rb") as stream, pq.ParquetFile(stream) as parquet:
+    with reading(file), open_regular(file) as stream, pq.ParquetFile(stream) as parquet:
         names = parquet.schema_arrow.names
     if not names:
         raise InputError(f"{file}: no columns")
@@ -31,7 +32,7 @@ def batches(file: Path, columns: Mapping[str, str], bar: tqdm) -> Iterator[pa.Re
     Raises:
       InputError: a column is missing, or far more comes out of the file than it has.
     """
-    with reading(file), open(file, "rb") as stream, pq.ParquetFile(stream) as parquet:
+    with reading(file), open_regular(file) as stream, pq.ParquetFile(stream) as parquet:
         require(file, columns, parquet.schema_arrow.names)
         total, size = max(1, parquet.metadata.num_rows), file.stat().st_size
         width, out = _width(parquet.metadata, columns), 0
@@ -69,7 +70,7 @@ def _width(metadata: Any, columns: Mapping[str, str]) -> int:
 
 def _widest(file: Path, group: int, columns: Mapping[str, str]) -> int:
     """Bytes of the longest texts of a group of rows that are written once, and referred to: a row of them may repeat them all."""
-    with pq.ParquetFile(file) as plain:
+    with open_regular(file) as stream, pq.ParquetFile(stream) as plain:
         about = plain.metadata.row_group(group)
         written = [column for column in map(about.column, range(about.num_columns)) if column.has_dictionary_page]
         kinds = {field.name: field.type for field in plain.schema_arrow}
@@ -78,7 +79,7 @@ def _widest(file: Path, group: int, columns: Mapping[str, str]) -> int:
         ]
     if not names:
         return 0
-    with pq.ParquetFile(file, read_dictionary=names) as parquet:
+    with open_regular(file) as stream, pq.ParquetFile(stream, read_dictionary=names) as parquet:
         batch = next(parquet.iter_batches(1, [group], names), None)
         return sum(map(_longest, batch.columns)) if batch else 0
 

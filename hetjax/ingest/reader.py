@@ -16,6 +16,7 @@ from typing import Any
 
 from hetjax import yaml_file
 from hetjax.errors import InputError, reading, short
+from hetjax.files import read_bytes
 from hetjax.graph.schema import Relation
 from hetjax.ingest import configuration, tables
 from hetjax.ingest.configuration import Configuration, EdgeTable, Feature, Format, Label, NodeTable, Pattern
@@ -44,10 +45,8 @@ def read(file: Path, root: Path, leave_out: bool = False) -> Configuration:
 def _load(file: Path) -> Any:
     if file.suffix in (".yaml", ".yml"):
         return yaml_file.read(file)
-    with reading(file), open(file, encoding="utf-8-sig") as stream:
-        text = stream.read(LARGEST + 1)
-        if len(text) > LARGEST:
-            raise InputError(f"{file}: over {LARGEST} characters")
+    with reading(file):
+        text = read_bytes(file, LARGEST).decode("utf-8-sig")
         try:
             return json.loads(text, object_pairs_hook=_unique)
         except json.JSONDecodeError as error:

@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from hetjax.datasets import quotes
 from hetjax.errors import InputError, reading, short
+from hetjax.files import open_regular
 from hetjax.ingest import diagnosis, whole_numbers
 from hetjax.ingest.configuration import Format
 from hetjax.ingest.in_order import beside, in_order, under_way
@@ -47,7 +48,7 @@ def batches(
     """
     header = diagnosis.header(file, form)
     require(file, columns, header)
-    with reading(file), open(file, "rb") as raw:
+    with reading(file), open_regular(file) as raw:
         counted, out = _Counted(raw, bar), 0
         text = _Text(diagnosis.decoded(counted, file, form), form, header, columns)
         try:
