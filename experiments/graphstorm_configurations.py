@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 from hetjax.errors import InputError
-from hetjax.ingest import reader
+from hetjax.ingest import configuration
 
 RESULTS = Path(__file__).parent / "results" / "graphstorm_configurations.csv"
 
@@ -24,7 +24,7 @@ def outcome(file: Path) -> tuple[str, str]:
     reasons = []
     for leave_out, words in ((False, "as it is"), (True, "with parts left out")):
         try:
-            config = reader.read(file, file.parent, leave_out)
+            config = configuration.read(file, file.parent, leave_out)
         except InputError as error:
             reasons.append(str(error).removeprefix(f"{file}: "))
             continue

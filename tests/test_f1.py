@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from examples.f1.graph import CONFIG, EVENTS, NEXT, later_entries, tables
-from hetjax.ingest import reader
+from hetjax.ingest import configuration
 
 
 def test_events_are_told_to_the_entries_of_the_next_races():
@@ -28,7 +28,7 @@ def test_events_are_told_to_the_entries_of_the_next_races():
 
 def test_no_edge_of_formula_1_goes_back_in_time(real_data, tmp_path):
     tables(real_data / "f1", tmp_path)
-    config = reader.read(CONFIG, tmp_path)
+    config = configuration.read(CONFIG, tmp_path)
     entries = pq.read_table(tmp_path / "entries.parquet")
     races = pq.read_table(tmp_path / "races.parquet")
     date_of_race = dict(zip(entries["raceId"].to_pylist(), entries["date"].to_pylist()))

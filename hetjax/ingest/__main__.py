@@ -23,8 +23,8 @@ from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Schema
-from hetjax.ingest import configuration, labels, nodes, reader, tables
-from hetjax.ingest.configuration import Configuration, NodeTable
+from hetjax.ingest import configuration, declared, labels, nodes, tables
+from hetjax.ingest.declared import Configuration, NodeTable
 from hetjax.ingest.edges import Edges, ForeignKey
 from hetjax.ingest.nodes import Nodes
 from hetjax.ingest.several import Errors
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str]) -> None:
     check_new(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     file = Path(given["config"])
-    config = reader.read(file, Path(options.root or file.parent), options.leave_out)
+    config = configuration.read(file, Path(options.root or file.parent), options.leave_out)
     for what in config.left_out:
         log.info(f"left out: {what}")
     for table in config.nodes:
@@ -177,8 +177,8 @@ def _size(config: Configuration, options: Options) -> int:
 
 def _kept(config: Configuration, read: dict[str, Nodes], target: str, classes: list[str]) -> dict[str, Any]:
     """The configuration without what was left out, and with what was fitted: transforms of one column each, and the classes."""
-    content = {key: deepcopy(value) for key, value in config.content.items() if key in configuration.TOP}
-    for part, keys in (("nodes", configuration.NODE), ("edges", configuration.EDGE)):
+    content = {key: deepcopy(value) for key, value in config.content.items() if key in declared.TOP}
+    for part, keys in (("nodes", declared.NODE), ("edges", declared.EDGE)):
         content[part] = [{key: value for key, value in about.items() if key in keys} for about in content[part]]
     content["edges"] = [about for about in content["edges"] if "source_id_col" in about]
     for about, table in zip(content["nodes"], config.nodes):

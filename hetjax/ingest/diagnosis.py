@@ -16,7 +16,7 @@ import pyarrow as pa
 from hetjax.datasets import quotes
 from hetjax.errors import InputError, reading, short
 from hetjax.files import check_regular, open_regular
-from hetjax.ingest.configuration import Format
+from hetjax.ingest.declared import Format
 from hetjax.ingest.words import MISSING
 
 LONGEST = 2**24  # characters of a line

@@ -15,7 +15,7 @@ from hetjax.graph.grouping import Piece
 from hetjax.graph.pieces import Pieces
 from hetjax.graph.schema import Relation
 from hetjax.ingest import tables
-from hetjax.ingest.configuration import EdgeTable, NodeTable
+from hetjax.ingest.declared import EdgeTable, NodeTable
 from hetjax.ingest.finder import CANONICAL, Finder
 from hetjax.ingest.in_order import in_order
 from hetjax.ingest.nodes import Nodes

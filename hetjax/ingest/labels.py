@@ -21,7 +21,7 @@ from hetjax.graph.hetgraph import SPLITS, UNLABELLED
 from hetjax.graph.names import Ids
 from hetjax.graph.schema import MOST_CLASSES
 from hetjax.ingest import parquet, tables
-from hetjax.ingest.configuration import Format, Label, Pattern
+from hetjax.ingest.declared import Format, Label, Pattern
 from hetjax.ingest.finder import EXACT, Finder, joined, node_ids, normal
 from hetjax.ingest.words import MISSING, Missing
 

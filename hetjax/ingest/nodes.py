@@ -18,7 +18,7 @@ from hetjax.graph.arrow import to_arrow
 from hetjax.graph.names import distinct
 from hetjax.graph.schema import MOST_NODES
 from hetjax.ingest import diagnosis, tables, transforms
-from hetjax.ingest.configuration import Feature, NodeTable
+from hetjax.ingest.declared import Feature, NodeTable
 from hetjax.ingest.finder import EXACT, Finder, check_lengths, joined, node_ids, normal
 from hetjax.ingest.transforms import Transform
 from hetjax.ingest.words import MISSING, Missing

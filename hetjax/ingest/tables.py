@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from hetjax.errors import InputError, reading
 from hetjax.ingest import diagnosis, hdf5, parquet, text
-from hetjax.ingest.configuration import Format, Pattern
+from hetjax.ingest.declared import Format, Pattern
 from hetjax.ingest.in_order import beside, in_order
 
 Made = TypeVar("Made")

@@ -21,7 +21,7 @@ from hetjax.datasets import quotes
 from hetjax.errors import InputError, reading, short
 from hetjax.files import open_regular
 from hetjax.ingest import diagnosis, whole_numbers
-from hetjax.ingest.configuration import Format
+from hetjax.ingest.declared import Format
 from hetjax.ingest.in_order import beside, in_order, under_way
 from hetjax.ingest.words import MISSING
 from hetjax.logs import log
