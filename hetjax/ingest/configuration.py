@@ -9,6 +9,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -201,7 +202,8 @@ class _Reader:
         name = given.get("encoding", "utf8")
         try:
             found = codecs.lookup(name) if isinstance(name, str) else None
-            b"".decode(name)  # refuses what is no encoding of texts
+            with suppress(UnicodeError):
+                b"  ".decode(name)  # refuses what is no encoding of texts
         except (LookupError, ValueError, TypeError):
             found = None
         if found is None:

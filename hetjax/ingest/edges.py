@@ -19,7 +19,7 @@ from hetjax.ingest.declared import EdgeTable, NodeTable
 from hetjax.ingest.finder import CANONICAL, Finder
 from hetjax.ingest.in_order import in_order
 from hetjax.ingest.nodes import Nodes
-from hetjax.logs import timed
+from hetjax.logs import log, timed
 
 
 class ForeignKey(NamedTuple):
@@ -124,7 +124,11 @@ class Edges(Mapping):
         def find(batch: pa.RecordBatch) -> list[np.ndarray]:
             return [finder.find(batch.column(name), f"column {name!r}") for name, finder in zip(names, finders)]
 
+        others = set()
         for rows, ends in tables.made(table.files, table.format, kinds, find, self.bar):
+            for name, finder in zip(names, finders):
+                number = pa.types.is_integer(rows.column(name).type) and table.format.name != "csv"
+                others |= {(name, finder.node_type)} if number and finder.kind == "text" else set()
             wrong = np.minimum(*ends) < 0
             weights = [_weights(rows, table.weight)] if table.weight else []
             if wrong.any():
@@ -136,6 +140,9 @@ class Edges(Mapping):
                 self.skipped[table.relation] = self.skipped.get(table.relation, 0) + int(wrong.sum())
                 ends, weights = [end[~wrong] for end in ends], [weight[~wrong] for weight in weights]
             yield (*ends, *weights)
+        for name, node_type in sorted(others):
+            what = f"whole numbers, which are matched with the texts that are ids of node type {node_type!r}"
+            log.info(f"{table.place}: column {name!r}: {what}")
 
     def _key(self, key: ForeignKey) -> Iterator[tuple[np.ndarray, ...]]:
         """An edge per row that refers to a node; a row that refers to none has none."""

@@ -44,7 +44,7 @@ class Finder:
     def unknown(self, column: pa.Array, row: int) -> str:
         """What an error says of an id that is none."""
         value = column[row].as_py()
-        if value is None:
+        if value is None or value != value:
             return "missing"
         text = isinstance(value, str) and (self.kind == "text" or not CANONICAL.fullmatch(value))
         shown = short(repr(value), 80) if text else short(str(value), 80)

@@ -31,6 +31,7 @@ LARGEST = 2**30  # bytes of a file of ids
 NO_CLASS = "-1"  # of a node without a label
 CLASS_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 WHOLE = re.compile(r"-?[0-9]{1,18}(\.0+)?")
+NUMBER = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 DATE = re.compile(r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([ T][0-9:.]+Z?)?)?)?")  # a year first, and parts of a date after it
 
 
@@ -169,19 +170,19 @@ def _comparable(values: pa.Array, ends: Sequence[str | float], place: str) -> tu
         try:
             return column.cast(pa.float64()), [float(text) for text in texts]
         except pa.ArrowInvalid:
-            years = all(DATE.fullmatch(text) for text in texts)
-            _check_dates(column, place, texts, "numbers, or dates if these are years" if years else "numbers")
-            if not years:
-                raise InputError(f"{place}: dates, and `from` is {', '.join(texts)}, and should be dates") from None
+            if not all(DATE.fullmatch(text) for text in texts):
+                _check(column, NUMBER, place, texts, "numbers")
+                raise InputError(f"{place}: some numbers have over 64 bits") from None
+            _check(column, DATE, place, texts, "numbers, or dates if these are years")
     elif all(DATE.fullmatch(text) for text in texts):
-        _check_dates(column, place, texts, "dates, year first")
+        _check(column, DATE, place, texts, "dates, year first")
     dates = pc.replace_substring_regex(column, "^([0-9]{4}-[0-9]{2}-[0-9]{2})T", r"\1 ")
     return dates, [text.replace("T", " ") if DATE.fullmatch(text) else text for text in texts]
 
 
-def _check_dates(column: pa.Array, place: str, ends: Sequence[str], expected: str) -> None:
-    """Raise an InputError for the first text that is no date, as a text it would be compared with the ends letter by letter."""
-    right = pc.match_substring_regex(column, f"^({DATE.pattern})$").fill_null(True)
+def _check(column: pa.Array, form: re.Pattern, place: str, ends: Sequence[str], expected: str) -> None:
+    """Raise an InputError for the first text of another form, which would be compared with the ends letter by letter."""
+    right = pc.match_substring_regex(column, f"^({form.pattern})$").fill_null(True)
     if not pc.all(right).as_py():
         row = pc.index(right, False).as_py()
         found = short(repr(column[row].as_py()), 80)
@@ -189,7 +190,7 @@ def _check_dates(column: pa.Array, place: str, ends: Sequence[str], expected: st
 
 
 def _is_number(text: str) -> bool:
-    return bool(re.fullmatch(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", text, re.I)) and math.isfinite(float(text))
+    return bool(NUMBER.fullmatch(text)) and math.isfinite(float(text))
 
 
 def _from_files(label: Label, name: str, finder: Finder) -> np.ndarray:

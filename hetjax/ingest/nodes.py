@@ -125,7 +125,8 @@ def _read_table(table: NodeTable, bar: tqdm) -> _Read:
     for rows in tables.rows(table.files, table.format, _kinds(table, own), bar):
         for column in own:
             values = column.values(rows)
-            dated |= {column.name} if pa.types.is_temporal(values.type) else set()
+            if column.transform.kind == "number" and pa.types.is_temporal(values.type):
+                dated.add(column.name)
             column.transform.observe(values, partial(rows.place, column.name))
         if table.id_column:
             made.ids.append(node_ids(rows.column(table.id_column), partial(rows.place, table.id_column)))
@@ -232,7 +233,7 @@ def write_features(nodes: Nodes, folder: Path, number: int, bar: tqdm) -> np.nda
                     raise InputError(f"{rows.place(column.name, row)}: {value} is no {matrix.dtype}") from None
         for name, count in rounded.items():
             if count:
-                log.info(f"{table.place}: column {name!r}: {count:,} whole numbers are rounded to {matrix.dtype}")
+                log.info(f"{table.place}: column {name!r}: whole numbers that {matrix.dtype} rounds: {count:,}")
     return matrix
 
 
