@@ -179,8 +179,10 @@ def _kinds(table: NodeTable, columns: Sequence[Column]) -> dict[str, str]:
     """The columns that are read, each as a text or a number; one that is wanted as both is an error."""
     texts = [table.id_column] if table.id_column else []
     texts += [table.label.column] if table.label else []
-    texts += [table.label.by[0]] if table.label and table.label.by else []
     kinds = dict.fromkeys(texts, "text")
+    if table.label and table.label.by and table.label.by[0] not in kinds:  # numbers and dates are compared as such
+        name = table.label.by[0]
+        kinds[name] = next((column.kind for column in columns if column.name == name), "text")
     for column in columns:
         if kinds.setdefault(column.name, column.kind) != column.kind and table.format.name == "csv":
             raise InputError(
