@@ -77,6 +77,7 @@ def assemble(
     """
     named = len(names.classes) if names and names.classes is not None else 0
     label_file = files.get("labels", where)
+    labels = _class_numbers(labels, label_file)
     classes = _classes(labels, named, label_file)
     if not 1 <= classes <= MOST_CLASSES:
         raise InputError(f"{label_file}: labels of {classes} classes, outside 1..{MOST_CLASSES}")
@@ -85,6 +86,14 @@ def assemble(
     matrices = {} if features is None else {NODE: _features(features, options, files.get("features", where))}
     splits = divide(labels, options.split, shipped, where)
     return build(schema, {EDGE: ends}, matrices, labels, splits, where, names, files)
+
+
+def _class_numbers(labels: np.ndarray, where: str) -> np.ndarray:
+    """Labels of a type that holds -1 too."""
+    if labels.dtype.kind == "u" and (labels >= 2**31).any():
+        node = int(np.argmax((labels >= 2**31).reshape(len(labels), -1).any(axis=1)))
+        raise InputError(f"{where}: label {labels[node].max()} of node {node} is no class number")
+    return labels.astype(np.int64) if labels.dtype.kind in "ub" and labels.ndim == 1 else labels
 
 
 def _classes(labels: np.ndarray, named: int, where: str) -> int:
