@@ -56,18 +56,17 @@ class Ids:
     __hash__ = None  # type: ignore[assignment]  # as of any sequence that is compared by its values
 
     def find(self, asked: Any) -> np.ndarray:
-        """The number of each id that is asked for, int64 `[asked]`; -1 where there is no such id."""
+        """Return the number of each id that is asked for, int64 `[asked]`; -1 where there is no such id.
+
+        A text and a whole number are one id only where the text is how Python writes the number: `007` is another id than 7.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        wanted = as_array(asked)
-        if wanted.type != self.values.type:
-            try:
-                wanted = pc.cast(wanted, self.values.type)
-            except pa.ArrowInvalid:  # texts that are no numbers, and so none of these
-                wanted = pc.cast(wanted, pa.large_string())
-                return _positions(wanted, pc.cast(self.values, pa.large_string()))
-        return _positions(wanted, self.values)
+        wanted, values = as_array(asked), self.values
+        if wanted.type != values.type:
+            wanted, values = (pc.cast(ids, pa.large_string()) for ids in (wanted, values))
+        return _positions(wanted, values)
 
 
 def _positions(wanted: "pa.Array", values: "pa.Array") -> np.ndarray:

@@ -23,7 +23,7 @@ from hetjax.graph.schema import MOST_CLASSES
 from hetjax.ingest import parquet, tables
 from hetjax.ingest.declared import Format, Label, Pattern
 from hetjax.ingest.finder import EXACT, Finder, joined, node_ids, normal
-from hetjax.ingest.words import MISSING, Missing
+from hetjax.casts.words import MISSING, Missing
 
 FILES = {"train": "train", "validation": "valid", "test": "test"}
 KEPT = "graph.json"  # of a store: the configuration with what was fitted

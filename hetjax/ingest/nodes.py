@@ -21,7 +21,7 @@ from hetjax.ingest import diagnosis, tables, transforms
 from hetjax.ingest.declared import Feature, NodeTable
 from hetjax.ingest.finder import EXACT, Finder, check_lengths, joined, node_ids, normal
 from hetjax.ingest.transforms import Transform
-from hetjax.ingest.words import MISSING, Missing
+from hetjax.casts.words import MISSING, Missing
 from hetjax.logs import log
 
 

@@ -23,7 +23,7 @@ from hetjax.files import open_regular
 from hetjax.ingest import diagnosis, whole_numbers
 from hetjax.ingest.declared import Format
 from hetjax.ingest.in_order import beside, in_order, under_way
-from hetjax.ingest.words import MISSING
+from hetjax.casts.words import MISSING
 from hetjax.logs import log
 
 PIECE, BLOCK = 2**21, 2**24  # bytes at a time, of lines and of what Arrow divides into rows
