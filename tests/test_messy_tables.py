@@ -139,7 +139,7 @@ COLUMNS = {
 }
 PLAIN = pa.array([0, 1])
 TAKEN = {  # by the use of a column, the kinds that may be used so
-    "label": ("unsigned", "truth", "text", "dictionary"),
+    "label": ("truth", "text", "dictionary"),
     "id": ("text",),
     "feature": ("list", "timestamp", "date", "fraction", "decimal", "unsigned", "truth"),
     "category": ("timestamp", "date", "infinite", "fraction", "decimal", "unsigned", "truth", "text", "dictionary"),
@@ -492,3 +492,16 @@ def test_an_output_that_is_no_name(tmp_path):
     (tmp_path / "g.json").write_text(json.dumps({"nodes": [nodes()], "edges": []}))
     done = here("hetjax.ingest.__main__", "--config", tmp_path / "g.json", "--out", "a\0b")
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "is no name of a folder" in done.stderr
+
+
+def test_reverses_are_added_where_they_are_missing(tmp_path):
+    given = [edges(), edges(relation=["n", "rev_e", "n"]), edges(relation=["n", "f", "n"])]
+    files = {"n.csv": SMALL, "e.csv": "s,t\n1,2\n"}
+    graph, _ = ingested(tmp_path, files, nodes(), *given, options=["--add_reverse_edges"])
+    assert [relation.name for relation in graph.schema.relations] == ["e", "rev_e", "f", "rev_f"]
+
+
+def test_weights_that_are_rounded_are_said(tmp_path):
+    files = {"n.csv": SMALL, "e.csv": "s,t,w\n1,2,16777217\n2,1,0.5\n"}
+    graph, output = ingested(tmp_path, files, nodes(), edges(weight_col="w"))
+    assert graph.edges == 2 and "edges[0]: column 'w': whole numbers that float32 rounds: 1" in output

@@ -8,6 +8,9 @@ import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
 
+from hetjax.casts.column import kind_of
+from hetjax.casts.ids import CANONICAL
+from hetjax.casts.reverses import missing_reverses
 from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_numpy
 from hetjax.graph.csc import CSC
@@ -16,7 +19,7 @@ from hetjax.graph.pieces import Pieces
 from hetjax.graph.schema import Relation
 from hetjax.ingest import tables
 from hetjax.ingest.declared import EdgeTable, NodeTable
-from hetjax.ingest.finder import CANONICAL, Finder
+from hetjax.ingest.finder import Finder
 from hetjax.ingest.in_order import in_order
 from hetjax.ingest.nodes import Nodes
 from hetjax.logs import log, timed
@@ -64,11 +67,12 @@ class Edges(Mapping):
             self.sources.setdefault(table.relation, []).append(table)
         for key in keys:
             self.sources.setdefault(key.relation, []).append(key)
+        reverses = missing_reverses(self.sources) if reverse else {}
         self.relations: dict[Relation, Relation] = {}  # each with the one that is read
         for relation in self.sources:
             self.relations[relation] = relation
-            if reverse and relation.reverse not in self.sources:
-                self.relations[relation.reverse] = relation
+            if relation in reverses:
+                self.relations[reverses[relation]] = relation
         self.skipped: dict[Relation, int] = {}
         self.read: dict[Relation, Pieces] = {}
 
@@ -124,13 +128,17 @@ class Edges(Mapping):
         def find(batch: pa.RecordBatch) -> list[np.ndarray]:
             return [finder.find(batch.column(name), f"column {name!r}") for name, finder in zip(names, finders)]
 
-        others = set()
+        others, rounded = set(), 0
         for rows, ends in tables.made(table.files, table.format, kinds, find, self.bar):
             for name, finder in zip(names, finders):
                 number = pa.types.is_integer(rows.column(name).type) and table.format.name != "csv"
                 others |= {(name, finder.node_type)} if number and finder.kind == "text" else set()
             wrong = np.minimum(*ends) < 0
-            weights = [_weights(rows, table.weight)] if table.weight else []
+            weights = []
+            if table.weight:
+                values = _weights(rows, table.weight)
+                weights = [values.astype(np.float32)]
+                rounded += int(np.count_nonzero((weights[0] != values) & (values == np.floor(values))))
             if wrong.any():
                 if not self.skip:
                     row = int(np.argmax(wrong))
@@ -140,6 +148,8 @@ class Edges(Mapping):
                 self.skipped[table.relation] = self.skipped.get(table.relation, 0) + int(wrong.sum())
                 ends, weights = [end[~wrong] for end in ends], [weight[~wrong] for weight in weights]
             yield (*ends, *weights)
+        if rounded:
+            log.info(f"{table.place}: column {table.weight!r}: whole numbers that float32 rounds: {rounded:,}")
         for name, node_type in sorted(others):
             what = f"whole numbers, which are matched with the texts that are ids of node type {node_type!r}"
             log.info(f"{table.place}: column {name!r}: {what}")
@@ -171,17 +181,15 @@ def _unknown(finder: Finder, column: pa.Array, row: int) -> str:
 
 
 def _weights(rows: tables.Rows, name: str) -> np.ndarray:
-    column, kind = rows.column(name), rows.column(name).type
-    if not (
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
-    ):
-        raise InputError(f"{rows.place(name)}: weights are {kind}, and should be numbers")
+    """Weights float64 `[rows]`, finite in 32 bits."""
+    column = rows.column(name)
+    if kind_of(column) not in ("whole", "number", "decimal", "empty"):
+        raise InputError(f"{rows.place(name)}: weights are {column.type}, and should be numbers")
     values = to_numpy(column.cast(pa.float64(), safe=False), math.nan)
-    with np.errstate(over="ignore"):  # what does not fit is infinite, and refused
-        weights = values.astype(np.float32)
-    wrong = ~np.isfinite(weights)
+    with np.errstate(over="ignore"):
+        wrong = ~np.isfinite(values.astype(np.float32))
     if wrong.any():
         row = int(np.argmax(wrong))
         found = "missing" if np.isnan(values[row]) else f"{values[row]:g}"
         raise InputError(f"{rows.place(name, row)}: {found}, and a weight is to be a finite number of 32 bits")
-    return weights
+    return values

@@ -13,6 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm import tqdm
 
+from hetjax.casts.column import is_text, is_time, kind_of
+from hetjax.casts.ids import node_ids
+from hetjax.casts.labels import NO_CLASS, alike, class_names
+from hetjax.casts.words import MISSING, Missing
 from hetjax.datasets.splits import Split, divide
 from hetjax.errors import InputError, reading, short
 from hetjax.files import read_bytes
@@ -22,15 +26,12 @@ from hetjax.graph.names import Ids
 from hetjax.graph.schema import MOST_CLASSES
 from hetjax.ingest import parquet, tables
 from hetjax.ingest.declared import Format, Label, Pattern
-from hetjax.ingest.finder import EXACT, Finder, joined, node_ids, normal
-from hetjax.casts.words import MISSING, Missing
+from hetjax.ingest.finder import Finder, joined, normal
 
 FILES = {"train": "train", "validation": "valid", "test": "test"}
 KEPT = "graph.json"  # of a store: the configuration with what was fitted
 LARGEST = 2**30  # bytes of a file of ids
-NO_CLASS = "-1"  # of a node without a label
 CLASS_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
-WHOLE = re.compile(r"-?[0-9]{1,18}(\.0+)?")
 NUMBER = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 DATE = re.compile(r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([ T][0-9:.]+Z?)?)?)?")  # a year first, and parts of a date after it
 
@@ -49,10 +50,10 @@ def encode(chunks: list[pa.Array], label: Label, explicit: bool = False) -> tupl
     """
     place = f"{label.place}: column {label.column!r}"
     missing = Missing(() if explicit else MISSING - set(label.classes))
-    values = joined([_names(chunk, missing, place) for chunk in chunks], pa.large_string())
+    names = [missing.read(c) if is_text(c.type) else class_names(c, place, ()) for c in chunks]
     missing.say(place)
-    coded = values.dictionary_encode()
-    distinct = _alike(coded.dictionary.to_pylist(), place)
+    coded = joined(names, pa.large_string()).dictionary_encode()
+    distinct = alike(coded.dictionary.to_pylist(), place)
     known = {text for text in distinct if text != NO_CLASS or NO_CLASS in label.classes}
     if not known and not label.classes:
         raise InputError(f"{place} has no label, and no `classes` are given; {KEPT} of a store has them")
@@ -73,39 +74,6 @@ def encode(chunks: list[pa.Array], label: Label, explicit: bool = False) -> tupl
         raise InputError(f"{label.place}: row {row + 1}: {words}")
     plain = classes == [str(number) for number in range(len(classes))]
     return encoded, None if plain else Ids(classes), classes
-
-
-def _names(column: pa.Array, missing: Missing, place: str) -> pa.Array:
-    """Names of classes, large_string; null where there is no label."""
-    kind = column.type
-    if pa.types.is_null(kind):
-        return column.cast(pa.large_string())
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return missing.read(column)
-    if pa.types.is_boolean(kind):
-        return column.cast(pa.large_string())
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-        raise InputError(f"{place}: {kind}, and should be whole numbers, texts, or true and false")
-    if pa.types.is_integer(kind):
-        return column.cast(pa.large_string())
-    numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    known = ~np.isnan(numbers)
-    wrong = known & ~(np.isfinite(numbers) & (np.abs(numbers) < EXACT) & (numbers == np.round(numbers)))
-    if wrong.any():
-        value = numbers[np.argmax(wrong)]
-        raise InputError(f"{place} has numbers that are not whole, such as {value}: classes are whole numbers or texts")
-    return pa.array(np.where(known, numbers, 0).astype(np.int64), mask=~known).cast(pa.large_string())
-
-
-def _alike(names: list[str], place: str) -> list[str]:
-    """Names of classes; where all are whole numbers, `1.0` is 1."""
-    if not all(WHOLE.fullmatch(name) for name in names):
-        return names
-    names = [re.sub(r"\.0+$", "", name) for name in names]
-    negative = [name for name in names if name.startswith("-") and int(name) < int(NO_CLASS)]
-    if negative:
-        raise InputError(f"{place}: {negative[0]}, and class numbers are 0 or more, or -1 where there is no label")
-    return names
 
 
 def none(nodes: int) -> tuple[np.ndarray, None, list[str]]:
@@ -148,20 +116,20 @@ def _comparable(values: pa.Array, ends: Sequence[str | float], place: str) -> tu
       InputError: they cannot be compared.
     """
     kind, texts = values.type, [str(end) for end in ends]
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if kind_of(values) in ("whole", "number", "decimal"):
         if not all(_is_number(text) for text in texts):
             raise InputError(
                 f"{place}: numbers, and `from` is {short(', '.join(texts), 80)}, and should be numbers too"
             )
         numbers = values.cast(pa.float64(), safe=False)
         return pc.if_else(pc.is_nan(numbers), None, numbers), [float(text) for text in texts]
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+    if is_time(kind):
         if not all(DATE.fullmatch(text) for text in texts):
             raise InputError(
                 f"{place}: {kind}, and `from` is {short(', '.join(texts), 80)}, and should be years or dates"
             )
         return values.cast(pa.large_string()), [text.replace("T", " ") for text in texts]
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
+    if kind_of(values) not in ("text", "empty"):
         raise InputError(f"{place}: {kind}, and should be numbers, dates or texts")
     missing = Missing()
     column = missing.read(values)

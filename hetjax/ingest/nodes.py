@@ -13,15 +13,17 @@ import pyarrow.compute as pc
 from tqdm import tqdm
 
 from hetjax.cache.mapped import mapped
+from hetjax.casts.column import is_text
+from hetjax.casts.ids import EXACT, node_ids
+from hetjax.casts.words import MISSING, Missing
 from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_arrow
 from hetjax.graph.names import distinct
 from hetjax.graph.schema import MOST_NODES
 from hetjax.ingest import diagnosis, tables, transforms
 from hetjax.ingest.declared import Feature, NodeTable
-from hetjax.ingest.finder import EXACT, Finder, check_lengths, joined, node_ids, normal
+from hetjax.ingest.finder import Finder, check_lengths, joined, normal
 from hetjax.ingest.transforms import Transform
-from hetjax.casts.words import MISSING, Missing
 from hetjax.logs import log
 
 
@@ -38,7 +40,7 @@ class Column(NamedTuple):
     def values(self, rows: tables.Rows) -> pa.Array:
         """The values of some rows; null where a text is a word for a missing one."""
         given = rows.column(self.name)
-        text = self.kind == "text" and (pa.types.is_string(given.type) or pa.types.is_large_string(given.type))
+        text = self.kind == "text" and is_text(given.type)
         return self.missing.read(given) if text else given
 
 
@@ -129,7 +131,9 @@ def _read_table(table: NodeTable, bar: tqdm) -> _Read:
                 dated.add(column.name)
             column.transform.observe(values, partial(rows.place, column.name))
         if table.id_column:
-            made.ids.append(node_ids(rows.column(table.id_column), partial(rows.place, table.id_column)))
+            place = partial(rows.place, table.id_column)
+            made.ids.append(node_ids(rows.column(table.id_column), place))
+            check_lengths(made.ids[-1], place, "ids")
             made.starts.append((rows.file, rows.first))
         if table.label:
             for name, chunks in ((table.label.column, made.label), (table.label.by and table.label.by[0], made.split)):

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
+from hetjax.casts.column import is_text
 from hetjax.errors import InputError, reading
 from hetjax.files import open_regular
 from hetjax.ingest.text import require
@@ -53,9 +54,9 @@ def _check(file: Path, size: int, out: int) -> None:
         raise InputError(f"{file}: unpacks from {size} bytes to {out} or more, over {RATIO} times as many")
 
 
-def _is_text(kind: pa.DataType | None) -> bool:
+def _holds_text(kind: pa.DataType | None) -> bool:
     kind = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
-    return kind is not None and (pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return kind is not None and is_text(kind)
 
 
 def _width(metadata: Any, columns: Mapping[str, str]) -> int:
@@ -75,7 +76,9 @@ def _widest(file: Path, group: int, columns: Mapping[str, str]) -> int:
         written = [column for column in map(about.column, range(about.num_columns)) if column.has_dictionary_page]
         kinds = {field.name: field.type for field in plain.schema_arrow}
         names = [
-            c.path_in_schema for c in written if c.path_in_schema in columns and _is_text(kinds.get(c.path_in_schema))
+            c.path_in_schema
+            for c in written
+            if c.path_in_schema in columns and _holds_text(kinds.get(c.path_in_schema))
         ]
     if not names:
         return 0
@@ -95,6 +98,6 @@ def _plain(column: pa.Array) -> pa.Array:
       pa.ArrowInvalid: a text is no UTF-8.
     """
     column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    if _is_text(column.type):
+    if _holds_text(column.type):
         column.validate(full=True)
     return column

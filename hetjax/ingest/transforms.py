@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.special import erfinv
 
+from hetjax.casts.column import is_list, is_time
+from hetjax.casts.numbers import days
 from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_numpy
 
 MOST_CATEGORIES, LONGEST = 2**16, 2**12  # of a column, and bytes of the name of one
-DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 QUANTILES = 10_001  # of what is kept of ranks
 Place = Callable[..., str]  # what an error begins with, of a row of those that are given, or of all
 
@@ -93,14 +94,6 @@ class Transform:
         return self.options | kept
 
 
-def days(column: pa.Array) -> pa.Array:
-    """Dates and times as days since 1970-01-01, in UTC where there is a time zone, float64."""
-    if pa.types.is_date32(column.type):
-        return column.cast(pa.int32()).cast(pa.float64())
-    unit = "ms" if pa.types.is_date64(column.type) else column.type.unit
-    return pc.divide(column.cast(pa.int64()).cast(pa.float64(), safe=False), float(DAY[unit]))
-
-
 def is_number(value: Any) -> bool:
     """Whether a value of a configuration is a finite number of at most 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -110,7 +103,7 @@ def is_number(value: Any) -> bool:
 
 def as_matrix(column: pa.Array, where: Place, missing: bool) -> np.ndarray:
     """Numbers float64 `[rows, width]`; what is missing is NaN, if it may be."""
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
+    if is_list(column.type):
         lengths = pc.unique(pc.list_value_length(column))
         if len(lengths) != 1 or column.null_count:
             raise InputError(
@@ -118,7 +111,7 @@ def as_matrix(column: pa.Array, where: Place, missing: bool) -> np.ndarray:
             )
         flat = pc.list_flatten(column)
         return as_matrix(flat, where, missing).reshape(len(column), -1)
-    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+    if is_time(column.type):
         column = days(column)
     kinds = pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null, pa.types.is_decimal
     if not any(kind(column.type) for kind in kinds):
