@@ -8,8 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hetjax.casts.column import is_text
-from hetjax.casts.ids import CANONICAL, MOST, check_ids, whole_numbers
+from hetjax.casts.ids import CANONICAL, check_ids, whole_numbers
 from hetjax.errors import InputError, short
+from hetjax.graph.arrow import to_arrow
+from hetjax.ingest import written
 from hetjax.ingest.lookup import lookup
 
 LONGEST = 2**12  # bytes of an id, or of the name of a class or category
@@ -65,19 +67,9 @@ def _as(column: pa.Array, kind: str, place: str) -> pa.Array:
 
 
 def _from_text(column: pa.Array) -> pa.Array:
-    """The numbers that texts say as Python writes them, int64: `007` is another id than 7."""
-    try:
-        numbers = column.cast(pa.int64())
-    except pa.ArrowInvalid:  # some are no such numbers, and so none of these
-        usual = pc.match_substring_regex(column, f"^({CANONICAL.pattern})$")
-        column = pc.if_else(usual, column, None)
-        try:
-            return column.cast(pa.int64())
-        except pa.ArrowInvalid:  # of over 64 bits
-            values = [None if text is None else int(text) for text in column.to_pylist()]
-            return pa.array([one if one is None or -MOST <= one < MOST else None for one in values], pa.int64())
-    same = pc.equal(numbers.cast(column.type), column)
-    return numbers if pc.all(same).as_py() in (True, None) else pc.if_else(same, numbers, None)
+    """The numbers that texts say as Python writes them, int64; null where they say none."""
+    numbers, wrong = written.whole_numbers(column.cast(pa.large_string()))
+    return pa.array(numbers, mask=wrong) if wrong.any() else to_arrow(numbers)
 
 
 def check_lengths(column: pa.Array, place: Callable[..., str], what: str) -> None:
@@ -98,11 +90,8 @@ def normal(ids: list[pa.Array]) -> pa.Array:
     values = joined(ids, pa.int64())
     if pa.types.is_integer(values.type):
         return values.cast(pa.int64())
-    try:
-        numbers = values.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return values
-    return numbers if numbers.cast(pa.large_string()).equals(values) else values
+    numbers, wrong = written.whole_numbers(values.cast(pa.large_string()))
+    return values if wrong.any() else to_arrow(numbers)
 
 
 def joined(chunks: Sequence[pa.Array], otherwise: pa.DataType) -> pa.Array:
