@@ -89,7 +89,7 @@ def ingest(config: Configuration, options: Options, folder: Path, where: str) ->
     ) as bar:
         read = _read_nodes(config, bar, errors)
         table = next((t for t in config.nodes if t.node_type == target and t.label), None)
-        label = table and table.label
+        label = table.label if table else None
         features = _write_features(read, folder, bar, errors)
         if target in read:
             with errors.checked():

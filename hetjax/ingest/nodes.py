@@ -73,7 +73,7 @@ class _Read(NamedTuple):
     """What one table has, some rows at a time; `starts`: the file and the number of the first of these rows."""
 
     columns: list[Column]
-    count: int
+    rows: int
     ids: list[pa.Array]
     starts: list[tuple[Path, int]]
     label: list[pa.Array]
@@ -92,11 +92,11 @@ def read(node_type: str, given: Sequence[NodeTable], bar: tqdm) -> Nodes:
             what = f"{table.place}: lacks 'node_id_col', which {keyed[0]} of node type {node_type!r} has"
             raise InputError(f"{what}; rows of several tables are matched by their ids")
     parts = [_read_table(table, bar) for table in given]
-    count = parts[0].count
+    count = parts[0].rows
     for table, part in zip(given, parts):
-        if part.count != count:
+        if part.rows != count:
             where = f"node type {node_type!r} in {given[0].place}"
-            raise InputError(f"{table.place}: {part.count} rows != {count} of {where}")
+            raise InputError(f"{table.place}: {part.rows} rows != {count} of {where}")
     if count > MOST_NODES:
         raise InputError(f"node type {node_type!r}: {count} rows, over {MOST_NODES}")
     if len(given) > 1 and not keyed:
@@ -146,7 +146,7 @@ def _read_table(table: NodeTable, bar: tqdm) -> _Read:
     for column in own:
         column.transform.fit()
         column.missing.say(f"{table.place}: column {column.name!r}")
-    return made._replace(count=count)
+    return made._replace(rows=count)
 
 
 def _columns(table: NodeTable) -> list[Column]:

@@ -81,7 +81,7 @@ def require(file: Path, columns: Mapping[str, str], there: Sequence[str]) -> Non
 class _Counted:
     """A file that moves a progress bar as it is read."""
 
-    def __init__(self, stream: io.BufferedReader, bar: tqdm):
+    def __init__(self, stream: Any, bar: tqdm):
         self.stream, self.bar, self.size = stream, bar, 0
 
     def read(self, size: int = -1) -> bytes:
