@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -105,18 +104,12 @@ def scratch(out: Path, options: Options, group: ProcessGroup) -> Iterator[Path |
     if options.memory < 0 and group.count == 1:
         yield None
         return
-    folder = out.with_name(f".{out.name}.computed")
-    try:
+    with contextlib.ExitStack() as held:
+        name = None
         if group.first:
-            with durable.writing(folder):
-                shutil.rmtree(folder, ignore_errors=True)
-                folder.mkdir()
+            name = str(held.enter_context(durable.reserved(out.with_name(f"{out.name}.computed"))))
+        yield Path(group.broadcast_object("folder", name))
         group.barrier("folder")
-        yield folder
-        group.barrier("folder")
-    finally:
-        if group.first:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def devices_of(count: int) -> Sequence[jax.Device] | None:
