@@ -14,7 +14,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -91,6 +91,13 @@ class Checkpoint(NamedTuple):
         except Exception as error:
             raise Damaged(f"checkpoint {self.folder} is damaged: {reason(error)}") from error
 
+    def options(self) -> dict[str, Any]:
+        """The `data` and `model` options of the run, by `section.key`, before the checkpoint is verified; empty if it has none."""
+        with suppress(Exception):
+            found = _json(self.folder / "progress.json").get("options")
+            return found if isinstance(found, dict) else {}
+        return {}
+
     def state(self, like: Any) -> Any:
         """The state as host arrays, with the structure, shapes and dtypes of `like`; tables are mapped.
 
@@ -103,6 +110,10 @@ class Checkpoint(NamedTuple):
         plain = {n: np.empty(leaf.shape, leaf.dtype) for n, leaf in leaves.items() if not table_files.kept(n)}
         with reading(self.folder / "state"), _quiet(), internals.orbax_alone(ocp):
             plain |= ocp.load(self.folder / "state", {name: leaf for name, leaf in plain.items() if leaf.size})
+        for name, array in plain.items():
+            if (array.dtype, array.shape) != (leaves[name].dtype, leaves[name].shape):
+                expected = f"{leaves[name].dtype} {leaves[name].shape} of the run's options"
+                raise InputError(f"{self.folder / 'state'}: {name} is {array.dtype} {array.shape} != {expected}")
         arrays = plain | self._mapped({name: leaf for name, leaf in leaves.items() if table_files.kept(name)})
         return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in leaves])
 

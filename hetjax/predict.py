@@ -45,6 +45,8 @@ class Options(Processes):
     """devices of each process that share its nodes; 0: every accelerator, or one CPU device"""
     overwrite: bool = False
     """replace the file --out if it exists"""
+    trust: bool = False
+    """import the model of a user's own, MODULE:NAME, that the run's folder names, which runs its code; without it such a folder is refused"""
 
     def __post_init__(self):
         super().__post_init__()

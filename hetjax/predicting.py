@@ -28,10 +28,10 @@ from hetjax.restored import Restored, restore
 
 def write(workdir: Path, out: Path, options: Options, folder: Path | None, group: ProcessGroup) -> None:
     """Predict, and write and print what the options ask for, in process 0."""
-    restored = restore(workdir, options.graph, options.new_nodes, folder and folder / f"{group.number}")
+    room = folder and folder / f"{group.number}"
+    restored = restore(workdir, options.graph, options.new_nodes, room, options.trust)
     digests.require("weights", digests.of_arrays(jax.tree.leaves(restored.params)), group)
-    room = Room(folder, options.memory, group, devices_of(options.devices))
-    found = computed(restored, options.embeddings, room)
+    found = computed(restored, options.embeddings, Room(folder, options.memory, group, devices_of(options.devices)))
     if found is None:
         return
     durable.check_replaceable(out, options.overwrite)  # once more: predicting may have taken long
@@ -62,6 +62,7 @@ def predict(
     graph: HetGraph | str | os.PathLike = "",
     embeddings: bool = False,
     new_nodes: NewNodes = "neighbours",
+    trust: bool | str = False,
 ) -> Predictions:
     """Predict all nodes of the target type.
 
@@ -72,11 +73,14 @@ def predict(
       embeddings: also give the last layer's embeddings.
       new_nodes: what becomes of nodes that are new, of a type whose features were learned: they get the mean of their
         `neighbours` (`hetjax.carry.of_neighbours`), or the `mean` of their type, or are an error: `refuse`.
+      trust: whether a model of a user's own, `MODULE:NAME`, that the folder names is imported, which runs its code; or the
+        one such model that is.
 
     Raises:
       InputError: the run has no checkpoint that is whole, its data are another graph now, or `graph` does not go with it.
     """
-    restored = restore(workdir, graph if isinstance(graph, HetGraph) else os.fspath(graph), new_nodes)
+    other = graph if isinstance(graph, HetGraph) else os.fspath(graph)
+    restored = restore(workdir, other, new_nodes, trust=trust)
     found = computed(restored, embeddings)
     assert found is not None  # in process 0
     return found

@@ -162,6 +162,9 @@ def prepare(
     if checkpoint:
         progress.check_step(done, checkpoint, engine.batches.steps())
     done.graph = digest
+    done.options = {
+        key: value for key, value in flat(as_dict(config)).items() if key.split(".")[0] in ("data", "model")
+    }
     engine.batches.prepare(done.capacities)
     jax.eval_shape(engine.init_weights, engine.seed)  # what does not fit is said before anything is written
     records = None

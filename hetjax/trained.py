@@ -52,6 +52,7 @@ def train_graph(
     where = _stored(graph, path) if isinstance(graph, HetGraph) else Path(graph)
     given = [*given, "--data.format=store", f"--data.path={where.absolute()}"]
     config, ahead = recipe.resolve(_config(given), given, path, ProcessGroup())
+    run.trust = config.model.name
     train(config, path, ProcessGroup(), ahead)
     return run
 
@@ -113,10 +114,11 @@ class Trained:
 
     Attributes:
       path: the folder of the run.
+      trust: as of `hetjax.predict`; a run that `hetjax.train` made trusts the model that it was given.
     """
 
-    def __init__(self, path: str | os.PathLike):
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike, trust: bool | str = False):
+        self.path, self.trust = Path(path), trust
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -139,7 +141,7 @@ class Trained:
         new_nodes: NewNodes = "neighbours",
     ) -> Predictions:
         """Predict all nodes of the target type, of the run's graph or of another; as `hetjax.predict.predict`."""
-        return predict(self.path, graph, embeddings, new_nodes)
+        return predict(self.path, graph, embeddings, new_nodes, self.trust)
 
     def __repr__(self) -> str:
         accuracy = self.summary["test_accuracy"] if (self.path / "summary.json").exists() else None

@@ -76,6 +76,24 @@ def _open_lock(file: Path) -> TextIO:
     return stream
 
 
+def check_trusted(file: Path, model: str, trust: bool | str, how: str = "--trust (in Python: trust=True)") -> None:
+    """Raise an InputError where a run's folder names a module that the user has not named.
+
+    A folder may come from anybody, and to import a module runs its code.
+
+    Args:
+      file: the configuration in the folder.
+      model: its `model.name`.
+      trust: whether the user trusts the folder, or the model of a user's own, `MODULE:NAME`, that this command names.
+      how: what the user gives to trust it.
+    """
+    if ":" in model and trust is not True and trust != model:
+        raise InputError(
+            f"{file}: model.name is {short(repr(model))}, a module whose code would run; "
+            f"if you trust this folder, give {how}"
+        )
+
+
 class Workdir:
     """A run's folder. Nothing is written before `claim`.
 
