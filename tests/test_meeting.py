@@ -134,6 +134,19 @@ def test_who_drips_holds_nobody(port, gathered):
         over.clear()
 
 
+def test_two_hundred_silent_strangers_hold_nobody(port, gathered, monkeypatch):
+    monkeypatch.setattr(meeting, "PATIENCE", 1000)  # so that none is dropped for its silence
+    waits = gathered(SECRET)
+    with contextlib.ExitStack() as held:
+        for _ in range(200):
+            held.enter_context(meeting.connect("127.0.0.1", port, time.monotonic() + LONG))
+        connection, peers, _ = join(port, SECRET)
+        connections, same, _ = waits.result()
+        assert peers == same
+        for one in (connection, *connections.values()):
+            one.close()
+
+
 def test_nobody_joins_without_the_secret(port, gathered):
     every = gathered(SECRET)
     for other in b"", SECRET[:-1]:
