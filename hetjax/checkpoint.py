@@ -65,7 +65,7 @@ class Checkpoint(NamedTuple):
         """
         try:
             digests = _json(self.folder / "digests.json")
-            others = {str(file.relative_to(self.folder)) for file in self.folder.rglob("*") if file.is_file()} ^ {
+            others = {str(file.relative_to(self.folder)) for file in self.folder.rglob("*") if not file.is_dir()} ^ {
                 *digests,
                 "digests.json",
             }
@@ -330,9 +330,9 @@ def _named(tree: Any) -> dict[str, Any]:
 def _json(file: Path) -> Any:
     """What a file holds; an InputError names it if that is no JSON, as of one that was cut off."""
     with reading(file.name):
-        return json.loads(file.read_text(encoding="utf-8"))
+        return json.loads(files.read_text(file))
 
 
 def _digest(file: Path) -> str:
-    with open(file, "rb") as stream:
+    with open_regular(file) as stream:
         return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

@@ -35,7 +35,7 @@ def write(workdir: Path, out: Path, options: Options, folder: Path | None, group
     if found is None:
         return
     durable.check_replaceable(out, options.overwrite)  # once more: predicting may have taken long
-    what = found.write(out, options.logits, options.probabilities)
+    what = found.write(out, options.logits, options.probabilities, options.quote_formulas)
     order = f", in the order of the graph's nodes of type {found.target!r}" if out.suffix == ".npy" else ""
     log.info(f"{out}: {what}{order}, {restored.chosen}")
     if restored.stacked:

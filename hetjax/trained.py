@@ -125,14 +125,14 @@ class Trained:
         """Its results: what `summary.json` says."""
         file = self.path / "summary.json"
         with reading(file):
-            return json.loads(file.read_text(encoding="utf-8"))
+            return json.loads(files.read_text(file))
 
     @property
     def records(self) -> list[dict[str, Any]]:
         """A record per epoch, and a last one of the test nodes: what `metrics.jsonl` says."""
         file = self.path / "metrics.jsonl"
         with reading(file):
-            return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+            return [json.loads(line) for line in files.read_text(file).splitlines()]
 
     def predict(
         self,
@@ -152,7 +152,7 @@ class Trained:
         picture = self.path / "curves.png"
         image = ""
         if picture.exists():
-            data = base64.b64encode(picture.read_bytes()).decode()
+            data = base64.b64encode(files.read_bytes(picture)).decode()
             image = (
                 f'<br><img alt="loss and accuracy by epoch" style="max-width: 100%" src="data:image/png;base64,{data}">'
             )

@@ -186,7 +186,7 @@ class Workdir:
             return None
         try:
             with reading(file):
-                summary = json.loads(file.read_text())
+                summary = json.loads(files.read_text(file))
                 results.lines(summary, self.path, False)
                 results.details(summary)
         except InputError as error:

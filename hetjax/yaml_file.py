@@ -77,7 +77,7 @@ def read(file: str | os.PathLike) -> Any:
     Raises:
       InputError: it cannot be read, is no YAML or exceeds a bound; with the line.
     """
-    with reading(file), Path(file).open(encoding="utf-8") as stream:
+    with reading(file), open_regular(file) as raw, TextIOWrapper(raw, "utf-8") as stream:
         try:
             return yaml.load(stream.read(LARGEST + 1), _Loader)
         except yaml.YAMLError as error:

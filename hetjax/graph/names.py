@@ -240,7 +240,7 @@ def read_column(file: Path, count: int) -> "pa.Array":
     """
     import pyarrow.parquet as pq
 
-    with reading(file), open(file, "rb") as stream, pq.ParquetFile(stream) as parquet:
+    with reading(file), open_regular(file) as stream, pq.ParquetFile(stream) as parquet:
         about = parquet.metadata
         if parquet.schema_arrow.names != [COLUMN] or about.num_rows != count:
             found = f"{about.num_rows} rows of the columns {parquet.schema_arrow.names}"
@@ -255,7 +255,7 @@ def read_column(file: Path, count: int) -> "pa.Array":
 def checksum(file: str | os.PathLike) -> int:
     """CRC-32 of a file's bytes."""
     crc = 0
-    with reading(file), open(file, "rb") as stream:
+    with reading(file), open_regular(file) as stream:
         while piece := stream.read(AT_ONCE):
             crc = zlib.crc32(piece, crc)
     return crc

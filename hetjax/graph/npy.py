@@ -2,7 +2,7 @@
 
 import io
 import math
-import stat
+import os
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -79,9 +79,6 @@ def load_array(file: Path) -> np.ndarray:
       InputError: it is none, or of another size than its header says.
     """
     with reading(file):
-        status = file.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise InputError(f"{file}: is no regular file")
-        with file.open("rb") as stream:
-            header(stream.read(LONGEST_HEADER), status.st_size, str(file))
+        with open_regular(file) as stream:
+            header(stream.read(LONGEST_HEADER), os.fstat(stream.fileno()).st_size, str(file))
         return np.load(file, mmap_mode="r", allow_pickle=False)
