@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from hetjax import durable, internals
+from hetjax import durable, files, internals
 from hetjax.cache import table_files
 from hetjax.errors import InputError, reading, reason
+from hetjax.files import open_regular
 from hetjax.graph.store import map_array
 
 OVERHEAD = 2**15  # bytes that Orbax writes besides an array's own, and of its own: no more than this was seen

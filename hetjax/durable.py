@@ -46,6 +46,8 @@ def _refusal(error: Exception) -> str | None:
 
 def check_new(path: str | os.PathLike) -> None:
     """Raise an `InputError` where there is something at `path` already, or it can be no path."""
+    if "\0" in os.fsdecode(path):
+        raise InputError(f"{os.fsdecode(path)!r}: is no name of a folder")
     with writing(path):
         if os.path.lexists(path):
             raise InputError(f"{path}: exists already; it is to be a new folder")

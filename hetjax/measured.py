@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hetjax import durable, runtime
+from hetjax import durable, files, runtime
 from hetjax.errors import InputError
 
 

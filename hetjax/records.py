@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hetjax import durable
 from hetjax.errors import InputError, reading
+from hetjax.files import open_regular
 from hetjax.loggers import Loggers
 
 DRAWN = "epoch", "train_loss", "train_accuracy", "validation_loss", "validation_accuracy", "test_accuracy"

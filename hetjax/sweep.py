@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
-from hetjax import durable, run_options, yaml_file
+from hetjax import durable, files, run_options, yaml_file
 from hetjax.command_line import given_options, parse, run_command
 from hetjax.config import Config, as_dict
 from hetjax.errors import InputError, reading, short

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from hetjax import recipe
+from hetjax import files, recipe
 from hetjax.carry import NewNodes
 from hetjax.command_line import parse
 from hetjax.config import SECTIONS, Config

@@ -11,7 +11,7 @@ from typing import TextIO
 
 import yaml
 
-from hetjax import durable, results, yaml_file
+from hetjax import durable, files, results, yaml_file
 from hetjax.config import flat
 from hetjax.errors import InputError, reading, short
 from hetjax.logs import log

@@ -110,7 +110,10 @@ def test_formulas_are_quoted_where_that_is_asked_for(tmp_path):
     found = Predictions("paper", np.eye(8, 2, dtype=np.float32), names)
     found.write(tmp_path / "plain.csv")
     found.write(tmp_path / "quoted.csv", quote_formulas=True)
-    rows = {name: list(csv.reader(open(tmp_path / f"{name}.csv", newline=""))) for name in ("plain", "quoted")}
+    rows = {}
+    for name in ("plain", "quoted"):
+        with open(tmp_path / f"{name}.csv", newline="") as stream:
+            rows[name] = list(csv.reader(stream))
     assert [row[0] for row in rows["plain"][1:]] == ids
     assert [row[0] for row in rows["quoted"][1:]] == [f"'{one}" for one in ids[:6]] + ids[6:]
     assert {row[1] for row in rows["quoted"][1:]} == {"'=A1", "b"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from hetjax import durable
+from hetjax import durable, files
 from hetjax.cache.host import HostMatrix, HostTable
 from hetjax.cache.mapped import mapping
 from hetjax.errors import InputError

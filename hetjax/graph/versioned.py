@@ -5,6 +5,7 @@ import reprlib
 import stat
 from pathlib import Path
 
+from hetjax import files
 from hetjax.errors import InputError, reading
 
 LARGEST = 64 * 2**20  # bytes

@@ -6,7 +6,7 @@ from typing import Any
 
 import wandb
 
-from hetjax import durable
+from hetjax import durable, files
 from hetjax.loggers import Logger
 
 NUMBER = "wandb.txt"

@@ -11,6 +11,7 @@ import secrets
 import stat
 
 from hetjax.errors import InputError, reading
+from hetjax.files import open_regular
 from hetjax.processes.channel import Connection
 
 OTHERS = 0o077  # bits of a file's mode that are for anybody but its owner
@@ -26,10 +27,9 @@ def read_secret(file: str) -> bytes:
     """
     if not file:
         return b""
-    with reading(f"secret_file {file}"):
-        with open_regular(file) as opened:
-            mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
-            secret = opened.read(MOST + 1).strip()
+    with reading(f"secret_file {file}"), open_regular(file) as opened:
+        mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
+        secret = opened.read(MOST + 1).strip()
     if mode & OTHERS:
         raise InputError(f"secret_file {file}: mode {mode:o} lets others read it or write to it; chmod 600 {file}")
     if not LEAST <= len(secret) <= MOST:
