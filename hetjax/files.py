@@ -2,8 +2,8 @@
 
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from hetjax.errors import InputError
 
@@ -17,7 +17,7 @@ KINDS = {
 }
 
 
-def open_regular(file: str | os.PathLike, follow: bool = True) -> BinaryIO:
+def open_regular(file: str | os.PathLike, follow: bool = True) -> BufferedReader:
     """Open a regular file to read bytes; a named pipe, device, socket or folder is refused at once, and nothing of it is read.
 
     Args:

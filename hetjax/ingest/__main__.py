@@ -6,7 +6,6 @@ transforms and the classes, in `graph.json` in the store, a configuration with w
 """
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import numpy as np
 from tqdm import tqdm
 
 from hetjax.command_line import parse, run_command
-from hetjax.durable import check_new
+from hetjax.durable import check_new, reserved
 from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph, build
@@ -68,8 +67,8 @@ def main(arguments: Sequence[str]) -> None:
         if table.label and any(table.label.column in feature.columns for feature in table.features):
             what = f"{file}: {table.place}: {table.label.column!r} is a feature too"
             log.warning(f"{what}: the model is told what it is to predict")
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
-        graph, kept, skipped = ingest(config, options, Path(folder), str(file))
+    with reserved(out.with_name(f"{out.name}.columns")) as folder:
+        graph, kept, skipped = ingest(config, options, folder, str(file))
         with timed("files"):
             store.save(graph, out, extra={labels.KEPT: json.dumps(kept, indent=1)})
     for relation, count in skipped.items():

@@ -16,6 +16,7 @@ from hetjax.compiled import compiled
 from hetjax.datasets import edge_text
 from hetjax.datasets.packed import Readable
 from hetjax.errors import InputError, reading
+from hetjax.files import open_regular
 from hetjax.graph import npy, store
 from hetjax.graph.csc import CSC
 from hetjax.graph.hetgraph import HetGraph, check_ids
@@ -78,7 +79,7 @@ class Text(EdgeStream):
     def chunks(self, nodes: int) -> Iterator[Chunk]:
         sizes, before = [os.stat(file).st_size for file in self.files], 0
         for file, size in zip(self.files, sizes):
-            with reading(file), open(file, "rb") as raw:
+            with reading(file), open_regular(file) as raw:
                 # what comes out of a packed file is not bounded, as it is never kept
                 packed = gzip.GzipFile(fileobj=raw) if file.suffix == ".gz" else raw
                 for pairs in _of_text(packed, nodes, str(file)):
@@ -97,7 +98,7 @@ class Arrays(EdgeStream):
     def chunks(self, nodes: int) -> Iterator[Chunk]:
         before, total = 0, sum(header.shape[0] for header in self.headers)
         for file, header in zip(self.files, self.headers):
-            with reading(file), open(file, "rb") as stream:
+            with reading(file), open_regular(file) as stream:
                 stream.seek(header.start)
                 for first in range(0, header.shape[0], AT_ONCE):
                     count = min(AT_ONCE, header.shape[0] - first)
@@ -217,7 +218,7 @@ def _of_text(stream: Readable, nodes: int, place: str) -> Iterator[np.ndarray]:
 
 
 def _header(file: Path) -> npy.Header:
-    with reading(file), open(file, "rb") as stream:
+    with reading(file), open_regular(file) as stream:
         found = npy.header(stream.read(npy.LONGEST_HEADER), file.stat().st_size, str(file))
     if len(found.shape) != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu" or found.fortran:
         order = " in Fortran's order" if found.fortran else ""
