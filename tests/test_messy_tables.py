@@ -461,10 +461,10 @@ def test_texts_that_are_no_utf8_are_refused(tmp_path):
 
 def test_a_full_disk_is_one_line(tmp_path):
     """A file may grow to so many bytes: a mapped one that took its room later would end the process by a signal."""
-    rows = "".join(f"{n},{n % 2},{n}.5\n" for n in range(3000))
+    rows = "".join(f"{n},{n % 2},{n}.5\n" for n in range(300_000))
     (tmp_path / "n.csv").write_text("id,y,x\n" + rows)
     (tmp_path / "g.json").write_text(json.dumps({"nodes": [nodes(features=feature())], "edges": []}))
-    program = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000)); sys.argv[1:] = "
+    program = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6)); sys.argv[1:] = "
     program += (
         "['--config', 'g.json', '--out', 's']; import runpy; runpy.run_module('hetjax.ingest', run_name='__main__')"
     )
@@ -472,7 +472,7 @@ def test_a_full_disk_is_one_line(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 2 and "12,000 bytes are needed" in done.stderr, done
+    assert done.returncode == 2 and "1,200,000 bytes are needed" in done.stderr, done
     assert "Traceback" not in done.stderr and not (tmp_path / "s").exists()
 
 
