@@ -28,19 +28,20 @@ LARGEST = 2**26  # bytes: fitted values of categories may be many
 MOST = 2**63  # of a whole number
 
 
-def read(file: Path, root: Path, leave_out: bool = False) -> Configuration:
+def read(file: Path, root: Path, leave_out: bool = False, look: bool = True) -> Configuration:
     """Read and check a configuration.
 
     Args:
       root: the folder in which relative paths of files begin.
       leave_out: what is not supported is left out, and said in `left_out`; if not, it is an error.
+      look: whether the files must be there.
 
     Raises:
       InputError: for what is wrong, missing or not supported, with its place; further errors are warnings before.
     """
     content = _load(file)
     _check_numbers(content, str(file))
-    return _Reader(str(file), root, leave_out).read(content)
+    return _Reader(str(file), root, leave_out, look).read(content)
 
 
 def _load(file: Path) -> Any:
@@ -81,8 +82,8 @@ def _check_numbers(content: Any, file: str) -> None:
 class _Reader:
     """Reads the parts, and knows the file to name."""
 
-    def __init__(self, file: str, root: Path, leave_out: bool):
-        self.file, self.root, self.leave_out = file, root, leave_out
+    def __init__(self, file: str, root: Path, leave_out: bool, look: bool):
+        self.file, self.root, self.leave_out, self.look = file, root, leave_out, look
         self.left_out: list[str] = []
         self.errors = Errors()
 
@@ -303,7 +304,8 @@ class _Reader:
                 raise InputError(f"{self.file}: {place}: {short(repr(pattern))} is no name of a file")
         made = tuple(Pattern(self.root, pattern) for pattern in patterns)
         with self.errors.collected():
-            tables.paths(made)
+            if self.look:
+                tables.paths(made)
         return made
 
     def _text(self, about: dict, key: str, place: str) -> str:
