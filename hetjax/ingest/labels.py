@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm import tqdm
 
+from hetjax.casts.words import MISSING, Missing
 from hetjax.datasets.splits import Split, divide
 from hetjax.errors import InputError, reading, short
 from hetjax.files import read_bytes
@@ -23,7 +24,6 @@ from hetjax.graph.schema import MOST_CLASSES
 from hetjax.ingest import parquet, tables
 from hetjax.ingest.declared import Format, Label, Pattern
 from hetjax.ingest.finder import EXACT, Finder, joined, node_ids, normal
-from hetjax.casts.words import MISSING, Missing
 
 FILES = {"train": "train", "validation": "valid", "test": "test"}
 KEPT = "graph.json"  # of a store: the configuration with what was fitted

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from tqdm import tqdm
 
 from hetjax.cache.mapped import mapped
+from hetjax.casts.words import MISSING, Missing
 from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_arrow
 from hetjax.graph.names import distinct
@@ -21,7 +22,6 @@ from hetjax.ingest import diagnosis, tables, transforms
 from hetjax.ingest.declared import Feature, NodeTable
 from hetjax.ingest.finder import EXACT, Finder, check_lengths, joined, node_ids, normal
 from hetjax.ingest.transforms import Transform
-from hetjax.casts.words import MISSING, Missing
 from hetjax.logs import log
 
 

@@ -17,13 +17,13 @@ import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 from tqdm import tqdm
 
+from hetjax.casts.words import MISSING
 from hetjax.datasets import quotes
 from hetjax.errors import InputError, reading, short
 from hetjax.files import open_regular
 from hetjax.ingest import diagnosis, whole_numbers
 from hetjax.ingest.declared import Format
 from hetjax.ingest.in_order import beside, in_order, under_way
-from hetjax.casts.words import MISSING
 from hetjax.logs import log
 
 PIECE, BLOCK = 2**21, 2**24  # bytes at a time, of lines and of what Arrow divides into rows
