@@ -139,9 +139,9 @@ def test_whole_numbers_are_as_python_writes_them():
     texts += [str(one) for one in ends] + ["0x7", "0xFFFFFFFFF", "²", "٣", "1" * 400, "-", "-0", None]
     column = pa.array(["before", *texts, "after"], pa.large_string()).slice(1, len(texts))
     numbers, wrong = written.whole_numbers(column)
-    for text, number, none in zip(texts, numbers.tolist(), wrong.tolist()):
+    for given, number, none in zip(texts, numbers.tolist(), wrong.tolist()):
         try:
-            right = str(int(text)) == text and -(2**63) <= int(text) < 2**63
+            right = str(int(given)) == given and -(2**63) <= int(given) < 2**63
         except (TypeError, ValueError):
             right = False
-        assert none != right and (not right or number == int(text)), text
+        assert none != right and (not right or number == int(given)), given

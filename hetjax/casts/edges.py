@@ -39,6 +39,8 @@ def as_ends(given: Any, relation: Relation) -> Ends:
     Raises:
       InputError: what is given can be read in several ways, or none.
     """
+    if isinstance(given, Ends):
+        return given
     place = f"relation {relation}"
     if (columns := columns_of(given)) is not None:
         chosen = edge_columns(columns, relation, place)

@@ -51,7 +51,7 @@ def as_labels(given: Any, place: str) -> tuple[np.ndarray, Ids | None]:
         return _matrix(given, place)
     if (ordered := _categories(given, place)) is not None:
         return _coded(as_column(given, place), ordered, place)
-    column = as_column(given[:, 0] if len(shape) == 2 else _flat(given), place)
+    column = as_column(as_dense(given, place)[:, 0] if len(shape) == 2 else _flat(given), place)
     kind = kind_of(column)
     if kind in ("text", "boolean"):
         return encoded(class_names(column, place), place)

@@ -198,10 +198,16 @@ def _is_nested(given: Any) -> bool:
 
 
 def _from_objects(matrix: np.ndarray, place: str) -> np.ndarray:
-    """A matrix of objects that are numbers, as numbers."""
-    if matrix.ndim == 1:
-        return _values(as_column(matrix, place), place)
-    return _all_columns({number: matrix[:, number] for number in range(matrix.shape[1])}, place)
+    """Return a matrix of objects that are numbers as numbers."""
+    if matrix.ndim > 2:
+        raise InputError(f"{place} are {matrix.dtype} {matrix.shape}, and should be numbers (nodes, width)")
+    column = as_column(matrix.ravel().tolist(), place)
+    if kind_of(column) not in ("whole", "number", "boolean", "decimal"):
+        raise InputError(f"{place} are {matrix.dtype}, and should be numbers")
+    if column.null_count:
+        row, feature = np.argwhere(column.is_null().to_numpy(zero_copy_only=False).reshape(len(matrix), -1))[0]
+        raise InputError(f"{place}: feature {feature} of node {row} is missing: fill it in, or leave the feature out")
+    return _values(column, place).reshape(matrix.shape)
 
 
 def _all_columns(columns: Mapping[Any, Any], place: str) -> np.ndarray:

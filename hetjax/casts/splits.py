@@ -24,13 +24,17 @@ MASKS = {"train_mask": "train", "test_mask": "test"} | {
 TRUTH = {"true": True, "false": False, "1": True, "0": False}
 
 
-def as_splits(given: Mapping[str, Any], nodes: int, ids: Ids | None) -> dict[str, np.ndarray]:
+def as_splits(
+    given: Mapping[str, Any], nodes: int, ids: Ids | None, own: bool = True, numbered: bool = False
+) -> dict[str, np.ndarray]:
     """Return the node numbers int64 of each split.
 
     Args:
       given: per split (also `val` for `validation`) a mask, or ids.
       nodes: of the target type, which masks have.
-      ids: what the user calls them; None: ids in `given` are node numbers.
+      ids: what they are called; None: ids in `given` are node numbers.
+      own: whether the user gave these ids; if not, whole numbers in `given` are node numbers, and texts alone are ids.
+      numbered: whether whole numbers are node numbers also where the ids are texts, which a line says.
 
     Raises:
       InputError: no such split or id; or an id that is there twice, in one split or in two.
@@ -40,9 +44,20 @@ def as_splits(given: Mapping[str, Any], nodes: int, ids: Ids | None) -> dict[str
         name = SPELLINGS.get(word, word)
         if name not in SPLITS or name in splits:
             raise InputError(f"split {name!r}: the splits are {', '.join(SPLITS)}, each once")
-        splits[name] = _chosen(as_column(chosen, f"split {name!r}"), f"split {name!r}", nodes, ids)
+        splits[name] = _chosen(as_column(chosen, f"split {name!r}"), f"split {name!r}", nodes, ids, own, numbered)
     check_splits(splits, nodes)
     return splits
+
+
+def as_masks(given: Any, ids: Ids) -> Any:
+    """Return a mask `[nodes]` per split of what names nodes by ids, as `as_splits`; shares as they are."""
+    if not isinstance(given, Mapping):
+        return given
+    masks = {}
+    for name, numbers in as_splits(given, len(ids), ids).items():
+        masks[name] = np.zeros(len(ids), bool)
+        masks[name][numbers] = True
+    return masks
 
 
 def from_words(column: pa.Array, place: str) -> dict[str, np.ndarray]:
@@ -129,7 +144,7 @@ def check_splits(splits: Mapping[str, np.ndarray], nodes: int) -> None:
         log.warning("splits: no node is in train")
 
 
-def _chosen(column: pa.Array, place: str, nodes: int, ids: Ids | None) -> np.ndarray:
+def _chosen(column: pa.Array, place: str, nodes: int, ids: Ids | None, own: bool, numbered: bool) -> np.ndarray:
     if pa.types.is_boolean(column.type):
         if len(column) != nodes:
             raise InputError(f"{place}: a mask of shape ({len(column)},) != ({nodes},) of the nodes")
@@ -137,6 +152,14 @@ def _chosen(column: pa.Array, place: str, nodes: int, ids: Ids | None) -> np.nda
     if not len(column):
         return np.empty(0, np.int64)
     asked = node_ids(column, lambda row=None: place if row is None else f"{place}: entry {row}")
-    if ids is not None or is_text(asked.type):
-        return positions(asked, ids, place)
-    return to_numpy(asked.cast(pa.int64()))
+    whole = not is_text(asked.type)
+    if ids is None or (whole and not own):
+        return to_numpy(asked.cast(pa.int64())) if whole else positions(asked, ids, place)
+    if whole and numbered and is_text(ids.values.type):
+        if (ids.find(asked) >= 0).any():
+            raise InputError(
+                f"{place}: whole numbers may be node numbers, or the ids, which are texts: give texts, or a mask"
+            )
+        log.warning("%s: whole numbers are node numbers from 0, as the ids are texts", place)
+        return to_numpy(asked.cast(pa.int64()))
+    return positions(asked, ids, place)
