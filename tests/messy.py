@@ -146,7 +146,7 @@ def _parquet(rng: np.random.Generator, file: Path, columns: list[str], rows: int
             list(range(rows)) if column == "id" and kind == "whole" else [pick(rng, PLAIN[kind]) for _ in range(rows)]
         )
         table[column] = pa.array(values, TYPES.get(kind))
-        if rng.random() < 0.3 and kind in ("whole", "text", "long", "float"):
+        if rng.random() < 0.3 and kind in ("whole", "text", "long", "float") and table[column].null_count < rows:
             table[column] = table[column].dictionary_encode()
     pyarrow.parquet.write_table(pa.table(table), file)
 
