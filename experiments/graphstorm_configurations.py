@@ -24,7 +24,7 @@ def outcome(file: Path) -> tuple[str, str]:
     reasons = []
     for leave_out, words in ((False, "as it is"), (True, "with parts left out")):
         try:
-            config = configuration.read(file, file.parent, leave_out)
+            config = configuration.read(file, file.parent, leave_out, look=False)
         except InputError as error:
             reasons.append(str(error).removeprefix(f"{file}: "))
             continue

@@ -642,3 +642,23 @@ def test_tolokers_ships_ten_splits(real_data):
     assert not np.array_equal(splits[0]["train"], splits[1]["train"])
     with pytest.raises(InputError, match="data.split_number 10, and there are 10 splits"):
         npz.read(real_data / "tolokers", Options(split=Split(number=10)))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64", "int8", ">u2", "bool"])
+def test_labels_and_masks_of_any_type_of_integers(dtype, tmp_path):
+    masks = {f"{name}_mask": np.arange(5) == number for number, name in enumerate(("train", "val", "test"))}
+    arrays = {"edges": np.array([[0, 1], [1, 2]]), "node_labels": np.array([0, 1, 0, 1, 1]).astype(dtype)}
+    np.savez(tmp_path / "graph.npz", **arrays, **{name: mask.astype(dtype) for name, mask in masks.items()})
+    graph = npz.read(tmp_path / "graph.npz")
+    assert graph.labels.tolist() == [0, 1, 0, 1, 1] and [ids.tolist() for ids in graph.splits.values()] == [
+        [0],
+        [1],
+        [2],
+    ]
+    np.savez(tmp_path / "graph.npz", **arrays, **{name: mask * 2 for name, mask in masks.items()})
+    with pytest.raises(InputError, match="train_mask: 2, and a mask should have 0 and 1"):
+        npz.read(tmp_path / "graph.npz")
+    wrong = {"node_labels": np.array([0, 1, 0, 1, 2**64 - 1], np.uint64)}
+    np.savez(tmp_path / "graph.npz", **arrays | wrong, **masks)
+    with pytest.raises(InputError, match="label 18446744073709551615 of node 4 is no class number"):
+        npz.read(tmp_path / "graph.npz")

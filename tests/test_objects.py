@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import hetjax
+from hetjax.casts.labels import Categories
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
-from hetjax.objects import casts
 from tests.round_trips import GRAPHS, same, there_and_back
 
 WRITES = ("author", "writes", "paper")
@@ -95,7 +95,7 @@ def test_a_library_can_quiet_the_lines(caplog):
         ([[1], [0], [1]], [1, 0, 1], None),
         ([[1, 1], [0, 1], [0, 0]], [[1, 1], [0, 1], [0, 0]], None),
         ([[1.0, 1.0], [np.nan, np.nan], [0, 0]], [[1, 1], [-1, -1], [0, 0]], None),
-        (casts.Categories([2, -1, 0], ["x", "y", "z"]), [2, -1, 0], ["x", "y", "z"]),
+        (Categories([2, -1, 0], ["x", "y", "z"]), [2, -1, 0], ["x", "y", "z"]),
     ],
 )
 def test_labels_are_taken_as_they_are(given, expected, classes):
@@ -191,7 +191,7 @@ def test_frames_of_a_user(caplog):
     people["label"] = ["yes", None, "no"]
     people["split"] = ["train", None, "test"]
     items = pd.DataFrame({"price": [1.5, 2.5]}, index=[700, 701])
-    bought = pd.DataFrame({"who": ["u1", "u3"], "what": [701, 700], "times": [1.0, 2.0]})
+    bought = pd.DataFrame({"who": ["u1", "u3"], "what": [701, 700], "weight": [1.0, 2.0]})
     graph = hetjax.from_pandas({"person": people, "item": items}, {("person", "bought", "item"): bought}, reverse=True)
     assert (
         graph.features["person"].tolist() == [[30, 1], [41, 0], [22, 1]] and graph.features["person"].dtype == np.uint8
@@ -215,4 +215,7 @@ def test_frames_of_a_user(caplog):
     refused("column 'name' is .*, and features are numbers", {}, features={"person": ["name"]})
     refused("no column 'size' among", {}, features={"person": ["size"]})
     refused("types with labels: none, and there should be one", {}, label="class")
-    refused("feature 0 of 'item' node 1 .701. is nan", {"item": items.assign(price=[1, np.nan])})
+    refused(
+        "nodes of type .item.: column .price.: node 1 has none: fill in what is missing",
+        {"item": items.assign(price=[1, np.nan])},
+    )

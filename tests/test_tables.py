@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pytest
 
-from hetjax.ingest import text, whole_numbers
+from hetjax.ingest import text, whole_numbers, written
 from hetjax.ingest.configuration import Format
 from hetjax.ingest.finder import joined
 from hetjax.ingest.in_order import in_order
@@ -130,3 +130,18 @@ def test_threads_keep_the_order():
     assert seen == [n * n for n in range(20)]
     with pytest.raises(ZeroDivisionError):
         list(in_order(lambda n: 1 // (n - 3), given()))
+
+
+def test_whole_numbers_are_as_python_writes_them():
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(list("0019-+ x.é"), rng.integers(0, 5))) for _ in range(3000)]
+    ends = [2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 10**19, 10**18, -(10**18)]
+    texts += [str(one) for one in ends] + ["0x7", "0xFFFFFFFFF", "²", "٣", "1" * 400, "-", "-0", None]
+    column = pa.array(["before", *texts, "after"], pa.large_string()).slice(1, len(texts))
+    numbers, wrong = written.whole_numbers(column)
+    for given, number, none in zip(texts, numbers.tolist(), wrong.tolist()):
+        try:
+            right = str(int(given)) == given and -(2**63) <= int(given) < 2**63
+        except (TypeError, ValueError):
+            right = False
+        assert none != right and (not right or number == int(given)), given

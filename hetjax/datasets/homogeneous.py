@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hetjax.casts.narrow import narrowest
 from hetjax.datasets.splits import Shipped, Split, divide
 from hetjax.errors import InputError
 from hetjax.graph.csc import as_weights
@@ -16,7 +17,6 @@ from hetjax.graph.schema import MOST_CLASSES, Relation, Schema
 
 NODE = "node"
 EDGE = Relation(NODE, "edge", NODE)
-NARROW = tuple(map(np.dtype, ("uint8", "int8", "uint16", "int16", "float16")))  # the smallest first
 AT_ONCE = 2**16  # values, which stay in the processor's cache with what is made of them
 
 
@@ -77,6 +77,7 @@ def assemble(
     """
     named = len(names.classes) if names and names.classes is not None else 0
     label_file = files.get("labels", where)
+    labels = _class_numbers(labels, label_file)
     classes = _classes(labels, named, label_file)
     if not 1 <= classes <= MOST_CLASSES:
         raise InputError(f"{label_file}: labels of {classes} classes, outside 1..{MOST_CLASSES}")
@@ -85,6 +86,14 @@ def assemble(
     matrices = {} if features is None else {NODE: _features(features, options, files.get("features", where))}
     splits = divide(labels, options.split, shipped, where)
     return build(schema, {EDGE: ends}, matrices, labels, splits, where, names, files)
+
+
+def _class_numbers(labels: np.ndarray, where: str) -> np.ndarray:
+    """Labels of a type that holds -1 too."""
+    if labels.dtype.kind == "u" and (labels >= 2**31).any():
+        node = int(np.argmax((labels >= 2**31).reshape(len(labels), -1).any(axis=1)))
+        raise InputError(f"{where}: label {labels[node].max()} of node {node} is no class number")
+    return labels.astype(np.int64) if labels.dtype.kind in "ub" and labels.ndim == 1 else labels
 
 
 def _classes(labels: np.ndarray, named: int, where: str) -> int:
@@ -133,19 +142,6 @@ def undirected(edges: Edges, nodes: int) -> Edges:
     both = np.concatenate([source, target]), np.concatenate([target, source])
     kept = np.unique(both[1] * np.int64(nodes) + both[0], return_index=True)[1]  # of each the first
     return Edges(both[0][kept], both[1][kept], None if weights is None else weights[kept % len(source)])
-
-
-def narrowest(values: np.ndarray) -> np.dtype:
-    """The smallest type of features that holds every value, in whichever shape, exactly; float32 if none smaller does."""
-    left = [dtype for dtype in NARROW if dtype.itemsize <= values.dtype.itemsize]
-    rows = max(1, AT_ONCE // max(1, values[:1].size))
-    for start in range(0, len(values), rows):
-        chunk = values[start : start + rows]
-        with np.errstate(all="ignore"):  # of values that do not fit
-            left = [dtype for dtype in left if (chunk.astype(dtype) == chunk).all()]
-        if not left:
-            return np.dtype(np.float32)
-    return left[0] if left else np.dtype(np.float32)
 
 
 def _features(matrix: np.ndarray, options: Options, where: str) -> np.ndarray:

@@ -17,6 +17,7 @@ from hetjax.datasets import packed
 from hetjax.datasets.homogeneous import NODE, Edges, Options, assemble, names_of, narrowest
 from hetjax.datasets.splits import Shipped
 from hetjax.errors import InputError, reading
+from hetjax.files import check_regular
 from hetjax.graph import npy
 from hetjax.graph.hetgraph import SPLITS, HetGraph, check_ids
 
@@ -62,6 +63,7 @@ class Archive:
         self.path = path
         with reading(path):
             size = path.stat().st_size
+            check_regular(path)
             if path.is_file() and not zipfile.is_zipfile(path):
                 raise InputError(f"{path}: {size} bytes that are no .npz file, which is a zip; was it cut short?")
             self.zip = zipfile.ZipFile(path)
@@ -219,10 +221,19 @@ def _dense_features(archive: Archive, names: Sequence[str], nodes: int) -> np.nd
 
 
 def _splits(archive: Archive, names: Sequence[str]) -> Shipped:
-    return {
-        split: (archive.place(name), archive.array(name, "iub", ("any",), ("any", "any")))
-        for split, name in zip(SPLITS, names)
-    }
+    return {split: (archive.place(name), _chosen(archive, name)) for split, name in zip(SPLITS, names)}
+
+
+def _chosen(archive: Archive, name: str) -> np.ndarray:
+    """The ids or the masks of a split; a mask of 0 and 1 in numbers is one of truth values, by the array's name."""
+    masks = name.removesuffix("s").endswith("_mask")
+    array = archive.array(name, NUMBERS if masks else "iub", ("any",), ("any", "any"))
+    if not masks or array.dtype == bool:
+        return array
+    wrong = array[(array != 0) & (array != 1)]
+    if len(wrong):
+        raise InputError(f"{archive.place(name)}: {wrong[0]}, and a mask should have 0 and 1, or truth values")
+    return array.astype(bool)
 
 
 def _csr(prefix: str) -> tuple[str, ...]:

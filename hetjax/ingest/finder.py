@@ -1,13 +1,20 @@
 """From the users' ids to node numbers, many at a time."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from hetjax.casts.column import is_text
+from hetjax.casts.ids import CANONICAL, check_ids, whole_numbers
 from hetjax.errors import InputError, short
+from hetjax.graph.arrow import to_arrow
+from hetjax.ingest import written
 from hetjax.ingest.lookup import lookup
+
+LONGEST = 2**12  # bytes of an id, or of the name of a class or category
 
 
 class Finder:
@@ -19,7 +26,7 @@ class Finder:
 
     Attributes:
       count: how many there are.
-      kind: in which edges are to be read: `whole` or `text`.
+      kind: of the ids: `whole` or `text`.
     """
 
     def __init__(self, ids: pa.Array, node_type: str):
@@ -37,35 +44,42 @@ class Finder:
     def unknown(self, column: pa.Array, row: int) -> str:
         """What an error says of an id that is none."""
         value = column[row].as_py()
-        value = str(value) if self.kind == "text" and value is not None else value
-        return "missing" if value is None else f"{short(repr(value), 80)} is no id of node type {self.node_type!r}"
+        if value is None or value != value:
+            return "missing"
+        text = isinstance(value, str) and (self.kind == "text" or not CANONICAL.fullmatch(value))
+        shown = short(repr(value), 80) if text else short(str(value), 80)
+        words = f"{shown} is no id of node type {self.node_type!r}"
+        if isinstance(value, str) and self.kind == "whole" and re.fullmatch("[+-]?[0-9]{1,30}", value.strip()):
+            words += f", whose ids are whole numbers: it is another text than {int(value)}"
+        return words
 
 
 def _as(column: pa.Array, kind: str, place: str) -> pa.Array:
+    """Ids that are looked up, as int64 or large_string; null where they can be none of that kind."""
     if not (
-        pa.types.is_floating(column.type) or pa.types.is_null(column.type)
+        pa.types.is_floating(column.type) or pa.types.is_decimal(column.type) or pa.types.is_null(column.type)
     ):  # as pandas makes of some that are missing
         check_ids(column, place)
-    if kind == "text":
-        return column.cast(pa.large_string())
-    try:
-        return column.cast(pa.int64())
-    except pa.ArrowInvalid:  # some are no such numbers, and so none of these
-        return pa.array(map(_whole, column.to_pylist()), pa.int64())
+    if is_text(column.type):
+        return column.cast(pa.large_string()) if kind == "text" else _from_text(column)
+    whole = whole_numbers(column)
+    return whole.cast(pa.large_string()) if kind == "text" else whole
 
 
-def check_ids(column: pa.Array, place: str) -> None:
-    """Raise an InputError, which begins with `place`, unless these are whole numbers or texts."""
-    kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        raise InputError(f"{place}: ids are {kind}, and should be whole numbers or texts")
+def _from_text(column: pa.Array) -> pa.Array:
+    """The numbers that texts say as Python writes them, int64; null where they say none."""
+    numbers, wrong = written.whole_numbers(column.cast(pa.large_string()))
+    return pa.array(numbers, mask=wrong) if wrong.any() else to_arrow(numbers)
 
 
-def _whole(value: int | float | str | None) -> int | None:
-    """The number that an id is, if it is one of 64 bits."""
-    if isinstance(value, str):
-        value = int(value) if re.fullmatch("-?[0-9]{1,19}", value) else None
-    return int(value) if value is not None and value == value // 1 and -(2**63) <= value < 2**63 else None
+def check_lengths(column: pa.Array, place: Callable[..., str], what: str) -> None:
+    """Raise an InputError for a text of more than `LONGEST` bytes, as all distinct ones are held in memory."""
+    if is_text(column.type) and len(column) and (pc.max(pc.binary_length(column)).as_py() or 0) > LONGEST:
+        row = int(
+            np.argmax(pc.greater(pc.binary_length(column), LONGEST).fill_null(False).to_numpy(zero_copy_only=False))
+        )
+        size = pc.binary_length(column)[row].as_py()
+        raise InputError(f"{place(row)}: a text of {size:,} bytes, and {what} have at most {LONGEST:,}")
 
 
 def normal(ids: list[pa.Array]) -> pa.Array:
@@ -76,11 +90,8 @@ def normal(ids: list[pa.Array]) -> pa.Array:
     values = joined(ids, pa.int64())
     if pa.types.is_integer(values.type):
         return values.cast(pa.int64())
-    try:
-        numbers = values.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return values
-    return numbers if numbers.cast(pa.large_string()).equals(values) else values
+    numbers, wrong = written.whole_numbers(values.cast(pa.large_string()))
+    return values if wrong.any() else to_arrow(numbers)
 
 
 def joined(chunks: Sequence[pa.Array], otherwise: pa.DataType) -> pa.Array:

@@ -13,8 +13,13 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from hetjax.errors import InputError, reading, short
+from hetjax.files import open_regular
 
-AT_ONCE, ROWS = 2**25, 2**17  # bytes and rows
+AT_ONCE, ROWS, TEXTS = (
+    2**25,
+    2**17,
+    2**12,
+)  # bytes and rows, and rows of texts, of which the file does not say how long they are
 ALWAYS, RATIO = 2**30, 2000  # bytes that may be read in any case, and how many times the file's size
 
 
@@ -29,7 +34,7 @@ def batches(file: Path, columns: Mapping[str, str], bar: tqdm) -> Iterator[pa.Re
       InputError: h5py is missing, or a dataset is not as it should be.
     """
     h5py = _h5py(file)
-    with reading(file), open(file, "rb") as stream, h5py.File(stream, "r") as opened:
+    with reading(file), open_regular(file) as stream, h5py.File(stream, "r") as opened:
         made = {name: _dataset(h5py, opened, name, file) for name in columns}
         rows = {len(one) for one in made.values()}
         if len(rows) > 1:
@@ -39,12 +44,25 @@ def batches(file: Path, columns: Mapping[str, str], bar: tqdm) -> Iterator[pa.Re
         width = sum(one.nbytes for one in made.values()) // max(1, total)
         if width * total > max(ALWAYS, RATIO * size):
             raise InputError(f"{file}: unpacks from {size} bytes to {width * total} or more")
-        step = max(1, min(ROWS, AT_ONCE // max(1, width)))
+        texts = any(h5py.check_string_dtype(one.dtype) is not None for one in made.values())
+        step, out = max(1, min(TEXTS if texts else ROWS, AT_ONCE // max(1, width))), 0
         for start in range(0, total, step):
             stop = min(total, start + step)
             arrays = [_arrow(h5py, one, start, stop, f"{file}: dataset {name!r}") for name, one in made.items()]
+            out += sum(array.nbytes for array in arrays)
+            if out > max(ALWAYS, RATIO * size):
+                raise InputError(f"{file}: unpacks from {size} bytes to {out} or more")
             yield pa.RecordBatch.from_arrays(arrays, names=list(made))
             bar.update(size * (stop - start) // total)
+
+
+def first(file: Path) -> str:
+    """The name of the first dataset of a file."""
+    h5py = _h5py(file)
+    with reading(file), open_regular(file) as stream, h5py.File(stream, "r") as opened:
+        for name in sorted(opened):
+            return name
+    raise InputError(f"{file}: no dataset")
 
 
 def _h5py(file: Path) -> Any:
