@@ -14,16 +14,17 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from hetjax import durable, internals
+from hetjax import durable, files, internals
 from hetjax.cache import table_files
 from hetjax.errors import InputError, reading, reason
+from hetjax.files import open_regular
 from hetjax.graph.store import map_array
 
 OVERHEAD = 2**15  # bytes that Orbax writes besides an array's own, and of its own: no more than this was seen
@@ -65,7 +66,7 @@ class Checkpoint(NamedTuple):
         """
         try:
             digests = _json(self.folder / "digests.json")
-            others = {str(file.relative_to(self.folder)) for file in self.folder.rglob("*") if file.is_file()} ^ {
+            others = {str(file.relative_to(self.folder)) for file in self.folder.rglob("*") if not file.is_dir()} ^ {
                 *digests,
                 "digests.json",
             }
@@ -91,6 +92,13 @@ class Checkpoint(NamedTuple):
         except Exception as error:
             raise Damaged(f"checkpoint {self.folder} is damaged: {reason(error)}") from error
 
+    def options(self) -> dict[str, Any]:
+        """The `data` and `model` options of the run, by `section.key`, before the checkpoint is verified; empty if it has none."""
+        with suppress(Exception):
+            found = _json(self.folder / "progress.json").get("options")
+            return found if isinstance(found, dict) else {}
+        return {}
+
     def state(self, like: Any) -> Any:
         """The state as host arrays, with the structure, shapes and dtypes of `like`; tables are mapped.
 
@@ -103,6 +111,10 @@ class Checkpoint(NamedTuple):
         plain = {n: np.empty(leaf.shape, leaf.dtype) for n, leaf in leaves.items() if not table_files.kept(n)}
         with reading(self.folder / "state"), _quiet(), internals.orbax_alone(ocp):
             plain |= ocp.load(self.folder / "state", {name: leaf for name, leaf in plain.items() if leaf.size})
+        for name, array in plain.items():
+            if (array.dtype, array.shape) != (leaves[name].dtype, leaves[name].shape):
+                expected = f"{leaves[name].dtype} {leaves[name].shape} of the run's options"
+                raise InputError(f"{self.folder / 'state'}: {name} is {array.dtype} {array.shape} != {expected}")
         arrays = plain | self._mapped({name: leaf for name, leaf in leaves.items() if table_files.kept(name)})
         return jax.tree.unflatten(jax.tree.structure(like), [arrays[name] for name in leaves])
 
@@ -319,9 +331,9 @@ def _named(tree: Any) -> dict[str, Any]:
 def _json(file: Path) -> Any:
     """What a file holds; an InputError names it if that is no JSON, as of one that was cut off."""
     with reading(file.name):
-        return json.loads(file.read_text(encoding="utf-8"))
+        return json.loads(files.read_text(file))
 
 
 def _digest(file: Path) -> str:
-    with open(file, "rb") as stream:
+    with open_regular(file) as stream:
         return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

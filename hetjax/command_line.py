@@ -6,7 +6,7 @@ from argparse import HelpFormatter
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from jsonargparse import ArgumentParser
 from jsonargparse.typing import register_type
@@ -98,7 +98,7 @@ def parse(
     source = f"--config {', '.join(files)}" if files else "the command line"
     filed = {name: section for name, section in sections.items() if name} or sections
     for file in files:
-        _check_file(Path(file), filed)
+        _check_content(Path(file), yaml_file.read(file), filed)
     options = _bare_flags(options, sections.get(""))
     try:
         with reading(source):
@@ -111,6 +111,26 @@ def parse(
     except InputError as error:
         raise InputError(f"{_place(str(error), files, options)}{error}") from None
     return instances, {name: parsed[name] for name in paths}
+
+
+def read_sections(file: Path, sections: dict[str, type]) -> dict[str, Any]:
+    """Return a dataclass instance per section from a YAML file; other sections that the file has are not read.
+
+    Raises:
+      InputError: an unknown key, or a malformed value, in these sections.
+    """
+    content = yaml_file.read(file)
+    if isinstance(content, dict):
+        content = {name: keys for name, keys in content.items() if name in sections}
+    _check_content(file, content, sections)
+    parser = Parser(prog="", allow_abbrev=False)
+    for name, section in sections.items():
+        parser.add_argument(f"--{name}", type=section, default=section())
+    with reading(file):
+        parsed = parser.instantiate(parser.parse_object(content))
+        for name in sections:
+            check_numbers(name, parsed[name])
+    return {name: parsed[name] for name in sections}
 
 
 def given_value(arguments: Sequence[str], key: str) -> str | None:
@@ -181,8 +201,7 @@ def _check_options(arguments: Sequence[str], known: list[str]) -> None:
             raise InputError(f"unknown option --{name}{nearest(name, known, '--')}")
 
 
-def _check_file(file: Path, sections: dict[str, type]) -> None:
-    content = yaml_file.read(file)
+def _check_content(file: Path, content: Any, sections: dict[str, type]) -> None:
     if not isinstance(content, dict):
         raise InputError(
             f"{file}: {type(content).__name__}, and there should be {'keys' if '' in sections else f'sections {sorted(sections)}'}"

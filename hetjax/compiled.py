@@ -11,11 +11,12 @@ from typing import Any, TypeVar, overload
 import numba
 from numba.extending import intrinsic as numba_intrinsic
 
-from hetjax import durable, internals
+from hetjax import durable, internals, runtime
 
 internals.guard_kept_code(
     lambda folder: durable.writing(folder, "compiled code is kept there; NUMBA_CACHE_DIR names another folder")
 )
+internals.seal_kept_code(lambda function: function.__module__.split(".")[0] == __package__, lambda f, g: _trusted(f, g))
 Function = TypeVar("Function", bound=Callable)
 intrinsic: Callable[..., Any] = numba_intrinsic  # whose own type says that callers give the typing context
 
@@ -29,6 +30,15 @@ def compiled(function: Callable | None = None, **options: Any) -> Any:
     if function is None:
         return functools.partial(compiled, **options)
     return numba.njit(nogil=True, cache=True, **options)(named(function))
+
+
+def _trusted(folder: str, function: Callable) -> bool:
+    """Whether nobody else can write into the folder that a function's code is kept in.
+
+    The `__pycache__` beside the function's own file is as trusted as that file.
+    """
+    beside = Path(function.__code__.co_filename).parent / "__pycache__"
+    return Path(folder) == beside or runtime.private(folder)
 
 
 def named(function: Function) -> Function:

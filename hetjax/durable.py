@@ -1,10 +1,13 @@
 """Files and folders that appear whole or not at all, also when the power goes."""
 
+import fcntl
 import os
+import re
+import secrets
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -43,6 +46,8 @@ def _refusal(error: Exception) -> str | None:
 
 def check_new(path: str | os.PathLike) -> None:
     """Raise an `InputError` where there is something at `path` already, or it can be no path."""
+    if "\0" in os.fsdecode(path):
+        raise InputError(f"{os.fsdecode(path)!r}: is no name of a folder")
     with writing(path):
         if os.path.lexists(path):
             raise InputError(f"{path}: exists already; it is to be a new folder")
@@ -65,46 +70,100 @@ def check_replaceable(file: Path, overwrite: bool) -> None:
 
 
 @contextmanager
+def reserved(path: str | os.PathLike, alone: bool = True) -> Iterator[Path]:
+    """A new, empty folder `.NAME.TOKEN.partial` beside `path`, which is deleted at the end.
+
+    This process holds a lock on it for as long as it exists. So one that nobody holds is of a process that was killed, and
+    the next one that writes to `path` deletes it.
+
+    Args:
+      path: what is to be written.
+      alone: refuse to write what another process is writing now.
+
+    Raises:
+      InputError: another process is writing to `path`, or the system refuses.
+    """
+    path = Path(path)
+    form = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}\.partial")
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    with ExitStack() as held:
+        with writing(path), _locked(path.parent, wait=True):  # one process at a time looks and makes a folder
+            for other in [
+                entry for entry in path.parent.iterdir() if form.fullmatch(entry.name) and not entry.is_symlink()
+            ]:
+                if _abandoned(other):
+                    shutil.rmtree(other, ignore_errors=True)
+                elif alone:
+                    raise InputError(f"{path}: another process is writing it now, in {other.name}")
+            partial.mkdir()
+            held.callback(shutil.rmtree, partial, ignore_errors=True)
+            held.enter_context(_locked(partial))
+        yield partial
+
+
+@contextmanager
+def _locked(folder: Path, wait: bool = False) -> Iterator[None]:
+    """Hold a folder's lock, on file systems that have locks; waits for it, or raises BlockingIOError."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW * (not wait) | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise
+        except OSError:  # this file system has no locks
+            pass
+        yield
+    finally:
+        os.close(handle)
+
+
+def _abandoned(folder: Path) -> bool:
+    """Whether no process holds a folder that `reserved` made."""
+    try:
+        with _locked(folder):
+            return True
+    except BlockingIOError:
+        return False
+    except OSError:  # no folder, a link say, or one that is gone by now
+        return False
+
+
+@contextmanager
 def new_folder(path: str | os.PathLike) -> Iterator[Path]:
     """A folder to write into, which becomes the new folder `path` when all is written; on an error nothing is left.
 
     Raises:
-      InputError: `path` exists, or cannot be written.
+      InputError: `path` exists, is being written by another process, or cannot be written.
     """
     check_new(path)
     path = Path(path)
-    partial = path.with_name(f".{path.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    try:
-        with writing(path):
-            partial.mkdir(parents=True)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with reserved(path) as partial:
             yield partial
+            check_new(path)
             rename(partial, path)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 @contextmanager
-def new_file(file: Path) -> Iterator[Path]:
+def new_file(file: Path, alone: bool = True) -> Iterator[Path]:
     """A file to write, which takes the place of `file` when all is written; on an error that is as it was.
 
+    Args:
+      alone: refuse to write what another process is writing now; if not, the last one to finish wins.
+
     Raises:
-      InputError: it cannot be written.
+      InputError: it cannot be written, or another process writes it.
     """
-    partial = file.with_name(f".{file.name}.partial")
-    with writing(file):
-        partial.unlink(missing_ok=True)
-        try:
-            yield partial
-            rename(partial, file)
-        finally:
-            partial.unlink(missing_ok=True)
+    with writing(file), reserved(file, alone) as folder:
+        yield folder / file.name
+        rename(folder / file.name, file)
 
 
 def write(file: Path, text: str) -> None:
-    """Write a text, in place of a file that may be there; errors as `new_file`."""
-    with new_file(file) as partial:
-        partial.write_text(text)
+    """Write a text in UTF-8, in place of a file that may be there; errors as `new_file`, and of several writers the last wins."""
+    with new_file(file, alone=False) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def write_array(file: Path, array: np.ndarray) -> None:

@@ -11,13 +11,16 @@
 | numba | `cgutils`, `populate_array` | numba 0.68 | hetjax does not start |
 | numba | `CFunc`, its `_cache`, and this one's `_cache_file` and `_index_key` | numba 0.68 | what is compiled takes longer |
 | numba | `Cache.save_overload` | numba 0.68 | where code cannot be kept, an error does not say where |
+| numba | `Cache.__init__` and its attributes, `IndexDataCacheFile` | numba 0.68 | hetjax does not start |
 | Orbax | the fields of `Context.multiprocessing`, its logger | orbax-checkpoint 0.12 | no checkpoint is read |
 | tensorstore | `os_error_code` in an error's words | with orbax-checkpoint 0.12 | a full disk is a traceback |
 | jsonargparse | `_loaders_dumpers.yaml_default_loader` | jsonargparse 4.53 | hetjax does not start |
 """
 
 import functools
+import hashlib
 import logging
+import pickle
 import re
 import sys
 import warnings
@@ -76,6 +79,65 @@ def guard_kept_code(guard: Callable[[str], AbstractContextManager]) -> None:
                 plain(self, *arguments)
 
         Cache.save_overload = save  # type: ignore[method-assign]
+
+
+def seal_kept_code(ours: Callable[[Callable], bool], trusted: Callable[[str, Callable], bool]) -> None:
+    """Have numba keep the code of our functions with a checksum, and take none that is damaged, or from a folder that is not trusted.
+
+    Code is kept as a pickle with machine code, so a byte that was changed could do anything. What is damaged is compiled again.
+
+    Args:
+      ours: whether a function is one of ours; others are kept as numba keeps them.
+      trusted: whether a folder, which a function's code is kept in, is; if not, the function is compiled and not kept.
+    """
+    from numba.core.caching import Cache, IndexDataCacheFile
+
+    class Sealed(IndexDataCacheFile):
+        def _load_index(self) -> dict:
+            try:
+                version, stamp, overloads = pickle.loads(_unsealed(self._index_path))
+            except Exception:  # it is not there, or damaged
+                return {}
+            return overloads if (version, stamp) == (self._version, self._source_stamp) else {}
+
+        def _save_index(self, overloads: dict) -> None:
+            with self._open_for_write(self._index_path) as stream:
+                stream.write(_sealed(self._dump((self._version, self._source_stamp, overloads))))
+
+        def _load_data(self, name: str) -> Any:
+            try:
+                return pickle.loads(_unsealed(self._data_path(name)))
+            except Exception as error:
+                raise OSError("damaged") from error  # by which numba takes it for missing
+
+        def _save_data(self, name: str, data: Any) -> None:
+            with self._open_for_write(self._data_path(name)) as stream:
+                stream.write(_sealed(self._dump(data)))
+
+    plain = Cache.__init__
+
+    def begin(self: Any, function: Callable) -> None:
+        plain(self, function)
+        if ours(function):
+            locator = self._impl.locator
+            name = f"{self._impl.filename_base}.sealed"
+            self._cache_file = Sealed(self._cache_path, name, locator.get_source_stamp())
+            if not trusted(self._cache_path, function):
+                self.disable()
+
+    Cache.__init__ = begin  # type: ignore[method-assign]
+
+
+def _sealed(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest() + content
+
+
+def _unsealed(file: str) -> bytes:
+    content = Path(file).read_bytes()
+    size = hashlib.sha256().digest_size
+    if hashlib.sha256(content[size:]).digest() != content[:size]:
+        raise ValueError(f"{file} is damaged")
+    return content[size:]
 
 
 def is_kept(function: Callable, signature: Any, **options: Any) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from hetjax import durable, runtime
+from hetjax import durable, files, runtime
 from hetjax.errors import InputError
 
 
@@ -20,7 +20,7 @@ def read(name: str, about: Mapping[str, Any]) -> Any:
       about: what they depend on, in JSON's types.
     """
     with contextlib.suppress(Exception):
-        saved = json.loads(_file(name, about).read_text())
+        saved = json.loads(files.read_text(_file(name, about)))
         same = saved["about"] == json.loads(json.dumps(about))
         if same and all(0 < number < math.inf for number in _numbers(saved["costs"])):
             return saved["costs"]

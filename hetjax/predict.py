@@ -21,7 +21,7 @@ from hetjax.carry import NewNodes
 from hetjax.command_line import parse, run_command
 from hetjax.config import MOST_PROCESSES, UNBOUNDED, Bytes, Processes
 from hetjax.errors import InputError
-from hetjax.predictions import SUFFIXES, check_one
+from hetjax.predictions import SUFFIXES, check_one, check_quoted
 from hetjax.workdir import config_file
 
 
@@ -45,6 +45,10 @@ class Options(Processes):
     """devices of each process that share its nodes; 0: every accelerator, or one CPU device"""
     overwrite: bool = False
     """replace the file --out if it exists"""
+    quote_formulas: bool = False
+    """csv: put an apostrophe before ids and classes that begin with = + - @, a tab or a return, which a spreadsheet would run as formulas"""
+    trust: bool = False
+    """import the model of a user's own, MODULE:NAME, that the run's folder names, which runs its code; without it such a folder is refused"""
 
     def __post_init__(self):
         super().__post_init__()
@@ -68,6 +72,7 @@ def main(arguments: Sequence[str]) -> None:
         raise InputError(
             f"{out}: is to end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}, which says what is written"
         )
+    check_quoted(out, options.quote_formulas)
     check_one(out, [name for name in ("logits", "probabilities", "embeddings") if getattr(options, name)])
     config_file(workdir)
     import jax  # which takes seconds; help and errors do without

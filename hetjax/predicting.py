@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -29,14 +28,14 @@ from hetjax.restored import Restored, restore
 
 def write(workdir: Path, out: Path, options: Options, folder: Path | None, group: ProcessGroup) -> None:
     """Predict, and write and print what the options ask for, in process 0."""
-    restored = restore(workdir, options.graph, options.new_nodes, folder and folder / f"{group.number}")
+    room = folder and folder / f"{group.number}"
+    restored = restore(workdir, options.graph, options.new_nodes, room, options.trust)
     digests.require("weights", digests.of_arrays(jax.tree.leaves(restored.params)), group)
-    room = Room(folder, options.memory, group, devices_of(options.devices))
-    found = computed(restored, options.embeddings, room)
+    found = computed(restored, options.embeddings, Room(folder, options.memory, group, devices_of(options.devices)))
     if found is None:
         return
     durable.check_replaceable(out, options.overwrite)  # once more: predicting may have taken long
-    what = found.write(out, options.logits, options.probabilities)
+    what = found.write(out, options.logits, options.probabilities, options.quote_formulas)
     order = f", in the order of the graph's nodes of type {found.target!r}" if out.suffix == ".npy" else ""
     log.info(f"{out}: {what}{order}, {restored.chosen}")
     if restored.stacked:
@@ -63,6 +62,7 @@ def predict(
     graph: HetGraph | str | os.PathLike = "",
     embeddings: bool = False,
     new_nodes: NewNodes = "neighbours",
+    trust: bool | str = False,
 ) -> Predictions:
     """Predict all nodes of the target type.
 
@@ -73,11 +73,14 @@ def predict(
       embeddings: also give the last layer's embeddings.
       new_nodes: what becomes of nodes that are new, of a type whose features were learned: they get the mean of their
         `neighbours` (`hetjax.carry.of_neighbours`), or the `mean` of their type, or are an error: `refuse`.
+      trust: whether a model of a user's own, `MODULE:NAME`, that the folder names is imported, which runs its code; or the
+        one such model that is.
 
     Raises:
       InputError: the run has no checkpoint that is whole, its data are another graph now, or `graph` does not go with it.
     """
-    restored = restore(workdir, graph if isinstance(graph, HetGraph) else os.fspath(graph), new_nodes)
+    other = graph if isinstance(graph, HetGraph) else os.fspath(graph)
+    restored = restore(workdir, other, new_nodes, trust=trust)
     found = computed(restored, embeddings)
     assert found is not None  # in process 0
     return found
@@ -105,18 +108,12 @@ def scratch(out: Path, options: Options, group: ProcessGroup) -> Iterator[Path |
     if options.memory < 0 and group.count == 1:
         yield None
         return
-    folder = out.with_name(f".{out.name}.computed")
-    try:
+    with contextlib.ExitStack() as held:
+        name = None
         if group.first:
-            with durable.writing(folder):
-                shutil.rmtree(folder, ignore_errors=True)
-                folder.mkdir()
+            name = str(held.enter_context(durable.reserved(out.with_name(f"{out.name}.computed"))))
+        yield Path(group.broadcast_object("folder", name))
         group.barrier("folder")
-        yield folder
-        group.barrier("folder")
-    finally:
-        if group.first:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def devices_of(count: int) -> Sequence[jax.Device] | None:

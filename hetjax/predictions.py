@@ -1,7 +1,7 @@
 """What a model says of nodes, by the users' own ids: in memory, as an Arrow table, and as the files that `predict` writes."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import TextIOWrapper
@@ -19,6 +19,7 @@ from hetjax.metrics import HALF, predicted_labels
 if TYPE_CHECKING:
     import pyarrow as pa
 
+FORMULAS = "=", "+", "-", "@", "\t", "\r"  # with which a spreadsheet's formula begins
 SUFFIXES = ".parquet", ".csv", ".npy"
 ROWS, NUMBERS = 2**16, 2**19  # most that are written at a time
 
@@ -120,21 +121,30 @@ class Predictions:
             columns |= {f"{what}_{name}": matrix[:, number] for number, name in enumerate(self.class_names)}
         return columns
 
-    def write(self, out: Path, logits: bool = False, probabilities: bool = False) -> str:
+    def write(self, out: Path, logits: bool = False, probabilities: bool = False, quote_formulas: bool = False) -> str:
         """Write a file, as its name ends, and say what it holds; it appears whole or not at all.
 
         A `.parquet` and a `.csv` have the columns of `table`, where a `.csv` has `embedding_0` and so on. A `.npy` is one
         array: the classes, or else what is asked for. Besides the ids, so many nodes at a time are in memory.
 
+        Args:
+          out: the file.
+          logits, probabilities: as of `table`.
+          quote_formulas: in a `.csv`, put an apostrophe before ids and classes that a spreadsheet would run as formulas.
+
         Raises:
-          InputError: it cannot be written, or a `.npy` was to hold several arrays.
+          InputError: it cannot be written, a `.npy` was to hold several arrays, or formulas are to be quoted in no `.csv`.
         """
         asked = [name for name, given in self._asked(logits, probabilities).items() if given]
         check_one(out, asked)
+        check_quoted(out, quote_formulas)
         with durable.new_file(out) as partial, open(partial, "xb") as stream:
             if out.suffix == ".npy":
                 return self._write_array(stream, asked[0] if asked else "classes")
-            columns = (self._write_csv if out.suffix == ".csv" else self._write_parquet)(stream, logits, probabilities)
+            if out.suffix == ".csv":
+                columns = self._write_csv(stream, logits, probabilities, quoted if quote_formulas else str)
+            else:
+                columns = self._write_parquet(stream, logits, probabilities)
         return f"{len(self.logits)} rows of {', '.join(columns[:6])}{' ...' * (len(columns) > 6)}"
 
     def _asked(self, logits: bool, probabilities: bool) -> dict[str, bool]:
@@ -163,24 +173,38 @@ class Predictions:
         writer.close()
         return table.column_names
 
-    def _write_csv(self, stream: BinaryIO, logits: bool, probabilities: bool) -> list[str]:
+    def _write_csv(
+        self, stream: BinaryIO, logits: bool, probabilities: bool, as_text: Callable[[str], str]
+    ) -> list[str]:
         text = TextIOWrapper(stream, newline="", encoding="utf-8")
-        writer, names = csv.writer(text, lineterminator="\n"), np.array(self.class_names, object)
+        writer, names = csv.writer(text, lineterminator="\n"), np.array([*map(as_text, self.class_names)], object)
         header: list[str] = []
         for part in self.parts():
             columns = part._columns(logits, probabilities)
             if part.embeddings is not None:
                 columns |= {f"embedding_{number}": column for number, column in enumerate(part.embeddings.T)}
             if not header:
-                header = ["node", *columns]
+                header = ["node", *map(as_text, columns)]
                 writer.writerow(header)
             values = list(columns.values())
             if not self.multilabel:
                 values[0] = names[values[0]]
-            writer.writerows(zip(part.ids.to_pylist(), *values))
+            ids = part.ids.to_pylist()
+            writer.writerows(zip([as_text(one) if isinstance(one, str) else one for one in ids], *values))
         text.flush()
         text.detach()
         return header
+
+
+def check_quoted(out: Path, quote_formulas: bool) -> None:
+    """Raise an InputError where formulas are to be quoted in a file that no spreadsheet runs formulas of."""
+    if quote_formulas and out.suffix != ".csv":
+        raise InputError(f"{out}: quote_formulas is for a .csv; other files keep texts as they are")
+
+
+def quoted(text: str) -> str:
+    """Return a text with an apostrophe before it where a spreadsheet would take it for a formula."""
+    return f"'{text}" if text.startswith(FORMULAS) else text
 
 
 def check_one(out: Path, asked: list[str]) -> None:

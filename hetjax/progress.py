@@ -18,7 +18,7 @@ from hetjax.ranking import AREAS
 
 COUNTS, SUMS = ("epoch", "step", "nodes", "metrics_bytes"), ("loss_sum", "seconds")
 KEYS = (*COUNTS, *SUMS, "best", "graph", "capacities")
-LATER = ("lowered", "recent", "costs")  # which checkpoints of before have not
+LATER = ("lowered", "recent", "costs", "options")  # which checkpoints of before have not
 OF_BEST, QUALITY = ("step", "epoch"), ("loss", "accuracy", "micro_f1", "macro_f1")
 MOST, MOST_ROWS = 2**53, 2**31  # of any count, and of what a batch has room for
 
@@ -40,6 +40,7 @@ class Progress:
       recent: the losses of the last two steps.
       costs: what orders are counted with (`models.orders.Costs`), as results depend on orders in their last bits; none in a
         checkpoint of before, which had the usual ones.
+      options: `data` and `model` options of the run, by `section.key`, so that an edited `config.yaml` is noticed.
     """
 
     epoch: int = 0
@@ -54,6 +55,7 @@ class Progress:
     lowered: int = 0
     recent: list[float] = field(default_factory=list)
     costs: list[float] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
 
     def count(self, loss: float, nodes: int, capacities: dict[str, int]) -> None:
         """A step is done."""
@@ -134,6 +136,8 @@ def check_progress(given: dict[str, Any]) -> None:
         raise ValueError("a cost is 0")
     if len(given.get("costs", [])) not in (0, len(counted), len(Costs._fields)):
         raise ValueError(f"costs are {len(given['costs'])} numbers, and should be {len(Costs._fields)}")
+    if not isinstance(given.get("options", {}), dict):
+        raise ValueError("options are no dictionary")
     if not isinstance(given["graph"], str):
         raise ValueError("graph is no text")
     if not isinstance(given["capacities"], dict):

@@ -13,6 +13,7 @@ from hetjax.load import Ahead, read_ahead
 from hetjax.logs import log
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import registry
+from hetjax.workdir import check_trusted
 
 SECTIONS = ("model", "sampling", "train", "cache")
 COMPATIBLE = {
@@ -126,6 +127,8 @@ def before(workdir: Path, given: Set[str]) -> list[Choice] | None:
     file = workdir / "config.yaml"
     if not _begun(workdir):
         return None
+    model = str(flat(yaml_file.read(file)).get("model.name", ""))
+    check_trusted(file, model, "model.name" in given, f"--model.name {model}")
     return [Choice(key, tuple(v) if isinstance(v, list) else v, "") for key, v in flat(yaml_file.read(file)).items()
             if key in CHOSEN and key not in given]  # fmt: skip
 

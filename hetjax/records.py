@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hetjax import durable
 from hetjax.errors import InputError, reading
+from hetjax.files import open_regular
 from hetjax.loggers import Loggers
 
 DRAWN = "epoch", "train_loss", "train_accuracy", "validation_loss", "validation_accuracy", "test_accuracy"
@@ -19,7 +20,7 @@ def check_records(file: Path, size: int) -> None:
         if existing < size:
             raise InputError(f"{file}: {existing} bytes, and the checkpoint had seen {size}; give another --workdir")
         if size:
-            with open(file, "rb") as stream:
+            with open_regular(file) as stream:
                 stream.seek(size - 1)
                 if stream.read(1) != b"\n":
                     raise InputError(f"{file}: no line ends at byte {size}, where the checkpoint had seen one end")
@@ -56,7 +57,7 @@ class Records:
 
     def all(self, say: Callable[[str], None]) -> list[dict]:
         """Every record so far; a line that is none is said, left as it is, and left out."""
-        with reading(self.file), open(self.file, "rb") as stream:
+        with reading(self.file), open_regular(self.file) as stream:
             records = [_record(line) for line in stream]
         if odd := [number for number, record in enumerate(records, start=1) if record is None]:
             more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""

@@ -15,9 +15,9 @@ from hetjax import digests, models, stacking
 from hetjax.cache.mapped import mapped, on_host
 from hetjax.carry import NewNodes, carried, check_one_hot
 from hetjax.checkpoint import Checkpoint, Checkpoints, Damaged
-from hetjax.command_line import given_value, parse
-from hetjax.config import SECTIONS, Config, Data
-from hetjax.errors import InputError
+from hetjax.command_line import read_sections
+from hetjax.config import SECTIONS, Config, Data, as_dict, flat
+from hetjax.errors import InputError, short
 from hetjax.graph.hetgraph import UNLABELLED, HetGraph
 from hetjax.label_inputs import without_labels
 from hetjax.load import as_read, load, made, makes, without_metapaths
@@ -26,11 +26,10 @@ from hetjax.models import orders
 from hetjax.models.hgnn import Stack
 from hetjax.models.orders import Costs
 from hetjax.progress import check_progress, threshold_of
-from hetjax.sharding import registry
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer
 from hetjax.stacking import Applied
-from hetjax.workdir import config_file
+from hetjax.workdir import check_trusted, config_file
 
 
 class Restored(NamedTuple):
@@ -66,25 +65,47 @@ class Restored(NamedTuple):
         return self.stacked(ids, logits) if self.stacked else logits
 
 
-def run_of(workdir: str | os.PathLike) -> tuple[Config, HetGraph]:
-    """The configuration of a run, and its graph.
+def run_of(workdir: str | os.PathLike, trust: bool | str = False) -> tuple[Config, HetGraph]:
+    """Return the configuration of a run, and its graph.
+
+    Args:
+      trust: as of `hetjax.workdir.check_trusted`.
 
     Raises:
-      InputError: the folder is of no run.
+      InputError: the folder is of no run, names a model of a user's own that is not trusted, or its configuration is
+        another one than its checkpoints were trained with.
     """
-    config = config_of(config_file(Path(workdir)))
+    file = config_file(Path(workdir))
+    config = config_of(file)
+    check_trusted(file, config.model.name, trust)
+    _check_options(file, config)
     return config, _graph(config, config.data)
 
 
+FREE_DATA = "data.path", "data.check"  # a graph may have been moved since
+
+
+def _check_options(file: Path, config: Config) -> None:
+    """Raise an InputError where `config.yaml` was edited since the run's checkpoints were written."""
+    newest = next(Checkpoints(file.parent / "checkpoints").newest_first(), None)
+    trained, edited = newest.options() if newest else {}, flat(as_dict(config))
+    for key in trained.keys() & edited.keys() - set(FREE_DATA):
+        if trained[key] != edited[key]:
+            raise InputError(
+                f"{file}: {key} is {short(repr(edited[key]))} != {short(repr(trained[key]))} of the training"
+            )
+
+
 def config_of(file: Path) -> Config:
-    """The configuration of a run but for its mesh and what strategies own: its model is used on one device."""
-    arguments = ["--config", str(file)]
+    """Return the configuration of a run but for its mesh and what strategies own: its model is used on one device.
+
+    Nothing that the file names is imported.
+    """
+    sections = read_sections(file, {name: section for name, section in SECTIONS.items() if name != "mesh"})
     try:
-        own = registry.sections(given_value(arguments, "mesh.strategy"))
-    except InputError:  # a strategy that cannot be imported here, which using a model does not need
-        own = registry.sections(None)
-    instances = parse(SECTIONS | own, arguments, "python -m hetjax.predict", "", {})[0]
-    return Config(**{name: instances[name] for name in SECTIONS if name != "mesh"})
+        return Config(**sections)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
 
 
 def restore(
@@ -92,6 +113,7 @@ def restore(
     other: HetGraph | str = "",
     new_nodes: NewNodes = "neighbours",
     folder: Path | None = None,
+    trust: bool | str = False,
 ) -> Restored:
     """The model of a run's best checkpoint, or of its last one where no validation chose, and a graph.
 
@@ -100,11 +122,12 @@ def restore(
       other: another graph, or its store; empty: the run's own.
       new_nodes: what nodes of `other` get that are new, of a type whose features were learned.
       folder: for learned features of `other`; None: memory.
+      trust: as of `hetjax.workdir.check_trusted`.
 
     Raises:
       InputError: the run has no checkpoint that is whole, its data are another graph now, or `other` does not go with it.
     """
-    config, trained = run_of(workdir)
+    config, trained = run_of(workdir, trust)
     given = setup(config, trained)
     trainer, graph = given.trainer, given.graph
     name = "graph" if isinstance(other, HetGraph) else other

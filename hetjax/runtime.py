@@ -30,6 +30,7 @@ does not know, as 0.10 does when tried.
 """
 
 import contextlib
+import functools
 import gc
 import importlib.util
 import os
@@ -62,11 +63,15 @@ def prepare() -> None:
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ and os.path.isabs(caches()):
         os.environ["JAX_COMPILATION_CACHE_DIR"] = programs()
         most = asked_for(os.environ.pop(MOST, str(PROGRAMS)))
-        if most >= 0:
+        with contextlib.suppress(OSError):
+            os.makedirs(programs(), 0o700, exist_ok=True)
+        if most >= 0 and private(programs()):
             keep_used(programs(), most)
         if not most:
             os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    if not private(os.environ.get("JAX_COMPILATION_CACHE_DIR", "")):
+        os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
     # of two programs that differ in names alone, such as `traffic.scope`, the names are part of what is kept
     os.environ.setdefault("JAX_COMPILATION_CACHE_INCLUDE_METADATA_IN_KEY", "1")
     os.environ.setdefault(AWAKE, "4")
@@ -89,6 +94,30 @@ def asked_for(number: str) -> int:
     except ValueError:
         sys.stderr.write(f"hetjax: error: {MOST} is {number!r}, and should be a number of bytes\n")
         sys.exit(2)
+
+
+@functools.cache
+def private(folder: str) -> bool:
+    """Whether no other user can write into a folder of compiled code; one that does not exist yet is made so.
+
+    Code from a folder that others can write to is not run; a line on standard error says so, once.
+    """
+    if not folder or "://" in folder:  # none, or storage that the user names
+        return True
+    with contextlib.suppress(OSError):
+        os.makedirs(folder, 0o700, exist_ok=True)
+    try:
+        status = os.stat(folder)
+    except OSError:  # nothing can be kept there
+        return True
+    if status.st_uid == os.geteuid() and not status.st_mode & 0o022:
+        return True
+    why = "can be written to by others" if status.st_uid == os.geteuid() else "belongs to another user"
+    sys.stderr.write(
+        f"hetjax: {folder} {why}, so compiled code that it holds is not used, and all is compiled again; "
+        f"delete it, or make it yours alone: chmod 700 {folder}\n"
+    )
+    return False
 
 
 def programs() -> str:

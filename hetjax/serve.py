@@ -30,6 +30,7 @@ def load(
     graph: HetGraph | str | os.PathLike = "",
     new_nodes: NewNodes = "neighbours",
     ahead: bool = False,
+    trust: bool = False,
 ) -> "Served":
     """A model that was trained, ready to answer for a few nodes.
 
@@ -39,11 +40,13 @@ def load(
       new_nodes: as of `hetjax.predict`.
       ahead: compute the layers below the last for all nodes now, in memory `[nodes, hidden]` per type. A node then costs its own
         neighbours alone; for graphs in which two hops from a node are a large share of the graph.
+      trust: as of `hetjax.predict`.
 
     Raises:
       InputError: as `hetjax.predict`.
     """
-    return Served(restore(workdir, graph if isinstance(graph, HetGraph) else os.fspath(graph), new_nodes), ahead)
+    other = graph if isinstance(graph, HetGraph) else os.fspath(graph)
+    return Served(restore(workdir, other, new_nodes, trust=trust), ahead)
 
 
 class Served:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
-from hetjax import durable, run_options, yaml_file
+from hetjax import durable, files, run_options, yaml_file
 from hetjax.command_line import given_options, parse, run_command
 from hetjax.config import Config, as_dict
 from hetjax.errors import InputError, reading, short
@@ -165,7 +165,7 @@ def kept(run: Run, file: str, config: Config) -> dict[str, Any]:
 
 def _read(file: Path) -> dict[str, Any]:
     with reading(file):
-        return json.loads(file.read_text(encoding="utf-8"))
+        return json.loads(files.read_text(file))
 
 
 def row(run: Run, summary: dict[str, Any] | None) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def row(run: Run, summary: dict[str, Any] | None) -> dict[str, Any]:
         return about | {"metric": "", "validation": None, "epoch": None, "seconds": None}
     metric, file = summary["chosen_by"], run.folder / "metrics.jsonl"
     with reading(file):
-        records = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+        records = map(json.loads, files.read_text(file).splitlines())
         chosen = next(record for record in records if record.get("epoch") == summary["epoch"])
         value = chosen.get(f"validation_{metric}")
     if value is None:

@@ -54,7 +54,7 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import Engine, Strategy, setup
 from hetjax.sharding.traffic import Sent
-from hetjax.warm import warm_start
+from hetjax.warm import Warm, warm_start
 from hetjax.workdir import Workdir
 
 COMPILING = 3  # epochs that may compile before the user is told
@@ -162,8 +162,12 @@ def prepare(
     if checkpoint:
         progress.check_step(done, checkpoint, engine.batches.steps())
     done.graph = digest
+    done.options = {
+        key: value for key, value in flat(as_dict(config)).items() if key.split(".")[0] in ("data", "model")
+    }
     engine.batches.prepare(done.capacities)
     jax.eval_shape(engine.init_weights, engine.seed)  # what does not fit is said before anything is written
+    warm = warm_start(config, engine.trainer) if config.train.init_from and not checkpoint else None
     records = None
     if processes.first:
         records = begin(config, workdir, processes, graph, checkpoints, checkpoint, done)
@@ -175,7 +179,7 @@ def prepare(
         abstract_graph(sizes(graph), graph.labels, graph.splits), names=graph.names
     )  # the engine has the rest
     del run_setup
-    state = initial_state(engine, checkpoint, processes)
+    state = initial_state(engine, checkpoint, warm, processes)
     engine.fill_cache(penalties(config, workdir, processes))
     measures = programs, records, started, done.seconds
     made = config, workdir, processes, graph, engine, checkpoints, done, state, *measures
@@ -287,10 +291,10 @@ def keep_partitioning(partitioning: Partitioning, folder: Path, graph: HetGraph)
     save(partitioning, folder, graph)
 
 
-def initial_state(engine: Engine, checkpoint: Checkpoint | None, processes: ProcessGroup) -> Any:
-    """The run's own newest checkpoint that is whole, or else what `train.init_from` gives, or a state from scratch."""
-    if not checkpoint and engine.setup.config.train.init_from:
-        return begun_warm(engine, processes)
+def initial_state(engine: Engine, checkpoint: Checkpoint | None, warm: Warm | None, processes: ProcessGroup) -> Any:
+    """Return the run's own newest checkpoint that is whole, or else what `train.init_from` gives, or a state from scratch."""
+    if warm:
+        return begun_warm(engine, warm, processes)
     if not checkpoint:
         return engine.init(int(engine.seed))
     if processes.first:
@@ -300,13 +304,11 @@ def initial_state(engine: Engine, checkpoint: Checkpoint | None, processes: Proc
     return engine.restored(checkpoint)
 
 
-def begun_warm(engine: Engine, processes: ProcessGroup) -> Any:
-    """A state from another run's weights, as the engine has it."""
-    config = engine.setup.config
-    warm = warm_start(config, engine.trainer)
+def begun_warm(engine: Engine, warm: Warm, processes: ProcessGroup) -> Any:
+    """Return a state from another run's weights, as the engine has it."""
     digests.require("weights", digests.of_arrays(jax.tree.leaves(warm.state.params)), processes)
     if processes.first:
-        for words in warm.words(config):
+        for words in warm.words(engine.setup.config):
             log.info(words)
     return engine.shard(warm.state)
 

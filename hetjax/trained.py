@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from hetjax import recipe
+from hetjax import files, recipe
 from hetjax.carry import NewNodes
 from hetjax.command_line import parse
 from hetjax.config import SECTIONS, Config
@@ -52,6 +52,7 @@ def train_graph(
     where = _stored(graph, path) if isinstance(graph, HetGraph) else Path(graph)
     given = [*given, "--data.format=store", f"--data.path={where.absolute()}"]
     config, ahead = recipe.resolve(_config(given), given, path, ProcessGroup())
+    run.trust = config.model.name
     train(config, path, ProcessGroup(), ahead)
     return run
 
@@ -113,24 +114,25 @@ class Trained:
 
     Attributes:
       path: the folder of the run.
+      trust: as of `hetjax.predict`; a run that `hetjax.train` made trusts the model that it was given.
     """
 
-    def __init__(self, path: str | os.PathLike):
-        self.path = Path(path)
+    def __init__(self, path: str | os.PathLike, trust: bool | str = False):
+        self.path, self.trust = Path(path), trust
 
     @property
     def summary(self) -> dict[str, Any]:
         """Its results: what `summary.json` says."""
         file = self.path / "summary.json"
         with reading(file):
-            return json.loads(file.read_text(encoding="utf-8"))
+            return json.loads(files.read_text(file))
 
     @property
     def records(self) -> list[dict[str, Any]]:
         """A record per epoch, and a last one of the test nodes: what `metrics.jsonl` says."""
         file = self.path / "metrics.jsonl"
         with reading(file):
-            return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+            return [json.loads(line) for line in files.read_text(file).splitlines()]
 
     def predict(
         self,
@@ -139,7 +141,7 @@ class Trained:
         new_nodes: NewNodes = "neighbours",
     ) -> Predictions:
         """Predict all nodes of the target type, of the run's graph or of another; as `hetjax.predict.predict`."""
-        return predict(self.path, graph, embeddings, new_nodes)
+        return predict(self.path, graph, embeddings, new_nodes, self.trust)
 
     def __repr__(self) -> str:
         accuracy = self.summary["test_accuracy"] if (self.path / "summary.json").exists() else None
@@ -150,7 +152,7 @@ class Trained:
         picture = self.path / "curves.png"
         image = ""
         if picture.exists():
-            data = base64.b64encode(picture.read_bytes()).decode()
+            data = base64.b64encode(files.read_bytes(picture)).decode()
             image = (
                 f'<br><img alt="loss and accuracy by epoch" style="max-width: 100%" src="data:image/png;base64,{data}">'
             )

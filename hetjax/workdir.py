@@ -2,14 +2,16 @@
 
 import fcntl
 import json
+import os
 import re
 import shutil
+import stat
 from pathlib import Path
 from typing import TextIO
 
 import yaml
 
-from hetjax import durable, results, yaml_file
+from hetjax import durable, files, results, yaml_file
 from hetjax.config import flat
 from hetjax.errors import InputError, reading, short
 from hetjax.logs import log
@@ -52,6 +54,46 @@ def config_file(folder: Path) -> Path:
     return file
 
 
+def _open_lock(file: Path) -> TextIO:
+    """Open the file that the process which trains holds a lock on; nothing of what is there is changed.
+
+    Raises:
+      InputError: it is a symbolic link, or no regular file.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        handle = os.open(file, flags, 0o666)
+    except OSError as error:
+        if not file.is_symlink():
+            raise
+        raise InputError(
+            f"{file}: is a symbolic link, and is left as it is; remove it, or give another --workdir"
+        ) from error
+    stream = os.fdopen(handle, "r+")
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        stream.close()
+        raise InputError(f"{file}: is no regular file, and is left as it is; remove it, or give another --workdir")
+    return stream
+
+
+def check_trusted(file: Path, model: str, trust: bool | str, how: str = "--trust (in Python: trust=True)") -> None:
+    """Raise an InputError where a run's folder names a module that the user has not named.
+
+    A folder may come from anybody, and to import a module runs its code.
+
+    Args:
+      file: the configuration in the folder.
+      model: its `model.name`.
+      trust: whether the user trusts the folder, or the model of a user's own, `MODULE:NAME`, that this command names.
+      how: what the user gives to trust it.
+    """
+    if ":" in model and trust is not True and trust != model:
+        raise InputError(
+            f"{file}: model.name is {short(repr(model))}, a module whose code would run; "
+            f"if you trust this folder, give {how}"
+        )
+
+
 class Workdir:
     """A run's folder. Nothing is written before `claim`.
 
@@ -79,6 +121,10 @@ class Workdir:
         check_folder(self.path)
         for names, kind, right in ((FILES, "file", Path.is_file), (FOLDERS, "folder", Path.is_dir)):
             for path in (path for name in names for path in self.path.glob(name)):
+                if path.is_symlink() and kind == "file":
+                    raise InputError(
+                        f"{path}: is a symbolic link, and is left as it is; remove it, or give another --workdir"
+                    )
                 if not right(path):
                     raise InputError(
                         f"{path}: is no {kind}, and should be one; move it away, or give another --workdir"
@@ -110,7 +156,7 @@ class Workdir:
             raise InputError(f"{self.path}: {error.strerror}") from None
 
     def _lock(self) -> None:
-        self._held = self._held or open(self.file(".lock"), "w")  # noqa: SIM115 (held until the process ends)
+        self._held = self._held or _open_lock(self.file(".lock"))
         try:
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -140,7 +186,7 @@ class Workdir:
             return None
         try:
             with reading(file):
-                summary = json.loads(file.read_text())
+                summary = json.loads(files.read_text(file))
                 results.lines(summary, self.path, False)
                 results.details(summary)
         except InputError as error:

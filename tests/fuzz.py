@@ -48,6 +48,7 @@ class Outcome(NamedTuple):
       memory: the most that it held.
       outside: what it wrote outside of its folder.
       taken: whether it took what it should have refused.
+      left: what a refused command left in its folder.
     """
 
     status: int
@@ -55,6 +56,7 @@ class Outcome(NamedTuple):
     memory: int
     outside: str
     taken: bool = False
+    left: str = ""
 
     @property
     def fault(self) -> str:
@@ -67,6 +69,8 @@ class Outcome(NamedTuple):
             return "hang"
         if self.taken:
             return "taken without a word"
+        if self.status == 2 and self.left:
+            return f"refused, and left {self.left}"
         if self.outside:
             return f"wrote {self.outside}"
         if "Traceback (most" in self.error:
@@ -192,6 +196,9 @@ class Fuzzer:
         folder = self.folder / f"mutant_{number}"
         kind, command = mutants.mutant(seed, number, self.seeds, folder, kinds)
         found = self.run(command, folder)
+        if command[0] == "hetjax.ingest":
+            own = {"in", ".stdout", ".stderr", ".outside"}
+            found = found._replace(left=", ".join(sorted({entry.name for entry in folder.iterdir()} - own)))
         if not found.fault:
             shutil.rmtree(folder)
         return kind, command, found

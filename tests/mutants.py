@@ -25,6 +25,7 @@ from hetjax.ingest import __main__ as ingesting
 from hetjax.partition import __main__ as partitioning
 from hetjax.partition.stream import Options as Streaming
 from hetjax.predict import Options as Predicting
+from tests import messy
 from tests.conftest import random_graph
 from tests.test_homogeneous import LAYOUTS, folder_of
 from tests.test_ingest import BOUGHT, CONFIG, ITEMS, PEOPLE
@@ -139,6 +140,7 @@ def plant(seeds: Path) -> None:
     texts["yaml/paths.yaml"] = yaml.safe_dump([[["author", "writes", "paper"], ["author", "knows", "author"]]])
     texts["yaml/options.yaml"] = yaml.safe_dump({"parts": 2, "batch_size": 8, "fanout": [3, 2], "network": 1e1})
     texts |= {"tables/people.csv": PEOPLE, "tables/items.csv": ITEMS, "tables/bought.csv": BOUGHT}
+    texts |= {"messy/graph.json": json.dumps(CONFIG)}  # which is written anew
     texts |= {"tables/graph.json": json.dumps(CONFIG), "tables/graph.yaml": yaml.safe_dump(_parquet(CONFIG))}
     for name, text in texts.items():
         (seeds / name).parent.mkdir(parents=True, exist_ok=True)
@@ -482,6 +484,16 @@ def _ingest(rng, seeds, folder) -> Command:
     return "hetjax.ingest", [*_tables(folder, pick(rng, ["json", "yaml"])), *more, "--out=out"]
 
 
+def _messy(rng, seeds, folder) -> Command:
+    folder /= "messy"
+    folder.mkdir()
+    messy.write(rng, folder)
+    if rng.random() < 0.3:
+        mutate(rng, folder)
+    more = pick(rng, [[], [], ["--leave_out=true"], ["--skip_nonexist_edges=true"], ["--add_reverse_edges=true"]])
+    return "hetjax.ingest", [*_tables(folder), *more, "--out=out"]
+
+
 def _stream(rng, seeds, folder) -> Command:
     method = pick(rng, ["dbh", "greedy", "hdrf", "hollocou", "2ps-l", "spring", "slim"])
     features = pick(rng, [[], [f"--features={folder}/features.npy"]])
@@ -499,6 +511,7 @@ KINDS = {
     "mag240m": _convert("mag240m"),
     "igb": _convert("igb"),
     "tables": _ingest,
+    "messy": _messy,
     "stream": _stream,
     "store": _store,
     "weighted": _store,

@@ -163,7 +163,8 @@ def test_what_gets_its_name_is_on_the_disk(tmp_path, monkeypatch):
     assert str(tmp_path) in done[named:]
     done.clear()
     durable.write(tmp_path / "file", "text")
-    partial = str(tmp_path / ".file.partial")
+    partial = done[0]
+    assert Path(partial).name == "file" and Path(partial).parent.parent == tmp_path
     assert done == [partial, (partial, str(tmp_path / "file")), str(tmp_path)]
 
     def no_folders(handle):

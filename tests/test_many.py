@@ -110,6 +110,7 @@ def folder(tmp_path_factory):
     for seed in (0, 1):
         store.save(random_graph(seed), path / f"data_{seed}" / "graph")
     (path / "secret").write_text(secrets.token_hex())
+    (path / "secret").chmod(0o600)
     return path
 
 

@@ -134,6 +134,19 @@ def test_who_drips_holds_nobody(port, gathered):
         over.clear()
 
 
+def test_two_hundred_silent_strangers_hold_nobody(port, gathered, monkeypatch):
+    monkeypatch.setattr(meeting, "PATIENCE", 1000)  # so that none is dropped for its silence
+    waits = gathered(SECRET)
+    with contextlib.ExitStack() as held:
+        for _ in range(200):
+            held.enter_context(meeting.connect("127.0.0.1", port, time.monotonic() + LONG))
+        connection, peers, _ = join(port, SECRET)
+        connections, same, _ = waits.result()
+        assert peers == same
+        for one in (connection, *connections.values()):
+            one.close()
+
+
 def test_nobody_joins_without_the_secret(port, gathered):
     every = gathered(SECRET)
     for other in b"", SECRET[:-1]:
@@ -192,10 +205,16 @@ def test_a_file_that_holds_no_secret(tmp_path, found, message):
     file = tmp_path / "secret"
     if found is not None:
         file.write_bytes(found)
+        file.chmod(0o600)
     with pytest.raises(InputError, match=f"secret_file {file}: {message}"):
         secret.read_secret(str(file))
-    with pytest.raises(InputError, match="not a file"):
+    with pytest.raises(InputError, match="is no regular file but a folder"):
         secret.read_secret(str(tmp_path))
     file.write_bytes(SECRET + b"\n")
+    for mode in (0o640, 0o604, 0o620):
+        file.chmod(mode)
+        with pytest.raises(InputError, match=f"mode {mode:o} lets others .* chmod 600"):
+            secret.read_secret(str(file))
+    file.chmod(0o600)
     assert secret.read_secret(str(file)) == SECRET
     assert secret.read_secret("") == b""

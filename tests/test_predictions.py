@@ -102,3 +102,20 @@ def test_a_run_is_predicted_by_the_ids_of_its_files(tmp_path):
     store.save(hgb.read(folder), tmp_path / "later")
     later = predict(tmp_path / "run", tmp_path / "later")
     assert later.ids.to_pylist() == [0, 1, 4, 5] and np.isfinite(later.logits).all()
+
+
+def test_formulas_are_quoted_where_that_is_asked_for(tmp_path):
+    ids = ["=cmd()", "+1", "-1", "@x", "\ta", "\rb", "plain", "a=b"]
+    names = Names({"paper": Ids(ids)}, Ids(["=A1", "b"]))
+    found = Predictions("paper", np.eye(8, 2, dtype=np.float32), names)
+    found.write(tmp_path / "plain.csv")
+    found.write(tmp_path / "quoted.csv", quote_formulas=True)
+    rows = {}
+    for name in ("plain", "quoted"):
+        with open(tmp_path / f"{name}.csv", newline="") as stream:
+            rows[name] = list(csv.reader(stream))
+    assert [row[0] for row in rows["plain"][1:]] == ids
+    assert [row[0] for row in rows["quoted"][1:]] == [f"'{one}" for one in ids[:6]] + ids[6:]
+    assert {row[1] for row in rows["quoted"][1:]} == {"'=A1", "b"}
+    with pytest.raises(InputError, match="quote_formulas is for a .csv"):
+        found.write(tmp_path / "x.parquet", quote_formulas=True)

@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -192,9 +193,35 @@ def test_nothing_but_a_regular_file_is_replaced(tmp_path, overwrite):
             durable.check_replaceable(tmp_path / "file.npy", overwrite)
 
 
-def test_a_file_that_stands_where_the_partial_would_is_not_followed(tmp_path):
-    (tmp_path / "kept").write_text("kept")
-    (tmp_path / ".p.npy.partial").symlink_to(tmp_path / "kept")
-    PREDICTED.write(tmp_path / "p.npy")
-    assert (tmp_path / "kept").read_text() == "kept"
-    np.testing.assert_array_equal(np.load(tmp_path / "p.npy"), PREDICTED.classes)
+def test_of_two_writers_of_one_name_the_second_is_refused(tmp_path):
+    with durable.new_folder(tmp_path / "out") as partial:
+        (partial / "a").write_text("a")
+        with pytest.raises(InputError, match="another process is writing it now"), durable.new_folder(tmp_path / "out"):
+            raise AssertionError("not reached")
+        with pytest.raises(InputError, match="another process is writing it now"), durable.new_file(tmp_path / "out"):
+            raise AssertionError("not reached")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+    assert [entry.name for entry in (tmp_path / "out").iterdir()] == ["a"]
+
+
+def test_of_two_writers_of_a_text_the_last_wins(tmp_path):
+    with durable.new_file(tmp_path / "x", alone=False) as partial:
+        durable.write(tmp_path / "x", "first")
+        partial.write_text("second")
+    assert (tmp_path / "x").read_text() == "second" and len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("name", ["out", "out[1]", "ö ut"])
+def test_what_a_killed_writer_left_is_deleted_by_the_next(tmp_path, name):
+    code = "import os, sys; from hetjax import durable; a = durable.new_folder(sys.argv[1]); a.__enter__(); os._exit(9)"
+    assert subprocess.run([sys.executable, "-c", code, tmp_path / name]).returncode == 9
+    (left,) = tmp_path.iterdir()
+    other = tmp_path / f".{name}.theirs.partial"  # no name that hetjax gives
+    other.mkdir()
+    link = left.with_name(f".{name}.00000000.partial")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "x").write_text("x")
+    link.symlink_to("kept")
+    with durable.new_folder(tmp_path / name):
+        assert not left.exists() and other.exists()
+    assert (tmp_path / "kept" / "x").exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from hetjax import durable
+from hetjax import durable, files
 from hetjax.cache.host import HostMatrix, HostTable
 from hetjax.cache.mapped import mapping
 from hetjax.errors import InputError
@@ -61,7 +61,7 @@ def read_or_measure(
     machine = {"machine": platform.node(), "processor": platform.processor() or platform.machine(), "device": device}
     key = json.loads(json.dumps({**about, **machine, "jax": jax.__version__, "types": types}))
     with contextlib.suppress(Exception):  # there is none, or it is damaged
-        saved = json.loads(file.read_text())
+        saved = json.loads(files.read_text(file))
         penalties = {name: float(saved["seconds_per_byte"][name]) for name in hosted}
         if saved["about"] == key and all(0 <= penalty < math.inf for penalty in penalties.values()):
             return penalties

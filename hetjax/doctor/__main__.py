@@ -31,8 +31,8 @@ class Options(Processes):
     """a store to look at; another format with --data.format and --data.path"""
     layers: int = 2
     """of the model that the graph is for"""
-    picture: str = "metagraph.png"
-    """where a picture of the graph's node types and relations is written, in place of one that is there; empty: nowhere"""
+    picture: str = ""
+    """where a picture of the graph's node types and relations is written, a .png, in place of one that is there; unset: nowhere"""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -48,6 +48,8 @@ def main(arguments: Sequence[str]) -> None:
         data = replace(data, format="store", path=str(Path(options.graph).absolute()))
     if options.picture and not options.picture.endswith(".png"):
         raise InputError(f"picture is {options.picture}, and is to end in .png")
+    if options.picture:
+        durable.check_replaceable(Path(options.picture), True)
     wrong = False
     for finding in of_graph(data, options) if data != Data() else of_machine(options):
         print(finding, flush=True)
@@ -77,8 +79,6 @@ def of_graph(data: Data, options: Options) -> Iterator[Finding | str]:
         return
     yield f"{data.path or data.schema}: {outline(graph)}"
     yield from graph.lines()
-    if options.picture:
-        yield draw(graph, Path(options.picture))
     found = [*_checksums(data), *broken(graph)]
     yield from found
     if any(finding.kind == "wrong" for finding in found):
@@ -89,6 +89,8 @@ def of_graph(data: Data, options: Options) -> Iterator[Finding | str]:
     yield from leaks
     if not leaks:
         yield Finding("fine", "no relation and no column of features was found that tells the label")
+    if options.picture:
+        yield draw(graph, Path(options.picture))
 
 
 def _checksums(data: Data) -> Iterator[Finding]:
@@ -113,7 +115,6 @@ def draw(graph: HetGraph, file: Path) -> str:
     """Write the picture of the metagraph, and say so."""
     from hetjax.partition.picture import colour, draw_metagraph
 
-    durable.check_replaceable(file, True)
     colours = {relation: colour(number) for number, relation in enumerate(graph.schema.relations)}
     draw_metagraph(graph.schema, colours, file)
     return f"  drawn: {file}"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hetjax.errors import InputError, reading, short
+from hetjax.files import open_regular
 from hetjax.graph import arrow
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ def read_column(file: Path, count: int) -> "pa.Array":
     """
     import pyarrow.parquet as pq
 
-    with reading(file), open(file, "rb") as stream, pq.ParquetFile(stream) as parquet:
+    with reading(file), open_regular(file) as stream, pq.ParquetFile(stream) as parquet:
         about = parquet.metadata
         if parquet.schema_arrow.names != [COLUMN] or about.num_rows != count:
             found = f"{about.num_rows} rows of the columns {parquet.schema_arrow.names}"
@@ -249,13 +250,15 @@ def read_column(file: Path, count: int) -> "pa.Array":
         size = sum(group.total_byte_size for group in groups)
         if size > LARGEST or any(group.column(0).has_dictionary_page for group in groups):
             raise InputError(f"{file}: {size} bytes, or a dictionary; at most {LARGEST} are read, and each id in full")
-        return as_array(parquet.read().column(0))
+        values = as_array(parquet.read().column(0))
+        values.validate(full=True)  # texts may be no UTF-8
+        return values
 
 
 def checksum(file: str | os.PathLike) -> int:
     """CRC-32 of a file's bytes."""
     crc = 0
-    with reading(file), open(file, "rb") as stream:
+    with reading(file), open_regular(file) as stream:
         while piece := stream.read(AT_ONCE):
             crc = zlib.crc32(piece, crc)
     return crc

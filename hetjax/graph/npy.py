@@ -2,7 +2,7 @@
 
 import io
 import math
-import stat
+import os
 import warnings
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from numpy.lib.format import MAGIC_PREFIX as MAGIC
 from numpy.lib.format import read_array_header_1_0, read_array_header_2_0, read_magic
 
 from hetjax.errors import InputError, reading
+from hetjax.files import open_regular
 
 LONGEST_HEADER = 2**14  # bytes; numpy reads none of over 10,000
 
@@ -79,9 +80,6 @@ def load_array(file: Path) -> np.ndarray:
       InputError: it is none, or of another size than its header says.
     """
     with reading(file):
-        status = file.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise InputError(f"{file}: is no regular file")
-        with file.open("rb") as stream:
-            header(stream.read(LONGEST_HEADER), status.st_size, str(file))
+        with open_regular(file) as stream:
+            header(stream.read(LONGEST_HEADER), os.fstat(stream.fileno()).st_size, str(file))
         return np.load(file, mmap_mode="r", allow_pickle=False)

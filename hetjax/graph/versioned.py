@@ -5,6 +5,7 @@ import reprlib
 import stat
 from pathlib import Path
 
+from hetjax import files
 from hetjax.errors import InputError, reading
 
 LARGEST = 64 * 2**20  # bytes
@@ -29,7 +30,7 @@ def read(file: Path, kind: str, version: int, what: str, hint: str) -> dict:
     if status.st_size > LARGEST:
         raise InputError(f"{file}: {status.st_size} bytes, and {what} has at most {LARGEST}")
     with reading(file):
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = json.loads(files.read_text(file))
     header = (content.get("format"), content.get("version")) if isinstance(content, dict) else (None, None)
     if header != (kind, version):
         raise InputError(

@@ -6,7 +6,7 @@ from typing import Any
 
 import mlflow
 
-from hetjax import durable
+from hetjax import durable, files
 from hetjax.loggers import Logger
 
 NUMBER = "mlflow.txt"
@@ -18,7 +18,7 @@ class MLflow(Logger):
 
     def __init__(self, folder: Path, config: Mapping[str, Any], step: int):
         file = folder / NUMBER
-        number = file.read_text().strip() if step and file.exists() else None
+        number = files.read_text(file).strip() if step and file.exists() else None
         self.run = mlflow.start_run(run_id=number, run_name=folder.absolute().name)
         if number is None:
             mlflow.log_params({key: str(value)[:LONGEST] for key, value in config.items()})

@@ -6,7 +6,7 @@ from typing import Any
 
 import wandb
 
-from hetjax import durable
+from hetjax import durable, files
 from hetjax.loggers import Logger
 
 NUMBER = "wandb.txt"
@@ -17,7 +17,7 @@ class WandB(Logger):
 
     def __init__(self, folder: Path, config: Mapping[str, Any], step: int):
         file = folder / NUMBER
-        number = file.read_text().strip() if step and file.exists() else None
+        number = files.read_text(file).strip() if step and file.exists() else None
         name = folder.absolute().name
         self.run = wandb.init(dir=str(folder), name=name, id=number, resume="allow", config=dict(config))
         durable.write(file, self.run.id + "\n")

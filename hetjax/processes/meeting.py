@@ -19,7 +19,7 @@ from hetjax.processes.group import Peer
 
 PATIENCE = 10  # seconds that a newcomer has to introduce itself, and that a far end has to answer
 MOST_HELLO = 2**20  # bytes in which it does
-AT_ONCE = 64  # newcomers that are listened to
+AT_ONCE = 64  # newcomers that are listened to before they have proved anything; the oldest makes room for the next
 GLANCE = 0.1  # seconds between looks at whether all have come
 
 
@@ -40,7 +40,8 @@ class Door:
         self.server, self.secret, self.deadline = server(port), secret, deadline
         self.came: SimpleQueue[tuple[Connection, dict]] = SimpleQueue()
         self.dropped = 0, ""
-        self.closed, self.room = threading.Event(), threading.Semaphore(AT_ONCE)
+        self.closed, self.lock = threading.Event(), threading.Lock()
+        self.unproved: dict[socket.socket, None] = {}  # the oldest first
         self.keeper = threading.Thread(target=self._accept, name="door", daemon=True)
 
     def __enter__(self) -> "Door":
@@ -58,13 +59,21 @@ class Door:
         self.server.settimeout(GLANCE)
         with self.server:
             while not self.closed.is_set():
-                if self.room.acquire(timeout=GLANCE):
-                    try:
-                        stream, (host, *_) = self.server.accept()
-                    except OSError:  # nobody came, or is gone again
-                        self.room.release()
-                    else:
-                        threading.Thread(target=self._meet, args=(stream, host), daemon=True).start()
+                try:
+                    stream, (host, *_) = self.server.accept()
+                except OSError:  # nobody came, or is gone again
+                    continue
+                self._make_room(stream)
+                threading.Thread(target=self._meet, args=(stream, host), daemon=True).start()
+
+    def _make_room(self, newcomer: socket.socket) -> None:
+        """Listen to a newcomer, and no longer to the oldest ones that are too many; who has the secret proves it in milliseconds."""
+        with self.lock:
+            self.unproved[newcomer] = None
+            for stream in list(self.unproved)[:-AT_ONCE]:
+                del self.unproved[stream]
+                with contextlib.suppress(OSError):
+                    stream.shutdown(socket.SHUT_RDWR)
 
     def _meet(self, stream: socket.socket, host: str) -> None:
         until = min(self.deadline, time.monotonic() + PATIENCE)
@@ -73,14 +82,18 @@ class Door:
             secrets.challenge(connection, self.secret, until)
             hello, _ = connection.receive(until, MOST_HELLO)
             _check(hello)
+            with self.lock:
+                if stream not in self.unproved:
+                    raise ConnectionError("too many newcomers at once")
+                del self.unproved[stream]
             self.came.put((connection, hello))
             if self.closed.is_set():
                 raise ConnectionError("too late")
         except Exception as error:  # whatever it did, it is none of us
             self.dropped = self.dropped[0] + 1, f"{host}: {reason(error)}"
+            with self.lock:
+                self.unproved.pop(stream, None)
             stream.close()
-        finally:
-            self.room.release()
 
 
 def _check(hello: dict) -> None:

@@ -6,12 +6,15 @@ empty one: then the same exchange keeps out who came by mistake, and nobody else
 
 import hmac
 import json
+import os
 import secrets
-from pathlib import Path
+import stat
 
 from hetjax.errors import InputError, reading
+from hetjax.files import open_regular
 from hetjax.processes.channel import Connection
 
+OTHERS = 0o077  # bits of a file's mode that are for anybody but its owner
 LEAST, MOST = 16, 2**12  # bytes of a secret
 WORDS = 2**10  # bytes that somebody who has proved nothing is listened to
 
@@ -24,11 +27,11 @@ def read_secret(file: str) -> bytes:
     """
     if not file:
         return b""
-    with reading(f"secret_file {file}"):
-        if Path(file).exists() and not Path(file).is_file():
-            raise InputError(f"secret_file {file}: not a file")
-        with open(file, "rb") as opened:
-            secret = opened.read(MOST + 1).strip()
+    with reading(f"secret_file {file}"), open_regular(file) as opened:
+        mode = stat.S_IMODE(os.fstat(opened.fileno()).st_mode)
+        secret = opened.read(MOST + 1).strip()
+    if mode & OTHERS:
+        raise InputError(f"secret_file {file}: mode {mode:o} lets others read it or write to it; chmod 600 {file}")
     if not LEAST <= len(secret) <= MOST:
         size = f"{len(secret)} bytes" if len(secret) <= MOST else f"more than {MOST} bytes"
         raise InputError(f"secret_file {file}: {size}, and a secret has {LEAST} to {MOST}")

@@ -16,9 +16,10 @@ from hetjax.compiled import compiled
 from hetjax.datasets import edge_text
 from hetjax.datasets.packed import Readable
 from hetjax.errors import InputError, reading
+from hetjax.files import open_regular
 from hetjax.graph import npy, store
 from hetjax.graph.csc import CSC
-from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.hetgraph import HetGraph, check_ids
 from hetjax.graph.homogeneous import offsets
 from hetjax.graph.schema import MOST_NODES, no_node
 from hetjax.graph.sizes import Sizes, sizes
@@ -78,7 +79,7 @@ class Text(EdgeStream):
     def chunks(self, nodes: int) -> Iterator[Chunk]:
         sizes, before = [os.stat(file).st_size for file in self.files], 0
         for file, size in zip(self.files, sizes):
-            with reading(file), open(file, "rb") as raw:
+            with reading(file), open_regular(file) as raw:
                 # what comes out of a packed file is not bounded, as it is never kept
                 packed = gzip.GzipFile(fileobj=raw) if file.suffix == ".gz" else raw
                 for pairs in _of_text(packed, nodes, str(file)):
@@ -97,7 +98,7 @@ class Arrays(EdgeStream):
     def chunks(self, nodes: int) -> Iterator[Chunk]:
         before, total = 0, sum(header.shape[0] for header in self.headers)
         for file, header in zip(self.files, self.headers):
-            with reading(file), open(file, "rb") as stream:
+            with reading(file), open_regular(file) as stream:
                 stream.seek(header.start)
                 for first in range(0, header.shape[0], AT_ONCE):
                     count = min(AT_ONCE, header.shape[0] - first)
@@ -125,14 +126,18 @@ class Relations(EdgeStream):
         schema, start = graph.schema, offsets(graph.schema.nodes)
         self.name, self.about = name, sizes(graph)
         self.parts = [(csc, start[r.source], start[r.target]) for r, csc in graph.relations.items()]
+        self.sources = [r.source for r in graph.relations]
         self.nodes = sum(schema.nodes.values())
         self.edges = sum(csc.edges for csc, _, _ in self.parts)
 
     def chunks(self, nodes: int) -> Iterator[Chunk]:
         before, total = 0, sum(csc.edges for csc, _, _ in self.parts)
-        for csc, source, target in self.parts:
+        for node_type, (csc, source, target) in zip(self.sources, self.parts):
             for first in range(0, csc.edges, AT_ONCE):
-                pairs = _of_relation(csc, first, min(AT_ONCE, csc.edges - first), self.name)
+                count = min(AT_ONCE, csc.edges - first)
+                place = f"{self.name}: source of edge"
+                check_ids(csc.indices[first : first + count], self.about.schema.nodes[node_type], place, node_type)
+                pairs = _of_relation(csc, first, count, self.name)
                 yield Chunk(pairs + np.array([source, target], np.int32), (before + first + len(pairs)) / total)
             before += csc.edges
 
@@ -213,7 +218,7 @@ def _of_text(stream: Readable, nodes: int, place: str) -> Iterator[np.ndarray]:
 
 
 def _header(file: Path) -> npy.Header:
-    with reading(file), open(file, "rb") as stream:
+    with reading(file), open_regular(file) as stream:
         found = npy.header(stream.read(npy.LONGEST_HEADER), file.stat().st_size, str(file))
     if len(found.shape) != 2 or found.shape[1] != 2 or found.dtype.kind not in "iu" or found.fortran:
         order = " in Fortran's order" if found.fortran else ""

@@ -1,0 +1,78 @@
+"""Files that hetjax reads are regular files, whatever a path names."""
+
+import ast
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+import hetjax
+from hetjax import files
+from hetjax.errors import InputError
+
+
+def test_regular_files_are_read_and_links_to_them(tmp_path):
+    (tmp_path / "a").write_bytes(b"x\r\ny")
+    (tmp_path / "link").symlink_to("a")
+    assert files.read_bytes(tmp_path / "link") == b"x\r\ny"
+    assert files.read_text(tmp_path / "a") == "x\ny"
+    with pytest.raises(OSError):
+        files.open_regular(tmp_path / "link", follow=False)
+
+
+def test_a_file_over_the_bound_is_refused(tmp_path):
+    (tmp_path / "a").write_bytes(b"12345")
+    assert files.read_bytes(tmp_path / "a", 5) == b"12345"
+    with pytest.raises(InputError, match="over 4 bytes"):
+        files.read_bytes(tmp_path / "a", 4)
+
+
+@pytest.mark.parametrize("kind", ["a named pipe", "a device", "a socket", "a folder"])
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path, kind):
+    place = tmp_path / "x"
+    if kind == "a named pipe":
+        os.mkfifo(place)
+    elif kind == "a device":
+        place.symlink_to("/dev/zero")
+    elif kind == "a folder":
+        place.mkdir()
+    else:
+        opened = socket.socket(socket.AF_UNIX)
+        opened.bind(str(place))
+        opened.close()
+    with pytest.raises(InputError, match=f"is no regular file but {kind}"):
+        files.open_regular(place)
+    with pytest.raises(InputError, match=kind):
+        files.check_regular(place)
+
+
+# What may open files to read them without `hetjax.files`: sources of the package and of libraries, the system's own files,
+# files that this process has just written, members of an archive that is open, and stores.
+ALLOWED = {"compiled", "digests", "doctor.system", "files", "internals", "models.__init__", "report.pictures"}
+ALLOWED |= {"datasets.text", "ingest.diagnosis"}  # of what `open_regular` or `check_regular` has looked at
+OWNERS = {"files", "os", "store", "strategy", "self.zip"}  # of other functions of these names
+
+
+def opens():
+    """Every call of the package that opens a file by its path and does not write it, as `module:line`."""
+    root = Path(hetjax.__file__).parent
+    for file in sorted(root.rglob("*.py")):
+        module = ".".join(file.relative_to(root).with_suffix("").parts)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and module not in ALLOWED and not _writes(node):
+                function = node.func
+                owner = ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
+                name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+                bare = not owner and name.startswith("read_")  # `from hetjax.files import read_bytes`
+                if name in ("open", "read_text", "read_bytes") and not bare and owner not in OWNERS:
+                    yield f"{module}:{node.lineno}"
+
+
+def _writes(node: ast.Call) -> bool:
+    modes = [*node.args[1:2], *(word.value for word in node.keywords if word.arg == "mode")]
+    return any(isinstance(mode, ast.Constant) and set(str(mode.value)) & set("wxa+") for mode in modes)
+
+
+def test_nothing_opens_a_file_to_read_it_but_by_one_function():
+    assert list(opens()) == []
