@@ -175,7 +175,9 @@ def _to_sources(
     """The gradient of the sources, as many as `like` has rows, from that of the targets."""
     turned, edges = by_source(adjacency, like.shape[0])
     weights = weights_of(adjacency, gradient)
-    return sum_rows(turned, gradient, weights=shares, edge_weights=weights, edges=None if weights is None else edges)
+    sums = sum_rows(turned, gradient, weights=shares, edge_weights=weights, edges=None if weights is None else edges)
+    padding = like.shape[0] - sums.shape[0]  # rows of no node, of a type that has none
+    return jnp.pad(sums, ((0, padding), (0, 0))) if padding else sums
 
 
 def by_target(adjacency: Adjacency) -> Rows:
