@@ -92,12 +92,12 @@ class Checkpoint(NamedTuple):
         except Exception as error:
             raise Damaged(f"checkpoint {self.folder} is damaged: {reason(error)}") from error
 
-    def options(self) -> dict[str, Any]:
-        """The `data` and `model` options of the run, by `section.key`, before the checkpoint is verified; empty if it has none."""
+    def noted(self, key: str, kind: type) -> Any:
+        """Return a value of `progress.json` before the checkpoint is verified; an empty one of its kind if there is none."""
         with suppress(Exception):
-            found = _json(self.folder / "progress.json").get("options")
-            return found if isinstance(found, dict) else {}
-        return {}
+            found = _json(self.folder / "progress.json").get(key)
+            return found if isinstance(found, kind) else kind()
+        return kind()
 
     def state(self, like: Any) -> Any:
         """The state as host arrays, with the structure, shapes and dtypes of `like`; tables are mapped.

@@ -35,6 +35,8 @@ def obstacle(graph: HetGraph, like: HetGraph | None = None) -> str:
     schema, count = graph.schema, len(graph.splits["train"])
     if (new := schema.target + ADDED) in schema.nodes:
         return f"the graph has a type {new!r} already"
+    if (loops := Relation(schema.target, ITSELF, schema.target)) in schema.relations:
+        return f"the graph has a relation {loops} already"
     if count < FOLDS:
         more = "; a model that was trained with label inputs reads training labels of every graph" if like else ""
         return f"there are {count} training nodes < {FOLDS}, one a fold{more}"

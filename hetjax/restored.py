@@ -88,7 +88,7 @@ FREE_DATA = "data.path", "data.check"  # a graph may have been moved since
 def _check_options(file: Path, config: Config) -> None:
     """Raise an InputError where `config.yaml` was edited since the run's checkpoints were written."""
     newest = next(Checkpoints(file.parent / "checkpoints").newest_first(), None)
-    trained, edited = newest.options() if newest else {}, flat(as_dict(config))
+    trained, edited = newest.noted("options", dict) if newest else {}, flat(as_dict(config))
     for key in trained.keys() & edited.keys() - set(FREE_DATA):
         if trained[key] != edited[key]:
             raise InputError(

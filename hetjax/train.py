@@ -57,6 +57,7 @@ from hetjax.sharding.traffic import Sent
 from hetjax.warm import Warm, warm_start
 from hetjax.workdir import Workdir
 
+OTHER_GRAPH = "{}: the graph of this run was another; give another --workdir"
 COMPILING = 3  # epochs that may compile before the user is told
 
 
@@ -88,7 +89,10 @@ def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | No
     strategy = registry.find(config)
     meshes.provide_cpu_devices(meshes.share_of(config.mesh.axes, processes.count), alone=config.mesh.devices == 1)
     with contextlib.closing(Workdir(path, as_dict(config), processes.first, said)) as workdir:
-        results = processes.broadcast_object("summary", workdir.summary())
+        results = workdir.summary()
+        if results is not None:
+            check_graph(config, path)
+        results = processes.broadcast_object("summary", results)
         if results is None:
             results = trained(config, strategy, workdir, processes, ahead)
         elif processes.first:
@@ -97,6 +101,20 @@ def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | No
             )
         if processes.first:
             workdir.report(results)
+
+
+def check_graph(config: Config, path: Path) -> None:
+    """Raise an InputError where the graph that a run of a folder is done on is another one now.
+
+    A store says what it holds; files of other formats are read. A generated graph depends on its options alone.
+    """
+    newest = next(Checkpoints(path / "checkpoints").newest_first(), None)
+    before = newest.noted("graph", str) if newest else ""
+    if not before or config.data.format == "synthetic":
+        return
+    graph = models.folded(config.model.name, load(replace(config.data, check=False)))
+    if digests.of_graph(config.data, graph) != before:
+        raise InputError(OTHER_GRAPH.format(path))
 
 
 def trained(config: Config, strategy: Strategy, workdir: Workdir, processes: ProcessGroup, ahead: Ahead | None) -> dict:
@@ -158,7 +176,7 @@ def prepare(
         precompile.before_evaluating(engine.trainer.model, graph, sum(map(len, evaluated)), sparse)
         precompile.before_multiplying(() if run_setup.regime.whole else sparse)
     if checkpoint and done.graph != digest:
-        raise InputError(f"{workdir.path}: the graph of this run was another; give another --workdir")
+        raise InputError(OTHER_GRAPH.format(workdir.path))
     if checkpoint:
         progress.check_step(done, checkpoint, engine.batches.steps())
     done.graph = digest

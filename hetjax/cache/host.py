@@ -1,5 +1,6 @@
 """Features that live in host memory, or in a file mapped into it, the hottest rows of which are kept on the device."""
 
+import functools
 import math
 import time
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ class Fetched(NamedTuple):
     sent: jax.Array
 
 
-@jax.jit
+@functools.partial(jax.jit, keep_unused=True)  # without rows nothing is used, and the result would be on another device
 def _assemble(cache, slots, *places_and_rows):
     """The rows of a fetch: those of the cache, then those that were given, as places and rows."""
     rows = tables.rows_at(cache, slots)
@@ -62,7 +63,8 @@ def _assemble(cache, slots, *places_and_rows):
     return rows
 
 
-_read, _keep = jax.jit(tables.rows_at), jax.jit(tables.write, donate_argnums=0)
+_read = jax.jit(tables.rows_at, keep_unused=True)
+_keep = jax.jit(tables.write, donate_argnums=0, keep_unused=True)
 
 
 class HostMatrix:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from hetjax.errors import InputError
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation, Schema
@@ -68,7 +69,7 @@ def along_metapaths(
         else:
             made.nodes[path.source] = schema.nodes[path.source]
             edges = composed(graph, path) if path.relations else made.loops
-            made.relations[Relation(path.source, name if path.relations else ITSELF, target)] = edges
+            made.relate(Relation(path.source, name if path.relations else ITSELF, target), edges)
     labels = known(graph, graph.splits["train"])[:, : schema.classes] if label_hops else np.zeros((count, 0))
     own = graph.splits["train"]
     for path in metapaths(schema, label_hops, target)[1:]:
@@ -91,9 +92,19 @@ class _Made:
         ids = np.arange(self.count, dtype=index_dtype(self.count))
         self.loops = CSC(np.arange(self.count + 1, dtype=np.int64), ids)
 
+    def relate(self, relation: Relation, edges: CSC) -> None:
+        """Add a relation."""
+        if relation in self.relations:
+            raise InputError(f"two metapaths are called {relation}: give types and relations other names")
+        self.relations[relation] = edges
+
     def add(self, name: str, relation: str, width: int, compute) -> None:
         """A type with the target's nodes, and a relation from each to the same node of the target."""
+        if name in self.nodes:
+            raise InputError(
+                f"a metapath is called {name!r}, and so is another, or a node type: give types other names"
+            )
         self.nodes[name] = self.count
-        self.relations[Relation(name, relation, self.target)] = self.loops
+        self.relate(Relation(name, relation, self.target), self.loops)
         asked = self.wanted is None or name in self.wanted
         self.features[name] = compute() if asked else np.broadcast_to(np.float32(0), (self.count, width))

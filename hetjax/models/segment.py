@@ -94,7 +94,7 @@ def neighbour_sum(adjacency: Edges, x: jax.Array) -> jax.Array:
       x: `[sources, width]`.
 
     Returns:
-      `[targets, width]`, of the dtype of `x`.
+      `[targets, width]`, of the dtype of `x`; float32 where that is int or bool.
     """
     return _neighbour_sum(adjacency, x)
 
@@ -165,9 +165,8 @@ def weights_of(adjacency: Adjacency, x: jax.Array) -> jax.Array | None:
 
 
 def _summed(adjacency: Adjacency, x: jax.Array) -> jax.Array:
-    """What is summed: where edges have weights floats, whatever `x` is."""
-    floats = adjacency.weights is None or jnp.issubdtype(x.dtype, jnp.floating)
-    return x if floats else x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    """Return what is summed as floats, whatever `x` is: sums of int8 would wrap around, and bool has none."""
+    return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
 def _to_sources(
@@ -176,7 +175,9 @@ def _to_sources(
     """The gradient of the sources, as many as `like` has rows, from that of the targets."""
     turned, edges = by_source(adjacency, like.shape[0])
     weights = weights_of(adjacency, gradient)
-    return sum_rows(turned, gradient, weights=shares, edge_weights=weights, edges=None if weights is None else edges)
+    sums = sum_rows(turned, gradient, weights=shares, edge_weights=weights, edges=None if weights is None else edges)
+    padding = like.shape[0] - sums.shape[0]  # rows of no node, of a type that has none
+    return jnp.pad(sums, ((0, padding), (0, 0))) if padding else sums
 
 
 def by_target(adjacency: Adjacency) -> Rows:

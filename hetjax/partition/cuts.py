@@ -38,6 +38,12 @@ def cut_sizes(sizes: Sizes, cuts: Cuts) -> Sizes:
             raise InputError(
                 f"relation {relation} is to be cut, and its edges have weights: set data.edge_weights false"
             )
+        for piece in pieces(relation, count):
+            if piece in sizes.edges:
+                raise InputError(
+                    f"relation {relation} is to be cut into {count} pieces, and the graph has {piece}, as one of them "
+                    "would be called: give that relation another name, or cut into another number"
+                )
     edges = {}
     for relation, total in sizes.edges.items():
         count = cuts.get(relation, 1)

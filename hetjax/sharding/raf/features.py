@@ -31,7 +31,7 @@ from hetjax.sharding.traffic import Program
 
 HOSTED, UNITED = "nodes that a process reads", "nodes that all read"  # tags of what processes tell each other
 
-_take = jax.jit(tables.take)
+_take = jax.jit(tables.take, keep_unused=True)
 
 
 class RowRequest(NamedTuple):

@@ -97,11 +97,11 @@ class ChunkedEngine(Engine):
         losses, weights, rows = self._gradients(state, batch)
         loss, gradients = self.by_rows.updates.total(weights, state.params, losses)
         squared, penalty = self.by_rows.measured(state.tables, rows)
-        alone = state._replace(tables={})
+        alone, now = state._replace(tables={}), np.asarray(state.step)  # the program of the weights takes their memory
         trained, of_all, loss = self.by_rows.updates.weights(
             alone, gradients, loss, np.asarray(squared, loss.dtype), np.asarray(penalty, loss.dtype)
         )
-        held = {t: self.by_rows.moved(t, table, rows[t], state.step, of_all) for t, table in state.tables.items()}
+        held = {t: self.by_rows.moved(t, table, rows[t], now, of_all) for t, table in state.tables.items()}
         return trained._replace(tables=held), jax.block_until_ready(loss)
 
     def logits(self, state: TrainState, ids: np.ndarray) -> np.ndarray | None:
