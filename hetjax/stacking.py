@@ -6,7 +6,7 @@ baseline knows and the model does not is not lost, and a share of a class that i
 not touched: a run's weights are the same with it and without it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -95,7 +95,13 @@ def log_probabilities(logits: np.ndarray, several: bool) -> np.ndarray:
     return np.log(share / share.sum(axis=1, keepdims=True))
 
 
-def fitted(logits: np.ndarray, found: baselines.Found, graph: HetGraph, choose_threshold: bool) -> Stacked | None:
+def fitted(
+    logits: np.ndarray,
+    found: baselines.Found,
+    graph: HetGraph,
+    choose_threshold: bool,
+    class_weights: Sequence[float] = (),
+) -> Stacked | None:
     """What is best on the validation nodes; None of too few of them.
 
     Args:
@@ -103,6 +109,7 @@ def fitted(logits: np.ndarray, found: baselines.Found, graph: HetGraph, choose_t
       found: the baselines.
       graph: its labels and splits are read.
       choose_threshold: whether of several labels a threshold is chosen.
+      class_weights: of every class in the loss, as in training; empty: all alike.
     """
     ids, several = graph.splits["validation"], graph.multilabel
     if len(ids) < FEWEST:
@@ -113,7 +120,7 @@ def fitted(logits: np.ndarray, found: baselines.Found, graph: HetGraph, choose_t
     some = slice(None, None, 1 + (1 + len(others)) * logits.size // MOST)
     y = graph.labels[ids][some].astype(np.float64) if several else np.eye(classes)[graph.labels[ids][some]]
     stack = np.stack([log_probabilities(x[some], several) for x in (logits, *others.values())])
-    weights, bias = _fit(stack, y, several)
+    weights, bias = _fit(stack, y, several, _of_nodes(y, several, class_weights))
     used = {name: float(a) for name, a in zip((MODEL, *others), weights) if a > 0}
     learned = {name: one.learned for name, one in found.items() if name in used and isinstance(one, baselines.Baseline)}
     stacked = Stacked(used, bias, learned)
@@ -122,14 +129,25 @@ def fitted(logits: np.ndarray, found: baselines.Found, graph: HetGraph, choose_t
     return stacked
 
 
-def _fit(stack: np.ndarray, y: np.ndarray, several: bool) -> tuple[np.ndarray, np.ndarray]:
+def _of_nodes(y: np.ndarray, several: bool, class_weights: Sequence[float]) -> np.ndarray | None:
+    """Return what each node's and class's loss is multiplied by, `[nodes, classes]`, with mean 1; None: nothing."""
+    if not len(class_weights):
+        return None
+    of_classes = np.array([class_weights])
+    weights = np.broadcast_to(of_classes if several else y @ of_classes.T, y.shape)
+    return weights / weights.mean()
+
+
+def _fit(
+    stack: np.ndarray, y: np.ndarray, several: bool, of_nodes: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
     """`a` `[stack]` and `b` `[classes]`, from log-probabilities `[stack, nodes, classes]`; half the squares of `a - (1, 0, ...)` and of `b` are added to the loss."""
     count, _, classes = stack.shape
     alone = np.eye(count)[0]
 
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
         a, b = flat[:count], flat[count:]
-        value, off = loss_of(np.tensordot(a, stack, 1) + b[None], y, several)
+        value, off = loss_of(np.tensordot(a, stack, 1) + b[None], y, several, of_nodes)
         gradient = [np.einsum("knc,nc->k", stack, off) + LOOSE * (a - alone), off.sum(axis=0) + b]
         return value + (LOOSE * np.sum((a - alone) ** 2) + np.sum(b**2)) / 2, np.concatenate(gradient)
 

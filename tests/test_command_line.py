@@ -36,6 +36,8 @@ from tests.test_readers import FILES, TEST, TRAINING, TRIPLES
 
 ROOT = Path(__file__).parent.parent
 SMALL = [
+    "--train.recipe",
+    "none",
     "--model.hidden",
     "8",
     "--model.feature_width",

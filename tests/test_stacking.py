@@ -110,7 +110,7 @@ def run(graph, folder, *options: str) -> dict:
     """Train for two epochs, and give the summary."""
     if not (folder.parent / "store").exists():
         store.save(graph, folder.parent / "store")
-    fixed = "--model.hidden=4", "--sampling.mode=full", "--train.epochs=2", "--train.stacking=true"
+    fixed = "--train.recipe=none", "--model.hidden=4", "--sampling.mode=full", "--train.epochs=2", "--train.stacking=true"
     read = "--data.format=store", f"--data.path={folder.parent / 'store'}", f"--workdir={folder}"
     main([*read, *fixed, *options])
     return json.loads((folder / "summary.json").read_text())
