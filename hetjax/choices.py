@@ -35,7 +35,10 @@ DIVIDED = {"raf.plan", "raf.cut", "averaging.folder"}  # which name what a graph
 HELD_OUT = ("rdf", "hgb")  # formats whose files have no validation nodes
 ONE_KIND = ("npz", "edges", "ogb")  # formats whose edges may be read both ways
 OF_BATCHES = {"sampling.fanout", "sampling.batch_size", "train.steps_per_epoch"}  # options of mini-batches alone
-OTHERS = {True: ("gcn", "sage", "gat", "gin", "rgcn"), False: ("rgcn", "rgat", "hgt", "sage", "gin", "gat")}  # by `plain`
+OTHERS = {
+    True: ("gcn", "sage", "gat", "gin", "rgcn"),
+    False: ("rgcn", "rgat", "hgt", "sage", "gin", "gat"),
+}  # by `plain`
 
 
 def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None = None) -> Iterator[Choice]:

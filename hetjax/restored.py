@@ -125,7 +125,8 @@ def restore(
         check_one_hot(trainer.widths.keys() - learned.keys() - graph.features.keys(), trained, graph, name)
     features = {t: learned[t] if t in learned else graph.features[t] for t in trainer.widths}
     graph = replace(graph, names=replace(graph.names, classes=trained.names.classes))
-    stacked = stacking.saved(Path(workdir), trained.schema.classes)
+    plain = _plain(config, other, seen) if (Path(workdir) / stacking.FILE).exists() else seen
+    stacked = stacking.saved(Path(workdir), trained.schema.classes, plain)
     if stacked and stacking.WALKED in stacked.weights and not len(seen.splits["train"]):
         stacked, chosen = (
             None,
@@ -133,7 +134,7 @@ def restore(
         )
     threshold = stacked.threshold if stacked else threshold_of(progress["best"])
     known = sorted(learned), chosen, new, orders.kept(progress.get("costs", ())), threshold
-    applied = Applied(stacked, _plain(config, other, seen)) if stacked else None
+    applied = Applied(stacked, plain) if stacked else None
     return Restored(config, trainer.model, state.params, graph, features, *known, applied)
 
 

@@ -8,20 +8,21 @@ import shutil
 import tempfile
 import weakref
 from dataclasses import fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from hetjax import recipe
+from hetjax import loggers, models, recipe
 from hetjax.carry import NewNodes
 from hetjax.command_line import parse
 from hetjax.config import SECTIONS, Config
 from hetjax.errors import InputError, reading
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.option_names import python_name
 from hetjax.predicting import predict
 from hetjax.predictions import Predictions
 from hetjax.processes.group import ProcessGroup
+from hetjax.run_options import check_strategy
 from hetjax.sharding import registry
 from hetjax.train import train
 
@@ -70,7 +71,9 @@ def _stored(graph: HetGraph, path: Path) -> Path:
 def _config(arguments: list[str]) -> Config:
     strategy = next((value for a in arguments if (value := a.removeprefix("--mesh.strategy=")) != a), None)
     config = registry.config_of(parse(SECTIONS | registry.sections(strategy), arguments, "hetjax.train", "", {})[0])
-    registry.check(config)
+    check_strategy(config, arguments)
+    models.check_name(config.model.name)
+    loggers.check(config.train.loggers)
     return config
 
 
@@ -89,15 +92,7 @@ def _arguments(options: dict[str, Any]) -> list[str]:
     for name, value in options.items():
         matches = [name] if name in full else short.get(name, [])
         if len(matches) != 1:
-            near = get_close_matches(name, [*short, *full], 1)
-            hint = (
-                f"it may be {' or '.join(matches)}"
-                if matches
-                else f"the nearest is {near[0]}"
-                if near
-                else "none is near"
-            )
-            raise InputError(f"option {name!r}: {hint}")
+            raise python_name(name, short, full)
         arguments.append(f"--{matches[0]}={_written(value)}")
     return arguments
 
