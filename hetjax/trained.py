@@ -103,6 +103,10 @@ def _written(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def _rounded(accuracy: float | None) -> float | None:
+    return accuracy if accuracy is None else round(accuracy, 4)
+
+
 class Trained:
     """A run and what it left: `hetjax.train` gives it, and `Trained(workdir)` is that of a run of the command line.
 
@@ -137,8 +141,11 @@ class Trained:
         return predict(self.path, graph, embeddings, new_nodes)
 
     def __repr__(self) -> str:
-        accuracy = self.summary["test_accuracy"] if (self.path / "summary.json").exists() else None
-        return f"Trained({str(self.path)!r}, test accuracy {accuracy if accuracy is None else round(accuracy, 4)})"
+        summary = self.summary if (self.path / "summary.json").exists() else {}
+        words = f"test accuracy {_rounded(summary.get('test_accuracy'))}"
+        if alone := (summary.get("stacking") or {}).get("model_alone"):
+            words += f" stacked, {_rounded(alone.get('test_accuracy'))} the model alone"
+        return f"Trained({str(self.path)!r}, {words})"
 
     def _repr_html_(self) -> str:
         """In a notebook: the result, and the curves."""

@@ -72,7 +72,13 @@ def first(tmp_path_factory):
 
 
 def warm_config(run, later, **options):
-    given = ["--data.format=store", f"--data.path={later}", f"--train.init_from={run.path}", "--train.epochs=2", "--train.recipe=none"]
+    given = [
+        "--data.format=store",
+        f"--data.path={later}",
+        f"--train.init_from={run.path}",
+        "--train.epochs=2",
+        "--train.recipe=none",
+    ]
     for key in ("hidden", "feature_width"):
         given.append(f"--model.{key}={OPTIONS[key]}")
     given += [
