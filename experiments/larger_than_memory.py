@@ -45,6 +45,7 @@ def make(authors: int, folder: Path) -> Path:
 
 def run(graph: Path, workdir: Path, limit: int | None, *options: str) -> dict:
     about = [
+        "--train.recipe=none",
         "--data.format=store",
         f"--data.path={graph}",
         "--data.check=false",

@@ -19,6 +19,7 @@ from runs import ROOT, environment
 from hetjax.graph import store
 
 SETTING = [
+    "--train.recipe=none",
     "--model.hidden=64",
     "--model.self_term=false",
     "--sampling.batch_size=1024",

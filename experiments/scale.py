@@ -37,7 +37,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store, run = Path(folder) / "store", Path(folder) / "run"
         made = measured("hetjax.convert", *data, "--out", store)
-        steps = ["--train.epochs", 1, "--train.steps_per_epoch", options.steps]
+        steps = ["--train.recipe", "none", "--train.epochs", 1, "--train.steps_per_epoch", options.steps]
         trained = measured("hetjax.train", "--data.format", "store", "--data.path", store, *steps, "--workdir", run)
         summary = json.loads((run / "summary.json").read_text())
     keys = ("nodes", "edges", "milliseconds_per_step", "compiled_programs", "learnable_features", "device", "versions")

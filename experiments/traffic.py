@@ -45,6 +45,7 @@ WAYS = {
 }
 WORKLOAD = Workload(1024, (25, 20), 64, 64)
 SETTING = [
+    "--train.recipe=none",
     f"--sampling.batch_size={WORKLOAD.batch_size}",
     f"--sampling.fanout=[{','.join(map(str, WORKLOAD.fanout))}]",
     f"--model.hidden={WORKLOAD.hidden}",

@@ -34,6 +34,7 @@ DIGITS = 12  # of a step, in a folder's name
 
 def _orbax() -> Any:
     """`orbax.checkpoint.v1`, imported when a checkpoint is first written or read, as its import takes long."""
+    internals.keep_root_logger()
     from orbax.checkpoint import v1
 
     return v1

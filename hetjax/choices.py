@@ -5,13 +5,13 @@ what baselines reach on the validation nodes. A choice depends on the graph and 
 same on every mesh, but for strategies that run mini-batches alone.
 """
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from hetjax import inputs, label_inputs, models, stacking
+from hetjax import few_steps, inputs, label_inputs, models, stacking
+from hetjax.compatible import Choice, applied, compatible
 from hetjax.config import Config, Mode
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph_statistics import Statistics, statistics
@@ -20,6 +20,7 @@ from hetjax.load import Ahead
 from hetjax.logs import counted
 from hetjax.metapaths.paths import bearable, expected_sizes
 from hetjax.metapaths.star import of_metapaths
+from hetjax.ranking import AREAS
 from hetjax.sharding import registry
 
 WHOLE_EDGES, WHOLE_VALUES = 3_000_000, 400_000_000  # of a graph that is trained on as a whole
@@ -33,23 +34,11 @@ WIDEST, NARROWEST, MOST_LEARNED = 64, 8, 2**30  # columns of learnable features,
 DIVIDED = {"raf.plan", "raf.cut", "averaging.folder"}  # which name what a graph has, as it was read
 HELD_OUT = ("rdf", "hgb")  # formats whose files have no validation nodes
 ONE_KIND = ("npz", "edges", "ogb")  # formats whose edges may be read both ways
-
-
-class Choice(NamedTuple):
-    """A key, its value, and why."""
-
-    key: str
-    value: Any
-    why: str
-
-
-def applied(config: Config, choices: Sequence[Choice]) -> Config:
-    """The configuration with some choices."""
-    sections: dict[str, dict[str, Any]] = {}
-    for key, value, _ in choices:
-        section, name = key.split(".")
-        sections.setdefault(section, {})[name] = value
-    return replace(config, **{name: replace(getattr(config, name), **keys) for name, keys in sections.items()})
+OF_BATCHES = {"sampling.fanout", "sampling.batch_size", "train.steps_per_epoch"}  # options of mini-batches alone
+OTHERS = {
+    True: ("gcn", "sage", "gat", "gin", "rgcn"),
+    False: ("rgcn", "rgat", "hgt", "sage", "gin", "gat"),
+}  # by `plain`
 
 
 def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None = None) -> Iterator[Choice]:
@@ -70,22 +59,29 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
     yield from paths
     metric = [] if "train.metric" in given else list(_metric(about, config, graph, given))
     kinds = inputs.kinds_of(graph)
-    says = judged(config, graph, given, metric[0].value if metric else config.train.metric, kinds, ahead)
+    says = None
+    if not given >= {"data.label_inputs", "model.name"}:
+        says = judged(config, graph, given, metric[0].value if metric else config.train.metric, kinds, ahead)
     labels = [] if given & {"data.label_inputs", *DIVIDED} else list(_labels(about, config, graph, says))
-    if any(choice.value for choice in labels):  # features of a type of its own
+    if config.data.label_inputs or any(choice.value for choice in labels):  # features of a type of its own
         about = replace(about, plain=False, bare=False)
     named = Choice("model.name", config.model.name, "")
     if "model.name" not in given:
-        named = _model(about, config, says)
+        named = _model(about, config, says, given)
     name = named.value
-    known, found = models.takes(name), {}
-    for choice in [*labels, *metric, named, *_all(about, name, config, graph, kinds, given)]:
-        section, key = choice.key.split(".")
-        if choice.key not in given and (section != "model" or key == "name" or key in known):
-            found[choice.key] = choice.value
-            yield choice
-    layers, fanout = found.get("model.layers", config.model.layers), config.sampling.fanout
-    if found.get("sampling.mode", config.sampling.mode) == "minibatch" and "sampling.fanout" not in given:
+    known = models.takes(name)
+    rules = [*labels, *metric, named, *_all(about, name, config, graph, kinds, given)]
+    rules = [rule for rule in rules if rule.key not in given]
+    rules = [rule for rule in rules if not rule.key.startswith("model.") or rule.key[6:] in known | {"name"}]
+    found = list(compatible(config, graph, few_steps.adapted(rules, config, given, about.seeds)))
+    yield from found
+    yield from _fanout(applied(config, found), given)
+
+
+def _fanout(config: Config, given: Set[str]) -> Iterator[Choice]:
+    """A number of neighbours for every layer, where steps are of mini-batches."""
+    layers, fanout = config.model.layers, config.sampling.fanout
+    if config.sampling.mode == "minibatch" and "sampling.fanout" not in given:
         wanted = (-1,) if config.data.metapath_hops else (fanout + fanout[-1:] * layers)[:layers]
         if wanted != fanout:
             yield Choice("sampling.fanout", wanted, counted(layers, "layer"))
@@ -94,7 +90,7 @@ def choose(config: Config, graph: HetGraph, given: Set[str], ahead: Ahead | None
 def _all(
     about: Statistics, name: str, config: Config, graph: HetGraph, kinds: Mapping[str, str], given: Set[str]
 ) -> Iterator[Choice]:
-    mode = _mode(about, config)
+    mode = _mode(about, config, given)
     whole = (config.sampling.mode if mode.key in given else mode.value) == "full"
     yield mode
     yield Choice("data.normalize_features", *inputs.needed(graph, kinds))
@@ -111,6 +107,9 @@ def _all(
         yield from _features(about, name, whole, whole or about.seeds <= config.sampling.batch_size)
     if about.featureless and not one_hot:
         yield from _learned(about)
+    if not whole and "sampling.fanout" in given and not config.data.metapath_hops:
+        layers = len(config.sampling.fanout)
+        yield Choice("model.layers", layers, "sampling.fanout has a number for every layer")
     given_back = one_hot and _none_held_out(about, config, given)
     if len(graph.splits["validation"]) >= stacking.FEWEST and not given_back:
         if config.data.format in HELD_OUT:
@@ -125,8 +124,8 @@ def _all(
     )
 
 
-def _model(about: Statistics, config: Config, says: Judged | None) -> Choice:
-    """A model for a graph, where none is given."""
+def _model(about: Statistics, config: Config, says: Judged | None, given: Set[str]) -> Choice:
+    """A model for a graph, where none is given: one that takes the options of models that are."""
     name, why = config.model.name, f"{_several(about)}, each with weights of its own"
     if config.data.metapath_hops:
         name, why = "sehgnn", "metapaths are its inputs"
@@ -138,6 +137,11 @@ def _model(about: Statistics, config: Config, says: Judged | None) -> Choice:
         name = "sage"
     elif about.plain:
         name, why = "gcn", "one relation, and features"
+    options = {key.removeprefix("model.") for key in given if key.startswith("model.")}
+    if lacking := sorted(options - models.takes(name)):
+        able = [other for other in OTHERS[about.plain] if options <= models.takes(other)]
+        if able and not config.data.metapath_hops:
+            name, why = able[0], f"model.{lacking[0]} is given, which {name} does not have"
     return Choice("model.name", name, why)
 
 
@@ -151,6 +155,7 @@ def _several(about: Statistics) -> str:
 def _paths(config: Config, graph: HetGraph, given: Set[str]) -> Iterator[Choice]:
     """Metapaths, for the model whose inputs they are, of a graph whose relations are none yet."""
     asked = config.model.name == "sehgnn" and not config.data.metapath_hops and "data.metapath_hops" not in given
+    asked = asked and not config.data.label_inputs  # which are of a graph without metapaths
     if asked and not of_metapaths(graph.schema):
         hops = HOPS if bearable(graph, HOPS) else 1
         why = f"sehgnn reads metapaths, here of at most {counted(hops, 'relation')}"
@@ -204,8 +209,11 @@ def _labels(about: Statistics, config: Config, graph: HetGraph, says: Judged | N
     )
 
 
-def _mode(about: Statistics, config: Config) -> Choice:
-    """Whole-graph steps where the graph is small, unless the strategy runs nothing but the other; of metapaths none, as mini-batches make more steps of the same work."""
+def _mode(about: Statistics, config: Config, given: Set[str]) -> Choice:
+    """Whole-graph steps where the graph is small, unless the strategy or an option is for mini-batches alone; of metapaths none, as mini-batches make more steps of the same work."""
+    batches = sorted(key for key in given if key in OF_BATCHES or key.startswith("cache."))
+    if batches and registry.runs(config, "minibatch"):
+        return Choice("sampling.mode", "minibatch", f"{batches[0]} is given, which is for mini-batches")
     if config.data.metapath_hops and registry.runs(config, "minibatch"):
         return Choice(
             "sampling.mode",
@@ -242,8 +250,12 @@ def _one_hot(about: Statistics, config: Config, given: Set[str]) -> Iterator[Cho
 
 
 def _none_held_out(about: Statistics, config: Config, given: Set[str]) -> bool:
-    """Whether training nodes are so few that none become validation nodes, where neither the files nor an option say which."""
-    return about.seeds < FEW_SEEDS and config.data.format in HELD_OUT and "data.validation_fraction" not in given
+    """Whether training nodes are so few that none become validation nodes, where neither the files nor an option say which, and none asks for some."""
+    options = config.train
+    asked = options.patience or options.metric in AREAS or options.threshold == "validation"
+    asked = asked or ("train.stacking" in given and options.stacking)
+    few = about.seeds < FEW_SEEDS and config.data.format in HELD_OUT
+    return few and not asked and "data.validation_fraction" not in given
 
 
 def _few_labels(about: Statistics, name: str, whole: bool) -> Iterator[Choice]:

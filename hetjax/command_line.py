@@ -15,6 +15,7 @@ from hetjax import reference, runtime, yaml_file
 from hetjax.config import Bytes, check_numbers, flat
 from hetjax.errors import InputError, ending, nearest, reading, short
 from hetjax.logs import log, shown
+from hetjax.option_names import hint
 
 LONGEST_LINE = 2000  # characters of an error
 VERBOSE = "--verbose"  # which every command takes, and `run_command` reads
@@ -198,7 +199,7 @@ def _check_options(arguments: Sequence[str], known: list[str]) -> None:
     for argument in arguments:
         name = argument[2:].split("=", 1)[0]
         if argument.startswith("--") and name not in known:
-            raise InputError(f"unknown option --{name}{nearest(name, known, '--')}")
+            raise InputError(f"unknown option --{name}{hint(name, known, '--')}")
 
 
 def _check_content(file: Path, content: Any, sections: dict[str, type]) -> None:
@@ -219,7 +220,15 @@ def _check_content(file: Path, content: Any, sections: dict[str, type]) -> None:
             if value is None and key != "feature_learning_rate":
                 raise InputError(f"{file}: {place} has no value")
             if key not in known:
-                raise InputError(f"{file}: unknown key {place}{nearest(str(key), known, f'{name}.'.lstrip('.'))}")
+                raise InputError(f"{file}: unknown key {place}{_hint_in_file(name, str(key), known, sections)}")
+
+
+def _hint_in_file(section: str, key: str, known: list[str], sections: dict[str, type]) -> str:
+    """Return what a key of a file is called here, or the nearest key of its section."""
+    everywhere = [f"{name}.{field.name}".lstrip(".") for name, keys in sections.items() for field in fields(keys)]
+    words = hint(key, everywhere)
+    near = words.startswith(("; the nearest", "; known are"))
+    return nearest(key, known, f"{section}.".lstrip(".")) if near else words
 
 
 def run_command(main: Callable, arguments: Sequence[str] | None = None) -> None:

@@ -236,7 +236,7 @@ class Train:
     """Train: how long, and how fast."""
 
     recipe: Literal["auto", "graph", "none"] = "auto"
-    """what becomes of options of data, model, sampling and train that are not given; graph: chosen by the graph's statistics, and said; none: as by default; auto: chosen if there is no --config, the graph is not synthetic, and of model, sampling, train and cache nothing is given but model.name, sampling.threads, train.seed, train.metric, train.baselines, train.stacking, train.test, train.loggers, train.order_costs, train.checkpoint_seconds and train.checkpoint_steps"""
+    """what becomes of options that are not given; graph: those of data, model, sampling and train are chosen by the graph's statistics, and said; none: all are as by default; auto: as graph, but as by default of a synthetic graph. An option that is given, also in a file, is kept"""
     epochs: int = 5
     """passes over the training nodes"""
     learning_rate: float = 0.01
@@ -444,8 +444,13 @@ class Config:
             raise InputError(
                 f"cache.{key} is {value}, and is for mini-batches; with sampling.mode full a step reads every row"
             )
-        if self.train.recipe != "graph" or self.sampling.fanout != Sampling.fanout:  # else it may be chosen yet
+        if not self.by_graph:  # else layers or fanout may be chosen yet
             self.check_fanout()
+
+    @property
+    def by_graph(self) -> bool:
+        """Whether options that are not given are chosen by the graph."""
+        return self.train.recipe == "graph" or (self.train.recipe == "auto" and self.data.format != "synthetic")
 
     def check_fanout(self) -> None:
         """Raise an InputError unless mini-batches have a fanout for every layer."""

@@ -13,10 +13,12 @@
 | numba | `Cache.save_overload` | numba 0.68 | where code cannot be kept, an error does not say where |
 | numba | `Cache.__init__` and its attributes, `IndexDataCacheFile` | numba 0.68 | hetjax does not start |
 | Orbax | the fields of `Context.multiprocessing`, its logger | orbax-checkpoint 0.12 | no checkpoint is read |
+| absl | that `absl.logging` calls `logging.basicConfig` of its own name `logging` | absl-py 2 | warnings come twice where a program shows them itself |
 | tensorstore | `os_error_code` in an error's words | with orbax-checkpoint 0.12 | a full disk is a traceback |
 | jsonargparse | `_loaders_dumpers.yaml_default_loader` | jsonargparse 4.53 | hetjax does not start |
 """
 
+import contextlib
 import functools
 import hashlib
 import logging
@@ -27,6 +29,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 COMPILED, READ_FROM_CACHE = "/jax/core/compile/backend_compile_duration", "/jax/compilation_cache/cache_hits"
@@ -206,3 +209,18 @@ def set_yaml_loader(loader: type) -> None:
     from jsonargparse import _loaders_dumpers
 
     _loaders_dumpers.yaml_default_loader = loader  # type: ignore[assignment]
+
+
+def keep_root_logger() -> None:
+    """Keep `absl.logging`, which Orbax writes to, from giving Python's root logger a handler.
+
+    With one, each message of hetjax would be shown twice wherever a program shows it itself, and `logging.basicConfig` of the
+    program would do nothing.
+    """
+    with contextlib.suppress(ImportError):
+        import absl.logging
+
+        theirs = ModuleType("logging")
+        vars(theirs).update(vars(logging))
+        vars(theirs)["basicConfig"] = lambda **_: None
+        vars(absl.logging)["logging"] = theirs

@@ -93,12 +93,22 @@ def _fit(x: Any, y: np.ndarray, multilabel: bool, penalty: float, first: np.ndar
     return done.x.reshape(shape)
 
 
-def loss_of(scores: np.ndarray, y: np.ndarray, multilabel: bool) -> tuple[float, np.ndarray]:
-    """The sum of the cross-entropies of nodes, and its gradient by their scores `[nodes, classes]`."""
+def loss_of(
+    scores: np.ndarray, y: np.ndarray, multilabel: bool, weights: np.ndarray | None = None
+) -> tuple[float, np.ndarray]:
+    """Return the sum of the cross-entropies of nodes, and its gradient by their scores `[nodes, classes]`.
+
+    Args:
+      weights: of each node and class, `[nodes, classes]`, alike in a row where a node has one label; None: 1.
+    """
     if multilabel:
-        return float(np.sum(np.logaddexp(0, scores) - y * scores)), scipy.special.expit(scores) - y
-    log = scipy.special.log_softmax(scores, axis=1)
-    return float(-np.sum(y * log)), np.exp(log) - y
+        losses, off = np.logaddexp(0, scores) - y * scores, scipy.special.expit(scores) - y
+    else:
+        log = scipy.special.log_softmax(scores, axis=1)
+        losses, off = -y * log, np.exp(log) - y
+    if weights is None:
+        return float(np.sum(losses)), off
+    return float(np.sum(weights * losses)), weights * off
 
 
 def best_of(scores: Sequence[float | None]) -> int:

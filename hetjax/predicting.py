@@ -21,7 +21,7 @@ from hetjax.logs import log
 from hetjax.models import orders
 from hetjax.models.hgnn import Stack
 from hetjax.predict import Options
-from hetjax.predictions import Predictions
+from hetjax.predictions import Predictions, split_numbers
 from hetjax.processes.group import ProcessGroup
 from hetjax.restored import Restored, restore
 
@@ -155,7 +155,7 @@ def _computed(restored: Restored, embeddings: bool, room: Room) -> Predictions |
     if not room.processes.first:
         return None
     made = found[0], graph.names, graph.multilabel, found[1] if embeddings else None, restored.threshold
-    return Predictions(graph.schema.target, *made)
+    return Predictions(graph.schema.target, *made, split_numbers(graph.splits, nodes))
 
 
 def held_bytes(model: Stack, graph: HetGraph) -> int:

@@ -1,7 +1,7 @@
 """What a model says of nodes, by the users' own ids: in memory, as an Arrow table, and as the files that `predict` writes."""
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import TextIOWrapper
@@ -13,6 +13,7 @@ import numpy as np
 from hetjax import durable
 from hetjax.cache.mapped import release
 from hetjax.errors import InputError
+from hetjax.graph.hetgraph import SPLITS
 from hetjax.graph.names import Ids, Names
 from hetjax.metrics import HALF, predicted_labels
 
@@ -36,6 +37,7 @@ class Predictions:
       embeddings: of the last layer, float32 `[nodes, width]`; None: nobody asked for them. Without `model.head` they are
         the logits.
       threshold: the probability above which each of several labels is predicted.
+      split: the number of each node's split in `SPLITS`, -1 of none, int8 `[nodes]`; None: not known.
     """
 
     target: str
@@ -44,6 +46,7 @@ class Predictions:
     multilabel: bool = False
     embeddings: np.ndarray | None = None
     threshold: float = HALF
+    split: np.ndarray | None = None
 
     @property
     def ids(self) -> "pa.Array":
@@ -73,7 +76,7 @@ class Predictions:
         """The same as a table, whose `to_pandas` gives a frame.
 
         Columns: `node`, the users' id; `class`, its name or number, and `probability`, of that class; or, where a node may
-        have several labels, `class_NAME`, 0 or 1. If asked for `probability_NAME` and `logit_NAME`; and `embedding`, a list
+        have several labels, `class_NAME`, 0 or 1; `split`, `train`, `validation`, `test` or null. If asked for `probability_NAME` and `logit_NAME`; and `embedding`, a list
         of fixed length, where there are embeddings.
         """
         import pyarrow as pa
@@ -96,7 +99,8 @@ class Predictions:
             rows = slice(start, start + step)
             names = replace(self.names, nodes={self.target: Ids(ids.slice(start, step))})
             embeddings = None if self.embeddings is None else np.array(self.embeddings[rows])
-            yield replace(self, logits=np.array(self.logits[rows]), embeddings=embeddings, names=names)
+            split = None if self.split is None else self.split[rows]
+            yield replace(self, logits=np.array(self.logits[rows]), embeddings=embeddings, names=names, split=split)
             for array in (self.logits, self.embeddings):
                 if array is not None:
                     release(array)
@@ -104,6 +108,8 @@ class Predictions:
     def _arrow(self, name: str, values: np.ndarray) -> "pa.Array":
         import pyarrow as pa
 
+        if name == "split":
+            return pa.array(SPLITS).take(pa.array(values, mask=values < 0))
         if name == "class" and self.names.classes is not None:
             return self.names.classes.values.take(pa.array(values))
         return pa.array(np.ascontiguousarray(values))
@@ -115,10 +121,13 @@ class Predictions:
         if not self.multilabel:
             chosen = np.take_along_axis(self.probabilities, self.classes[:, None], axis=1)
             columns = {"class": self.classes, "probability": chosen[:, 0]}
+            columns |= {} if self.split is None else {"split": self.split}
         matrices |= {"probability": self.probabilities} if probabilities else {}
         matrices |= {"logit": self.logits} if logits else {}
         for what, matrix in matrices.items():
             columns |= {f"{what}_{name}": matrix[:, number] for number, name in enumerate(self.class_names)}
+            if what == "class" and self.split is not None:
+                columns["split"] = self.split
         return columns
 
     def write(self, out: Path, logits: bool = False, probabilities: bool = False, quote_formulas: bool = False) -> str:
@@ -186,10 +195,11 @@ class Predictions:
             if not header:
                 header = ["node", *map(as_text, columns)]
                 writer.writerow(header)
-            values = list(columns.values())
             if not self.multilabel:
-                values[0] = names[values[0]]
-            ids = part.ids.to_pylist()
+                columns["class"] = names[columns["class"]]
+            if part.split is not None:
+                columns["split"] = np.array([*SPLITS, ""], object)[part.split]
+            values, ids = list(columns.values()), part.ids.to_pylist()
             writer.writerows(zip([as_text(one) if isinstance(one, str) else one for one in ids], *values))
         text.flush()
         text.detach()
@@ -205,6 +215,14 @@ def check_quoted(out: Path, quote_formulas: bool) -> None:
 def quoted(text: str) -> str:
     """Return a text with an apostrophe before it where a spreadsheet would take it for a formula."""
     return f"'{text}" if text.startswith(FORMULAS) else text
+
+
+def split_numbers(splits: Mapping[str, np.ndarray], nodes: int) -> np.ndarray:
+    """Return the number of each node's split in `SPLITS`, -1 of none, int8 `[nodes]`."""
+    numbers = np.full(nodes, -1, np.int8)
+    for number, name in enumerate(SPLITS):
+        numbers[splits[name]] = number
+    return numbers
 
 
 def check_one(out: Path, asked: list[str]) -> None:

@@ -1,27 +1,23 @@
-"""Options that are not given, chosen by the graph before training (`hetjax.choices`): when that is done, by whom, and what a resumed run keeps."""
+"""Options that are not given are chosen by the graph before training (`hetjax.choices`): by process 0, once; a resumed run keeps them."""
 
 from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
 from hetjax import yaml_file
-from hetjax.choices import Choice, applied, choose
+from hetjax.choices import choose
 from hetjax.command_line import given_options
+from hetjax.compatible import Choice, applied
 from hetjax.config import Config, flat
 from hetjax.graph_statistics import of_no_neighbour
 from hetjax.load import Ahead, read_ahead
 from hetjax.logs import log
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import registry
-from hetjax.workdir import check_trusted
+from hetjax.trainable import check_trainable
+from hetjax.workdir import check_trusted, config_file
 
-SECTIONS = ("model", "sampling", "train", "cache")
-COMPATIBLE = {
-    "model.name",
-    "sampling.threads",
-    *(f"train.{key}" for key in ("recipe", "seed", "metric", "baselines", "stacking", "test", "loggers")),
-    *(f"train.{key}" for key in ("order_costs", "checkpoint_seconds", "checkpoint_steps")),
-}
+INPUTS = ("normalize_features", "label_inputs", "metapath_hops", "metapath_label_hops", "metapath_one_hot")
 CHOSEN = {
     *(
         "data.normalize_features",
@@ -47,9 +43,9 @@ CHOSEN = {
 def resolve(
     config: Config, arguments: Sequence[str], workdir: Path, processes: ProcessGroup
 ) -> tuple[Config, Ahead | None]:
-    """The configuration with what was not given chosen, if that is asked for; process 0 chooses, and says it.
+    """Return the configuration with what was not given chosen by the graph, unless `train.recipe` says no.
 
-    A run that is continued keeps what was chosen when it began.
+    Process 0 chooses, and says what and why. A run that is continued keeps what was chosen when it began.
 
     Args:
       config: of a command line.
@@ -59,78 +55,72 @@ def resolve(
       The configuration; and the graph, if it was read to choose.
 
     Raises:
-      InputError: the graph cannot be read.
+      InputError: the graph cannot be read, or options that are given do not go with it or with each other.
     """
-    given = given_options(arguments)
     choices: list[Choice] | None = None
     ahead: Ahead | None = None
-    if processes.first and wanted(config, given, _filed(arguments), _begun(workdir)):
-        choices = before(workdir, given)
-        if not choices:
-            graph, ahead = read_ahead(config.data)
-            choices = list(choose(config, graph, given, ahead))
-            if words := of_no_neighbour(graph):
-                log.warning(words)
-        for choice in choices:
-            if choice.why:
-                log.info(f"{choice.key} {_words(choice.value)}: {choice.why}")
+    given = given_options(arguments)
+    if given >= {"sampling.fanout", "model.layers"}:
+        config.check_fanout()
+    if processes.first and config.by_graph:
+        choices, ahead = _choices(config, given, workdir)
     choices = processes.broadcast_object("recipe", choices)
     if choices is None:
         return config, None
-    chosen = [Choice(*choice) for choice in choices]
-    resolved = applied(config, chosen)
+    resolved = applied(config, [Choice(*choice) for choice in choices])
     resolved.check_fanout()
     registry.check(resolved)
     return resolved, ahead
 
 
-def asked(config: Config, arguments: Sequence[str], workdir: Path) -> bool:
-    """Whether a command line leaves options to be chosen, or left them when the run of that folder began."""
-    return wanted(config, given_options(arguments), _filed(arguments), _begun(workdir))
+def _choices(config: Config, given: Set[str], workdir: Path) -> tuple[list[Choice], Ahead | None]:
+    """Return the choices, which are logged, and the graph if it was read for them."""
+    ahead = None
+    choices = before(workdir, given)
+    if choices is None and given >= CHOSEN:
+        return [], None
+    if choices is None:
+        choices = as_begun(config, given)
+        graph, ahead = read_ahead(config.data)
+        check_trainable(config, graph)
+        kept = given | {choice.key for choice in choices}
+        choices += choose(applied(config, choices), graph, kept, ahead)
+        if words := of_no_neighbour(graph):
+            log.warning(words)
+    for choice in choices:
+        if choice.why:
+            log.info(f"{choice.key} {_words(choice.value)}: {choice.why}")
+    return choices, ahead
 
 
-def wanted(config: Config, given: Set[str], filed: bool, begun: bool = False) -> bool:
-    """Whether options are to be chosen: if `train.recipe` says so, or says nothing and no file or option of how to train is given.
-
-    Args:
-      begun: whether the run goes on: it may be for more epochs, with all else as it was.
-    """
-    if config.train.recipe != "auto":
-        return config.train.recipe == "graph"
-    return not filed and config.data.format != "synthetic" and not _of_training(config, given, begun)
-
-
-def kept_back(config: Config, arguments: Sequence[str], workdir: Path) -> str:
-    """What is said of the option that kept the others from being chosen; nothing where none did, or where a file gives options."""
-    keys = _of_training(config, given_options(arguments), _begun(workdir))
-    if config.train.recipe != "auto" or _filed(arguments) or not keys:
-        return ""
-    return f"no option was chosen by the graph, as {keys[0]} was given; --train.recipe graph chooses the others"
-
-
-def _filed(arguments: Sequence[str]) -> bool:
-    return any(a == "--config" or a.startswith("--config=") for a in arguments)
-
-
-def _begun(workdir: Path) -> bool:
-    return (workdir / "config.yaml").exists()
-
-
-def _of_training(config: Config, given: Set[str], begun: bool) -> list[str]:
-    """The options that say how to train, and so keep others from being chosen; of a generated graph none are chosen."""
-    keys = {key for key in given if key.split(".")[0] in SECTIONS} - COMPATIBLE - ({"train.epochs"} if begun else set())
-    return [] if config.data.format == "synthetic" else sorted(keys)
+def as_begun(config: Config, given: Set[str]) -> list[Choice]:
+    """Return the options of the model and its inputs that are those of the run of `train.init_from`, as its weights are for no others."""
+    if not config.train.init_from:
+        return []
+    why = f"as in {config.train.init_from}, whose weights the run begins with"
+    return _recorded(
+        config_file(Path(config.train.init_from)),
+        given,
+        lambda key: key.startswith("model.") or key in {f"data.{name}" for name in INPUTS},
+        why,
+    )
 
 
 def before(workdir: Path, given: Set[str]) -> list[Choice] | None:
-    """What was chosen when the run of a folder began; None if there is no run."""
+    """Return what was chosen when the run of a folder began; None if there is no run."""
     file = workdir / "config.yaml"
-    if not _begun(workdir):
+    if not file.exists():
         return None
-    model = str(flat(yaml_file.read(file)).get("model.name", ""))
-    check_trusted(file, model, "model.name" in given, f"--model.name {model}")
-    return [Choice(key, tuple(v) if isinstance(v, list) else v, "") for key, v in flat(yaml_file.read(file)).items()
-            if key in CHOSEN and key not in given]  # fmt: skip
+    began = "train.init_from" in given  # then it has all of the other run's model
+    return _recorded(file, given, lambda key: key in CHOSEN or (began and key.startswith("model.")))
+
+
+def _recorded(file: Path, given: Set[str], wanted: Any, why: str = "") -> list[Choice]:
+    recorded = flat(yaml_file.read(file))
+    name = str(recorded.get("model.name", ""))
+    check_trusted(file, name, "model.name" in given, f"--model.name {name}")
+    return [Choice(key, tuple(v) if isinstance(v, list) else v, why) for key, v in recorded.items()
+            if wanted(key) and key not in given]  # fmt: skip
 
 
 def _words(value: Any) -> str:

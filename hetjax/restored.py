@@ -15,10 +15,11 @@ from hetjax import digests, models, stacking
 from hetjax.cache.mapped import mapped, on_host
 from hetjax.carry import NewNodes, carried, check_one_hot
 from hetjax.checkpoint import Checkpoint, Checkpoints, Damaged
+from hetjax.class_names import with_classes
 from hetjax.command_line import read_sections
 from hetjax.config import SECTIONS, Config, Data, as_dict, flat
 from hetjax.errors import InputError, short
-from hetjax.graph.hetgraph import UNLABELLED, HetGraph
+from hetjax.graph.hetgraph import HetGraph
 from hetjax.label_inputs import without_labels
 from hetjax.load import as_read, load, made, makes, without_metapaths
 from hetjax.metrics import HALF
@@ -133,7 +134,7 @@ def restore(
     name = "graph" if isinstance(other, HetGraph) else other
     seen = trained
     if name:
-        seen = _with_classes(_another(config, other), trained)
+        seen = _another(config, other, trained)
         others = setup(config, seen)
         graph = others.graph
         same_shape(name, graph, trained, others.trainer, trainer)
@@ -148,15 +149,18 @@ def restore(
         check_one_hot(trainer.widths.keys() - learned.keys() - graph.features.keys(), trained, graph, name)
     features = {t: learned[t] if t in learned else graph.features[t] for t in trainer.widths}
     graph = replace(graph, names=replace(graph.names, classes=trained.names.classes))
-    stacked = stacking.saved(Path(workdir), trained.schema.classes)
+    plain = _plain(config, other, seen) if (Path(workdir) / stacking.FILE).exists() else seen
+    stacked = stacking.saved(Path(workdir), trained.schema.classes, plain)
     if stacked and stacking.WALKED in stacked.weights and not len(seen.splits["train"]):
         stacked, chosen = (
             None,
             f"{chosen}; not stacked, as there are no training nodes whose labels could be propagated",
         )
+    if stacked and name and (words := stacked.distrusts(plain)):
+        stacked, chosen = None, f"{chosen}; not stacked, as {words}"
     threshold = stacked.threshold if stacked else threshold_of(progress["best"])
     known = sorted(learned), chosen, new, orders.kept(progress.get("costs", ())), threshold
-    applied = Applied(stacked, _plain(config, other, seen)) if stacked else None
+    applied = Applied(stacked, plain) if stacked else None
     return Restored(config, trainer.model, state.params, graph, features, *known, applied)
 
 
@@ -177,28 +181,20 @@ def _plain(config: Config, other: HetGraph | str, seen: HetGraph) -> HetGraph:
     if not config.data.metapath_hops:
         return without_labels(seen)
     config = replace(config, data=without_metapaths(config.data))
-    return _with_classes(_another(config, other), seen) if other else _graph(config, config.data)
+    return _another(config, other, seen) if other else _graph(config, config.data)
 
 
-def _another(config: Config, given: HetGraph | str) -> HetGraph:
-    """Another graph, with what training made of features, by the statistics of those that were trained on."""
+def _another(config: Config, given: HetGraph | str, trained: HetGraph) -> HetGraph:
+    """Another graph, with what training made of features, by the statistics of those that were trained on, and with its classes."""
     data, name = config.data, "graph"
     if not isinstance(given, HetGraph):
         name, given = given, load(as_read(replace(data, format="store", path=os.path.abspath(given))))
+    given = with_classes(name, given, trained)
     like = load(as_read(data)) if makes(data) else None
     if like:
         for node_type in sorted(like.features.keys() | given.features.keys()):
             _check_features(name, node_type, *(_width(graph, node_type) for graph in (given, like)))
     return models.folded(config.model.name, made(given, data, like))
-
-
-def _with_classes(graph: HetGraph, trained: HetGraph) -> HetGraph:
-    """A graph without any label has no classes of its own, and so those of the graph that was trained on."""
-    nodes = len(graph.labels)
-    if graph.labelled(np.arange(nodes)).any():
-        return graph
-    labels = np.full((nodes, *trained.labels.shape[1:]), UNLABELLED, trained.labels.dtype)
-    return replace(graph, schema=replace(graph.schema, classes=trained.schema.classes), labels=labels)
 
 
 def same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, trainer: Trainer) -> None:

@@ -44,12 +44,12 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
     validation, words = summary[f"validation_{by}"], METRICS[by]
     value = f"{validation:.4f}" if by == "loss" and validation is not None else _percent(validation)
     chosen = "the last" if validation is None else f"chosen by its validation {words}, {value}"
-    micro = f"micro-F1 {_percent(summary['test_micro_f1'])}, " if several else ""
-    scores = f"test accuracy {_percent(summary['test_accuracy'])}, {micro}macro-F1 {_percent(summary['test_macro_f1'])}"
-    areas = {name: summary.get(f"test_{name}") for name in ("roc_auc", "average_precision")}
-    scores += "".join(f", {METRICS[name]} {_percent(area)}" for name, area in areas.items() if area is not None)
+    scores = _scores(summary, several)
     if summary["test_accuracy"] is None:
         scores = "the test nodes were not read" if validation is not None else "nothing was validated or tested"
+    elif alone := (summary.get("stacking") or {}).get("model_alone"):
+        weighed_with = [name for name in summary["stacking"]["weights"] if name != "model"] or ["a shift of each class"]
+        scores += f" stacked with {' and '.join(weighed_with)}; the model alone: {_scores(alone, several)}"
     printed = [
         f"{scores} (epoch {summary['epoch']}, {chosen})",
         *_guard_lines(summary),
@@ -66,6 +66,15 @@ def lines(summary: dict, path: Path, synthetic: bool) -> list[str]:
             "  or any other choice (--help lists them)",
         ]
     return printed
+
+
+def _scores(summary: dict, several: bool) -> str:
+    """Return the quality on the test nodes, in words."""
+    names = ("accuracy", *(["micro_f1"] if several else []), "macro_f1", "roc_auc", "average_precision")
+    found = {name: summary.get(f"test_{name}") for name in names}
+    needed = ("accuracy", "micro_f1", "macro_f1")
+    words = [f"{METRICS[n]} {_percent(score)}" for n, score in found.items() if score is not None or n in needed]
+    return f"test {', '.join(words)}"
 
 
 def _before(summary: dict) -> str:
@@ -108,15 +117,12 @@ def _guard_lines(summary: dict) -> list[str]:
 
 
 def _stacking_lines(summary: dict) -> list[str]:
-    """How the model was weighed with baselines, and what it has alone."""
+    """How the model was weighed with baselines."""
     found = summary.get("stacking") or {}
     if not found:
         return []
-    weights = weighed(found["weights"])
-    metric = compared_by(summary.get("chosen_by", "micro_f1"))
-    alone = found["model_alone"].get(f"test_{metric}")
-    words = f"; the model alone: test {METRICS[metric]} {_percent(alone)}" if alone is not None else ""
-    return [f"the logits are stacked, as is best on the validation nodes: {weights}{words}"]
+    by = " as classes are weighed in training" if found.get("class_weights") else ""
+    return [f"the logits are stacked, as is best on the validation nodes{by}: {weighed(found['weights'])}"]
 
 
 def weighed(weights: Mapping[str, float]) -> str:

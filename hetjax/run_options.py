@@ -41,7 +41,7 @@ def read(arguments: Sequence[str]) -> Given:
     config = registry.config_of(instances)
     workdir = Path(paths["workdir"])
     check_folder(workdir)
-    _check_strategy(config, arguments, workdir)
+    check_strategy(config, arguments)
     loggers.check(config.train.loggers)
     from hetjax import models  # half a second, which --help does not need
     from hetjax.load import source
@@ -52,13 +52,11 @@ def read(arguments: Sequence[str]) -> Given:
     return Given(config, processes, workdir)
 
 
-def _check_strategy(config: Config, arguments: Sequence[str], workdir: Path) -> None:
+def check_strategy(config: Config, arguments: Sequence[str]) -> None:
     """As `registry.check`; where the graph is to choose `sampling.mode`, either will do."""
     try:
         registry.check(config)
     except InputError:
-        from hetjax import recipe  # a second, which other lines do not need
-
-        chosen = "sampling.mode" not in given_options(arguments) and recipe.asked(config, arguments, workdir)
+        chosen = "sampling.mode" not in given_options(arguments) and config.by_graph
         if not (chosen and registry.runs(config, "full")):
             raise

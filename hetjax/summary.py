@@ -45,6 +45,7 @@ def summarise(
     written = records.all(say)
     summary = {
         "test_accuracy": test["accuracy"],
+        "model_alone": _alone(run, test),
         "validation_accuracy": best["accuracy"] if best else None,
         "validation_micro_f1": best["micro_f1"] if best else None,
         "validation_macro_f1": best["macro_f1"] if best else None,
@@ -98,9 +99,15 @@ def _stacking(run: Run) -> dict[str, Any]:
     """How the model's logits were weighed, and what it has without that; nothing, where they were not."""
     if not run.stacked:
         return {}
-    alone = {f"test_{name}": value for name, value in (run.alone or {}).items()}
-    seconds = round(run.stacking_seconds, 2)
-    return {"weights": dict(run.stacked.weights), "model_alone": alone, "seconds": seconds}
+    by_class = run.config.train.class_weights != "none"
+    weights = dict(run.stacked.weights)
+    about = {"weights": weights, "class_weights": by_class, "seconds": round(run.stacking_seconds, 2)}
+    return about | {"model_alone": _alone(run, {})}
+
+
+def _alone(run: Run, test: metrics.Quality) -> dict[str, Any]:
+    """Return what the model has on the test nodes without the stack: what it has at all, where there is none."""
+    return {f"test_{name}": value for name, value in (run.alone or test).items()}
 
 
 def _compared(run: Run) -> dict[str, dict[str, Any]]:

@@ -156,10 +156,10 @@ def trained(run: Run, file: str, config: Config) -> dict[str, Any] | None:
 
 def kept(run: Run, file: str, config: Config) -> dict[str, Any]:
     """The configuration that the run's folder has if it is of this run: with what was chosen by the graph, if that is asked for."""
-    if config.train.recipe == "graph":
-        from hetjax import choices, recipe
+    if config.by_graph:
+        from hetjax import compatible, recipe
 
-        config = choices.applied(config, recipe.before(run.folder, given_options(run.arguments(file))) or [])
+        config = compatible.applied(config, recipe.before(run.folder, given_options(run.arguments(file))) or [])
     return as_dict(config)
 
 

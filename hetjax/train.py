@@ -36,7 +36,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.sizes import abstract_graph, in_shape_alone, sizes
 from hetjax.graph_statistics import of_no_node
 from hetjax.label_inputs import without_labels
-from hetjax.load import Ahead, load, source, without_metapaths
+from hetjax.load import Ahead, load, without_metapaths
 from hetjax.loggers import Loggers
 from hetjax.logs import counted, hides_bar, log
 from hetjax.models import calibration, orders, precompile
@@ -45,7 +45,7 @@ from hetjax.partition import Partitioning, read, save
 from hetjax.processes.group import ProcessGroup
 from hetjax.processes.launch import process_group
 from hetjax.progress import Progress, threshold_of
-from hetjax.ranking import AREAS, ordered_classes
+from hetjax.ranking import AREAS
 from hetjax.records import Records, check_records
 from hetjax.results import METRICS, compared_by
 from hetjax.run import Run
@@ -54,6 +54,7 @@ from hetjax.sharding import mesh as meshes
 from hetjax.sharding import registry
 from hetjax.sharding.strategy import Engine, Strategy, setup
 from hetjax.sharding.traffic import Sent
+from hetjax.trainable import check_trainable
 from hetjax.warm import Warm, warm_start
 from hetjax.workdir import Workdir
 
@@ -72,23 +73,19 @@ def main(arguments: Sequence[str]) -> None:
     alike_in_all |= {"jax": jax.__version__, "code": digests.of_code(config.model.name, config.mesh.strategy)}
     with process_group(processes, alike_in_all) as group:
         config, ahead = recipe.resolve(config, arguments, workdir, group)
-        kept_back = recipe.kept_back(config, arguments, workdir) if group.first else ""
-        train(config, workdir, group, ahead, kept_back)
-        if kept_back:  # again, below the results
-            log.info(kept_back)
+        train(config, workdir, group, ahead)
 
 
-def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | None = None, said: str = "") -> None:
+def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | None = None) -> None:
     """Train, or see that it is done, and print the results.
 
     Args:
       ahead: the graph, where it was read already.
-      said: of the options, when training begins.
     """
     registry.check(config)
     strategy = registry.find(config)
     meshes.provide_cpu_devices(meshes.share_of(config.mesh.axes, processes.count), alone=config.mesh.devices == 1)
-    with contextlib.closing(Workdir(path, as_dict(config), processes.first, said)) as workdir:
+    with contextlib.closing(Workdir(path, as_dict(config), processes.first)) as workdir:
         results = workdir.summary()
         if results is not None:
             check_graph(config, path)
@@ -226,24 +223,8 @@ def open_graph(config: Config, strategy: Strategy, ahead: Ahead | None = None) -
     graph = models.folded(config.model.name, strategy.open(config.data, ahead))
     if config.data.label_inputs and not graph.schema.into(graph.schema.target):
         raise InputError(f"data.label_inputs is true, and {config.model.name} folds none of the relations to labels")
-    if not len(graph.splits["train"]):
-        place = source(config.data) or "the generated graph"
-        raise InputError(f"{place}: 0 training nodes among the {len(graph.labels)} of type {graph.schema.target!r}")
-    if config.train.metric in AREAS:
-        check_ordered(graph, config.train.metric)
-    if config.train.patience and not len(graph.splits["validation"]):
-        raise InputError(f"train.patience is {config.train.patience}, and there are no validation nodes")
+    check_trainable(config, graph)
     return graph
-
-
-def check_ordered(graph: HetGraph, metric: str) -> None:
-    """Raise an InputError where the area under a curve says nothing of the validation nodes."""
-    labels = graph.labels[graph.splits["validation"]]
-    positive = labels != 0 if graph.multilabel else labels[:, None] == np.arange(graph.schema.classes)
-    if not len(ordered_classes(positive)):
-        raise InputError(
-            f"train.metric is {metric}, and of the {len(labels)} validation nodes there is no class that some have and some have not"
-        )
 
 
 def baselines_of(config: Config, graph: HetGraph, processes: ProcessGroup) -> baselines.Found:
@@ -284,8 +265,6 @@ def begin(
     schema, nodes = graph.schema, counted(sum(graph.schema.nodes.values()), "node")
     types, relations = counted(len(schema.nodes), "type"), counted(len(schema.relations), "relation")
     log.info(f"graph: {nodes} of {types}, {counted(graph.edges, 'edge')} of {relations}; compiling")
-    if workdir.said:
-        log.info(workdir.said)
     if config.data.normalize_features == "none" and not done.lowered and (words := inputs.unscaled(graph)):
         log.info(words)
     devices, cores = len(jax.local_devices()), runtime.cores()
@@ -463,7 +442,8 @@ def stack(run: Run) -> None:
     if options.stacking and len(ids):
         logits = run.engine.logits(run.state, ids)
         if logits is not None:
-            run.stacked = stacking.fitted(logits, run.baselines, run.graph, options.threshold == "validation")
+            chosen, weights = options.threshold == "validation", run.engine.trainer.class_weights
+            run.stacked = stacking.fitted(logits, run.baselines, run.graph, chosen, weights)
         if run.stacked:
             stacking.save(run.stacked, run.workdir.path)
             run.stacking_seconds = time.perf_counter() - started

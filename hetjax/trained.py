@@ -8,20 +8,21 @@ import shutil
 import tempfile
 import weakref
 from dataclasses import fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from hetjax import files, recipe
+from hetjax import files, loggers, models, recipe
 from hetjax.carry import NewNodes
 from hetjax.command_line import parse
 from hetjax.config import SECTIONS, Config
 from hetjax.errors import InputError, reading
 from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.option_names import python_name
 from hetjax.predicting import predict
 from hetjax.predictions import Predictions
 from hetjax.processes.group import ProcessGroup
+from hetjax.run_options import check_strategy
 from hetjax.sharding import registry
 from hetjax.train import train
 
@@ -71,7 +72,9 @@ def _stored(graph: HetGraph, path: Path) -> Path:
 def _config(arguments: list[str]) -> Config:
     strategy = next((value for a in arguments if (value := a.removeprefix("--mesh.strategy=")) != a), None)
     config = registry.config_of(parse(SECTIONS | registry.sections(strategy), arguments, "hetjax.train", "", {})[0])
-    registry.check(config)
+    check_strategy(config, arguments)
+    models.check_name(config.model.name)
+    loggers.check(config.train.loggers)
     return config
 
 
@@ -90,15 +93,7 @@ def _arguments(options: dict[str, Any]) -> list[str]:
     for name, value in options.items():
         matches = [name] if name in full else short.get(name, [])
         if len(matches) != 1:
-            near = get_close_matches(name, [*short, *full], 1)
-            hint = (
-                f"it may be {' or '.join(matches)}"
-                if matches
-                else f"the nearest is {near[0]}"
-                if near
-                else "none is near"
-            )
-            raise InputError(f"option {name!r}: {hint}")
+            raise python_name(name, short, full)
         arguments.append(f"--{matches[0]}={_written(value)}")
     return arguments
 
@@ -107,6 +102,10 @@ def _written(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{','.join(map(_written, value))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _rounded(accuracy: float | None) -> float | None:
+    return accuracy if accuracy is None else round(accuracy, 4)
 
 
 class Trained:
@@ -144,8 +143,11 @@ class Trained:
         return predict(self.path, graph, embeddings, new_nodes, self.trust)
 
     def __repr__(self) -> str:
-        accuracy = self.summary["test_accuracy"] if (self.path / "summary.json").exists() else None
-        return f"Trained({str(self.path)!r}, test accuracy {accuracy if accuracy is None else round(accuracy, 4)})"
+        summary = self.summary if (self.path / "summary.json").exists() else {}
+        words = f"test accuracy {_rounded(summary.get('test_accuracy'))}"
+        if alone := (summary.get("stacking") or {}).get("model_alone"):
+            words += f" stacked, {_rounded(alone.get('test_accuracy'))} the model alone"
+        return f"Trained({str(self.path)!r}, {words})"
 
     def _repr_html_(self) -> str:
         """In a notebook: the result, and the curves."""

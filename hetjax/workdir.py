@@ -101,14 +101,13 @@ class Workdir:
       path: may exist, empty or with a run of the same configuration, which is then continued; also for more epochs.
       config: as nested plain values.
       writes: whether it is this process that writes there; another one only reads.
-      said: of the options, when training begins; empty: nothing.
 
     Raises:
       InputError: the folder holds a run of another configuration (but for its mesh, strategy and cache), or files of no run.
     """
 
-    def __init__(self, path: Path, config: dict, writes: bool = True, said: str = ""):
-        self.path, self.config, self.writes, self.said = path, config, writes, said
+    def __init__(self, path: Path, config: dict, writes: bool = True):
+        self.path, self.config, self.writes = path, config, writes
         self._held: TextIO | None = None
         self._longer = False
         try:
@@ -216,5 +215,4 @@ class Workdir:
             key, *others = differ
             more = f" (and {len(others)} more: {short(', '.join(others), MOST_SAID)})" if others else ""
             words = f"{file}: {key} is {there.get(key, 'absent')!r} there != {here.get(key, 'absent')!r}{more}"
-            why = f"; {self.said}" if self.said and others else ""
-            raise InputError(f"{words}; give another --workdir{why}")
+            raise InputError(f"{words}; give another --workdir")

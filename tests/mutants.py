@@ -119,6 +119,7 @@ HEADERS += [
     b"{'descr': '<f4', 'fortran_order': True, 'shape': (-1,), }",
 ]
 SMALL = [
+    "--train.recipe=none",
     "--model.hidden=8",
     "--model.feature_width=8",
     "--train.epochs=2",

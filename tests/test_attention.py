@@ -406,7 +406,13 @@ def test_a_users_model_trains_in_both_modes_on_its_relations(graph, tmp_path):
     store.save(smaller_graph(), tmp_path / "store")
     for mode in ("full", "minibatch"):
         options = {"data.format": "store", "data.path": tmp_path / "store", "model.name": "mine:model"}
-        options |= {"sampling.mode": mode, "model.hidden": 8, "workdir": tmp_path / mode, "train.epochs": 3}
+        options |= {
+            "train.recipe": "none",
+            "sampling.mode": mode,
+            "model.hidden": 8,
+            "workdir": tmp_path / mode,
+            "train.epochs": 3,
+        }
         command = [sys.executable, "-m", "hetjax.train", *(f"--{key}={value}" for key, value in options.items())]
         done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

@@ -36,6 +36,8 @@ from tests.test_readers import FILES, TEST, TRAINING, TRIPLES
 
 ROOT = Path(__file__).parent.parent
 SMALL = [
+    "--train.recipe",
+    "none",
     "--model.hidden",
     "8",
     "--model.feature_width",
@@ -719,11 +721,13 @@ def test_predictions_are_those_that_the_summary_counts(full_run, graph_store, tm
         )
     header, *lines = (tmp_path / "l.csv").read_text().splitlines()
     rows = np.array([line.split(",") for line in lines])
-    assert header == "node,class,probability,logit_0,logit_1,logit_2"
+    assert header == "node,class,probability,split,logit_0,logit_1,logit_2"
     assert rows[:, 0].tolist() == list(map(str, range(40)))
-    np.testing.assert_array_equal(rows[:, 3:].astype(np.float32), logits)  # every digit that it takes
+    np.testing.assert_array_equal(rows[:, 4:].astype(np.float32), logits)  # every digit that it takes
     most = predicting.predict(workdir).probabilities.max(axis=1)
-    expected = "node,class,probability\n" + "".join(f"{n},{one},{p!s}\n" for n, (one, p) in enumerate(zip(found, most)))
+    split = {int(n): name for name, ids in graph.splits.items() for n in ids}
+    rows = (f"{n},{one},{p!s},{split.get(n, '')}\n" for n, (one, p) in enumerate(zip(found, most)))
+    expected = "node,class,probability,split\n" + "".join(rows)
     assert (tmp_path / "classes.csv").read_text() == expected
     assert sorted(file.name for file in tmp_path.iterdir()) == ["classes.csv", "classes.npy", "l.csv", "l.npy"]
 

@@ -16,7 +16,7 @@ from hetjax.results import lines
 from hetjax.sharding.single.engine import SingleEngine
 from tests.conftest import random_graph
 
-OPTIONS = {"mode": "full", "hidden": 4, "baselines": False, "on_divergence": "back"}
+OPTIONS = {"recipe": "none", "mode": "full", "hidden": 4, "baselines": False, "on_divergence": "back"}
 
 
 def large(factor: float = 1000):

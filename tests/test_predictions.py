@@ -86,7 +86,18 @@ def test_a_run_is_predicted_by_the_ids_of_its_files(tmp_path):
     nodes = '0\tA "B\t0\t1\n1\tC\t0\t0\n2\tP\t1\t1,0.5\n3\tQ\t1\t0,2\n4\tD\t0\t1\n'
     for name, text in (FILES | {"info.dat": str(INFO | classes_of).replace("'", '"'), "node.dat": nodes}).items():
         (folder / name).write_text(text)
-    small = ["--model.hidden", "8", "--model.feature_width", "8", "--train.epochs", "2", "--sampling.mode", "full"]
+    small = [
+        "--train.recipe",
+        "none",
+        "--model.hidden",
+        "8",
+        "--model.feature_width",
+        "8",
+        "--train.epochs",
+        "2",
+        "--sampling.mode",
+        "full",
+    ]
     done = train(tmp_path / "run", "--data.format", "hgb", "--data.path", folder, *small)
     assert done.returncode == 0, done.stderr
     out = tmp_path / "p.parquet"

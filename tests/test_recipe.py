@@ -266,20 +266,16 @@ def test_a_fanout_that_is_given_fits_the_layers(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "filed", "options", "expected"),
+    ("data", "options", "expected"),
     [
-        ({"data.path"}, False, {}, True),
-        ({"data.path", "train.seed", "model.name"}, False, {}, True),
-        ({"data.path", "train.stacking"}, False, {}, True),
-        ({"model.hidden"}, False, {}, False),
-        ({"data.path"}, True, {}, False),
-        ({"model.hidden"}, True, {"recipe": "graph"}, True),
-        ({"data.path"}, False, {"recipe": "none"}, False),
+        (Data(format="store", path="x"), {}, True),
+        (Data(), {}, False),
+        (Data(), {"recipe": "graph"}, True),
+        (Data(format="store", path="x"), {"recipe": "none"}, False),
     ],
 )
-def test_options_are_chosen_for_whoever_gives_none(given, filed, options, expected):
-    config = Config(data=Data(format="store", path="x"), train=Train(**options))
-    assert recipe.wanted(config, given, filed) is expected
+def test_options_are_chosen_unless_the_recipe_says_no(data, options, expected):
+    assert Config(data=data, train=Train(**options)).by_graph is expected
 
 
 def kinds(scale: float = 1.0):
@@ -370,14 +366,6 @@ def test_a_run_says_what_it_chose_records_it_and_keeps_it(tmp_path, capsys, monk
     assert longer["train"].pop("epochs") == 3 and config["train"].pop("epochs") == 2 and longer == config
     with pytest.raises(InputError, match="model.hidden is 64 there != 8"):
         main([*options, "--train.recipe", "graph", "--model.hidden", "8"])
-
-
-@pytest.mark.parametrize("config,said", [(Config(data=Data(format="store", path="g")), True), (Config(), False)])
-def test_an_option_that_keeps_others_from_being_chosen_is_said(config, said, tmp_path):
-    words = "no option was chosen by the graph, as train.epochs was given; --train.recipe graph chooses the others"
-    nowhere = tmp_path / "run"
-    assert recipe.kept_back(config, ["--train.seed=1", "--train.epochs=3"], nowhere) == words * said
-    assert not recipe.kept_back(config, ["--train.seed=1"], nowhere)
 
 
 def test_the_rate_rises_over_the_first_steps():
@@ -544,12 +532,8 @@ def test_an_option_of_the_whole_graph_goes_with_a_mode_that_is_chosen(tmp_path):
     given = ["--data.format=store", "--data.path=/", "--mesh.data=2", "--mesh.strategy=dependency"]
     memory = ["--dependency.memory=1MB", f"--workdir={tmp_path}"]
     assert read_config([*given, *memory]).strategies["dependency"].memory == 10**6
-    with pytest.raises(InputError, match="dependency.memory is 1000000, and is for sampling.mode full"):
-        read_config([*given, *memory, "--train.epochs=9"])
-    (tmp_path / "config.yaml").touch()
-    assert read_config([*given, *memory, "--train.epochs=9"]).train.epochs == 9  # of a run that goes on
-    (tmp_path / "config.yaml").unlink()
-    for more in ("--sampling.mode=minibatch", "--model.hidden=8"):
+    assert read_config([*given, *memory, "--train.epochs=9", "--model.hidden=8"]).train.epochs == 9
+    for more in ("--sampling.mode=minibatch", "--train.recipe=none"):
         with pytest.raises(InputError, match="dependency.memory is 1000000, and is for sampling.mode full"):
             read_config([*given, *memory, more])
 

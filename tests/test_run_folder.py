@@ -36,7 +36,7 @@ def start(folder, graph, capfd, *more) -> tuple[int, str]:
     """Train in this process; the exit status, and what was said in its errors."""
     options = ["--workdir", folder, "--data.format", "store", "--data.path", graph, "--sampling.mode", "full"]
     options += ["--model.hidden", 4, "--model.feature_width", 4, "--model.layers", 1, "--train.epochs", 3, *more]
-    options += ["--sampling.fanout", "[3]"]
+    options += ["--sampling.fanout", "[3]", "--train.recipe", "none"]
     capfd.readouterr()
     try:
         run_command(train.main, list(map(str, options)))

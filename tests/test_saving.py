@@ -13,7 +13,7 @@ from hetjax.restored import restore
 from hetjax.sharding.single.engine import SingleEngine
 from tests.conftest import random_graph
 
-OPTIONS = {"mode": "full", "hidden": 4, "baselines": False}
+OPTIONS = {"recipe": "none", "mode": "full", "hidden": 4, "baselines": False}
 
 
 @pytest.fixture

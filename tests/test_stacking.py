@@ -11,8 +11,11 @@ import hetjax
 from hetjax import baselines, predict, predicting, stacking
 from hetjax.errors import InputError
 from hetjax.graph import store
+from hetjax.graph.hetgraph import build
+from hetjax.graph.schema import Relation, Schema
 from hetjax.logistic import loss_of
 from hetjax.restored import restore
+from hetjax.sharding.trainer import class_weights
 from hetjax.stacking import Stacked
 from hetjax.train import main
 from hetjax.trained import Trained
@@ -110,7 +113,13 @@ def run(graph, folder, *options: str) -> dict:
     """Train for two epochs, and give the summary."""
     if not (folder.parent / "store").exists():
         store.save(graph, folder.parent / "store")
-    fixed = "--model.hidden=4", "--sampling.mode=full", "--train.epochs=2", "--train.stacking=true"
+    fixed = (
+        "--train.recipe=none",
+        "--model.hidden=4",
+        "--sampling.mode=full",
+        "--train.epochs=2",
+        "--train.stacking=true",
+    )
     read = "--data.format=store", f"--data.path={folder.parent / 'store'}", f"--workdir={folder}"
     main([*read, *fixed, *options])
     return json.loads((folder / "summary.json").read_text())
@@ -217,6 +226,82 @@ def test_a_run_that_is_finished_again_gives_the_same(tmp_path, caplog):
         np.testing.assert_array_equal(one[name], two[name])
 
 
+DAMAGE = {
+    "bias": (lambda a: np.full_like(a, np.nan), r"bias \[0\] is nan, and should be a finite number"),
+    "threshold": (lambda a: np.float64(np.inf), "threshold is inf"),
+    "model": (lambda a: np.float64(-1), "model is -1.0, and should be a finite number in 0"),
+    "logistic regression": (lambda a: np.float64(1e9), "logistic regression is 1000000000.0"),
+    "logistic regression.kernel": (lambda a: np.where(a == a[1, 2], np.nan, a), r"kernel \[1, 2\] is nan"),
+    "logistic regression.mean": (lambda a: a[:2], r"mean: float64 \(2,\), and should be numbers \(3\)"),
+    "logistic regression.bias": (lambda a: a.astype(np.int64), "bias: int64"),
+    "label propagation.relations": (lambda a: np.array([["a", "b", "c"]]), "the graph has no such relation"),
+    "label propagation": (None, "label propagation: lacks"),
+    "weighed": (lambda a: np.array(["model", "modl"]), "weighed: 'modl', and known are model"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_every_damaged_array_is_named(name, tmp_path):
+    graph = shop("all")
+    found = baselines.baselines(graph, "micro_f1")
+    learned = {one: found[one].learned for one in baselines.NAMES[1:]}
+    everything = Stacked({"model": 1.0, **dict.fromkeys(learned, 0.5)}, np.zeros(3), learned)
+    stacking.save(everything, tmp_path)
+    assert stacking.saved(tmp_path, 3, graph).weights == everything.weights
+    change, message = DAMAGE[name]
+    arrays = dict(np.load(tmp_path / stacking.FILE))
+    before = arrays.pop(name)
+    np.savez(tmp_path / stacking.FILE, **arrays, **({name: change(before)} if change else {}))
+    with pytest.raises(InputError, match=f"{stacking.FILE}: {message}" if change is None else message):
+        stacking.saved(tmp_path, 3, graph)
+
+
+def rare(seed: int = 0, several: bool = False):
+    """Nodes of which one in twelve is of class 1, which features tell from class 0 with an error."""
+    rng = np.random.default_rng(seed)
+    labels, order = (rng.random(1800) < 1 / 12).astype(np.int64), rng.permutation(1800)
+    features = (rng.standard_normal((1800, 2)) + 1.2 * labels[:, None]).astype(np.float32)
+    relation, splits = (
+        Relation("node", "to", "node"),
+        dict(zip(("train", "validation", "test"), np.split(order, [600, 1200]))),
+    )
+    edges = {relation: (np.arange(1800), np.arange(1800))}
+    return build(Schema({"node": 1800}, (relation,), "node", 2), edges, {"node": features}, labels, splits)
+
+
+def recall(logits: np.ndarray, graph) -> float:
+    """The share of the test nodes of class 1 that are predicted as such."""
+    test = graph.labels[graph.splits["test"]]
+    return np.mean(logits.argmax(axis=1)[test == 1])
+
+
+def test_a_stack_keeps_the_weights_of_the_classes():
+    graph = rare()
+    found = baselines.baselines(graph, "micro_f1")
+    logits = {
+        split: graph.features["node"][ids] @ np.array([[0, 1.2], [0, 1.2]]) for split, ids in graph.splits.items()
+    }
+    logits = {split: (x - [0, 1.44]).astype(np.float32) for split, x in logits.items()}  # of classes of one size
+    alone = recall(logits["test"], graph)
+    stack = [
+        recall(fitted(logits["test"], baselines.said(found, "test"), False), graph)
+        for weights in (class_weights(graph, "balanced"), ())
+        if (fitted := stacking.fitted(logits["validation"], found, graph, False, weights))
+    ]
+    assert stack[0] > alone - 0.05 > stack[1] + 0.2
+
+
+def test_a_run_with_class_weights_is_stacked_by_them(tmp_path):
+    graph = rare(1)
+    more = "--train.class_weights=balanced", "--train.epochs=30", "--train.learning_rate=0.03"
+    run(graph, tmp_path / "run", *more)
+    ids = graph.splits["test"]
+    with_stack = Trained(tmp_path / "run").predict().logits[ids]
+    (tmp_path / "run" / stacking.FILE).unlink()
+    alone = Trained(tmp_path / "run").predict().logits[ids]
+    assert recall(with_stack, graph) > recall(alone, graph) - 0.05
+
+
 def test_a_damaged_file_is_one_line(tmp_path):
     graph = shop("all")
     stacked = stacking.fitted(noise(graph), baselines.baselines(graph, "micro_f1"), graph, False)
@@ -225,9 +310,6 @@ def test_a_damaged_file_is_one_line(tmp_path):
     assert kept.weights == stacked.weights
     with pytest.raises(InputError, match="bias: float64 .3,., and should be numbers .4"):
         stacking.saved(tmp_path, 4)
-    stacking.save(replace(stacked, bias=np.full(3, np.nan)), tmp_path)
-    with pytest.raises(InputError, match="not finite"):
-        stacking.saved(tmp_path, 3)
     (tmp_path / stacking.FILE).write_bytes(b"no archive")
     with pytest.raises(InputError, match=stacking.FILE):
         stacking.saved(tmp_path, 3)

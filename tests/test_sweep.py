@@ -20,7 +20,7 @@ OVER = ["--over", "model.hidden=4,6", "train.learning_rate=0.01", "--seeds", "2"
 def search(stored, tmp_path, monkeypatch):
     """Run a search, whose runs are trained in this process; gives what was trained, and what was said."""
     keys = {"data": {"format": "store", "path": str(stored)}, "sampling": {"mode": "full", "fanout": [3]}}
-    keys |= {"model": {"feature_width": 4, "layers": 1}, "train": {"epochs": 2}}
+    keys |= {"model": {"feature_width": 4, "layers": 1}, "train": {"epochs": 2, "recipe": "none"}}
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(keys))
     started: list[Path] = []
 

@@ -14,7 +14,15 @@ from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph
 from tests.test_command_line import here
 
-OPTIONS = {"model": "rgcn", "epochs": 2, "mode": "full", "hidden": 8, "feature_width": 8, "fanout": (2, 2)}
+OPTIONS = {
+    "recipe": "none",
+    "model": "rgcn",
+    "epochs": 2,
+    "mode": "full",
+    "hidden": 8,
+    "feature_width": 8,
+    "fanout": (2, 2),
+}
 
 
 def people(seed: int = 0, ids: bool = True) -> HetGraph:

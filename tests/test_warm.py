@@ -72,7 +72,13 @@ def first(tmp_path_factory):
 
 
 def warm_config(run, later, **options):
-    given = ["--data.format=store", f"--data.path={later}", f"--train.init_from={run.path}", "--train.epochs=2"]
+    given = [
+        "--data.format=store",
+        f"--data.path={later}",
+        f"--train.init_from={run.path}",
+        "--train.epochs=2",
+        "--train.recipe=none",
+    ]
     for key in ("hidden", "feature_width"):
         given.append(f"--model.{key}={OPTIONS[key]}")
     given += [
@@ -114,7 +120,7 @@ def test_fresh_rows_are_those_of_a_run_without_a_warm_start(first):
 def test_a_warm_run_resumes_and_says_what_it_kept(first, tmp_path):
     run, later = first
     options = ["--data.format", "store", "--data.path", later, "--sampling.mode", "full", "--sampling.fanout", "[2,2]"]
-    options += ["--model.hidden", "8", "--model.feature_width", "8", "--init_from", run.path]
+    options += ["--model.hidden", "8", "--model.feature_width", "8", "--init_from", run.path, "--train.recipe=none"]
     whole = here("hetjax.train", "--workdir", tmp_path / "whole", *options, "--train.epochs", "3")
     assert whole.returncode == 0, whole.stderr
     assert f"weights of {run.path}, as " in whole.stdout

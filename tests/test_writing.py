@@ -159,6 +159,7 @@ def test_a_run_on_a_disk_that_is_too_small(small_disk, stored):
     """For its first checkpoint; with room the same command goes on."""
     disk = small_disk(40)
     options = {"workdir": disk / "run", "data.format": "store", "data.path": stored, "train.epochs": 1}
+    options["train.recipe"] = "none"
     options |= {"model.hidden": 4, "model.feature_width": 4, "model.layers": 1, "sampling.mode": "full"}
     arguments = [f"--{name}={value}" for name, value in options.items()]
     done = call("hetjax.train", *arguments)

@@ -19,6 +19,7 @@ from hetjax.graph.hetgraph import HetGraph
 from hetjax.ranking import roc_auc
 
 OPTIONS = {
+    "recipe": "none",
     "model": "rgcn",
     "mode": "full",
     "hidden": 64,

@@ -14,7 +14,6 @@ from hetjax.casts.splits import MASKS, as_mask, check_splits
 from hetjax.datasets.homogeneous import EDGE, NODE
 from hetjax.errors import InputError, reading, short
 from hetjax.graph.hetgraph import HetGraph
-from hetjax.graph.schema import Relation
 from hetjax.logs import log
 from hetjax.objects import back
 from hetjax.objects.arrays import as_relation, from_arrays

@@ -101,10 +101,17 @@ def write(told: Told, file: Path) -> None:
     durable.write(file, page)
 
 
+def _alone(summary: dict) -> list[tuple[str, str]]:
+    """Return what the model alone has, where it is stacked."""
+    alone = (summary.get("stacking") or {}).get("model_alone") or {}
+    return [("the model alone", percent(alone.get("test_accuracy")))] if alone else []
+
+
 def tiles(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The few numbers that come first."""
     found = [
         ("test accuracy", percent(summary["test_accuracy"])),
+        *_alone(summary),
         ("test macro-F1", percent(summary["test_macro_f1"])),
         ("validation accuracy", percent(summary["validation_accuracy"])),
         ("best epoch", str(summary["epoch"])),

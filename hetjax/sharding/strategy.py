@@ -90,6 +90,7 @@ def setup(config: Config, graph: HetGraph, processes: ProcessGroup | None = None
     Raises:
       InputError: the model does not go with the graph, or has no such option.
     """
+    config.check_fanout()
     graph = models.changed(config.model.name, graph)
     regime = regime_of(config, len(graph.splits["train"]))
     return Setup(config, graph, regime, make_trainer(graph, config, regime.steps), processes or ProcessGroup(), folder)
