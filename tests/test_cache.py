@@ -350,3 +350,19 @@ def test_what_cannot_be_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(InputError, match=r"tables/0: No space left on device; [\d,]+ bytes are needed"):
         features(placement=("author=disk",)).init(jax.random.key(0))
+
+
+@pytest.mark.parametrize("kept", [0, 3, 8])
+def test_where_no_row_is_read_the_rows_are_on_their_device_all_the_same(kept):
+    """Devices join what each has, and one whose step reads no row of a type has an array of none."""
+    device = jax.local_devices()[-1]
+    assert device != jax.local_devices()[0]
+    nothing = np.zeros(0, np.int32)
+    matrix, table = HostMatrix(np.ones((8, 3), np.float32), device), HostTable(np.ones((8, 7), np.int32), device)
+    for one in (matrix, table):
+        one.keep(np.arange(kept))
+    fetched = table.begin(nothing)
+    rows = table.end(fetched)
+    table.store(fetched, rows)
+    for array in (matrix.end(matrix.begin(nothing)), *rows, table.cache):
+        assert array.devices() == {device}

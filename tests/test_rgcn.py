@@ -349,3 +349,17 @@ def test_kernels_of_weighted_sums_equal_plain_operations(monkeypatch, mean):
     jax.clear_caches()
     for one, other in zip(found, run()):
         np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, bool])
+@pytest.mark.parametrize("aggregate", [segment.neighbour_sum, segment.neighbour_mean])
+def test_whole_numbers_and_booleans_are_summed_as_floats(aggregate, dtype):
+    """A sum of int8 would wrap around; that of a mean's shares, which are below 1, would be 0."""
+    rng = np.random.default_rng(0)
+    indptr, indices = np.arange(0, 41, 10, dtype=np.int32), rng.integers(0, 6, 40).astype(np.int32)
+    x = rng.integers(0, 2, (6, 5)).astype(bool) if dtype is bool else rng.integers(90, 120, (6, 5)).astype(dtype)
+    for weights in (None, rng.uniform(0.5, 2, 40).astype(np.float32)):
+        edges = Adjacency(indptr, indices, weights=weights)
+        found = aggregate(edges, jnp.asarray(x))
+        assert found.dtype == jnp.float32
+        np.testing.assert_array_equal(found, aggregate(edges, jnp.asarray(x, jnp.float32)))

@@ -328,3 +328,18 @@ def test_roc_auc_needs_validation_nodes_of_two_classes(two_classes, tmp_path, ca
     assert status == 2 and error.endswith(
         "of the 2 validation nodes there is no class that some have and some have not\n"
     )
+
+
+def test_a_run_that_is_done_says_where_its_graph_is_another_one_now(run, capfd):
+    folder, path = run
+    before = path.with_name("before")
+    path.rename(before)
+    try:
+        store.save(random_graph(5), path)
+        status, said = start(folder, path, capfd)
+        assert status == 2 and "the graph of this run was another" in said
+    finally:
+        shutil.rmtree(path)
+        before.rename(path)
+    status, said = start(folder, path, capfd)
+    assert status == 0, said

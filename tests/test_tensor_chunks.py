@@ -62,6 +62,7 @@ class All(Few):
         ("GIN, decoupled", GRAPHS["homogeneous, weights"](), 2, "Few", {}),  # learned numbers in every round
         ("R-GCN, decoupled", few("cites", "writes"), 2, "Few", {}),
         ("GAT, decoupled", GRAPHS["homogeneous"](), 2, "Few", {}),  # 3 heads of logits
+        ("R-GCN", few("cites", "writes"), 2, "Few", {"warmup_steps": 3, "schedule": "step"}),  # authors are learned
     ],
 )
 def test_equals_one_device_in_double_precision(model, graph, parts, chunks, more):

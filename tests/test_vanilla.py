@@ -217,3 +217,12 @@ def test_metis_that_is_not_installed_is_named(stored, tmp_path, capsys, monkeypa
     with pytest.raises(SystemExit):
         run_command(main, ["--workdir", str(tmp_path / "run"), *options])
     assert "metis needs pymetis: pip install 'hetjax[metis]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("strategy", "model"), [("vanilla", "R-GCN"), ("dependency", "GIN, no head")])
+def test_the_only_learned_type_may_have_no_nodes(strategy, model):
+    graph = few("cites", "haunts", "written_by", "writes")
+    authors = np.random.default_rng(0).standard_normal((25, 3), np.float32)
+    graph = replace(graph, features={"paper": graph.features["paper"], "author": authors})
+    errors = compare(graph, (1, 2, strategy), "full", MODELS[model], steps=2, wide=True)
+    assert max(errors) < 1e-9
