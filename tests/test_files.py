@@ -11,6 +11,7 @@ import pytest
 import hetjax
 from hetjax import durable, files, run_options
 from hetjax.errors import InputError
+from hetjax.graph import store
 from hetjax.workdir import check_folder, config_file
 
 
@@ -80,12 +81,52 @@ def test_nothing_opens_a_file_to_read_it_but_by_one_function():
     assert list(opens()) == []
 
 
+# Libraries that open a file by its path, and the modules that let them: each looks at the file first, or has just made it.
+LIBRARIES = {
+    "load",
+    "memmap",
+    "fromfile",
+    "loadtxt",
+    "genfromtxt",
+    "ZipFile",
+    "ParquetFile",
+    "read_table",
+    "memory_map",
+    "OSFile",
+}
+LIBRARIES |= {"File", "TarFile", "read_csv", "open_csv", "read_parquet", "dataset"}
+LOOKED_AT = {
+    "np.load": {"graph.npy", "partition.metis", "partition.edge_cut"},
+    "np.memmap": {"cache.mapped", "datasets.npy_tree", "kept", "sharding.gathered"},
+    "zipfile.ZipFile": {"datasets.hgb", "datasets.npz"},
+}
+STREAMS = {"stream", "block", "checked", "source", "pyarrow.BufferReader(block)"}  # what is open already
+
+
+def given_to_libraries():
+    """Every call of the package by which another library opens a file, as `function module:line`."""
+    root = Path(hetjax.__file__).parent
+    modules = {"np", "numpy", "zipfile", "tarfile", "pq", "pa", "pyarrow", "pc_csv", "csv", "h5py", "pd", "ds"}
+    for file in sorted(root.rglob("*.py")):
+        module = ".".join(file.relative_to(root).with_suffix("").parts)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LIBRARIES:
+                name, given = ast.unparse(node.func), ast.unparse(node.args[0]) if node.args else ""
+                opened = given in STREAMS or given.startswith(("pa.BufferReader(", "pa.PythonFile("))
+                if ast.unparse(node.func.value) in modules and not opened and module not in LOOKED_AT.get(name, ()):
+                    yield f"{name} {module}:{node.lineno}"
+
+
+def test_no_library_opens_a_file_that_was_not_looked_at():
+    assert list(given_to_libraries()) == []
+
+
 NUL, LATIN = "a\0b", os.fsdecode(b"a\xff")
 
 
 def test_a_name_that_no_file_can_have_is_refused(tmp_path):
     for name in (NUL, "a\ud800b", f"{tmp_path}/{NUL}/x"):
-        for door in (files.check_name, files.open_regular, durable.check_new, config_file, check_folder):
+        for door in (files.check_name, files.open_regular, durable.check_new, config_file, check_folder, store.open):
             with pytest.raises(InputError, match="no name of a file|NUL character") as said:
                 door(Path(name))
             assert str(said.value).isprintable()
