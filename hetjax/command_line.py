@@ -14,6 +14,7 @@ from jsonargparse.typing import register_type
 from hetjax import reference, runtime, yaml_file
 from hetjax.config import Bytes, check_numbers, flat
 from hetjax.errors import InputError, ending, nearest, reading, short
+from hetjax.files import check_name
 from hetjax.logs import log, shown
 from hetjax.option_names import hint
 
@@ -81,6 +82,8 @@ def parse(
       InputError: an unknown or malformed option, in the file or on the command line.
     """
     arguments = [argument for argument in arguments if argument != VERBOSE]
+    for argument in arguments:
+        check_name(argument)
     parser = Parser(prog=prog, allow_abbrev=False)
     parser.help = lambda: reference.help_text(sections, paths, prog, description)
     if "config" not in paths:

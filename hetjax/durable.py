@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from hetjax.errors import InputError
+from hetjax.files import check_name
 from hetjax.internals import tensorstore_errno
 
 
@@ -46,8 +47,7 @@ def _refusal(error: Exception) -> str | None:
 
 def check_new(path: str | os.PathLike) -> None:
     """Raise an `InputError` where there is something at `path` already, or it can be no path."""
-    if "\0" in os.fsdecode(path):
-        raise InputError(f"{os.fsdecode(path)!r}: is no name of a folder")
+    check_name(path)
     with writing(path):
         if os.path.lexists(path):
             raise InputError(f"{path}: exists already; it is to be a new folder")
@@ -56,6 +56,7 @@ def check_new(path: str | os.PathLike) -> None:
 
 def check_replaceable(file: Path, overwrite: bool) -> None:
     """Raise an `InputError` unless `file` is a new name in a folder, or a regular file that may be overwritten."""
+    check_name(file)
     with writing(file):
         if not file.parent.is_dir():
             raise InputError(f"{file.parent}: no such folder")
@@ -83,6 +84,7 @@ def reserved(path: str | os.PathLike, alone: bool = True) -> Iterator[Path]:
     Raises:
       InputError: another process is writing to `path`, or the system refuses.
     """
+    check_name(path)
     path = Path(path)
     form = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}\.partial")
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")

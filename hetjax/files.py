@@ -5,7 +5,7 @@ import stat
 from io import BufferedReader
 from pathlib import Path
 
-from hetjax.errors import InputError
+from hetjax.errors import InputError, short
 
 MOST_TEXT = 2**30  # bytes of a file that is read at once, unless the caller allows fewer
 KINDS = {
@@ -15,6 +15,24 @@ KINDS = {
     stat.S_IFSOCK: "a socket",
     stat.S_IFDIR: "a folder",
 }
+
+
+def check_name(path: str | os.PathLike, utf8: bool = False) -> None:
+    """Raise an `InputError` where no file can have such a name, as one with a NUL character.
+
+    Args:
+      path: a relative or absolute path.
+      utf8: refuse a name that is no UTF-8 too, for libraries that take no other.
+    """
+    name = os.fsdecode(path) if isinstance(path, bytes) else os.fspath(path)
+    try:
+        encoded = os.fsencode(name)
+        if utf8:
+            encoded.decode("utf-8")
+    except UnicodeError:
+        raise InputError(f"{short(ascii(name))}: is no name of a file or folder in UTF-8") from None
+    if b"\0" in encoded:
+        raise InputError(f"{short(ascii(name))}: has a NUL character, and no file or folder can have such a name")
 
 
 def open_regular(file: str | os.PathLike, follow: bool = True) -> BufferedReader:
@@ -28,6 +46,7 @@ def open_regular(file: str | os.PathLike, follow: bool = True) -> BufferedReader
       InputError: it is no regular file.
       OSError: the system refuses to open it.
     """
+    check_name(file)
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
         handle = os.open(file, flags)
@@ -44,6 +63,7 @@ def open_regular(file: str | os.PathLike, follow: bool = True) -> BufferedReader
 
 def check_regular(file: str | os.PathLike) -> None:
     """Raise an `InputError` where something exists at `file` that is no regular file, for libraries that open it by its path."""
+    check_name(file)
     try:
         mode = os.stat(file).st_mode
     except OSError:

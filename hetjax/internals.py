@@ -22,6 +22,7 @@ import contextlib
 import functools
 import hashlib
 import logging
+import os
 import pickle
 import re
 import sys
@@ -120,7 +121,15 @@ def seal_kept_code(ours: Callable[[Callable], bool], trusted: Callable[[str, Cal
     plain = Cache.__init__
 
     def begin(self: Any, function: Callable) -> None:
-        plain(self, function)
+        beside = Path(function.__code__.co_filename).parent / "__pycache__"
+        if not (ours(function) and beside.exists()):  # what numba makes beside the sources has the usual mode
+            plain(self, function)
+        else:
+            usual = os.umask(0o077)
+            try:
+                plain(self, function)
+            finally:
+                os.umask(usual)
         if ours(function):
             locator = self._impl.locator
             name = f"{self._impl.filename_base}.sealed"
@@ -136,7 +145,10 @@ def _sealed(content: bytes) -> bytes:
 
 
 def _unsealed(file: str) -> bytes:
-    content = Path(file).read_bytes()
+    with open(file, "rb") as stream:
+        status, content = os.fstat(stream.fileno()), stream.read()
+    if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o002:
+        raise ValueError(f"{file} can be written to by others")
     size = hashlib.sha256().digest_size
     if hashlib.sha256(content[size:]).digest() != content[:size]:
         raise ValueError(f"{file} is damaged")

@@ -110,9 +110,9 @@ def private(folder: str) -> bool:
         status = os.stat(folder)
     except OSError:  # nothing can be kept there
         return True
-    if status.st_uid == os.geteuid() and not status.st_mode & 0o022:
+    if status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022:  # root may change all files anyway
         return True
-    why = "can be written to by others" if status.st_uid == os.geteuid() else "belongs to another user"
+    why = "can be written to by others" if status.st_uid in (0, os.geteuid()) else "belongs to another user"
     sys.stderr.write(
         f"hetjax: {folder} {why}, so compiled code that it holds is not used, and all is compiled again; "
         f"delete it, or make it yours alone: chmod 700 {folder}\n"

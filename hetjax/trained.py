@@ -7,6 +7,8 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from hetjax.processes.group import ProcessGroup
 from hetjax.run_options import check_strategy
 from hetjax.sharding import registry
 from hetjax.train import train
+from hetjax.workdir import check_folder
 
 GRAPH = "graph"  # the store in a run's folder
 
@@ -46,16 +49,34 @@ def train_graph(
       FloatingPointError: the loss is not finite any more.
     """
     given = _arguments(options)
+    _config(given)  # before anything is written
     path = Path(tempfile.mkdtemp(prefix="hetjax-") if workdir is None else workdir)
+    check_folder(path)
     run = Trained(path)
     if workdir is None:
         weakref.finalize(run, shutil.rmtree, path, ignore_errors=True)
-    where = _stored(graph, path) if isinstance(graph, HetGraph) else Path(graph)
-    given = [*given, "--data.format=store", f"--data.path={where.absolute()}"]
-    config, ahead = recipe.resolve(_config(given), given, path, ProcessGroup())
-    run.trust = config.model.name
-    train(config, path, ProcessGroup(), ahead)
+    with _taken_back(path):
+        where = _stored(graph, path) if isinstance(graph, HetGraph) else Path(graph)
+        given = [*given, "--data.format=store", f"--data.path={where.absolute()}"]
+        config, ahead = recipe.resolve(_config(given), given, path, ProcessGroup())
+        run.trust = config.model.name
+        train(config, path, ProcessGroup(), ahead)
     return run
+
+
+@contextmanager
+def _taken_back(path: Path) -> Iterator[None]:
+    """Delete the graph that was written for a run which is refused before it begins, and the folder if it was made for it."""
+    before, graph_before = path.exists(), (path / GRAPH).exists()
+    try:
+        yield
+    except InputError:
+        if not graph_before and not (path / "config.yaml").exists():
+            shutil.rmtree(path / GRAPH, ignore_errors=True)
+            if not before:
+                with suppress(OSError):
+                    path.rmdir()
+        raise
 
 
 def _stored(graph: HetGraph, path: Path) -> Path:

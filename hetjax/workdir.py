@@ -37,7 +37,8 @@ EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if
 
 
 def check_folder(path: Path) -> None:
-    """Raise an InputError where a file is in a folder's place."""
+    """Raise an InputError where a file is in a folder's place, or checkpoints could not be written under such a name."""
+    files.check_name(path.absolute(), utf8=True)
     if path.exists() and not path.is_dir():
         raise InputError(f"{path}: is a file, and should be a folder")
 
@@ -49,6 +50,7 @@ def config_file(folder: Path) -> Path:
       InputError: there is none.
     """
     file = folder / "config.yaml"
+    files.check_name(file)
     if not file.exists():
         raise InputError(f"{file}: no such file, and the folder of a run has one")
     return file

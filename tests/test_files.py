@@ -5,11 +5,14 @@ import os
 import socket
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import hetjax
-from hetjax import files
+from hetjax import durable, files, run_options
 from hetjax.errors import InputError
+from hetjax.graph import store
+from hetjax.workdir import check_folder, config_file
 
 
 def test_regular_files_are_read_and_links_to_them(tmp_path):
@@ -76,3 +79,83 @@ def _writes(node: ast.Call) -> bool:
 
 def test_nothing_opens_a_file_to_read_it_but_by_one_function():
     assert list(opens()) == []
+
+
+# Libraries that open a file by its path, and the modules that let them: each looks at the file first, or has just made it.
+LIBRARIES = {
+    "load",
+    "memmap",
+    "fromfile",
+    "loadtxt",
+    "genfromtxt",
+    "ZipFile",
+    "ParquetFile",
+    "read_table",
+    "memory_map",
+    "OSFile",
+}
+LIBRARIES |= {"File", "TarFile", "read_csv", "open_csv", "read_parquet", "dataset"}
+LOOKED_AT = {
+    "np.load": {"graph.npy", "partition.metis", "partition.edge_cut"},
+    "np.memmap": {"cache.mapped", "datasets.npy_tree", "kept", "sharding.gathered"},
+    "zipfile.ZipFile": {"datasets.hgb", "datasets.npz"},
+}
+STREAMS = {"stream", "block", "checked", "source", "pyarrow.BufferReader(block)"}  # what is open already
+
+
+def given_to_libraries():
+    """Every call of the package by which another library opens a file, as `function module:line`."""
+    root = Path(hetjax.__file__).parent
+    modules = {"np", "numpy", "zipfile", "tarfile", "pq", "pa", "pyarrow", "pc_csv", "csv", "h5py", "pd", "ds"}
+    for file in sorted(root.rglob("*.py")):
+        module = ".".join(file.relative_to(root).with_suffix("").parts)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LIBRARIES:
+                name, given = ast.unparse(node.func), ast.unparse(node.args[0]) if node.args else ""
+                opened = given in STREAMS or given.startswith(("pa.BufferReader(", "pa.PythonFile("))
+                if ast.unparse(node.func.value) in modules and not opened and module not in LOOKED_AT.get(name, ()):
+                    yield f"{name} {module}:{node.lineno}"
+
+
+def test_no_library_opens_a_file_that_was_not_looked_at():
+    assert list(given_to_libraries()) == []
+
+
+NUL, LATIN = "a\0b", os.fsdecode(b"a\xff")
+
+
+def test_a_name_that_no_file_can_have_is_refused(tmp_path):
+    for name in (NUL, "a\ud800b", f"{tmp_path}/{NUL}/x"):
+        for door in (files.check_name, files.open_regular, durable.check_new, config_file, check_folder, store.open):
+            with pytest.raises(InputError, match="no name of a file|NUL character") as said:
+                door(Path(name))
+            assert str(said.value).isprintable()
+        with pytest.raises(InputError), durable.new_file(Path(name)):
+            raise AssertionError("not reached")
+        with pytest.raises(InputError):
+            durable.check_replaceable(Path(name), True)
+    files.check_name(LATIN)
+    files.check_name("ö ut[1]", utf8=True)
+
+
+@pytest.mark.parametrize("name", [NUL, LATIN])
+def test_a_run_is_refused_where_no_checkpoint_could_be_written(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="UTF-8|NUL character"):
+        run_options.read([f"--workdir={name}"])
+    with pytest.raises(InputError, match="UTF-8|NUL character"):
+        hetjax.train(small_graph(), name)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("options", [{"hidden": "many"}, {"hidden": -1}, {"train.init_from": "no_run", "epochs": 1}])
+def test_a_graph_of_a_refused_run_is_not_left(tmp_path, options):
+    with pytest.raises(InputError):
+        hetjax.train(small_graph(), tmp_path / "run", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def small_graph():
+    edges = {("a", "to", "a"): (np.arange(6), np.arange(6)[::-1].copy())}
+    splits = {"train": [0, 1], "validation": [2, 3], "test": [4, 5]}
+    return hetjax.from_arrays(edges, {"a": np.eye(6, 3, dtype=np.float32)}, {"a": np.arange(6) % 2}, splits)

@@ -59,6 +59,24 @@ def test_code_that_others_can_write_is_not_run(tmp_path, module):
     assert found == ["42", "0"] and "can be written to by others" in said and said.count("\n") == 1
 
 
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+def test_a_file_that_others_can_write_is_not_run(tmp_path, module, suffix):
+    folder = tmp_path / "kept"
+    assert use(folder, module)[0] == ["42", "0"]
+    (file,) = folder.rglob(f"*.{suffix}")
+    file.chmod(0o666)
+    assert use(folder, module)[0] == ["42", "0"]
+
+
+def test_code_is_kept_whatever_the_usual_mode_of_new_folders(tmp_path, module):
+    folder, usual = tmp_path / "kept", os.umask(0o002)
+    try:
+        (module.parent / "__pycache__").mkdir()
+        assert use(folder, module) == (["42", "0"], "") and use(folder, module) == (["42", "1"], "")
+    finally:
+        os.umask(usual)
+
+
 def test_a_folder_of_compiled_code_is_made_for_its_user_alone(tmp_path, capfd):
     assert runtime.private(str(tmp_path / "a" / "b"))
     assert (tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700

@@ -134,17 +134,46 @@ def test_who_drips_holds_nobody(port, gathered):
         over.clear()
 
 
-def test_two_hundred_silent_strangers_hold_nobody(port, gathered, monkeypatch):
+def test_hundreds_of_silent_strangers_hold_nobody(port, gathered, monkeypatch):
     monkeypatch.setattr(meeting, "PATIENCE", 1000)  # so that none is dropped for its silence
     waits = gathered(SECRET)
     with contextlib.ExitStack() as held:
-        for _ in range(200):
+        for _ in range(300):  # more than there are places
             held.enter_context(meeting.connect("127.0.0.1", port, time.monotonic() + LONG))
         connection, peers, _ = join(port, SECRET)
         connections, same, _ = waits.result()
         assert peers == same
         for one in (connection, *connections.values()):
             one.close()
+
+
+def test_strangers_who_come_again_and_again_keep_nobody_out(port, gathered, monkeypatch):
+    monkeypatch.setattr(meeting, "AT_ONCE", 4)
+    monkeypatch.setattr(meeting, "PATIENCE", 1000)
+    over = threading.Event()
+
+    def come() -> None:
+        while not over.is_set():
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1) as stream:
+                stream.settimeout(1)
+                while stream.recv(4096) and not over.is_set():
+                    pass
+
+    waits = gathered(SECRET)
+    threads = [threading.Thread(target=come, daemon=True) for _ in range(12)]
+    try:
+        for one in threads:
+            one.start()
+        time.sleep(0.3)
+        connection, peers, _ = join(port, SECRET)
+        connections, same, _ = waits.result()
+        assert peers == same
+        for end in (connection, *connections.values()):
+            end.close()
+    finally:
+        over.set()
+        for one in threads:
+            one.join(LONG)
 
 
 def test_nobody_joins_without_the_secret(port, gathered):

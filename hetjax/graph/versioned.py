@@ -21,6 +21,7 @@ def read(file: Path, kind: str, version: int, what: str, hint: str) -> dict:
     Raises:
       InputError: a missing, oversized or unreadable file, or another format or version.
     """
+    files.check_name(file)
     try:
         status = file.stat()
     except OSError as error:

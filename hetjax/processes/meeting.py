@@ -19,7 +19,8 @@ from hetjax.processes.group import Peer
 
 PATIENCE = 10  # seconds that a newcomer has to introduce itself, and that a far end has to answer
 MOST_HELLO = 2**20  # bytes in which it does
-AT_ONCE = 64  # newcomers that are listened to before they have proved anything; the oldest makes room for the next
+AT_ONCE = 256  # newcomers that are listened to before they have proved anything; the oldest makes room for the next
+GRACE = 1  # seconds that each of them is listened to in any case, so that who comes again and again drives nobody out
 GLANCE = 0.1  # seconds between looks at whether all have come
 
 
@@ -41,7 +42,7 @@ class Door:
         self.came: SimpleQueue[tuple[Connection, dict]] = SimpleQueue()
         self.dropped = 0, ""
         self.closed, self.lock = threading.Event(), threading.Lock()
-        self.unproved: dict[socket.socket, None] = {}  # the oldest first
+        self.unproved: dict[socket.socket, float] = {}  # when they came by `time.monotonic()`, the oldest first
         self.keeper = threading.Thread(target=self._accept, name="door", daemon=True)
 
     def __enter__(self) -> "Door":
@@ -67,13 +68,20 @@ class Door:
                 threading.Thread(target=self._meet, args=(stream, host), daemon=True).start()
 
     def _make_room(self, newcomer: socket.socket) -> None:
-        """Listen to a newcomer, and no longer to the oldest ones that are too many; who has the secret proves it in milliseconds."""
+        """Listen to a newcomer, and no longer to the oldest ones that are too many, once each has had its time."""
+        while not self.closed.is_set():
+            with self.lock:
+                if len(self.unproved) < AT_ONCE:
+                    break
+                oldest, came = next(iter(self.unproved.items()))
+                left = came + GRACE - time.monotonic()
+                if left <= 0:
+                    del self.unproved[oldest]
+                    with contextlib.suppress(OSError):
+                        oldest.shutdown(socket.SHUT_RDWR)
+            self.closed.wait(min(max(left, 0), GLANCE))
         with self.lock:
-            self.unproved[newcomer] = None
-            for stream in list(self.unproved)[:-AT_ONCE]:
-                del self.unproved[stream]
-                with contextlib.suppress(OSError):
-                    stream.shutdown(socket.SHUT_RDWR)
+            self.unproved[newcomer] = time.monotonic()
 
     def _meet(self, stream: socket.socket, host: str) -> None:
         until = min(self.deadline, time.monotonic() + PATIENCE)
