@@ -62,6 +62,8 @@ def from_arrays(
     matrices = {name: as_features(matrix, f"features of type {name!r}") for name, matrix in (features or {}).items()}
     target = next(iter(labels))
     encoded, classes = as_labels(labels[target], f"labels of type {target!r}")
+    if not _class_count(encoded, classes):
+        raise InputError(f"labels of type {target!r}: {len(encoded)} nodes, and no label is known")
     kept = {name: Ids(as_ids(given, f"ids of type {name!r}")) for name, given in (ids or {}).items()}
     _say_numbers({r: parts for r, parts in ends.items() if not isinstance(edges[r], Ends)}, kept)
     own = kept.get(target)
@@ -183,7 +185,10 @@ def _counts(nodes, ids, features, labels, ends) -> dict[str, int]:
 def _splits(given: Any, labels: np.ndarray, ids: Ids | None, own: bool, seed: int) -> dict[str, np.ndarray]:
     """Node numbers per split; where the ids are those that edges have, and not the user's `own`, whole numbers are node numbers."""
     if isinstance(given, Mapping):
-        return as_splits(given, len(labels), ids, own, numbered=True)
+        splits = as_splits(given, len(labels), ids, own, numbered=True)
+        if not len(splits.get("train", ())):
+            log.warning("splits: no node is in train")
+        return splits
     try:
         shares = (
             (given, (1 - given) / 2, (1 - given) / 2) if isinstance(given, int | float) else tuple(map(float, given))
