@@ -8,8 +8,8 @@ from tests.casts_table import ENDS, FEATURES, IDS, LABELS, LEFT_OUT, MASKS, REFU
 HEAD = """# What a value means
 
 Every way of giving hetjax a graph reads columns by one table: arrays and lists, pandas, polars, Arrow, dictionaries, networkx,
-PyG, DGL, and tables in files. The tests run every row below at every door that has such columns; this page is made from them
-(`python -m tests.casts_page`).
+PyG, DGL, and tables in files. The tests run every row below at every door that has such columns; this page is made from them,
+by `tests/casts_page.py`.
 
 What hetjax takes by name, by position or by kind it says in one line that names the columns, by Python's logger "hetjax". What it
 cannot take ends with one line that says what was found and what should be there (`hetjax.errors.InputError`; exit status 2 on the

@@ -19,6 +19,11 @@ from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
 from hetjax.logs import log
 
+SPARE, SPARSE = (
+    2**24,
+    64,
+)  # node numbers that edges may have with no word about how many there are, and how many times the edges
+
 
 @reading("hetjax.from_arrays")
 def from_arrays(
@@ -177,8 +182,12 @@ def _counts(nodes, ids, features, labels, ends) -> dict[str, int]:
         for name, rows in source.items():
             counts.setdefault(name, len(rows))
     largest: dict[str, int] = {}
-    for _, _, node_type, values in _sides(ends):
-        largest[node_type] = max(largest.get(node_type, 0), int(values.max(initial=-1)) + 1)
+    for relation, side, node_type, values in _sides(ends):
+        count = int(values.max(initial=-1)) + 1
+        if node_type not in counts and count > SPARE + SPARSE * len(values):
+            words = f"is over {SPARSE} times the {len(values)} edges: where these are ids of yours, give them as texts, or else `nodes`"
+            raise InputError(f"relation {relation}: {side}: node number {count - 1} {words}")
+        largest[node_type] = max(largest.get(node_type, 0), count)
     return counts | {name: count for name, count in largest.items() if name not in counts}
 
 
