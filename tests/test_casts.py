@@ -241,7 +241,10 @@ def test_numbers_that_are_rounded_are_said(caplog):
     numbers.from_columns({"age": [2**24 + 1], "size": [0.5]}, "nodes", chosen=False)
     numbers.as_weights([2**24 + 1], "w")
     assert ["rounded" in line for line in caplog.messages] == [True] * 3 and "age" in caplog.messages[1]
-    for wrong, said in (([1.0, None], "column 'age': node 1 has none"), ([np.inf], "column 'age': node 0 has inf")):
+    for wrong, said in (
+        ([1.0, None], "column 'age': the value of node 1 is missing"),
+        ([np.inf], "column 'age': node 0 has inf"),
+    ):
         with pytest.raises(InputError, match=said):
             numbers.from_columns({"age": wrong}, "nodes", chosen=False)
 

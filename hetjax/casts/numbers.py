@@ -150,7 +150,7 @@ def _values(column: pa.Array, place: str) -> np.ndarray:
         )
     if column.null_count:
         row = pc.index(column.is_null(), True).as_py()
-        raise InputError(f"{place}: node {row} has none: fill in what is missing, or leave this out")
+        raise InputError(f"{place}: the value of node {row} is missing: fill it in, or leave it out")
     if is_list(column.type):
         lengths = pc.unique(pc.list_value_length(column)).to_pylist()
         if len(lengths) > 1:

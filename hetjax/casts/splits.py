@@ -45,7 +45,8 @@ def as_splits(
         if name not in SPLITS or name in splits:
             raise InputError(f"split {name!r}: the splits are {', '.join(SPLITS)}, each once")
         splits[name] = _chosen(as_column(chosen, f"split {name!r}"), f"split {name!r}", nodes, ids, own, numbered)
-    check_splits(splits, nodes)
+    for name, numbers in splits.items():
+        check_once(numbers, f"split {name!r}")
     return splits
 
 
@@ -134,14 +135,11 @@ def as_mask(column: pa.Array, place: str) -> np.ndarray:
     return true.fill_null(False).to_numpy(zero_copy_only=False)
 
 
-def check_splits(splits: Mapping[str, np.ndarray], nodes: int) -> None:
-    """Raise an InputError for a node that is twice in a split, or in two; say it where no node is in train."""
-    for name, numbers in splits.items():
-        if len(numbers) and len(numbers) > len(np.unique(numbers)):
-            values, counts = np.unique(numbers, return_counts=True)
-            raise InputError(f"split {name!r}: node {values[np.argmax(counts > 1)]} is there {counts.max()} times")
-    if nodes and not len(splits.get("train", ())):
-        log.warning("splits: no node is in train")
+def check_once(numbers: np.ndarray, place: str) -> None:
+    """Raise an InputError for a node that is there twice."""
+    values, counts = np.unique(numbers, return_counts=True)
+    if (counts > 1).any():
+        raise InputError(f"{place}: node {values[np.argmax(counts > 1)]} is there {counts.max()} times")
 
 
 def _chosen(column: pa.Array, place: str, nodes: int, ids: Ids | None, own: bool, numbered: bool) -> np.ndarray:

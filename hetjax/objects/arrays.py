@@ -19,6 +19,11 @@ from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
 from hetjax.logs import log
 
+SPARE, SPARSE = (
+    2**24,
+    64,
+)  # node numbers that edges may have with no word about how many there are, and how many times the edges
+
 
 @reading("hetjax.from_arrays")
 def from_arrays(
@@ -62,6 +67,8 @@ def from_arrays(
     matrices = {name: as_features(matrix, f"features of type {name!r}") for name, matrix in (features or {}).items()}
     target = next(iter(labels))
     encoded, classes = as_labels(labels[target], f"labels of type {target!r}")
+    if not _class_count(encoded, classes):
+        raise InputError(f"labels of type {target!r}: {len(encoded)} nodes, and no label is known")
     kept = {name: Ids(as_ids(given, f"ids of type {name!r}")) for name, given in (ids or {}).items()}
     _say_numbers({r: parts for r, parts in ends.items() if not isinstance(edges[r], Ends)}, kept)
     own = kept.get(target)
@@ -175,15 +182,22 @@ def _counts(nodes, ids, features, labels, ends) -> dict[str, int]:
         for name, rows in source.items():
             counts.setdefault(name, len(rows))
     largest: dict[str, int] = {}
-    for _, _, node_type, values in _sides(ends):
-        largest[node_type] = max(largest.get(node_type, 0), int(values.max(initial=-1)) + 1)
+    for relation, side, node_type, values in _sides(ends):
+        count = int(values.max(initial=-1)) + 1
+        if node_type not in counts and count > SPARE + SPARSE * len(values):
+            words = f"is over {SPARSE} times the {len(values)} edges: where these are ids of yours, give them as texts, or else `nodes`"
+            raise InputError(f"relation {relation}: {side}: node number {count - 1} {words}")
+        largest[node_type] = max(largest.get(node_type, 0), count)
     return counts | {name: count for name, count in largest.items() if name not in counts}
 
 
 def _splits(given: Any, labels: np.ndarray, ids: Ids | None, own: bool, seed: int) -> dict[str, np.ndarray]:
     """Node numbers per split; where the ids are those that edges have, and not the user's `own`, whole numbers are node numbers."""
     if isinstance(given, Mapping):
-        return as_splits(given, len(labels), ids, own, numbered=True)
+        splits = as_splits(given, len(labels), ids, own, numbered=True)
+        if not len(splits.get("train", ())):
+            log.warning("splits: no node is in train")
+        return splits
     try:
         shares = (
             (given, (1 - given) / 2, (1 - given) / 2) if isinstance(given, int | float) else tuple(map(float, given))

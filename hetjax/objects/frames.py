@@ -74,9 +74,10 @@ def from_pandas(
     for name in features or {}:
         if name not in nodes:
             raise InputError(f"features of {name!r}: no frame of nodes of this type among {sorted(nodes)}")
-    roles = {name: _roles(there, wanted if name == target else []) for name, there in columns.items()}
+    taken = {name: wanted if name == target else [] for name in nodes}
+    roles = {name: _roles(there, taken[name]) for name, there in columns.items()}
     ids = {name: _ids(frame, name, roles[name]) for name, frame in nodes.items()}
-    made = {name: _features(nodes[name], name, roles[name], columns[name], features) for name in nodes}
+    made = {name: _features(nodes[name], name, roles[name], taken[name], features) for name in nodes}
     _say_left_out(roles, target, splits is not None)
     if splits is None:
         splits = _splits(nodes[target], target, roles[target]) or (0.6, 0.2, 0.2)
@@ -136,13 +137,16 @@ def _ids(frame: Any, node_type: str, roles: Roles) -> Ids:
 
 
 def _features(
-    frame: Any, node_type: str, roles: Roles, columns: Sequence[Any], given: Mapping[str, Any] | None
+    frame: Any, node_type: str, roles: Roles, labels: Sequence[Any], given: Mapping[str, Any] | None
 ) -> np.ndarray | None:
     place, asked = f"nodes of type {node_type!r}", (given or {}).get(node_type)
     names = roles.others if asked is None else [asked] if isinstance(asked, str) else list(asked)
     for name in names:
-        if name not in columns:
-            raise InputError(f"{place}: no column {name!r} among {', '.join(map(str, columns))}")
+        if name not in (there := columns_of(frame) or []):
+            raise InputError(f"{place}: no column {name!r} among {', '.join(map(str, there))}")
+    leaked = [str(name) for name in names if name in labels]
+    if leaked:
+        raise InputError(f"{place}: columns of labels are no features: {', '.join(leaked)}")
     return from_columns({name: frame[name] for name in names}, place, chosen=asked is not None)
 
 

@@ -117,11 +117,16 @@ def _say_left_out(members: Mapping[str, Mapping[Any, dict]]) -> None:
             log.warning("nodes of type %r: attributes are left out: %s; features are the attribute x", name, words)
 
 
-def _matrix(rows: list, node_type: str) -> np.ndarray:
+def _matrix(rows: list, node_type: str) -> np.ndarray | list:
+    """The features of a type: a row of numbers per node, or one value each."""
     place = f"features of type {node_type!r}"
     bare = [position for position, row in enumerate(rows) if row is None]
     if bare:
         raise InputError(f"{place}: {len(rows) - len(bare)} nodes have x, and {len(bare)} have none")
+    if not any(hasattr(row, "__len__") or hasattr(row, "detach") for row in rows) or all(
+        isinstance(row, str) for row in rows
+    ):
+        return rows
     try:
         vectors = [np.atleast_1d(np.asarray(row)) for row in rows]
     except ValueError as error:

@@ -10,7 +10,7 @@ from hetjax.casts.edges import Ends
 from hetjax.casts.ids import node_numbers
 from hetjax.casts.labels import Categories
 from hetjax.casts.numbers import as_weights
-from hetjax.casts.splits import MASKS, as_mask, check_splits
+from hetjax.casts.splits import MASKS, as_mask, check_once
 from hetjax.datasets.homogeneous import EDGE, NODE
 from hetjax.errors import InputError, reading, short
 from hetjax.graph.hetgraph import HetGraph
@@ -55,7 +55,7 @@ def from_pyg(
     """
     if hasattr(data, "node_types") and hasattr(data, "edge_types"):
         links = {as_relation(kind): data[kind] for kind in data.edge_types}
-        edges: dict[Any, Ends] = {relation: _ends(store, str(relation)) for relation, store in links.items()}
+        edges: dict[Any, Ends] = {relation: _ends(store, f"relation {relation}") for relation, store in links.items()}
         nodes = {name: _nodes(data[name], f"nodes of type {name!r}") for name in data.node_types}
         _say_left_out({f"nodes of type {n!r}": data[n] for n in data.node_types}, NODE_KEYS)
         _say_left_out({f"relation {relation}": store for relation, store in links.items()}, EDGE_KEYS)
@@ -139,7 +139,7 @@ def _mask_of(given: Any, count: int, place: str) -> np.ndarray:
     numbers = node_numbers(given, place)
     if not isinstance(numbers, np.ndarray) or (len(numbers) and (numbers.min() < 0 or numbers.max() >= count)):
         raise InputError(f"{place}: {short(str(numbers), 80)}, and should be numbers of {count} nodes")
-    check_splits({place: numbers, "train": np.zeros(1, np.int64)}, count)
+    check_once(numbers, place)
     mask = np.zeros(count, bool)
     mask[numbers] = True
     return mask
@@ -153,8 +153,13 @@ def _say_left_out(stores: Mapping[str, Any], known: set[str]) -> None:
 
 
 def _ends(store: Any, place: str) -> Ends:
-    """The ends and weights of a store's edges, as node numbers."""
-    place = f"relation {place}"
+    """The ends of a store's edges, as node numbers, and their weights."""
+    ends = _given_ends(store, place)
+    return ends._replace(weights=None if ends.weights is None else as_weights(ends.weights, f"{place}: edge_weight"))
+
+
+def _given_ends(store: Any, place: str) -> Ends:
+    """The ends of a store's edges, and weights as they are given."""
     weights = _get(store, "edge_weight")
     if (index := _get(store, "edge_index")) is not None:
         shape = tuple(getattr(index, "shape", ()))
@@ -169,7 +174,7 @@ def _ends(store: Any, place: str) -> Ends:
             f"{place}: no edge_index and no adj_t; where there are no edges, an edge_index of shape (2, 0)"
         )
     source, target = (node_numbers(one, f"{place}: {side}") for one, side in ((source, "source"), (target, "target")))
-    return Ends(source, target, None if weights is None else as_weights(weights, f"{place}: edge_weight"))
+    return Ends(source, target, weights)
 
 
 def _coordinates(adjacency: Any) -> tuple[Any, Any, Any]:
@@ -189,31 +194,28 @@ def _coordinates(adjacency: Any) -> tuple[Any, Any, Any]:
 
 def _homogeneous(data: Any) -> tuple[dict[str, Nodes], dict[Any, Ends]]:
     """The nodes and edges of a `Data`: by `node_type` and `edge_type`, where it has these."""
-    ends = _ends(data, str(EDGE))
     types, kinds = _get(data, "node_type"), _get(data, "edge_type")
     if types is None and kinds is None:
-        return {NODE: _nodes(data, "nodes")}, {EDGE: ends}
+        return {NODE: _nodes(data, "nodes")}, {EDGE: _ends(data, f"relation {EDGE}")}
     if _get(data, "edge_index") is None and kinds is not None:
         raise InputError("edge_type with adj_t, which has its edges in another order: should have edge_index")
     columns = [_get(data, "x"), _get(data, "y"), types]
     count = _count(data, *columns)
     count = int(data.num_nodes) if count is None else count
     names, triples = _get(data, "_node_type_names"), _get(data, "_edge_type_names")
-    sides = np.asarray(ends.source), np.asarray(ends.target)
-    typed = by_type(sides, count, types, kinds, names, triples)
-    edges = {
-        relation: Ends(
-            typed.number[ends.source[places]],
-            typed.number[ends.target[places]],
-            None if ends.weights is None else ends.weights[places],
-        )
-        for relation, places in typed.edges.items()
-    }
+    ends = _given_ends(data, "edges")
+    weights = None if ends.weights is None else as_dense(ends.weights, "edge_weight")
+    typed = by_type((np.asarray(ends.source), np.asarray(ends.target)), count, types, kinds, names, triples)
+    edges = {}
+    for relation, places in typed.edges.items():
+        own = None if weights is None or _is_unknown(weights[places]) else weights[places]
+        own = None if own is None else as_weights(own, f"relation {relation}: edge_weight")
+        edges[relation] = Ends(typed.number[ends.source[places]], typed.number[ends.target[places]], own)
     return _nodes_by_type(data, count, typed), edges
 
 
 def _nodes_by_type(data: Any, count: int, typed: Typed) -> dict[str, Nodes]:
-    """What each type has of a `Data`: its own rows; a type whose rows of `x` are all NaN has none, as with labels."""
+    """What each type has of a `Data`: its own rows; what is NaN in all rows of a type, it has not, as PyG fills in."""
     x, y, ids = _get(data, "x"), _get(data, "y"), _get(data, "ids")
     x = None if x is None else as_dense(x, "x")
     y = None if y is None else as_dense(y, "y")
