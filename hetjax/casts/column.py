@@ -163,6 +163,8 @@ def _from_objects(values: list, place: str) -> pa.Array:
         values = [one.decode() if isinstance(one, bytes) else one for one in values]
     if any(hasattr(one, "detach") for one in values):
         values = [one.item() if hasattr(one, "detach") and one.ndim == 0 else one for one in values]
+    if any(isinstance(one, np.datetime64) for one in values):  # of which Arrow reads not every unit
+        values = [one.astype("M8[us]").item() if isinstance(one, np.datetime64) else one for one in values]
     kinds = Counter(_kind(one) for one in values if not _missing(one))
     if len(kinds) > 1:
         usual = kinds.most_common(1)[0][0]

@@ -178,8 +178,10 @@ def _categories(given: Any, place: str) -> list[str] | None:
     if hasattr(categorical, "categories") and hasattr(categorical, "codes"):
         return as_column(class_names(as_column(categorical.categories, place), place, ()), place).to_pylist()
     kind = getattr(given, "type", None)
-    if isinstance(kind, pa.DictionaryType) and kind.ordered and isinstance(given, pa.Array):
-        return class_names(as_column(given.dictionary, place), place, ()).to_pylist()
+    if isinstance(kind, pa.DictionaryType) and kind.ordered:
+        pieces = given.chunks if isinstance(given, pa.ChunkedArray) else [given]
+        if pieces and all(piece.dictionary.equals(pieces[0].dictionary) for piece in pieces):
+            return class_names(as_column(pieces[0].dictionary, place), place, ()).to_pylist()
     return None
 
 
