@@ -28,9 +28,14 @@ def customers(seed: int, known: float = 1.0, kinds: list[str] = KINDS, names: li
     labels = [kinds[k] if rng.random() < known else None for k in kind]
     edges = {("product", "bought_by", "customer"): (bought, np.repeat(np.arange(600), 5))}
     graph = hetjax.from_arrays(
-        edges, {"customer": features.astype(np.float32), "product": np.ones((90, 1), np.float32)}, {"customer": labels}, reverse=True
+        edges,
+        {"customer": features.astype(np.float32), "product": np.ones((90, 1), np.float32)},
+        {"customer": labels},
+        reverse=True,
     )
-    return in_order(graph, names) if set(names) == set(graph.names.classes.values.to_pylist()) else graph, [KINDS[n] for n in numbers]
+    return in_order(graph, names) if set(names) == set(graph.names.classes.values.to_pylist()) else graph, [
+        KINDS[n] for n in numbers
+    ]
 
 
 def in_order(graph, names: list[str]):
@@ -87,10 +92,14 @@ def test_classes_that_training_did_not_have_are_one_line(run):
     graph, _ = customers(4)
     for other in (["cook", "reader", "swimmer"], ["cook", "Reader", "walker"]):
         strange = replace(graph, names=replace(graph.names, classes=Ids(other)))
-        with pytest.raises(InputError, match=f"graph: class '{(set(other) - set(KINDS)).pop()}' of customer is none of"):
+        with pytest.raises(
+            InputError, match=f"graph: class '{(set(other) - set(KINDS)).pop()}' of customer is none of"
+        ):
             run.predict(strange)
     numbered = replace(graph, names=replace(graph.names, classes=None))
-    with pytest.raises(InputError, match="class '0' of customer is none of the graph that was trained on, which has cook"):
+    with pytest.raises(
+        InputError, match="class '0' of customer is none of the graph that was trained on, which has cook"
+    ):
         run.predict(numbered)
 
 
