@@ -4,15 +4,16 @@ An alias costs nothing to write and doubles what it stands in, a mapping keeps t
 the square of their number to read: so aliases are refused, equal keys too, and size, nesting and digits are bounded.
 """
 
+import io
 import os
 import re
 from collections.abc import Hashable
-from pathlib import Path
 from typing import Any, ClassVar
 
 import yaml
 
 from hetjax.errors import InputError, reading, short
+from hetjax.files import open_regular
 from hetjax.internals import set_yaml_loader
 
 LARGEST = 2**17  # characters
@@ -77,7 +78,7 @@ def read(file: str | os.PathLike) -> Any:
     Raises:
       InputError: it cannot be read, is no YAML or exceeds a bound; with the line.
     """
-    with reading(file), Path(file).open(encoding="utf-8") as stream:
+    with reading(file), io.TextIOWrapper(open_regular(file), "utf-8") as stream:
         try:
             return yaml.load(stream.read(LARGEST + 1), _Loader)
         except yaml.YAMLError as error:

@@ -13,6 +13,8 @@ import hetjax
 from hetjax.graph.csc import edges_of
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.names import Ids, Names
+from hetjax.objects.back import MASKS
+from tests import peer_cases
 from tests.graphs import random_graph
 
 GRAPHS = [(0, False), (1, True), (2, False)]  # seeds, and whether nodes have several labels
@@ -72,8 +74,73 @@ def there_and_back(library: str, seed: int, several: bool) -> None:
     same(graph, back, ordered=library != "networkx")
 
 
+def pyg_cases() -> None:
+    """Raise an AssertionError unless graphs that PyG makes in other ways are read as they are."""
+    import torch
+    from torch_geometric.data import Data, HeteroData
+    from torch_geometric.transforms import ToSparseTensor
+
+    def hetero(stores):
+        data = HeteroData()
+        for key, store in stores.items():
+            for name, value in store.items():
+                setattr(data[key], name, value)
+        return data
+
+    peer_cases.pyg_types(Data, torch.tensor)
+    peer_cases.pyg_stores(Data, hetero, torch.tensor)
+    graph = oddities(0)
+    data = hetjax.to_pyg(graph)
+    del data.classes
+    for store in data.node_stores:  # which other types do not have
+        for key in ("ids", *MASKS.values()):
+            if key in store:
+                del store[key]
+    parts = hetjax.from_pyg(data)
+    joined = data.to_homogeneous(add_node_type=True, add_edge_type=True)
+    apart = hetjax.from_pyg(joined, target=graph.schema.target)
+    assert peer_cases.edges_of(parts).keys() == peer_cases.edges_of(apart).keys()
+    assert {r: len(edges) for r, edges in peer_cases.edges_of(parts).items()} == {
+        r: len(edges) for r, edges in peer_cases.edges_of(apart).items()
+    }
+    x, y = torch.eye(3).to_sparse_csr(), torch.tensor([0, 1, 0])
+    plain = Data(x=x, y=y, edge_index=torch.tensor([[0, 1], [1, 2]]))
+    read = hetjax.from_pyg(plain)
+    assert read.features["node"].tolist() == np.eye(3).tolist()
+    plain.x = torch.eye(3)
+    turned = hetjax.from_pyg(ToSparseTensor()(plain))
+    assert peer_cases.edges_of(turned) == peer_cases.edges_of(read)
+
+
+def dgl_cases() -> None:
+    """Raise an AssertionError unless graphs that DGL makes in other ways are read as they are."""
+    import dgl
+    import torch
+
+    def graph_of(edges, counts, ndata, edata):
+        made = dgl.heterograph(edges, num_nodes_dict=counts)
+        for name, columns in ndata.items():
+            made.nodes[name].data.update(columns)
+        for kind, columns in edata.items():
+            made.edges[kind].data.update(columns)
+        return made
+
+    peer_cases.dgl_types(graph_of, torch.tensor)
+    ends = {("a", "w", "p"): ([0, 1], [1, 1]), ("p", "c", "p"): ([0], [1])}
+    made = dgl.heterograph({kind: tuple(map(torch.tensor, one)) for kind, one in ends.items()}, {"a": 2, "p": 2})
+    made.nodes["a"].data["feat"], made.nodes["p"].data["feat"] = torch.tensor([[1.0], [2]]), torch.tensor([[3.0], [4]])
+    made.nodes["a"].data["label"], made.nodes["p"].data["label"] = torch.tensor([-1, -1]), torch.tensor([0, 1])
+    read = hetjax.from_dgl(dgl.to_homogeneous(made, ndata=["feat", "label"]))
+    assert peer_cases.edges_of(read) == {
+        ("type_0", "relation_0", "type_1"): [(0, 1), (1, 1)],
+        ("type_1", "relation_1", "type_1"): [(0, 1)],
+    }
+    assert [matrix.ravel().tolist() for matrix in read.features.values()] == [[1, 2], [3, 4]]
+
+
 if __name__ == "__main__":
     for library in sys.argv[1:]:
+        {"pyg": pyg_cases, "dgl": dgl_cases}[library]()
         for seed, several in GRAPHS:
             there_and_back(library, seed, several)
         print(f"{len(GRAPHS)} graphs came back from {library} {version(PACKAGES[library])} as they were")

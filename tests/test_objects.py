@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 import hetjax
+from hetjax.casts.labels import Categories
 from hetjax.errors import InputError
 from hetjax.graph.schema import Relation
-from hetjax.objects import casts
+from tests import peer_cases, stand_ins
 from tests.round_trips import GRAPHS, same, there_and_back
 
 WRITES = ("author", "writes", "paper")
@@ -95,7 +96,7 @@ def test_a_library_can_quiet_the_lines(caplog):
         ([[1], [0], [1]], [1, 0, 1], None),
         ([[1, 1], [0, 1], [0, 0]], [[1, 1], [0, 1], [0, 0]], None),
         ([[1.0, 1.0], [np.nan, np.nan], [0, 0]], [[1, 1], [-1, -1], [0, 0]], None),
-        (casts.Categories([2, -1, 0], ["x", "y", "z"]), [2, -1, 0], ["x", "y", "z"]),
+        (Categories([2, -1, 0], ["x", "y", "z"]), [2, -1, 0], ["x", "y", "z"]),
     ],
 )
 def test_labels_are_taken_as_they_are(given, expected, classes):
@@ -191,7 +192,7 @@ def test_frames_of_a_user(caplog):
     people["label"] = ["yes", None, "no"]
     people["split"] = ["train", None, "test"]
     items = pd.DataFrame({"price": [1.5, 2.5]}, index=[700, 701])
-    bought = pd.DataFrame({"who": ["u1", "u3"], "what": [701, 700], "times": [1.0, 2.0]})
+    bought = pd.DataFrame({"who": ["u1", "u3"], "what": [701, 700], "weight": [1.0, 2.0]})
     graph = hetjax.from_pandas({"person": people, "item": items}, {("person", "bought", "item"): bought}, reverse=True)
     assert (
         graph.features["person"].tolist() == [[30, 1], [41, 0], [22, 1]] and graph.features["person"].dtype == np.uint8
@@ -215,4 +216,42 @@ def test_frames_of_a_user(caplog):
     refused("column 'name' is .*, and features are numbers", {}, features={"person": ["name"]})
     refused("no column 'size' among", {}, features={"person": ["size"]})
     refused("types with labels: none, and there should be one", {}, label="class")
-    refused("feature 0 of 'item' node 1 .701. is nan", {"item": items.assign(price=[1, np.nan])})
+    refused(
+        "nodes of type .item.: column .price.: the value of node 1 is missing",
+        {"item": items.assign(price=[1, np.nan])},
+    )
+
+
+def test_graphs_of_pyg_and_dgl_with_numbers_of_types():
+    peer_cases.pyg_types(stand_ins.Data, np.asarray)
+    peer_cases.dgl_types(stand_ins.Graph, np.asarray)
+
+
+def test_stores_of_pyg():
+    peer_cases.pyg_stores(stand_ins.Data, stand_ins.HeteroData, np.asarray)
+
+
+def test_names_of_types_of_pyg_are_kept():
+    names = {"_node_type_names": ["a", "p"], "_edge_type_names": [("a", "w", "p"), ("p", "c", "p")]}
+    given = {
+        "edge_index": np.array([[0, 1], [1, 3]]),
+        "edge_type": np.array([0, 1]),
+        "node_type": np.array([0, 1, 0, 1]),
+    }
+    x, y = np.array([[0.0], [np.nan], [20.0], [np.nan]]), np.array([-1, 1, -1, 0])
+    graph = hetjax.from_pyg(stand_ins.Data(**given, x=x, y=y, **names))
+    assert dict(graph.schema.nodes) == {"a": 2, "p": 2} and graph.features["a"].ravel().tolist() == [0, 20]
+    assert list(graph.features) == ["a"] and peer_cases.edges_of(graph) == {
+        ("a", "w", "p"): [(0, 0)],
+        ("p", "c", "p"): [(0, 1)],
+    }
+    given["edge_type"] = np.array([1, 0])
+    with pytest.raises(InputError, match="edge_type: an edge of a -w-> p goes from 'p' to 'p'"):
+        hetjax.from_pyg(stand_ins.Data(**given, x=x, y=y, **names))
+
+
+def test_adjacencies_of_pyg_come_in_other_layouts():
+    sparse = pytest.importorskip("scipy.sparse")
+    adjacency = sparse.coo_array((np.ones(2), ([1, 2], [0, 1])), (3, 3))  # targets, sources
+    graph = hetjax.from_pyg(stand_ins.Data(adj_t=adjacency, y=np.array([0, 1, 0])))
+    assert peer_cases.edges_of(graph) == {("node", "edge", "node"): [(0, 1), (1, 2)]}

@@ -3,10 +3,11 @@
 import math
 import mmap
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -28,12 +29,36 @@ def mapped(file: Path, shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.unlink(missing_ok=True)
         with open(file, "wb") as stream:
-            os.posix_fallocate(stream.fileno(), 0, size)
+            reserve(stream, size)
         return np.memmap(file, dtype, "r+", shape=shape) if math.prod(shape) else np.empty(shape, dtype)
     except OSError as error:
         with suppress(OSError):
             file.unlink(missing_ok=True)
         raise InputError(f"{file}: {error.strerror or error}; {size:,} bytes are needed") from None
+
+
+def reserve(stream: IO[bytes], size: int) -> None:
+    """Take room on the disk for a file that is to be mapped: where it has none, writing to memory would kill the process.
+
+    Raises:
+      OSError: there is not enough.
+    """
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(stream.fileno(), 0, size)
+    else:
+        os.ftruncate(stream.fileno(), size)
+
+
+def unnamed(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
+    """As `mapped`, a file without a name in the folder for temporary files (`TMPDIR`); its room is free again with the array."""
+    size = max(1, math.prod(shape) * np.dtype(dtype).itemsize)
+    try:
+        with tempfile.TemporaryFile() as stream:
+            reserve(stream, size)
+            return np.memmap(stream, dtype, "r+", shape=shape)
+    except OSError as error:
+        what = f"{error.strerror or error}; {size:,} bytes are needed"
+        raise InputError(f"{tempfile.gettempdir()}: {what}, and TMPDIR names another folder") from None
 
 
 def gather(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from hetjax.casts.reverses import missing_reverses
 from hetjax.graph.schema import Relation
 
 Ends = tuple[np.ndarray, np.ndarray]
@@ -15,12 +16,16 @@ class BothWays(Mapping[Relation, Ends]):
     Args:
       relations: that can be read.
       read: gives the ends of one.
-      reverse: whether there is the reverse of each too, next to it.
+      reverse: whether there is the reverse of each too, next to it, where it is missing.
     """
 
     def __init__(self, relations: Sequence[Relation], read: Callable[[Relation], Ends], reverse: bool):
-        pairs = [(r, turned) for r in relations for turned in ((False, True) if reverse else (False,))]
-        self.places = {r.reverse if turned else r: (r, turned) for r, turned in pairs}
+        added = missing_reverses(relations) if reverse else {}
+        self.places: dict[Relation, tuple[Relation, bool]] = {}
+        for relation in relations:
+            self.places[relation] = relation, False
+            if relation in added:
+                self.places[added[relation]] = relation, True
         self.read = read
 
     def __getitem__(self, relation: Relation) -> Ends:

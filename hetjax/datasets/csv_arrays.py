@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 
-from hetjax.datasets import packed
+from hetjax.datasets import packed, quotes
 from hetjax.errors import InputError, reading
+from hetjax.files import open_regular
 
 BLOCK = 2**24  # bytes of text at a time
 SMALL = 2**20  # bytes of a file of a few rows
@@ -19,24 +20,34 @@ WHOLE, NUMBER, TEXT = pa.int64(), pa.float32(), pa.large_string()
 def _batches(file: Path, kind: pa.DataType | list[pa.DataType], header: bool) -> Iterator[pa.RecordBatch]:
     """The rows of a file, some at a time, each column of a type."""
     size, out = file.stat().st_size, 0
-    with pa.OSFile(str(file)) as raw:
-        stream = pa.CompressedInputStream(raw, "gzip") if file.suffix == ".gz" else raw
+    with open_regular(file) as raw:
+        stream = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "gzip") if file.suffix == ".gz" else raw
         names = _columns(file, header)
         kinds = kind if isinstance(kind, list) else [kind] * len(names)
         if len(kinds) != len(names):
             raise InputError(f"{file}: {len(names)} columns != {len(kinds)}")
         options = pc_csv.ReadOptions(block_size=BLOCK, column_names=names, skip_rows=int(header), use_threads=False)
         convert = pc_csv.ConvertOptions(column_types=dict(zip(names, kinds)), strings_can_be_null=True)
-        for batch in pc_csv.open_csv(stream, options, convert_options=convert):
-            out += batch.nbytes
-            packed.check(size, out)
-            yield batch
+        parse = pc_csv.ParseOptions(newlines_in_values=TEXT in kinds)
+        checked = quotes.Checked(stream, parse.delimiter)
+        try:
+            for batch in pc_csv.open_csv(pa.PythonFile(checked, mode="r"), options, parse, convert):
+                out += batch.nbytes
+                packed.check(size, out)
+                yield batch
+            checked.end()
+        except quotes.Misquoted as fault:
+            with open_regular(file) as again:
+                text = (
+                    pa.CompressedInputStream(pa.PythonFile(again, mode="r"), "gzip") if file.suffix == ".gz" else again
+                )
+                raise InputError(f"{file}: line {quotes.line_at(text, fault.opened)}: {fault}") from None
 
 
 def _columns(file: Path, header: bool) -> list[str]:
     """A name per column: its number."""
-    with pa.OSFile(str(file)) as raw:
-        stream = pa.CompressedInputStream(raw, "gzip") if file.suffix == ".gz" else raw
+    with open_regular(file) as raw:
+        stream = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "gzip") if file.suffix == ".gz" else raw
         first = stream.read(BLOCK)
     if not first:
         raise InputError(f"{file}: is empty")

@@ -16,6 +16,7 @@ from hetjax.datasets import packed
 from hetjax.datasets.homogeneous import Edges
 from hetjax.datasets.text import LONGEST_CELL, blocks, shown
 from hetjax.errors import InputError, reading
+from hetjax.files import open_regular
 from hetjax.graph.schema import no_node
 
 NEWLINE, RETURN, BLANK, TAB, COMMA, HASH, PERCENT = (ord(c) for c in "\n\r \t,#%")
@@ -36,7 +37,7 @@ def read(file: Path, nodes: int) -> Edges:
       InputError: it cannot be read; or a line is no edge, has more or fewer columns than those before, or names a node that
         does not exist.
     """
-    with reading(file), open(file, "rb") as raw:
+    with reading(file), open_regular(file) as raw:
         stream = raw if file.suffix != ".gz" else packed.Checked(gzip.GzipFile(fileobj=raw), file.stat().st_size)
         parts = list(parsed(stream, nodes, file))
     source, target = (np.concatenate([np.empty(0, np.int32), *(part[side] for part in parts)]) for side in (0, 1))

@@ -21,6 +21,7 @@ from hetjax.datasets import packed
 from hetjax.datasets.splits import hold_out
 from hetjax.datasets.text import blocks, integer, numbers, opened, plain, rows, rows_of, shown, whole
 from hetjax.errors import InputError, reading, reason
+from hetjax.files import check_regular
 from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
@@ -74,6 +75,7 @@ def _open(path: Path):
     if path.is_dir():
         return path
     with reading(path):
+        check_regular(path)
         archive = zipfile.ZipFile(path)
         names = archive.namelist()
         times = Counter(names)

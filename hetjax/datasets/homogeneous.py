@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hetjax.casts.narrow import narrowest
 from hetjax.datasets.splits import Shipped, Split, divide
 from hetjax.errors import InputError
 from hetjax.graph.csc import as_weights
@@ -16,7 +17,6 @@ from hetjax.graph.schema import MOST_CLASSES, Relation, Schema
 
 NODE = "node"
 EDGE = Relation(NODE, "edge", NODE)
-NARROW = tuple(map(np.dtype, ("uint8", "int8", "uint16", "int16", "float16")))  # the smallest first
 AT_ONCE = 2**16  # values, which stay in the processor's cache with what is made of them
 
 
@@ -133,19 +133,6 @@ def undirected(edges: Edges, nodes: int) -> Edges:
     both = np.concatenate([source, target]), np.concatenate([target, source])
     kept = np.unique(both[1] * np.int64(nodes) + both[0], return_index=True)[1]  # of each the first
     return Edges(both[0][kept], both[1][kept], None if weights is None else weights[kept % len(source)])
-
-
-def narrowest(values: np.ndarray) -> np.dtype:
-    """The smallest type of features that holds every value, in whichever shape, exactly; float32 if none smaller does."""
-    left = [dtype for dtype in NARROW if dtype.itemsize <= values.dtype.itemsize]
-    rows = max(1, AT_ONCE // max(1, values[:1].size))
-    for start in range(0, len(values), rows):
-        chunk = values[start : start + rows]
-        with np.errstate(all="ignore"):  # of values that do not fit
-            left = [dtype for dtype in left if (chunk.astype(dtype) == chunk).all()]
-        if not left:
-            return np.dtype(np.float32)
-    return left[0] if left else np.dtype(np.float32)
 
 
 def _features(matrix: np.ndarray, options: Options, where: str) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 
 from hetjax.datasets.both_ways import BothWays
 from hetjax.errors import InputError, reading
+from hetjax.files import open_regular
 from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
 from hetjax.graph.npy import MAGIC, load_array
 from hetjax.graph.schema import MOST_CLASSES, Relation, Schema
@@ -126,7 +127,7 @@ def _columns_of_ends(pairs: np.ndarray, file: Path) -> tuple[np.ndarray, np.ndar
 
 def _raw_or_npy(file: Path, width: int) -> np.ndarray:
     """A `.npy`, or float32 without a header, `[rows, width]`, or `[rows]` if `width` is 0; mapped."""
-    with reading(file), open(file, "rb") as stream:
+    with reading(file), open_regular(file) as stream:
         if stream.read(len(MAGIC)) == MAGIC:
             return load_array(file)
         size = file.stat().st_size

@@ -17,6 +17,7 @@ from hetjax.datasets import packed
 from hetjax.datasets.homogeneous import NODE, Edges, Options, assemble, names_of, narrowest
 from hetjax.datasets.splits import Shipped
 from hetjax.errors import InputError, reading
+from hetjax.files import check_regular
 from hetjax.graph import npy
 from hetjax.graph.hetgraph import SPLITS, HetGraph, check_ids
 
@@ -62,6 +63,7 @@ class Archive:
         self.path = path
         with reading(path):
             size = path.stat().st_size
+            check_regular(path)
             if path.is_file() and not zipfile.is_zipfile(path):
                 raise InputError(f"{path}: {size} bytes that are no .npz file, which is a zip; was it cut short?")
             self.zip = zipfile.ZipFile(path)

@@ -7,6 +7,7 @@ The ids that are kept are IRIs, blank nodes as `_:name`, and literals as N-Tripl
 
 import csv
 import gzip
+import io
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -19,6 +20,7 @@ import pyoxigraph
 from hetjax.datasets import packed
 from hetjax.datasets.splits import hold_out
 from hetjax.errors import InputError, reading
+from hetjax.files import open_regular
 from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
@@ -113,7 +115,7 @@ def _read_triples(file: Path, literals: str, exclude: Sequence[str]):
     """Distinct triples as `{predicate: [(subject, object), ...]}` over term numbers, and the number of every term."""
     number: dict = {}
     triples: dict[str, dict] = defaultdict(dict)
-    with reading(file), open(file, "rb") as raw:
+    with reading(file), open_regular(file) as raw:
         stream: packed.Readable = raw
         if file.suffix == ".gz":
             stream = packed.Checked(gzip.GzipFile(fileobj=raw), file.stat().st_size)
@@ -160,8 +162,14 @@ def _local_names(predicates) -> dict[str, str]:
 
 def _read_split(file: Path) -> list[tuple[str, str]]:
     """`(subject IRI, label)` per row; the label's column is the one whose name begins with `label`."""
-    with reading(file), open(file, newline="", encoding="utf-8") as stream:
-        rows = list(csv.reader(stream, delimiter="\t"))
+    with reading(file), io.TextIOWrapper(open_regular(file), "utf-8", newline="") as stream:
+        reader = csv.reader(stream, delimiter="\t", strict=True)
+        try:
+            rows = list(reader)
+        except csv.Error as error:
+            raise InputError(
+                f"{file}: line {reader.line_num}: a quote is not closed where its cell ends: {error}"
+            ) from None
     header = rows[0] if rows else []
     label = [i for i, name in enumerate(header) if name.startswith("label")]
     subject = [i for i, name in enumerate(header) if name != "id" and not name.startswith("label")]

@@ -15,6 +15,7 @@ import numpy as np
 
 from hetjax.datasets import packed
 from hetjax.errors import InputError, reading
+from hetjax.files import open_regular
 
 Source = Path | zipfile.Path
 LONGEST_LINE = 2**24  # bytes
@@ -92,7 +93,8 @@ def opened(file: Source) -> IO[bytes]:
     if not file.exists():
         raise InputError(f"{file}: No such file")
     # A member of a zip gives lines slowly.
-    return io.BufferedReader(cast(io.RawIOBase, file.open("rb")), BUFFER)
+    stream = open_regular(file) if isinstance(file, Path) else file.open("rb")
+    return io.BufferedReader(cast(io.RawIOBase, stream), BUFFER)
 
 
 def integer(cell: str, file: Source, line: int, what: str, count: int) -> int:

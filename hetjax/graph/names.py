@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hetjax.errors import InputError, reading, short
+from hetjax.files import open_regular
 from hetjax.graph import arrow
 
 if TYPE_CHECKING:
@@ -55,18 +56,17 @@ class Ids:
     __hash__ = None  # type: ignore[assignment]  # as of any sequence that is compared by its values
 
     def find(self, asked: Any) -> np.ndarray:
-        """The number of each id that is asked for, int64 `[asked]`; -1 where there is no such id."""
+        """Return the number of each id that is asked for, int64 `[asked]`; -1 where there is no such id.
+
+        A text and a whole number are one id only where the text is how Python writes the number: `007` is another id than 7.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        wanted = as_array(asked)
-        if wanted.type != self.values.type:
-            try:
-                wanted = pc.cast(wanted, self.values.type)
-            except pa.ArrowInvalid:  # texts that are no numbers, and so none of these
-                wanted = pc.cast(wanted, pa.large_string())
-                return _positions(wanted, pc.cast(self.values, pa.large_string()))
-        return _positions(wanted, self.values)
+        wanted, values = as_array(asked), self.values
+        if wanted.type != values.type:
+            wanted, values = (pc.cast(ids, pa.large_string()) for ids in (wanted, values))
+        return _positions(wanted, values)
 
 
 def _positions(wanted: "pa.Array", values: "pa.Array") -> np.ndarray:
@@ -240,7 +240,7 @@ def read_column(file: Path, count: int) -> "pa.Array":
     """
     import pyarrow.parquet as pq
 
-    with reading(file), open(file, "rb") as stream, pq.ParquetFile(stream) as parquet:
+    with reading(file), open_regular(file) as stream, pq.ParquetFile(stream) as parquet:
         about = parquet.metadata
         if parquet.schema_arrow.names != [COLUMN] or about.num_rows != count:
             found = f"{about.num_rows} rows of the columns {parquet.schema_arrow.names}"
@@ -249,13 +249,15 @@ def read_column(file: Path, count: int) -> "pa.Array":
         size = sum(group.total_byte_size for group in groups)
         if size > LARGEST or any(group.column(0).has_dictionary_page for group in groups):
             raise InputError(f"{file}: {size} bytes, or a dictionary; at most {LARGEST} are read, and each id in full")
-        return as_array(parquet.read().column(0))
+        values = as_array(parquet.read().column(0))
+        values.validate(full=True)  # texts may be no UTF-8
+        return values
 
 
 def checksum(file: str | os.PathLike) -> int:
     """CRC-32 of a file's bytes."""
     crc = 0
-    with reading(file), open(file, "rb") as stream:
+    with reading(file), open_regular(file) as stream:
         while piece := stream.read(AT_ONCE):
             crc = zlib.crc32(piece, crc)
     return crc

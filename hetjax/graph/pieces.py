@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from hetjax.errors import InputError
 from hetjax.graph import grouping
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.grouping import Piece
@@ -20,14 +21,21 @@ class Pieces:
     """
 
     def __init__(self, sources: int, targets: int, weighted: bool):
-        self.ranges = grouping.ranges_of(targets)
+        self.counts, self.ranges = (sources, targets), grouping.ranges_of(targets)
         self.dtypes = [index_dtype(sources), np.dtype(np.float32)][: 1 + weighted]
         self.ends: list[np.ndarray] = []
         self.starts = [0]
         self.places, *self.values = (np.empty(FIRST // d.itemsize, d) for d in (self.ranges.place, *self.dtypes))
 
     def spread(self, source: np.ndarray, target: np.ndarray, *weights: np.ndarray) -> Piece:
-        """A piece, in order; in any thread. Arguments as of `from_edges`."""
+        """A piece, in order; in any thread. Arguments as of `from_edges`, but ids are checked here.
+
+        Raises:
+          InputError: an id of no node.
+        """
+        for ids, count in zip((source, target), self.counts):
+            if len(ids) and not 0 <= ids.min() <= ids.max() < count:
+                raise InputError(f"edges of nodes {ids.min()}..{ids.max()}, and there are {count}")
         return grouping.spread(target, self.ranges, [source, *weights], self.dtypes)
 
     def add(self, piece: Piece) -> None:

@@ -7,13 +7,13 @@ transforms and the classes, in `graph.json` in the store, a configuration with w
 
 import json
 import tempfile
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
 from hetjax.command_line import parse, run_command
@@ -23,10 +23,11 @@ from hetjax.graph import store
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Schema
-from hetjax.ingest import configuration, labels, nodes, tables
-from hetjax.ingest.configuration import Configuration
+from hetjax.ingest import configuration, declared, labels, nodes, tables
+from hetjax.ingest.declared import Configuration, NodeTable
 from hetjax.ingest.edges import Edges, ForeignKey
 from hetjax.ingest.nodes import Nodes
+from hetjax.ingest.several import Errors
 from hetjax.load import outline
 from hetjax.logs import log, timed
 
@@ -80,49 +81,66 @@ def ingest(config: Configuration, options: Options, folder: Path, where: str) ->
     """A graph from tables, its features in arrays in `folder`; the configuration with fitted values; and edges left out, by relation.
 
     Raises:
-      InputError: for the first thing that is wrong, with file, row and column.
+      InputError: for what is wrong, with file, row and column; errors of other tables are warnings before.
     """
-    target = _target(config, options, where)
-    given = {
-        name: [t for t in config.nodes if t.node_type == name]
-        for name in dict.fromkeys(t.node_type for t in config.nodes)
-    }
-    with (
-        tqdm(
-            total=_size(config, options), unit="B", unit_scale=True, desc="ingest", leave=False, disable=None, delay=1
-        ) as bar,
-        ThreadPoolExecutor(1) as beside,
-    ):
-        read = {}
-        for name, of in given.items():
-            with timed(f"nodes of {name}"):
-                read[name] = nodes.read(name, of, bar)
-        label = next((table.label for table in given[target] if table.label), None)
-        if label is None:
-            log.info(f"{where}: no labels of {target!r}: a graph to predict, and not to train on")
-            encoded, names, classes = labels.none(read[target].count)
-        else:
-            with timed(f"labels of {target}"):
-                encoded, names, classes = labels.encode(read[target].label, label)
-        features = {}
-        for number, (name, one) in enumerate(read.items()):
-            if one.columns:
-                with timed(f"features of {name}"):
-                    features[name] = nodes.write_features(one, folder, number, bar)
-        keys = _keys(config)
+    target, errors = _target(config, options, where), Errors()
+    with tqdm(
+        total=_size(config, options), unit="B", unit_scale=True, desc="ingest", leave=False, disable=None, delay=1
+    ) as bar:
+        read = _read_nodes(config, bar, errors)
+        table = next((t for t in config.nodes if t.node_type == target and t.label), None)
+        label = table and table.label
+        features = _write_features(read, folder, bar, errors)
+        if target in read:
+            with errors.checked():
+                encoded, names, classes = _labels(read[target], target, table, where)
+        reverse = options.add_reverse_edges or config.add_reverse_edges
+        edges = Edges(config.edges, _keys(config), read, reverse, options.skip_nonexist_edges, bar)
         with timed("ids"):
             finders = {name: one.finder for name, one in read.items()}
-        drawn = beside.submit(labels.split, label, encoded, read[target].split, finders[target], options.seed)
-        if label and label.files:
-            drawn.result()  # what is wrong with them is said before edges are read
-        reverse = options.add_reverse_edges or config.add_reverse_edges
-        edges = Edges(config.edges, keys, finders, reverse, options.skip_nonexist_edges, bar)
+        if target in read:
+            with errors.checked(), timed("splits"):
+                drawn = labels.split(label, encoded, read[target].split, finders[target], options.seed)
+        relations = {}
+        for relation in edges.known():
+            with errors.collected():
+                relations[relation] = edges[relation]
+        errors.check()
         schema = Schema({name: one.count for name, one in read.items()}, tuple(edges), target, len(classes))
         ids = Names({name: Ids(one.ids) for name, one in read.items() if one.ids is not None}, names)
-        relations = {relation: edges[relation] for relation in edges}
-        graph = build(schema, relations, features, encoded, drawn.result(), where, ids)
+        graph = build(schema, relations, features, encoded, drawn, where, ids)
     kept = _kept(config, read, target, classes) | ({"add_reverse_edges": True} if reverse else {})
     return graph, kept, edges.skipped
+
+
+def _read_nodes(config: Configuration, bar: tqdm, errors: Errors) -> dict[str, Nodes]:
+    """The tables of every node type that has no error."""
+    given: dict[str, list[NodeTable]] = {}
+    for table in config.nodes:
+        given.setdefault(table.node_type, []).append(table)
+    read = {}
+    for name, of in given.items():
+        with errors.collected(), timed(f"nodes of {name}"):
+            read[name] = nodes.read(name, of, bar)
+    return read
+
+
+def _labels(read: Nodes, target: str, table: NodeTable | None, where: str) -> tuple:
+    """As `labels.encode`, of the nodes of the target type; `table`: which has the labels, if there are some."""
+    if table is None or table.label is None:
+        log.info(f"{where}: no labels of {target!r}: a graph to predict, and not to train on")
+        return labels.none(read.count)
+    with timed(f"labels of {target}"):
+        return labels.encode(read.label, table.label, table.format.explicit)
+
+
+def _write_features(read: Mapping[str, Nodes], folder: Path, bar: tqdm, errors: Errors) -> dict[str, np.ndarray]:
+    features = {}
+    for number, (name, one) in enumerate(read.items()):
+        if one.columns:
+            with errors.collected(), timed(f"features of {name}"):
+                features[name] = nodes.write_features(one, folder, number, bar)
+    return features
 
 
 def _keys(config: Configuration) -> list[ForeignKey]:
@@ -159,8 +177,8 @@ def _size(config: Configuration, options: Options) -> int:
 
 def _kept(config: Configuration, read: dict[str, Nodes], target: str, classes: list[str]) -> dict[str, Any]:
     """The configuration without what was left out, and with what was fitted: transforms of one column each, and the classes."""
-    content = {key: deepcopy(value) for key, value in config.content.items() if key in configuration.TOP}
-    for part, keys in (("nodes", configuration.NODE), ("edges", configuration.EDGE)):
+    content = {key: deepcopy(value) for key, value in config.content.items() if key in declared.TOP}
+    for part, keys in (("nodes", declared.NODE), ("edges", declared.EDGE)):
         content[part] = [{key: value for key, value in about.items() if key in keys} for about in content[part]]
     content["edges"] = [about for about in content["edges"] if "source_id_col" in about]
     for about, table in zip(content["nodes"], config.nodes):

@@ -1,107 +1,30 @@
-"""What a configuration says: the JSON of GraphStorm's gconstruct, version gconstruct-v0.1, or the same in YAML, and what hetjax adds.
+"""Reads a configuration, in JSON or YAML, and checks it before any table is opened.
 
-Everything is checked before any table is opened, and what is wrong, or not supported, is named with its place:
-`graph.json: nodes[1].features[0].transform.name`. Added are `foreign_keys` of nodes, `weight_col` of edges, `null_values` and
-`encoding` of csv, `fill` of transforms, `split_by` and `classes` of labels, `add_reverse_edges` at the top.
+What is wrong, or not supported, is named with its place, `graph.json: nodes[1].features[0].transform.name`. As far as they do not
+depend on each other, all errors are found in one run.
 """
 
+import codecs
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from hetjax import yaml_file
 from hetjax.errors import InputError, reading, short
+from hetjax.files import read_bytes
 from hetjax.graph.schema import Relation
-from hetjax.ingest.transforms import TRANSFORMS
+from hetjax.ingest import declared, tables
+from hetjax.ingest.declared import SPLIT_PCT, Configuration, EdgeTable, Feature, Format, Label, NodeTable, Pattern
+from hetjax.ingest.several import Errors
+from hetjax.ingest.transforms import TRANSFORMS, make
 
-VERSION = "gconstruct-v0.1"
 LARGEST = 2**26  # bytes: fitted values of categories may be many
-TOP = {"version", "nodes", "edges", "is_homogeneous", "add_reverse_edges"}
-NODE = {"node_type", "files", "format", "node_id_col", "features", "labels", "foreign_keys"}
-EDGE = {"relation", "files", "format", "source_id_col", "dest_id_col", "weight_col"}
-FORMATS = "csv", "parquet", "hdf5"
-FORMAT = {"name", "separator", "null_values", "encoding"}
-FEATURE = {"feature_col", "feature_name", "feature_dim", "out_dtype", "transform"}
-LABEL = {"label_col", "task_type", "split_pct", "custom_split_filenames", "label_stats_type", "mask_field_names"}
-LABEL |= {"split_by", "classes"}
-SPLIT_FILES = {"train", "valid", "test", "column"}
-WAYS = "to", "from", "both"  # edges of a foreign key: to what it refers to, from there, or both
-DTYPES = "float16", "float32", "float64"
-SPLIT_PCT = (0.8, 0.1, 0.1)
-
-
-@dataclass(frozen=True)
-class Format:
-    """How the files of a table are read."""
-
-    name: str
-    separator: str = ","
-    null_values: tuple[str, ...] = ("",)
-    encoding: str = "utf8"
-
-
-@dataclass(frozen=True)
-class Feature:
-    """Columns that become columns of the feature matrix, by one transform, a dictionary with its `name`."""
-
-    columns: tuple[str, ...]
-    transform: Mapping[str, Any]
-    dtype: str
-    place: str
-
-
-@dataclass(frozen=True)
-class Label:
-    """The column to predict, and how its nodes are split: by shares, by files per split, or by ranges of a column."""
-
-    column: str
-    shares: tuple[float, ...]
-    files: Mapping[str, tuple[Path, ...]]
-    files_column: str
-    by: tuple[str, tuple[str, str]] | None
-    classes: tuple[str, ...]
-    place: str
-
-
-@dataclass(frozen=True)
-class NodeTable:
-    """A table of nodes; `foreign_keys` are columns with the node type that each refers to, and which way edges go."""
-
-    node_type: str
-    files: tuple[Path, ...]
-    format: Format
-    id_column: str | None
-    features: tuple[Feature, ...]
-    label: Label | None
-    foreign_keys: Mapping[str, tuple[str, str]]
-    place: str
-
-
-@dataclass(frozen=True)
-class EdgeTable:
-    """A table of edges."""
-
-    relation: Relation
-    files: tuple[Path, ...]
-    format: Format
-    source: str
-    target: str
-    weight: str | None
-    place: str
-
-
-@dataclass(frozen=True)
-class Configuration:
-    """All tables, and whether relations get reverses. `left_out` says what was not supported, if that was to be left out."""
-
-    nodes: tuple[NodeTable, ...]
-    edges: tuple[EdgeTable, ...]
-    add_reverse_edges: bool
-    content: dict
-    left_out: tuple[str, ...]
+MOST = 2**63  # of a whole number
 
 
 def read(file: Path, root: Path, leave_out: bool = False) -> Configuration:
@@ -112,20 +35,18 @@ def read(file: Path, root: Path, leave_out: bool = False) -> Configuration:
       leave_out: what is not supported is left out, and said in `left_out`; if not, it is an error.
 
     Raises:
-      InputError: for the first thing that is wrong, missing or not supported, with its place.
+      InputError: for what is wrong, missing or not supported, with its place; further errors are warnings before.
     """
     content = _load(file)
-    reader = _Reader(str(file), root, leave_out)
-    return reader.read(content)
+    _check_numbers(content, str(file))
+    return _Reader(str(file), root, leave_out).read(content)
 
 
 def _load(file: Path) -> Any:
     if file.suffix in (".yaml", ".yml"):
         return yaml_file.read(file)
-    with reading(file), open(file, encoding="utf-8-sig") as stream:
-        text = stream.read(LARGEST + 1)
-        if len(text) > LARGEST:
-            raise InputError(f"{file}: over {LARGEST} characters")
+    with reading(file):
+        text = read_bytes(file, LARGEST).decode("utf-8-sig")
         try:
             return json.loads(text, object_pairs_hook=_unique)
         except json.JSONDecodeError as error:
@@ -133,11 +54,27 @@ def _load(file: Path) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict:
-    keys = [key for key, _ in pairs]
-    for key in keys:
-        if keys.count(key) > 1:
-            raise ValueError(f"the key {short(repr(key))} is given twice")
-    return dict(pairs)
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        key = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {short(repr(key))} is given twice")
+    return members
+
+
+def _check_numbers(content: Any, file: str) -> None:
+    """Raise an InputError for a number that is not finite, or has over 64 bits, which no key takes."""
+    waiting = [(content, "")]
+    while waiting:
+        value, place = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(one, f"{place}.{short(str(key), 80)}".lstrip(".")) for key, one in value.items()]
+        elif isinstance(value, list):
+            waiting += [(one, f"{place}[{number}]") for number, one in enumerate(value)]
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"{file}: {place}: {value}, and should be a finite number")
+        elif isinstance(value, int) and not -MOST <= value < MOST:
+            digits = f"a whole number of over {value.bit_length() * 3 // 10} digits"
+            raise InputError(f"{file}: {place}: {digits}, and should have at most 64 bits")
 
 
 class _Reader:
@@ -146,34 +83,44 @@ class _Reader:
     def __init__(self, file: str, root: Path, leave_out: bool):
         self.file, self.root, self.leave_out = file, root, leave_out
         self.left_out: list[str] = []
+        self.errors = Errors()
 
     def read(self, content: Any) -> Configuration:
-        self._keys(content, TOP, ("nodes", "edges"), "")
-        version = content.get("version", VERSION)
-        if version != VERSION:
-            raise InputError(f"{self.file}: version {short(repr(version))} != {VERSION!r}")
-        nodes = [self._node(about, place) for about, place in self._list(content, "nodes", "")]
-        types = {table.node_type for table in nodes}
-        given = [self._edge(about, place, types) for about, place in self._list(content, "edges", "")]
-        edges = [table for table in given if table is not None]
+        self._keys(content, declared.TOP, ("nodes", "edges"), "")
+        version = content.get("version", declared.VERSION)
+        if version != declared.VERSION:
+            raise InputError(f"{self.file}: version {short(repr(version))} != {declared.VERSION!r}")
+        given_nodes, given_edges = self._list(content, "nodes", ""), self._list(content, "edges", "")
+        nodes = self._each(self._node, given_nodes)
+        named = [about.get("node_type") for about, _ in given_nodes if isinstance(about, dict)]
+        types = {name for name in named if isinstance(name, str)} | {table.node_type for table in nodes}
+        edges = self._each(lambda about, place: self._edge(about, place, types), given_edges)
         for table in nodes:
             for column, (other, _) in table.foreign_keys.items():
-                if other not in types:
-                    raise InputError(
-                        f"{self.file}: {table.place}.foreign_keys.{column}: {self._undeclared(other, types)}"
-                    )
+                with self.errors.collected():
+                    if other not in types:
+                        where = f"{self.file}: {table.place}.foreign_keys.{column}"
+                        raise InputError(f"{where}: {self._undeclared(other, types)}")
         made = tuple(replace(edge, place=f"{self.file}: {edge.place}") for edge in edges)
         reverse = content.get("add_reverse_edges", False)
         if not isinstance(reverse, bool):
             raise InputError(f"{self.file}: add_reverse_edges: {short(repr(reverse))}, and should be true or false")
+        self.errors.check()
         return Configuration(tuple(nodes), made, reverse, content, tuple(self.left_out))
 
+    def _each(self, read: Callable[[Any, str], Any], given: Sequence[tuple[Any, str]]) -> list:
+        """What is read of each, without those that are left out; errors are collected."""
+        made = []
+        for about, place in given:
+            with self.errors.collected():
+                made.append(read(about, place))
+        return [one for one in made if one is not None]
+
     def _node(self, about: Any, place: str) -> NodeTable:
-        self._keys(about, NODE, ("node_type", "files", "format"), place)
+        self._keys(about, declared.NODE, ("node_type", "files", "format"), place)
         form = self._format(about, place)
-        features = [self._feature(one, where) for one, where in self._list(about, "features", place)]
-        labels = [self._label(one, where) for one, where in self._list(about, "labels", place)]
-        known = [label for label in labels if label is not None]
+        features = self._each(self._feature, self._list(about, "features", place))
+        known = self._each(self._label, self._list(about, "labels", place))
         if len(known) > 1:
             raise InputError(f"{self.file}: {place}.labels: {len(known)} labels, and hetjax predicts one")
         given = about.get("foreign_keys") or {}
@@ -187,7 +134,7 @@ class _Reader:
             self._files(about["files"], f"{place}.files"),
             form,
             self._text(about, "node_id_col", place) if about.get("node_id_col") is not None else None,
-            tuple(feature for feature in features if feature is not None),
+            tuple(features),
             known[0] if known else None,
             keys,
             place,
@@ -197,9 +144,9 @@ class _Reader:
         """The node type that a foreign key refers to, and which way its edges go."""
         about = {"node_type": given} if isinstance(given, str) else given
         self._keys(about, {"node_type", "edges"}, ("node_type",), place)
-        way = about.get("edges", WAYS[0])
-        if way not in WAYS:
-            raise InputError(f"{self.file}: {place}.edges: {short(repr(way))}, and may be {', '.join(WAYS)}")
+        way = about.get("edges", declared.WAYS[0])
+        if way not in declared.WAYS:
+            raise InputError(f"{self.file}: {place}.edges: {short(repr(way))}, and may be {', '.join(declared.WAYS)}")
         return self._text(about, "node_type", place), way
 
     def _edge(self, about: Any, place: str, types: set[str]) -> EdgeTable | None:
@@ -212,7 +159,7 @@ class _Reader:
             self._unsupported(place, "a table of edges without ids", hint)
             return None
         required = ("relation", "files", "format", *ends)
-        self._keys(about, EDGE | {"features", "labels"}, required, place)
+        self._keys(about, declared.EDGE | {"features", "labels"}, required, place)
         parts = about["relation"]
         if not isinstance(parts, list) or len(parts) != 3 or not all(isinstance(part, str) for part in parts):
             raise InputError(
@@ -233,8 +180,8 @@ class _Reader:
 
     def _format(self, about: dict, place: str) -> Format:
         given, where = about["format"], f"{place}.format"
-        self._keys(given, FORMAT, ("name",), where)
-        if given["name"] not in FORMATS:
+        self._keys(given, declared.FORMAT, ("name",), where)
+        if given["name"] not in declared.FORMATS:
             raise InputError(
                 f"{self.file}: {where}.name: {short(repr(given['name']))} is not supported; csv, parquet and hdf5 are"
             )
@@ -243,8 +190,23 @@ class _Reader:
             raise InputError(
                 f"{self.file}: {where}.separator: {short(repr(separator))}, and should be one character of ASCII"
             )
+        if separator in '"\r\n\0':
+            raise InputError(f"{self.file}: {where}.separator: {separator!r} is a quote, or ends lines")
         nulls = self._several(given, "null_values", where, (str, int, float), [""])
-        return Format(given["name"], separator, tuple(map(str, nulls)), str(given.get("encoding", "utf8")))
+        encoding, explicit = self._encoding(given, where), "null_values" in given
+        return Format(given["name"], separator, tuple(map(str, nulls)), encoding, explicit)
+
+    def _encoding(self, given: dict, where: str) -> str:
+        """The name of an encoding of texts that Python has."""
+        name = given.get("encoding", "utf8")
+        try:
+            found = codecs.lookup(name) if isinstance(name, str) else None
+            b"".decode(name)  # refuses what is no encoding of texts
+        except (LookupError, ValueError, TypeError):
+            found = None
+        if found is None:
+            raise InputError(f"{self.file}: {where}.encoding: {short(repr(name), 80)} is no encoding")
+        return "utf8" if found.name in ("utf-8", "utf-8-sig") else name
 
     def _feature(self, about: Any, place: str) -> Feature | None:
         transform = (isinstance(about, dict) and about.get("transform")) or {}
@@ -255,47 +217,60 @@ class _Reader:
             what = f"transform {short(repr(transform['name']))}"
             self._unsupported(f"{place}.transform.name", what, f"; known are {known}")
             return None
-        self._keys(about, FEATURE, ("feature_col",), place)
+        self._keys(about, declared.FEATURE, ("feature_col",), place)
         columns = about["feature_col"]
         columns = (columns,) if isinstance(columns, str) else self._several(about, "feature_col", place, str)
         if not columns:
             raise InputError(f"{self.file}: {place}.feature_col: no column")
         dtype = about.get("out_dtype", "float32")
-        if dtype not in DTYPES:
-            raise InputError(f"{self.file}: {place}.out_dtype: {short(repr(dtype))}, and may be {', '.join(DTYPES)}")
+        if dtype not in declared.DTYPES:
+            raise InputError(
+                f"{self.file}: {place}.out_dtype: {short(repr(dtype))}, and may be {', '.join(declared.DTYPES)}"
+            )
         where = f"{place}.transform"
         self._keys(transform, {"name"} | TRANSFORMS[transform.get("name")].KEYS, (), where)
-        return Feature(tuple(columns), transform, "float32" if dtype == "float64" else dtype, f"{self.file}: {where}")
+        made = Feature(tuple(columns), transform, "float32" if dtype == "float64" else dtype, f"{self.file}: {where}")
+        make(made.transform, made.place)  # which checks its options
+        return made
 
     def _label(self, about: Any, place: str) -> Label | None:
         task = about.get("task_type") if isinstance(about, dict) else None
         if task not in (None, "classification"):
             self._unsupported(f"{place}.task_type", f"task {short(repr(task))}", "; classification is")
             return None
-        self._keys(about, LABEL, ("label_col", "task_type"), place)
+        self._keys(about, declared.LABEL, ("label_col", "task_type"), place)
         shares = self._several(about, "split_pct", place, (int, float), SPLIT_PCT)
         if len(shares) != 3 or not all(share >= 0 for share in shares) or sum(shares) > 1 + 1e-9:
             raise InputError(
                 f"{self.file}: {place}.split_pct: {short(repr(shares))}, and should be three shares of at most 1"
             )
         given = about.get("custom_split_filenames") or {}
-        self._keys(given, SPLIT_FILES, (), f"{place}.custom_split_filenames")
+        self._keys(given, declared.SPLIT_FILES, (), f"{place}.custom_split_filenames")
         files = {
-            name: self._files(given[name], f"{place}.{name}") for name in SPLIT_FILES - {"column"} if given.get(name)
+            name: self._files(given[name], f"{place}.{name}")
+            for name in declared.SPLIT_FILES - {"column"}
+            if given.get(name)
         }
         column = given.get("column", "")
-        column = column[0] if isinstance(column, list) and column else column
+        column = column[0] if isinstance(column, list) and len(column) == 1 else column
+        if not isinstance(column, str):
+            raise InputError(
+                f"{self.file}: {place}.custom_split_filenames.column: {short(repr(column))}, and should be a text"
+            )
+        classes = tuple(map(str, self._several(about, "classes", place, (str, int), ())))
+        if twice := [name for name, times in Counter(classes).items() if times > 1]:
+            raise InputError(f"{self.file}: {place}.classes: {short(repr(twice[0]), 80)} is given twice")
         return Label(
             self._text(about, "label_col", place),
             tuple(map(float, shares)),
             files,
-            str(column),
+            column,
             self._split_by(about.get("split_by"), f"{place}.split_by"),
-            tuple(map(str, self._several(about, "classes", place, (str, int), ()))),
+            classes,
             f"{self.file}: {place}",
         )
 
-    def _split_by(self, given: Any, place: str) -> tuple[str, tuple[str, str]] | None:
+    def _split_by(self, given: Any, place: str) -> tuple[str, tuple[str | float, str | float]] | None:
         if given is None:
             return None
         self._keys(given, {"column", "from"}, ("column", "from"), place)
@@ -304,15 +279,30 @@ class _Reader:
             raise InputError(
                 f"{self.file}: {place}.from: {short(repr(ends))}, and should be [first of validation, first of test]"
             )
-        return str(given["column"]), (str(ends[0]), str(ends[1]))
+        numbers = [isinstance(end, int | float) and not isinstance(end, bool) for end in ends]
+        if not all(number or isinstance(end, str) for number, end in zip(numbers, ends)) or numbers[0] != numbers[1]:
+            raise InputError(f"{self.file}: {place}.from: {short(repr(ends))}, and should be two numbers or two texts")
+        try:
+            first, second = map(float, ends)
+        except ValueError:
+            first, second = ends
+        if first > second:
+            raise InputError(f"{self.file}: {place}.from: {short(repr(ends))}, and the first should not come after")
+        return self._text(given, "column", place), (ends[0], ends[1])
 
-    def _files(self, given: Any, place: str) -> tuple[Path, ...]:
+    def _files(self, given: Any, place: str) -> tuple[Pattern, ...]:
         patterns: Sequence[Any] = [given] if isinstance(given, str) else given if isinstance(given, list) else []
         if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
             raise InputError(
                 f"{self.file}: {place}: {short(repr(given))}, and should be a file, a pattern, or a list of some"
             )
-        return tuple(self.root / pattern for pattern in patterns)
+        for pattern in patterns:
+            if "\0" in pattern or not pattern:
+                raise InputError(f"{self.file}: {place}: {short(repr(pattern))} is no name of a file")
+        made = tuple(Pattern(self.root, pattern) for pattern in patterns)
+        with self.errors.collected():
+            tables.paths(made)
+        return made
 
     def _text(self, about: dict, key: str, place: str) -> str:
         given = about[key]
@@ -332,7 +322,9 @@ class _Reader:
     def _several(self, about: dict, key: str, place: str, kinds: Any, default: Sequence = ()) -> tuple:
         """What a key lists, each of one of some kinds; `default` where it is not given."""
         given = about.get(key, default)
-        if not isinstance(given, list | tuple) or not all(isinstance(one, kinds) for one in given):
+        if not isinstance(given, list | tuple) or not all(
+            isinstance(one, kinds) and not isinstance(one, bool) for one in given
+        ):
             names = "texts" if kinds is str else "numbers" if str not in kinds else "texts or numbers"
             raise InputError(f"{self.file}: {place}.{key}: {short(repr(given))}, and should be a list of {names}")
         return tuple(given)

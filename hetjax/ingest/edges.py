@@ -8,16 +8,17 @@ import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
 
-from hetjax.errors import InputError
+from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_numpy
 from hetjax.graph.csc import CSC
 from hetjax.graph.grouping import Piece
 from hetjax.graph.pieces import Pieces
 from hetjax.graph.schema import Relation
 from hetjax.ingest import tables
-from hetjax.ingest.configuration import EdgeTable, NodeTable
-from hetjax.ingest.finder import Finder
+from hetjax.ingest.declared import EdgeTable, NodeTable
+from hetjax.ingest.finder import CANONICAL, Finder
 from hetjax.ingest.in_order import in_order
+from hetjax.ingest.nodes import Nodes
 from hetjax.logs import timed
 
 
@@ -40,7 +41,7 @@ class Edges(Mapping):
 
     Args:
       edges, keys: where they are read.
-      finders: of every node type.
+      nodes: of every node type.
       reverse: give every relation's reverse too, after it.
       skip: leave out edges whose ends are no nodes, and count them in `skipped`; if not, they are an error.
       bar: of bytes that are read.
@@ -50,12 +51,14 @@ class Edges(Mapping):
         self,
         edges: Sequence[EdgeTable],
         keys: Sequence[ForeignKey],
-        finders: Mapping[str, Finder],
+        nodes: Mapping[str, Nodes],
         reverse: bool,
         skip: bool,
         bar: tqdm,
     ):
-        self.finders, self.skip, self.bar = finders, skip, bar
+        self.finders = {name: one.finder for name, one in nodes.items()}
+        self.orders = {name: one.orders for name, one in nodes.items()}
+        self.skip, self.bar = skip, bar
         self.sources: dict[Relation, list[EdgeTable | ForeignKey]] = {}
         for table in edges:
             self.sources.setdefault(table.relation, []).append(table)
@@ -86,6 +89,10 @@ class Edges(Mapping):
         with timed(f"{relation}: by target"):
             return self.read.pop(relation).csc()
 
+    def known(self) -> list[Relation]:
+        """The relations of which the nodes of both ends, and of the table of a foreign key, are known: all, unless these had errors."""
+        return [relation for relation in self if {relation.source, relation.target} <= self.finders.keys()]
+
     def _read(self, origin: Relation) -> None:
         """Read a relation, and its reverse if that is given too."""
         weighted = {isinstance(one, EdgeTable) and bool(one.weight) for one in self.sources[origin]}
@@ -109,7 +116,7 @@ class Edges(Mapping):
     def _table(self, table: EdgeTable) -> Iterator[tuple[np.ndarray, ...]]:
         finders = self.finders[table.relation.source], self.finders[table.relation.target]
         names = table.source, table.target
-        kinds = {name: finder.kind for name, finder in zip(names, finders)}
+        kinds = dict.fromkeys(names, "text")
         if names[0] == names[1]:
             raise InputError(f"{table.place}: source_id_col and dest_id_col are both {names[0]!r}")
         kinds |= {table.weight: "number"} if table.weight else {}
@@ -124,7 +131,7 @@ class Edges(Mapping):
                 if not self.skip:
                     row = int(np.argmax(wrong))
                     side = 0 if ends[0][row] < 0 else 1
-                    words = finders[side].unknown(rows.column(names[side]), row)
+                    words = _unknown(finders[side], rows.column(names[side]), row)
                     raise InputError(f"{rows.place(names[side], row)}: {words}")
                 self.skipped[table.relation] = self.skipped.get(table.relation, 0) + int(wrong.sum())
                 ends, weights = [end[~wrong] for end in ends], [weight[~wrong] for weight in weights]
@@ -132,25 +139,42 @@ class Edges(Mapping):
 
     def _key(self, key: ForeignKey) -> Iterator[tuple[np.ndarray, ...]]:
         """An edge per row that refers to a node; a row that refers to none has none."""
-        finder, done = self.finders[key.target], 0
-        for rows in tables.rows(key.table.files, key.table.format, {key.column: finder.kind}, self.bar):
+        finder, nodes = self.finders[key.target], self.finders[key.table.node_type].count
+        given = tables.rows(key.table.files, key.table.format, {key.column: "text"}, self.bar)
+        for rows, which in tables.numbered(given, nodes, key.table.place):
             column = rows.column(key.column)
-            found, given = finder.find(column, rows.place(key.column)), column.is_valid().to_numpy(zero_copy_only=False)
-            wrong = given & (found < 0)
+            found = finder.find(column, rows.place(key.column))
+            wrong = column.is_valid().to_numpy(zero_copy_only=False) & (found < 0)
             if wrong.any():
                 if not self.skip:
                     row = int(np.argmax(wrong))
-                    raise InputError(f"{rows.place(key.column, row)}: {finder.unknown(column, row)}")
+                    raise InputError(f"{rows.place(key.column, row)}: {_unknown(finder, column, row)}")
                 self.skipped[key.relation] = self.skipped.get(key.relation, 0) + int(wrong.sum())
-            there = np.flatnonzero(found >= 0)
-            ends = (there + done).astype(np.int32), found[there]
+            there, order = np.flatnonzero(found >= 0), self.orders[key.table.node_type].get(key.table.place)
+            own = (there + which.start).astype(np.int32)
+            ends = own if order is None else order[own], found[there]
             yield ends[::-1] if key.turned else ends
-            done += rows.batch.num_rows
 
 
-def _weights(rows: tables.Rows, column: str) -> np.ndarray:
-    values = to_numpy(rows.column(column).cast(pa.float64(), safe=False), math.nan)
-    wrong = ~np.isfinite(values)
+def _unknown(finder: Finder, column: pa.Array, row: int) -> str:
+    value = column[row].as_py()
+    no_number = finder.kind == "whole" and isinstance(value, str) and not CANONICAL.fullmatch(value)
+    number = f"{short(repr(value), 80)} is not a whole number as they are usually written; " if no_number else ""
+    return number + finder.unknown(column, row)
+
+
+def _weights(rows: tables.Rows, name: str) -> np.ndarray:
+    column, kind = rows.column(name), rows.column(name).type
+    if not (
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind)
+    ):
+        raise InputError(f"{rows.place(name)}: weights are {kind}, and should be numbers")
+    values = to_numpy(column.cast(pa.float64(), safe=False), math.nan)
+    with np.errstate(over="ignore"):  # what does not fit is infinite, and refused
+        weights = values.astype(np.float32)
+    wrong = ~np.isfinite(weights)
     if wrong.any():
-        raise InputError(f"{rows.place(column, int(np.argmax(wrong)))}: a weight is to be a finite number")
-    return values.astype(np.float32)
+        row = int(np.argmax(wrong))
+        found = "missing" if np.isnan(values[row]) else f"{values[row]:g}"
+        raise InputError(f"{rows.place(name, row)}: {found}, and a weight is to be a finite number of 32 bits")
+    return weights

@@ -13,6 +13,7 @@ import pyarrow as pa
 from tqdm import tqdm
 
 from hetjax.errors import InputError, reading, short
+from hetjax.files import open_regular
 
 AT_ONCE, ROWS = 2**25, 2**17  # bytes and rows
 ALWAYS, RATIO = 2**30, 2000  # bytes that may be read in any case, and how many times the file's size
@@ -29,7 +30,7 @@ def batches(file: Path, columns: Mapping[str, str], bar: tqdm) -> Iterator[pa.Re
       InputError: h5py is missing, or a dataset is not as it should be.
     """
     h5py = _h5py(file)
-    with reading(file), open(file, "rb") as stream, h5py.File(stream, "r") as opened:
+    with reading(file), open_regular(file) as stream, h5py.File(stream, "r") as opened:
         made = {name: _dataset(h5py, opened, name, file) for name in columns}
         rows = {len(one) for one in made.values()}
         if len(rows) > 1:
@@ -45,6 +46,15 @@ def batches(file: Path, columns: Mapping[str, str], bar: tqdm) -> Iterator[pa.Re
             arrays = [_arrow(h5py, one, start, stop, f"{file}: dataset {name!r}") for name, one in made.items()]
             yield pa.RecordBatch.from_arrays(arrays, names=list(made))
             bar.update(size * (stop - start) // total)
+
+
+def first(file: Path) -> str:
+    """The name of the first dataset of a file."""
+    h5py = _h5py(file)
+    with reading(file), open_regular(file) as stream, h5py.File(stream, "r") as opened:
+        for name in sorted(opened):
+            return name
+    raise InputError(f"{file}: no dataset")
 
 
 def _h5py(file: Path) -> Any:

@@ -1,77 +1,115 @@
 """Labels of a table, the classes that they name, and the nodes of each split."""
 
 import json
+import math
+import re
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from tqdm import tqdm
 
+from hetjax.casts.words import MISSING, Missing
 from hetjax.datasets.splits import Split, divide
 from hetjax.errors import InputError, reading, short
+from hetjax.files import read_bytes
 from hetjax.graph.arrow import to_numpy
 from hetjax.graph.hetgraph import SPLITS, UNLABELLED
 from hetjax.graph.names import Ids
-from hetjax.ingest import tables
-from hetjax.ingest.configuration import Label
-from hetjax.ingest.finder import Finder, check_ids, joined, normal
+from hetjax.graph.schema import MOST_CLASSES
+from hetjax.ingest import parquet, tables
+from hetjax.ingest.declared import Format, Label, Pattern
+from hetjax.ingest.finder import EXACT, Finder, joined, node_ids, normal
 
 FILES = {"train": "train", "validation": "valid", "test": "test"}
 KEPT = "graph.json"  # of a store: the configuration with what was fitted
 LARGEST = 2**30  # bytes of a file of ids
+NO_CLASS = "-1"  # of a node without a label
+CLASS_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
+WHOLE = re.compile(r"-?[0-9]{1,18}(\.0+)?")
+DATE = re.compile(r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([ T][0-9:.]+Z?)?)?)?")  # a year first, and parts of a date after it
 
 
-def encode(chunks: list[pa.Array], label: Label) -> tuple[np.ndarray, Ids | None, list[str]]:
+def encode(chunks: list[pa.Array], label: Label, explicit: bool = False) -> tuple[np.ndarray, Ids | None, list[str]]:
     """Class numbers int32 `[nodes]`, -1 where there is no label; the classes' names; and what is kept of them for later data.
 
-    Whole numbers from 0 up, of which none is left out, are class numbers. Other values are names, in their order.
+    Whole numbers from 0 up, of which none is left out, are class numbers. Other values are names, in their order. What is missing,
+    and -1, is no label.
+
+    Args:
+      explicit: whether the table says itself which words are missing.
 
     Raises:
-      InputError: there is no label; or one of a class that `classes` does not have.
+      InputError: there is no label; one of a class that `classes` does not have; or values that can be no classes.
     """
-    values = joined(chunks, pa.large_string())
-    if pa.types.is_floating(values.type):
-        values = _whole(values, label)
+    place = f"{label.place}: column {label.column!r}"
+    missing = Missing(() if explicit else MISSING - set(label.classes))
+    values = joined([_names(chunk, missing, place) for chunk in chunks], pa.large_string())
+    missing.say(place)
     coded = values.dictionary_encode()
-    texts = coded.dictionary.cast(pa.large_string())
-    distinct = texts.to_pylist()
-    if not distinct and not label.classes:
-        raise InputError(
-            f"{label.place}: column {label.column!r} has no label, and no `classes` are given; {KEPT} of a store has them"
-        )
-    numbers = [int(text) for text in distinct if text.isdigit() and str(int(text)) == text]
-    ordered = sorted(distinct)
-    if len(numbers) == len(distinct):
-        ordered = [str(number) for number in sorted(numbers)]
+    distinct = _alike(coded.dictionary.to_pylist(), place)
+    known = {text for text in distinct if text != NO_CLASS or NO_CLASS in label.classes}
+    if not known and not label.classes:
+        raise InputError(f"{place} has no label, and no `classes` are given; {KEPT} of a store has them")
+    ordered = sorted(known)
+    if all(CLASS_NUMBER.fullmatch(text) for text in known):
+        ordered = sorted(known, key=int)
     classes = list(label.classes) or ordered
+    if len(classes) > MOST_CLASSES:
+        raise InputError(f"{place}: {len(classes):,} classes, over {MOST_CLASSES:,}")
     numbered = {name: number for number, name in enumerate(classes)}
     found = np.array([*(numbered.get(text, UNLABELLED) for text in distinct), UNLABELLED], np.int32)
     which = to_numpy(coded.indices, len(distinct))
     encoded = found[which]
-    unknown = (encoded < 0) & (which < len(distinct))
-    if unknown.any():
-        row = int(np.argmax(unknown))
-        raise InputError(
-            f"{label.place}: row {row + 1}: class {short(repr(distinct[which[row]]), 80)} is not among {short(', '.join(classes))}"
-        )
+    wrong = np.array([*(text in known and text not in numbered for text in distinct), False])[which]
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        words = f"class {short(repr(distinct[which[row]]), 80)} is not among {short(', '.join(classes))}"
+        raise InputError(f"{label.place}: row {row + 1}: {words}")
     plain = classes == [str(number) for number in range(len(classes))]
     return encoded, None if plain else Ids(classes), classes
+
+
+def _names(column: pa.Array, missing: Missing, place: str) -> pa.Array:
+    """Names of classes, large_string; null where there is no label."""
+    kind = column.type
+    if pa.types.is_null(kind):
+        return column.cast(pa.large_string())
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return missing.read(column)
+    if pa.types.is_boolean(kind):
+        return column.cast(pa.large_string())
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        raise InputError(f"{place}: {kind}, and should be whole numbers, texts, or true and false")
+    if pa.types.is_integer(kind):
+        return column.cast(pa.large_string())
+    numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    known = ~np.isnan(numbers)
+    wrong = known & ~(np.isfinite(numbers) & (np.abs(numbers) < EXACT) & (numbers == np.round(numbers)))
+    if wrong.any():
+        value = numbers[np.argmax(wrong)]
+        raise InputError(f"{place} has numbers that are not whole, such as {value}: classes are whole numbers or texts")
+    return pa.array(np.where(known, numbers, 0).astype(np.int64), mask=~known).cast(pa.large_string())
+
+
+def _alike(names: list[str], place: str) -> list[str]:
+    """Names of classes; where all are whole numbers, `1.0` is 1."""
+    if not all(WHOLE.fullmatch(name) for name in names):
+        return names
+    names = [re.sub(r"\.0+$", "", name) for name in names]
+    negative = [name for name in names if name.startswith("-") and int(name) < int(NO_CLASS)]
+    if negative:
+        raise InputError(f"{place}: {negative[0]}, and class numbers are 0 or more, or -1 where there is no label")
+    return names
 
 
 def none(nodes: int) -> tuple[np.ndarray, None, list[str]]:
     """Of so many nodes without labels: what `encode` gives. The class is one, as a graph has at least one."""
     return np.full(nodes, UNLABELLED, np.int32), None, ["0"]
-
-
-def _whole(values: pa.Array, label: Label) -> pa.Array:
-    numbers = values.to_numpy(zero_copy_only=False)
-    known = np.isfinite(numbers)
-    if (numbers[known] != np.round(numbers[known])).any():
-        raise InputError(
-            f"{label.place}: column {label.column!r} has numbers that are not whole: classes are whole numbers or texts"
-        )
-    return pa.array(np.where(known, numbers, 0).astype(np.int64), mask=~known)
 
 
 def split(
@@ -94,24 +132,71 @@ def split(
 def _by_range(label: Label, labels: np.ndarray, column: list[pa.Array]) -> dict[str, np.ndarray]:
     """Validation begins at the first end, test at the second: numbers, or texts such as dates, year first."""
     assert label.by is not None
-    values = joined(column, pa.large_string())
-    ends: list = list(label.by[1])
-    try:
-        ends, values = [float(end) for end in ends], values.cast(pa.float64())
-    except (ValueError, pa.ArrowInvalid):
-        values = values.cast(pa.large_string())
+    place = f"{label.place}.split_by: column {label.by[0]!r}"
+    values, ends = _comparable(joined(column, pa.large_string()), label.by[1], place)
     known = (labels != UNLABELLED) & values.is_valid().to_numpy(zero_copy_only=False)
     late = [pc.greater_equal(values, end).fill_null(False).to_numpy(zero_copy_only=False) for end in ends]
     chosen = known & ~late[0], known & late[0] & ~late[1], known & late[1]
     return {name: np.flatnonzero(mask) for name, mask in zip(SPLITS, chosen)}
 
 
+def _comparable(values: pa.Array, ends: Sequence[str | float], place: str) -> tuple[pa.Array, list]:
+    """A column and the ends of ranges as values of one kind, all numbers or all texts.
+
+    Raises:
+      InputError: they cannot be compared.
+    """
+    kind, texts = values.type, [str(end) for end in ends]
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        if not all(_is_number(text) for text in texts):
+            raise InputError(
+                f"{place}: numbers, and `from` is {short(', '.join(texts), 80)}, and should be numbers too"
+            )
+        numbers = values.cast(pa.float64(), safe=False)
+        return pc.if_else(pc.is_nan(numbers), None, numbers), [float(text) for text in texts]
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        if not all(DATE.fullmatch(text) for text in texts):
+            raise InputError(
+                f"{place}: {kind}, and `from` is {short(', '.join(texts), 80)}, and should be years or dates"
+            )
+        return values.cast(pa.large_string()), [text.replace("T", " ") for text in texts]
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)):
+        raise InputError(f"{place}: {kind}, and should be numbers, dates or texts")
+    missing = Missing()
+    column = missing.read(values)
+    missing.say(place)
+    if all(_is_number(text) for text in texts):
+        try:
+            return column.cast(pa.float64()), [float(text) for text in texts]
+        except pa.ArrowInvalid:
+            years = all(DATE.fullmatch(text) for text in texts)
+            _check_dates(column, place, texts, "numbers, or dates if these are years" if years else "numbers")
+            if not years:
+                raise InputError(f"{place}: dates, and `from` is {', '.join(texts)}, and should be dates") from None
+    elif all(DATE.fullmatch(text) for text in texts):
+        _check_dates(column, place, texts, "dates, year first")
+    dates = pc.replace_substring_regex(column, "^([0-9]{4}-[0-9]{2}-[0-9]{2})T", r"\1 ")
+    return dates, [text.replace("T", " ") if DATE.fullmatch(text) else text for text in texts]
+
+
+def _check_dates(column: pa.Array, place: str, ends: Sequence[str], expected: str) -> None:
+    """Raise an InputError for the first text that is no date, as a text it would be compared with the ends letter by letter."""
+    right = pc.match_substring_regex(column, f"^({DATE.pattern})$").fill_null(True)
+    if not pc.all(right).as_py():
+        row = pc.index(right, False).as_py()
+        found = short(repr(column[row].as_py()), 80)
+        raise InputError(f"{place}: row {row + 1}: {found}, and `from` is {', '.join(ends)}: should be {expected}")
+
+
+def _is_number(text: str) -> bool:
+    return bool(re.fullmatch(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", text, re.I)) and math.isfinite(float(text))
+
+
 def _from_files(label: Label, name: str, finder: Finder) -> np.ndarray:
     found = []
     for file in tables.paths(label.files[name]):
         given = _ids(file, label.files_column)
-        check_ids(given, str(file))
-        ids = normal([given])
+        ids = normal([node_ids(given, partial(_entry, file))])
         numbers = finder.find(ids, str(file))
         if (numbers < 0).any():
             row = int(np.argmax(numbers < 0))
@@ -120,24 +205,33 @@ def _from_files(label: Label, name: str, finder: Finder) -> np.ndarray:
     return np.concatenate(found)
 
 
+def _entry(file: Path, row: int | None = None) -> str:
+    """What an error about an id in a file of ids begins with."""
+    return f"{file}" if row is None else f"{file}: entry {row + 1}"
+
+
 def _ids(file: Path, column: str) -> pa.Array:
     """The ids in a parquet file, in a JSON list, or a line each, also as JSON."""
     with reading(file):
-        if file.stat().st_size > LARGEST:
-            raise InputError(f"{file}: over {LARGEST} bytes")
         if file.suffix == ".parquet":
-            table = pq.read_table(file)
-            if column and column not in table.column_names:
-                raise InputError(f"{file}: no column {column!r} among {', '.join(table.column_names)}")
-            return table.column(column or 0).combine_chunks()
-        text = file.read_text(encoding="utf-8-sig")
+            form, name = Format("parquet"), column or parquet.first(file)
+            pattern = Pattern(file.parent, file.name)
+            with tqdm(disable=True) as bar:
+                parts = [rows.column(name) for rows in tables.rows([pattern], form, {name: "text"}, bar)]
+            return joined(parts, pa.int64())
+        text = read_bytes(file, LARGEST).decode("utf-8-sig")
         given = (
             json.loads(text)
             if text.lstrip().startswith("[")
             else [_line(line) for line in text.split("\n") if line.strip()]
         )
+        for number, one in enumerate(given, start=1):
+            if not isinstance(one, str | int) or isinstance(one, bool):
+                raise InputError(
+                    f"{file}: entry {number}: {short(repr(one), 80)}, and should be a whole number or a text"
+                )
         return pa.array([str(one) for one in given], pa.large_string())
 
 
-def _line(line: str) -> str:
-    return str(json.loads(line)) if line.lstrip().startswith('"') else line.strip()
+def _line(line: str) -> Any:
+    return json.loads(line) if line.lstrip().startswith('"') else line.strip()

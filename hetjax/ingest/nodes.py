@@ -1,5 +1,6 @@
 """The nodes of one type: their ids, features and labels, from one table or several whose rows belong together."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -11,28 +12,47 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm import tqdm
 
+from hetjax.cache.mapped import mapped
+from hetjax.casts.words import MISSING, Missing
 from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_arrow
 from hetjax.graph.names import distinct
 from hetjax.graph.schema import MOST_NODES
-from hetjax.ingest import tables, transforms
-from hetjax.ingest.configuration import NodeTable
-from hetjax.ingest.finder import Finder, check_ids, normal
+from hetjax.ingest import diagnosis, tables, transforms
+from hetjax.ingest.declared import Feature, NodeTable
+from hetjax.ingest.finder import EXACT, Finder, check_lengths, joined, node_ids, normal
 from hetjax.ingest.transforms import Transform
+from hetjax.logs import log
 
 
 class Column(NamedTuple):
-    """A column that becomes features."""
+    """A column that becomes features; `kind`: as what it is read."""
 
     table: NodeTable
     name: str
     transform: Transform
     dtype: str
+    missing: Missing
+    kind: str
+
+    def values(self, rows: tables.Rows) -> pa.Array:
+        """The values of some rows; null where a text is a word for a missing one."""
+        given = rows.column(self.name)
+        text = self.kind == "text" and (pa.types.is_string(given.type) or pa.types.is_large_string(given.type))
+        return self.missing.read(given) if text else given
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """What was read once of a type: `ids` are the users', or None: the rows count; label and split columns as they are."""
+    """The tables of one type, read once.
+
+    Attributes:
+      count: how many nodes there are.
+      ids: the users', int64 or large_string `[count]`; None: nodes are numbered by their rows.
+      columns: what becomes features.
+      label, split: the values of these columns, by node.
+      orders: the nodes of a table's rows, int32 `[count]`, by the table's place; a table that is absent has them in their order.
+    """
 
     node_type: str
     count: int
@@ -40,59 +60,118 @@ class Nodes:
     columns: list[Column]
     label: list[pa.Array]
     split: list[pa.Array]
+    orders: dict[str, np.ndarray]
 
     @cached_property
     def finder(self) -> Finder:
         return Finder(to_arrow(np.arange(self.count)) if self.ids is None else self.ids, self.node_type)
 
 
+class _Read(NamedTuple):
+    """What one table has, some rows at a time; `starts`: the file and the number of the first of these rows."""
+
+    columns: list[Column]
+    count: int
+    ids: list[pa.Array]
+    starts: list[tuple[Path, int]]
+    label: list[pa.Array]
+    split: list[pa.Array]
+
+
 def read(node_type: str, given: Sequence[NodeTable], bar: tqdm) -> Nodes:
     """Read the tables of a type once: ids and labels are kept, and transforms are fitted.
 
     Raises:
-      InputError: an id that is missing or there twice, tables of different length, or a value that does not fit.
+      InputError: an id that is missing or there twice, tables of different nodes, or a value that does not fit.
     """
-    with_ids = [table for table in given if table.id_column]
-    if len(with_ids) > 1:
-        raise InputError(f"node type {node_type!r}: {len(with_ids)} tables have node_id_col, and one of a type may")
-    columns, counts = [], {}
-    ids: list[pa.Array] = []
-    starts: list[tuple[Path, int]] = []
-    label: list[pa.Array] = []
-    split: list[pa.Array] = []
-    for table in given:
-        own = [
-            Column(table, name, transforms.make(feature.transform, feature.place), feature.dtype)
-            for feature in table.features
-            for name in feature.columns
-        ]
-        count = 0
-        for rows in tables.rows(table.files, table.format, _kinds(table, own), bar):
-            for column in own:
-                column.transform.observe(rows.column(column.name), partial(rows.place, column.name))
-            if table.id_column:
-                check_ids(rows.column(table.id_column), rows.place(table.id_column))
-                _check_missing(rows, table.id_column)
-                ids.append(rows.column(table.id_column))
-                starts.append((rows.file, rows.first))
-            if table.label:
-                label.append(rows.column(table.label.column))
-                split += [rows.column(table.label.by[0])] if table.label.by else []
-            count += rows.batch.num_rows
-        for column in own:
-            column.transform.fit()
-        columns += own
-        counts[table.place] = count
-    count = next(iter(counts.values()))
-    for place, other in counts.items():
-        if other != count:
-            raise InputError(f"{place}: {other} rows != {count} of node type {node_type!r} in {next(iter(counts))}")
+    keyed = [table.place for table in given if table.id_column]
+    for table in given if keyed else ():
+        if not table.id_column:
+            what = f"{table.place}: lacks 'node_id_col', which {keyed[0]} of node type {node_type!r} has"
+            raise InputError(f"{what}; rows of several tables are matched by their ids")
+    parts = [_read_table(table, bar) for table in given]
+    count = parts[0].count
+    for table, part in zip(given, parts):
+        if part.count != count:
+            where = f"node type {node_type!r} in {given[0].place}"
+            raise InputError(f"{table.place}: {part.count} rows != {count} of {where}")
     if count > MOST_NODES:
         raise InputError(f"node type {node_type!r}: {count} rows, over {MOST_NODES}")
-    values = normal(ids) if with_ids else None
+    if len(given) > 1 and not keyed:
+        places = ", ".join(table.place for table in given)
+        log.info(f"node type {node_type!r}: {places} have no node_id_col, so their rows are matched by their order")
+    values = normal(parts[0].ids) if keyed else None
     if values is not None:
-        _check_distinct(values, ids, starts, node_type)
-    return Nodes(node_type, count, values, columns, label, split)
+        _check_distinct(values, parts[0], node_type)
+    columns = [column for part in parts for column in part.columns]
+    nodes = Nodes(node_type, count, values, columns, [], [], {})
+    for table, part in zip(given, parts):
+        label, split = part.label, part.split
+        if keyed and part is not parts[0]:
+            nodes.orders[table.place] = order = _order(nodes, table, part)
+            rows = np.empty(count, np.int64)
+            rows[order] = np.arange(count)
+            label, split = (
+                [joined(chunks, pa.null()).take(to_arrow(rows))] if chunks else [] for chunks in (label, split)
+            )
+        nodes.label.extend(label)
+        nodes.split.extend(split)
+    return nodes
+
+
+def _read_table(table: NodeTable, bar: tqdm) -> _Read:
+    own = _columns(table)
+    made, count, dated = _Read(own, 0, [], [], [], []), 0, set[str]()
+    for rows in tables.rows(table.files, table.format, _kinds(table, own), bar):
+        for column in own:
+            values = column.values(rows)
+            dated |= {column.name} if pa.types.is_temporal(values.type) else set()
+            column.transform.observe(values, partial(rows.place, column.name))
+        if table.id_column:
+            made.ids.append(node_ids(rows.column(table.id_column), partial(rows.place, table.id_column)))
+            made.starts.append((rows.file, rows.first))
+        if table.label:
+            for name, chunks in ((table.label.column, made.label), (table.label.by and table.label.by[0], made.split)):
+                if name:
+                    check_lengths(rows.column(name), partial(rows.place, name), "labels, and what splits them,")
+                    chunks.append(rows.column(name))
+        count += rows.batch.num_rows
+    for name in sorted(dated):
+        log.info(f"{table.place}: column {name!r}: dates are read as days since 1970-01-01")
+    for column in own:
+        column.transform.fit()
+        column.missing.say(f"{table.place}: column {column.name!r}")
+    return made._replace(count=count)
+
+
+def _columns(table: NodeTable) -> list[Column]:
+    """The columns of a table that become features; of those that are numbers, which are dates in csv is seen in the first rows."""
+    given = [(f, name, transforms.make(f.transform, f.place)) for f in table.features for name in f.columns]
+    numbers = [name for _, name, transform in given if transform.kind == "number"]
+    dates: set[str] = set()
+    if table.format.name == "csv" and numbers:
+        dates = set.union(*(diagnosis.dates(file, table.format, numbers) for file in tables.paths(table.files)))
+    return [
+        Column(table, name, made, f.dtype, _words(table, f), "date" if name in dates else made.kind)
+        for f, name, made in given
+    ]
+
+
+def _words(table: NodeTable, feature: Feature) -> Missing:
+    """The words that are missing values: none that the table or the feature means otherwise."""
+    named = feature.transform.get("mapping") or ()
+    return Missing(() if table.format.explicit else MISSING - set(named))
+
+
+def _order(nodes: Nodes, table: NodeTable, part: _Read) -> np.ndarray:
+    """The nodes of the rows of a further table of a type, which has each of them once."""
+    ids = normal(part.ids)
+    _check_distinct(ids, part, nodes.node_type)
+    found = nodes.finder.find(ids, table.place)
+    if (found < 0).any():
+        position = int(np.argmax(found < 0))
+        raise InputError(f"{_place(part, position)}: {nodes.finder.unknown(ids, position)}")
+    return found
 
 
 def _kinds(table: NodeTable, columns: Sequence[Column]) -> dict[str, str]:
@@ -102,58 +181,70 @@ def _kinds(table: NodeTable, columns: Sequence[Column]) -> dict[str, str]:
     texts += [table.label.by[0]] if table.label and table.label.by else []
     kinds = dict.fromkeys(texts, "text")
     for column in columns:
-        if kinds.setdefault(column.name, column.transform.kind) != column.transform.kind and table.format.name == "csv":
+        if kinds.setdefault(column.name, column.kind) != column.kind and table.format.name == "csv":
             raise InputError(
-                f"{table.place}: column {column.name!r} is read as {kinds[column.name]}, and as {column.transform.kind}"
+                f"{table.place}: column {column.name!r} is read as {kinds[column.name]}, and as {column.kind}"
             )
     return kinds
 
 
-def _check_missing(rows: tables.Rows, column: str) -> None:
-    values = rows.column(column)
-    if values.null_count:
-        row = pc.index(values.is_null(), True).as_py()
-        raise InputError(f"{rows.place(column, row)}: missing, and every node has an id")
+def _place(part: _Read, position: int) -> str:
+    """The file and the row of an id of a table."""
+    ends = np.cumsum([len(chunk) for chunk in part.ids])
+    chunk = int(np.searchsorted(ends, position, side="right"))
+    file, first = part.starts[chunk]
+    return f"{file}: row {first + position - (ends[chunk] - len(part.ids[chunk]))}"
 
 
-def _check_distinct(
-    values: pa.Array, chunks: Sequence[pa.Array], starts: Sequence[tuple[Path, int]], node_type: str
-) -> None:
+def _check_distinct(values: pa.Array, part: _Read, node_type: str) -> None:
     if distinct(values):
         return
     counts = pc.value_counts(values)
     twice = counts.filter(pc.greater(pc.struct_field(counts, "counts"), 1))[0]["values"]
-    positions = np.flatnonzero(pc.equal(values, twice).to_numpy(zero_copy_only=False))[:2]
-    ends = np.cumsum([len(chunk) for chunk in chunks])
-    places = []
-    for position in positions:
-        chunk = int(np.searchsorted(ends, position, side="right"))
-        file, first = starts[chunk]
-        places.append(f"{file}: row {first + position - (ends[chunk] - len(chunks[chunk]))}")
-    raise InputError(
-        f"{places[1]}: id {short(repr(twice.as_py()), 80)} of node type {node_type!r} is there already, {places[0]}"
-    )
+    first, second = np.flatnonzero(pc.equal(values, twice).to_numpy(zero_copy_only=False))[:2]
+    what = f"id {short(repr(twice.as_py()), 80)} of node type {node_type!r}"
+    raise InputError(f"{_place(part, second)}: {what} is there already, {_place(part, first)}")
 
 
 def write_features(nodes: Nodes, folder: Path, number: int, bar: tqdm) -> np.ndarray:
     """Read the tables of a type that has features once more, and write these as an array on disk, `[nodes, width]`."""
     dtypes = [c.transform.dtype if c.transform.dtype == "uint8" else c.dtype for c in nodes.columns]
     ends = np.cumsum([0, *(column.transform.width for column in nodes.columns)])
-    file, shape = folder / f"features_{number}.npy", (nodes.count, int(ends[-1]))
-    matrix = np.lib.format.open_memmap(file, "w+", np.result_type(*dtypes), shape)
+    shape = nodes.count, int(ends[-1])
+    matrix = mapped(folder / f"features_{number}", shape, np.result_type(*dtypes))
     for table in {column.table.place: column.table for column in nodes.columns}.values():
         own = [(column, start) for column, start in zip(nodes.columns, ends) if column.table is table]
-        kinds, done = {column.name: column.transform.kind for column, _ in own}, 0
-        for rows in tables.rows(table.files, table.format, kinds, bar):
+        rounded = Counter[str]()
+        kinds, order = {column.name: column.kind for column, _ in own}, nodes.orders.get(table.place)
+        for rows, which in tables.numbered(
+            tables.rows(table.files, table.format, kinds, bar), nodes.count, table.place
+        ):
             for column, start in own:
-                made = column.transform.apply(rows.column(column.name), partial(rows.place, column.name))
-                part = matrix[done : done + len(made), start : start + column.transform.width]
+                made = column.transform.apply(column.values(rows), partial(rows.place, column.name))
+                at = which if order is None else order[which]
+                rounded[column.name] += _rounded(made, matrix.dtype)
                 try:
                     with np.errstate(over="raise"):
-                        part[:] = made
+                        matrix[at, start : start + column.transform.width] = made
                 except FloatingPointError:
                     row = int(np.argmax((np.abs(made) > np.finfo(matrix.dtype).max).any(axis=1)))
                     value = made[row][np.argmax(np.abs(made[row]))]
                     raise InputError(f"{rows.place(column.name, row)}: {value} is no {matrix.dtype}") from None
-            done += rows.batch.num_rows
+        for name, count in rounded.items():
+            if count:
+                log.info(f"{table.place}: column {name!r}: {count:,} whole numbers are rounded to {matrix.dtype}")
     return matrix
+
+
+def _rounded(values: np.ndarray, dtype: np.dtype) -> int:
+    """How many whole numbers change where they are written as a narrower float."""
+    if (
+        dtype.kind != "f"
+        or values.dtype.kind != "f"
+        or not values.size
+        or np.abs(values).max() <= 2 ** np.finfo(dtype).nmant
+    ):
+        return 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        changed = (values.astype(dtype) != values) | (np.abs(values) >= EXACT)
+        return int(np.count_nonzero(changed & (values == np.floor(values))))

@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from hetjax.errors import InputError, reading
-from hetjax.ingest import hdf5, text
-from hetjax.ingest.configuration import Format
+from hetjax.ingest import diagnosis, hdf5, parquet, text
+from hetjax.ingest.declared import Format, Pattern
 from hetjax.ingest.in_order import beside, in_order
 
-ROWS = 2**17  # of parquet at a time
 Made = TypeVar("Made")
 
 
@@ -34,28 +32,49 @@ class Rows(NamedTuple):
         return f"{self.file}: {at}, column {column!r}"
 
 
-def paths(patterns: Sequence[Path]) -> list[Path]:
-    """The files that patterns name, in their order.
+def paths(patterns: Sequence[Pattern]) -> list[Path]:
+    """The files that patterns name, in their order; a file whose own name has `*`, `?` or `[` is meant before others.
 
     Raises:
       InputError: none is there.
     """
     found: list[Path] = []
     for pattern in patterns:
-        there = sorted(glob.glob(str(pattern))) if any(c in str(pattern) for c in "*?[") else [str(pattern)]
-        if not there or not Path(there[0]).exists():
-            raise InputError(f"{pattern}: no such file; --root names the folder in which relative paths begin")
-        found += map(Path, there)
+        there = [pattern.name]
+        with reading(pattern.path):
+            if not pattern.path.exists() and any(character in pattern.name for character in "*?["):
+                there = sorted(glob.glob(pattern.name, root_dir=pattern.root))
+            missing = not there or not (pattern.root / there[0]).exists()
+        if missing:
+            raise InputError(f"{pattern.path}: no such file; --root names the folder in which relative paths begin")
+        found += [pattern.root / name for name in there]
     return found
 
 
-def rows(patterns: Sequence[Path], form: Format, columns: Mapping[str, str], bar: tqdm) -> Iterator[Rows]:
+def rows(patterns: Sequence[Pattern], form: Format, columns: Mapping[str, str], bar: tqdm) -> Iterator[Rows]:
     """The rows of a table; arguments and errors as of `made`."""
     return (some for some, _ in made(patterns, form, columns, lambda batch: None, bar))
 
 
+def numbered(given: Iterator[Rows], count: int, place: str) -> Iterator[tuple[Rows, slice]]:
+    """Rows of a table that was read before, and which of all they are.
+
+    Raises:
+      InputError: there are other than `count`, as were before, so that the file changed meanwhile, or a column is of another length.
+    """
+    done = 0
+    for some in given:
+        which = slice(done, done + some.batch.num_rows)
+        done = which.stop
+        if done > count:
+            raise InputError(f"{some.file}: more than the {count} rows of {place} that were read before")
+        yield some, which
+    if done != count:
+        raise InputError(f"{place}: {done} rows != {count} that were read before")
+
+
 def made(
-    patterns: Sequence[Path],
+    patterns: Sequence[Pattern],
     form: Format,
     columns: Mapping[str, str],
     make: Callable[[pa.RecordBatch], Made],
@@ -64,7 +83,7 @@ def made(
     """The rows of a table, and what is made of them in several threads.
 
     Args:
-      columns: that are read, each with its kind, one of `text.KINDS`. Parquet says kinds itself, and texts alone are made of what it has.
+      columns: that are read, each with its kind, one of `text.KINDS`; none: the first one, for the number of rows. Parquet says kinds itself, and texts alone are made of what it has.
       make: a function of some rows that works without the interpreter's lock.
       bar: of bytes that are read.
 
@@ -72,17 +91,24 @@ def made(
       InputError: a file, a column or a value that is not as it should be, with its place.
     """
     for file in paths(patterns):
-        placed = _placed(make, file)
+        placed, wanted = _placed(make, file), columns or {_first(file, form): "text"}
         if form.name == "hdf5":
-            batches = in_order(beside(placed), hdf5.batches(file, columns, bar))
+            batches = in_order(beside(placed), hdf5.batches(file, wanted, bar))
         elif form.name == "parquet":
-            batches = in_order(beside(placed), _parquet(file, columns, bar))
+            batches = in_order(beside(placed), parquet.batches(file, wanted, bar))
         else:
-            batches = text.batches(file, form, columns, placed, bar)
+            batches = text.batches(file, form, wanted, placed, bar)
         first = 1
         for batch, result in batches:
             yield Rows(file, first, batch), result
             first += batch.num_rows
+
+
+def _first(file: Path, form: Format) -> str:
+    """The name of the first column of a file."""
+    if form.name == "hdf5":
+        return hdf5.first(file)
+    return parquet.first(file) if form.name == "parquet" else diagnosis.header(file, form)[0]
 
 
 def _placed(make: Callable[[pa.RecordBatch], Made], file: Path) -> Callable[[pa.RecordBatch], Made]:
@@ -95,16 +121,3 @@ def _placed(make: Callable[[pa.RecordBatch], Made], file: Path) -> Callable[[pa.
             raise InputError(f"{file}: {error}") from None
 
     return placed
-
-
-def _parquet(file: Path, columns: Mapping[str, str], bar: tqdm) -> Iterator[pa.RecordBatch]:
-    with reading(file), open(file, "rb") as stream, pq.ParquetFile(stream) as parquet:
-        text.require(file, columns, parquet.schema_arrow.names)
-        total, size = max(1, parquet.metadata.num_rows), file.stat().st_size
-        for batch in parquet.iter_batches(batch_size=ROWS, columns=list(columns)):
-            yield pa.RecordBatch.from_arrays([_plain(c) for c in batch.columns], names=batch.schema.names)
-            bar.update(size * batch.num_rows // total)
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column

@@ -1,7 +1,7 @@
 """Tables of text, csv and csv.gz, some rows at a time.
 
 Up to the first quote every line is a row, and pieces of lines are read side by side: whole numbers by code of our own, others by
-Arrow. From there on Arrow reads one piece after another, as only it knows which lines end a row. Tables with numbers that are not whole
+Arrow. From there on Arrow reads one piece after another, as only it knows which lines end a row, and quotes are checked on the way. Tables with numbers that are not whole
 are read so from the start: where pieces begin would show in the last digit of their means.
 """
 
@@ -13,18 +13,23 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 from tqdm import tqdm
 
+from hetjax.casts.words import MISSING
+from hetjax.datasets import quotes
 from hetjax.errors import InputError, reading, short
+from hetjax.files import open_regular
 from hetjax.ingest import diagnosis, whole_numbers
-from hetjax.ingest.configuration import Format
+from hetjax.ingest.declared import Format
 from hetjax.ingest.in_order import beside, in_order, under_way
+from hetjax.logs import log
 
 PIECE, BLOCK = 2**21, 2**24  # bytes at a time, of lines and of what Arrow divides into rows
 LINE = ord("\n")
 RATIO, ALWAYS = 2000, 2**30  # packed text may unpack to so many times its size, and so many bytes in any case
-KINDS = {"text": pa.large_string(), "whole": pa.int64(), "number": pa.float64()}
+KINDS = {"text": pa.large_string(), "whole": pa.int64(), "number": pa.float64(), "date": pa.timestamp("us")}
 Made = TypeVar("Made")
 
 
@@ -43,20 +48,26 @@ def batches(
     """
     header = diagnosis.header(file, form)
     require(file, columns, header)
-    with reading(file), open(file, "rb") as raw:
+    with reading(file), open_regular(file) as raw:
         counted, out = _Counted(raw, bar), 0
-        stream: Any = counted
-        if file.suffix == ".gz":
-            stream = pa.CompressedInputStream(pa.PythonFile(counted, mode="r"), "gzip")
+        text = _Text(diagnosis.decoded(counted, file, form), form, header, columns)
         try:
-            for batch, made in _batches(stream, form, header, columns, make):
+            for batch, made in text.batches(make):
                 out += batch.nbytes
                 if out > ALWAYS and out > RATIO * max(1, counted.size):
                     raise InputError(f"{file}: unpacks from {counted.size} bytes to {out} or more")
                 yield batch, made
+        except quotes.Misquoted as fault:
+            raise diagnosis.misquoted(file, form, fault, text.read) from None
         except pa.ArrowInvalid as error:
             diagnosis.diagnose(file, form, columns)
             raise InputError(f"{file}: {short(str(error))}") from None
+        if rows := text.checked.rows:
+            line = diagnosis.line_at(file, form, text.read + text.checked.first)
+            what = "row spans" if rows == 1 else "rows span"
+            log.info(
+                f"{file}: {rows:,} {what} several lines, as a quoted cell has line ends; the first from line {line}"
+            )
 
 
 def require(file: Path, columns: Mapping[str, str], there: Sequence[str]) -> None:
@@ -125,36 +136,57 @@ class _Lines:
     closed = False
 
 
-def _batches(
-    stream: Any,
-    form: Format,
-    header: Sequence[str],
-    columns: Mapping[str, str],
-    make: Callable[[pa.RecordBatch], Made],
-) -> Iterator[tuple[pa.RecordBatch, Made]]:
-    both = beside(make)
-    if not whole_numbers.usable(form, columns) or form.encoding.lower() not in ("utf8", "utf-8"):
-        yield from in_order(both, _in_turn(stream, form, None, columns))
-        return
-    first = stream.read(PIECE)
-    end = first.find(b"\n") + 1
-    if not end or not _is(first[:end], form, header):
-        yield from in_order(both, _in_turn(_Lines(stream, first), form, None, columns))
-        return
-    lines = _Lines(stream, first[end:])
+class _Text:
+    """The text of a file, in UTF-8, which becomes rows.
 
-    def read(piece: tuple[memoryview, int]) -> tuple[pa.RecordBatch, Made]:
-        made = whole_numbers.read(*piece, form.separator, header, columns)
-        if made is not None:
-            return both(made)
-        text, size = piece
-        options = _options(form, header, columns, size + 1, use_threads=False)
+    Attributes:
+      read: bytes of the lines before the first quote, which were read without `checked`.
+      checked: what was read after those.
+    """
+
+    def __init__(self, stream: Any, form: Format, header: Sequence[str], columns: Mapping[str, str]):
+        self.stream, self.form, self.header, self.columns = stream, form, header, columns
+        self.read, self.checked = 0, quotes.Checked(stream, form.separator)
+
+    def batches(self, make: Callable[[pa.RecordBatch], Made]) -> Iterator[tuple[pa.RecordBatch, Made]]:
+        """The rows, and what is made of them."""
+        both = beside(make)
+        if not whole_numbers.usable(self.form, self.columns):
+            yield from in_order(both, self._in_turn(self.stream, None))
+            return
+        first = self.stream.read(PIECE)
+        end = first.find(b"\n") + 1
+        if not end or not _is(first[:end], self.form, self.header):
+            yield from in_order(both, self._in_turn(_Lines(self.stream, first), None))
+            return
+        lines, self.read = _Lines(self.stream, first[end:]), end
+
+        def pieces() -> Iterator[tuple[memoryview, int]]:
+            for piece in lines:
+                self.read += piece[1]
+                yield piece
+
+        def read(piece: tuple[memoryview, int]) -> tuple[pa.RecordBatch, Made]:
+            made = whole_numbers.read(*piece, self.form.separator, self.header, self.columns)
+            return both(self._by_arrow(*piece) if made is None else made)
+
+        yield from in_order(read, pieces())
+        if lines.rest:
+            yield from in_order(both, self._in_turn(lines, self.header))
+
+    def _by_arrow(self, text: memoryview, size: int) -> pa.RecordBatch:
+        """The rows in some whole lines without quotes."""
+        options = _options(self.form, self.header, self.columns, size + 1, use_threads=False)
         table = pc_csv.read_csv(pa.BufferReader(text[:size]), **options).combine_chunks()
-        return both(pa.RecordBatch.from_arrays([_one(column) for column in table.columns], names=table.column_names))
+        return pa.RecordBatch.from_arrays([_one(column) for column in table.columns], names=table.column_names)
 
-    yield from in_order(read, lines)
-    if lines.rest:
-        yield from in_order(both, _in_turn(lines, form, header, columns))
+    def _in_turn(self, stream: Any, header: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+        """The rows of a stream, by Arrow; the first is the header if none is given."""
+        self.checked = quotes.Checked(stream, self.form.separator)
+        source = pa.PythonFile(self.checked, mode="r")
+        batches = pc_csv.open_csv(source, **_options(self.form, header, self.columns, BLOCK))
+        yield from map(_without_empty, batches) if _words(self.form, self.columns) else batches
+        self.checked.end()
 
 
 def _is(line: bytes, form: Format, header: Sequence[str]) -> bool:
@@ -163,29 +195,35 @@ def _is(line: bytes, form: Format, header: Sequence[str]) -> bool:
     return "\r" not in text and list(csv.reader(io.StringIO(text), delimiter=form.separator)) == [list(header)]
 
 
-def _in_turn(
-    stream: Any, form: Format, header: Sequence[str] | None, columns: Mapping[str, str]
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a stream, by Arrow; the first is the header if none is given."""
-    source = stream if isinstance(stream, pa.NativeFile) else pa.PythonFile(stream, mode="r")
-    yield from pc_csv.open_csv(source, **_options(form, header, columns, BLOCK))
-
-
 def _options(
     form: Format, header: Sequence[str] | None, columns: Mapping[str, str], block: int, use_threads: bool = True
 ) -> dict[str, Any]:
     return {
-        "read_options": pc_csv.ReadOptions(
-            block_size=block, encoding=form.encoding, column_names=header, use_threads=use_threads
-        ),
+        "read_options": pc_csv.ReadOptions(block_size=block, column_names=header, use_threads=use_threads),
         "parse_options": pc_csv.ParseOptions(delimiter=form.separator, newlines_in_values=True),
         "convert_options": pc_csv.ConvertOptions(
             column_types={name: KINDS[kind] for name, kind in columns.items()},
             include_columns=list(columns),
-            null_values=list(form.null_values),
-            strings_can_be_null=True,
+            null_values=sorted(MISSING) if _words(form, columns) else list(form.null_values),
+            strings_can_be_null=not _words(form, columns),
         ),
     }
+
+
+def _words(form: Format, columns: Mapping[str, str]) -> bool:
+    """Whether words such as `NA` stand for missing numbers; then Arrow would take texts of these words for missing too."""
+    return not form.explicit and not {"number", "date"}.isdisjoint(columns.values())
+
+
+def _without_empty(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows, in which empty texts are missing."""
+    columns = [
+        pc.if_else(empty, None, column)
+        if pa.types.is_large_string(column.type) and pc.any(empty := pc.equal(column, "")).as_py()
+        else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

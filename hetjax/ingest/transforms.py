@@ -16,7 +16,8 @@ from scipy.special import erfinv
 from hetjax.errors import InputError, short
 from hetjax.graph.arrow import to_numpy
 
-MOST_CATEGORIES = 2**16
+MOST_CATEGORIES, LONGEST = 2**16, 2**12  # of a column, and bytes of the name of one
+DAY = {"s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
 QUANTILES = 10_001  # of what is kept of ranks
 Place = Callable[..., str]  # what an error begins with, of a row of those that are given, or of all
 
@@ -46,9 +47,7 @@ class Transform:
 
     def _number(self, key: str) -> float | None:
         value = self.options.get(key)
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
-        ):
+        if value is not None and not is_number(value):
             raise InputError(f"{self.place}.{key}: {short(repr(value))}, and should be a number")
         return None if value is None else float(value)
 
@@ -94,6 +93,21 @@ class Transform:
         return self.options | kept
 
 
+def days(column: pa.Array) -> pa.Array:
+    """Dates and times as days since 1970-01-01, in UTC where there is a time zone, float64."""
+    if pa.types.is_date32(column.type):
+        return column.cast(pa.int32()).cast(pa.float64())
+    unit = "ms" if pa.types.is_date64(column.type) else column.type.unit
+    return pc.divide(column.cast(pa.int64()).cast(pa.float64(), safe=False), float(DAY[unit]))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of a configuration is a finite number of at most 64 bits."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) < 2**64 if isinstance(value, int) else math.isfinite(value)
+
+
 def as_matrix(column: pa.Array, where: Place, missing: bool) -> np.ndarray:
     """Numbers float64 `[rows, width]`; what is missing is NaN, if it may be."""
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type) or pa.types.is_fixed_size_list(column.type):
@@ -104,7 +118,9 @@ def as_matrix(column: pa.Array, where: Place, missing: bool) -> np.ndarray:
             )
         flat = pc.list_flatten(column)
         return as_matrix(flat, where, missing).reshape(len(column), -1)
-    kinds = pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        column = days(column)
+    kinds = pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null, pa.types.is_decimal
     if not any(kind(column.type) for kind in kinds):
         raise InputError(f"{where()}: {column.type}, and should be numbers")
     values = to_numpy(column.cast(pa.float64(), safe=False), math.nan)
@@ -124,6 +140,8 @@ class Standard(Transform):
     def __init__(self, options: Mapping[str, Any], place: str):
         super().__init__(options, place)
         self.mean, self.std = self._number("mean"), self._number("std")
+        if (self.std or 0) < 0:
+            raise InputError(f"{place}.std: {self.std}, and should be 0 or more")
         self.seen, self.centre, self.squares = 0, 0.0, 0.0
 
     def see(self, values: np.ndarray) -> None:
@@ -154,6 +172,10 @@ class MaxMin(Transform):
     def __init__(self, options: Mapping[str, Any], place: str):
         super().__init__(options, place)
         self.least, self.most = math.inf, -math.inf
+        for least, most in (("min_val", "max_val"), ("min_bound", "max_bound")):
+            low, high = self._number(least), self._number(most)
+            if low is not None and high is not None and low > high:
+                raise InputError(f"{place}: {least} {low} > {most} {high}")
 
     def see(self, values: np.ndarray) -> None:
         self.least = min(self.least, float(values.min(initial=math.inf)))
@@ -190,11 +212,15 @@ class RankGauss(Transform):
     def __init__(self, options: Mapping[str, Any], place: str):
         super().__init__(options, place)
         self.epsilon = self._number("epsilon") or 1e-6
+        if not 0 < self.epsilon < 1:
+            raise InputError(f"{place}.epsilon: {self.epsilon}, and should be between 0 and 1")
+        if not isinstance(options.get("uniquify", False), bool):
+            raise InputError(f"{place}.uniquify: {short(repr(options['uniquify']))}, and should be true or false")
         self.chunks: list[np.ndarray] = []
-        try:
-            self.values, self.ranks = (np.array(options.get(key, ()), np.float64) for key in ("values", "ranks"))
-        except (TypeError, ValueError):
-            raise InputError(f"{place}: values and ranks should be numbers") from None
+        given = [options.get(key, []) for key in ("values", "ranks")]
+        if not all(isinstance(one, list) and all(map(is_number, one)) for one in given):
+            raise InputError(f"{place}: values and ranks should be numbers, in two lists")
+        self.values, self.ranks = (np.array(one, np.float64) for one in given)
         if self.values.shape != self.ranks.shape or (np.diff(self.values) <= 0).any():
             raise InputError(
                 f"{place}: {len(self.values)} values != {len(self.ranks)} ranks, or the values do not rise"
@@ -240,13 +266,15 @@ class Categorical(Transform):
         self.mapping: dict[str, int] = {}
         if given is not None:
             if not isinstance(given, dict) or not all(
-                type(n) is int and 0 <= n < MOST_CATEGORIES for n in given.values()
+                isinstance(name, str) and type(n) is int and 0 <= n < MOST_CATEGORIES for name, n in given.items()
             ):
                 raise InputError(f"{place}.mapping: should be {{text: number from 0 up to {MOST_CATEGORIES - 1}}}")
             self.mapping = dict(given)
 
     def _texts(self, column: pa.Array) -> tuple[np.ndarray, pa.Array]:
         """Rows, and a text of each; several of a row, if they are separated."""
+        if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+            raise InputError(f"{self.place}: {column.type}, and should be texts or numbers")
         column = column.cast(pa.large_string())
         rows = pa.array(np.arange(len(column)))
         if separator := self.options.get("separator"):
@@ -258,7 +286,10 @@ class Categorical(Transform):
     def observe(self, column: pa.Array, where: Place) -> None:
         self.rows += len(column)
         if not self.given:
-            self.seen.update(pc.unique(self._texts(column)[1]).to_pylist())
+            names = pc.unique(self._texts(column)[1])
+            if (pc.max(pc.binary_length(names)).as_py() or 0) > LONGEST:
+                raise InputError(f"{where()}: a category of over {LONGEST:,} bytes; is this a column of categories?")
+            self.seen.update(names.to_pylist())
             if len(self.seen) > MOST_CATEGORIES:
                 raise InputError(f"{where()}: over {MOST_CATEGORIES} categories; is this a column of categories?")
 
@@ -290,17 +321,15 @@ class Bucket(Transform):
     def __init__(self, options: Mapping[str, Any], place: str):
         super().__init__(options, place)
         ends, count = options.get("range"), options.get("bucket_cnt")
-        if (
-            not isinstance(ends, list)
-            or len(ends) != 2
-            or not all(isinstance(e, int | float) for e in ends)
-            or ends[0] >= ends[1]
-        ):
+        if not isinstance(ends, list) or len(ends) != 2 or not all(map(is_number, ends)) or ends[0] >= ends[1]:
             raise InputError(f"{place}.range: {short(repr(ends))}, and should be [least, most]")
         if type(count) is not int or not 1 <= count <= MOST_CATEGORIES:
             raise InputError(f"{place}.bucket_cnt: {short(repr(count))}, and should be in 1..{MOST_CATEGORIES}")
         self.low, self.size, self.buckets = float(ends[0]), (ends[1] - ends[0]) / count, count
         self.window = self._number("slide_window_size") or 0.0
+        if not 0 < self.size < math.inf or self.window < 0:
+            what = f"buckets of {self.size}, and a window of {self.window}"
+            raise InputError(f"{place}: {what}, and both should be finite, the one over 0, the other 0 or more")
 
     def fit(self) -> None:
         self.width = self.buckets

@@ -14,8 +14,9 @@ from llvmlite import ir
 from numba import types
 
 from hetjax.compiled import compiled, intrinsic
+from hetjax.datasets.marks import EIGHT_BITS, WORD_BITS, load, trailing_zeros
 from hetjax.graph.arrow import to_arrow
-from hetjax.ingest.configuration import Format
+from hetjax.ingest.declared import Format
 
 MINUS, ZERO, RETURN, LINE = (np.uint8(ord(c)) for c in "-0\r\n")
 START, STEP, WORD, BLOCK = map(np.uintp, (0, 1, 8, 64))
@@ -23,13 +24,12 @@ SPARE = 80  # bytes after a text that are looked at, whatever they are
 DIGITS = 18  # of an int64, whatever they are
 TENS = np.array([10**k for k in range(9)], np.int64)
 UNREAD = np.uintp(2**31)  # the place of a column that is not wanted
-_BYTE, _WORD = ir.IntType(8), ir.IntType(64)
 
 
 def usable(form: Format, columns: Mapping[str, str]) -> bool:
     """Whether a table may be read so: its columns can be whole numbers, and no number stands for a missing one."""
     numbers = any(re.fullmatch("-?[0-9]+", null) for null in form.null_values)
-    return "number" not in columns.values() and not numbers and form.separator not in '0123456789-"\r\n'
+    return {"number", "date"}.isdisjoint(columns.values()) and not numbers and form.separator not in '0123456789-"\r\n'
 
 
 def read(
@@ -75,7 +75,7 @@ def _read(text, size, separator, places, strict, numbers):
         if size - block < BLOCK:
             marks &= (STEP << (size - block)) - STEP
         while marks != 0:
-            end = block + _trailing_zeros(marks)
+            end = block + trailing_zeros(marks)
             marks &= marks - STEP
             place, byte = places[cell], text[end]
             if byte != (LINE if cell == last else separator):
@@ -132,7 +132,7 @@ def _word(context: Any, text: Any, at: Any) -> tuple[Any, Callable]:
     """Eight bytes of a text from `at`, the first as the lowest."""
 
     def build(context, builder, signature, args):
-        return _load(context, builder, signature, args, _WORD)
+        return load(context, builder, signature, args, WORD_BITS)
 
     return types.uint64(text, at), build
 
@@ -142,25 +142,8 @@ def _no_digits(context: Any, text: Any, at: Any) -> tuple[Any, Callable]:
     """Which of 64 bytes of a text from `at` are no digits: a bit each, the first as the lowest."""
 
     def build(context, builder, signature, args):
-        kind = ir.VectorType(_BYTE, 64)
-        values = builder.sub(_load(context, builder, signature, args, kind), ir.Constant(kind, 64 * [int(ZERO)]))
-        return builder.bitcast(builder.icmp_unsigned(">", values, ir.Constant(kind, 64 * [9])), _WORD)
+        kind = ir.VectorType(EIGHT_BITS, 64)
+        values = builder.sub(load(context, builder, signature, args, kind), ir.Constant(kind, 64 * [int(ZERO)]))
+        return builder.bitcast(builder.icmp_unsigned(">", values, ir.Constant(kind, 64 * [9])), WORD_BITS)
 
     return types.uint64(text, at), build
-
-
-@intrinsic
-def _trailing_zeros(context: Any, word: Any) -> tuple[Any, Callable]:
-    """The place of the lowest bit that is set."""
-
-    def build(context, builder, signature, args):
-        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.uint64(word), build
-
-
-def _load(context, builder, signature, args, kind):
-    data = context.make_array(signature.args[0])(context, builder, args[0]).data
-    made = builder.load(builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer()))
-    made.align = 1
-    return made

@@ -4,12 +4,12 @@ SeHGNN's equation 4 (Yang et al., AAAI 2023, "neighbour aggregation"). Products 
 from the left, so many rows at a time: an intermediate product has no more than `AT_ONCE` numbers, and a few of that size are held at a time.
 """
 
-import tempfile
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import scipy.sparse
 
+from hetjax.cache.mapped import unnamed
 from hetjax.errors import InputError
 from hetjax.graph.csc import CSC, index_dtype
 from hetjax.graph.hetgraph import HetGraph
@@ -25,8 +25,7 @@ def room(shape: tuple[int, int]) -> np.ndarray:
     """Where a result is written, float32: memory, or a file without a name in the folder for such files (`TMPDIR`)."""
     if 4 * shape[0] * shape[1] <= IN_MEMORY:
         return np.empty(shape, np.float32)
-    with tempfile.TemporaryFile() as file:
-        return np.memmap(file, np.float32, "w+", shape=shape)
+    return unnamed(shape, np.float32)
 
 
 def means(graph: HetGraph, path: Metapath, x: np.ndarray) -> np.ndarray:

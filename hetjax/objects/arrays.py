@@ -4,14 +4,23 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from hetjax.errors import InputError, nearest
+from hetjax.casts.edges import Ends, as_ends
+from hetjax.casts.ids import as_ids, positions
+from hetjax.casts.labels import as_labels
+from hetjax.casts.numbers import as_features
+from hetjax.casts.reverses import missing_reverses
+from hetjax.casts.splits import as_splits
+from hetjax.datasets.splits import Split, divide
+from hetjax.errors import InputError, nearest, reading, short
 from hetjax.graph.hetgraph import HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
-from hetjax.objects import casts
+from hetjax.logs import log
 
 
+@reading("hetjax.from_arrays")
 def from_arrays(
     edges: Mapping[tuple[str, str, str], Any],
     features: Mapping[str, Any] | None = None,
@@ -22,18 +31,20 @@ def from_arrays(
     reverse: bool = False,
     seed: int = 0,
 ) -> HetGraph:
-    """A graph from arrays, lists, tensors or columns of frames.
+    """Return a graph of arrays, lists, tensors or columns of frames.
 
-    Whole numbers are node numbers from 0. Texts are ids of yours, which are kept: predictions and errors speak in them.
+    Whole numbers in `edges` are node numbers from 0. Texts are ids of yours, which are kept: predictions and errors speak in
+    them. docs/casts.md lists what every kind of value means.
 
     Args:
-      edges: per `(source type, name, target type)` the sources and targets, and weights if any: two or three sequences, an
-        array `[2, edges]`, or a frame with columns `source`, `target` and `weight`.
+      edges: per `(source type, name, target type)` a tuple of sources and targets, and weights if any; a list of pairs, or of
+        triples with weights; an array `[2, edges]`; or a frame, whose columns are taken by their names, such as `source`,
+        `target` and `weight`, or `src` and `dst`.
       features: `[nodes, width]` per node type, of any numbers. hetjax learns features for types that have none.
       labels: of one node type, the target: class numbers, or names; None, NaN or -1 where a label is not known; or 0 and 1
         `[nodes, classes]`.
-      splits: per split, `train`, `validation` and `test`, a mask or ids; or three shares of the labelled nodes; or one share
-        for training.
+      splits: per split, `train`, `validation` and `test`, a mask, or node numbers, or ids where the type has `ids`; or three
+        shares of the labelled nodes; or one share for training.
       nodes: number of nodes per type, where features, labels and ids do not say; else the largest node number says. Types of no relation are named here.
       ids: what you call the nodes of a type, whole numbers or texts; of texts in `edges` in the order of their first edge.
       reverse: add the reverse of every relation, `rev_NAME`, that is not there already.
@@ -42,24 +53,47 @@ def from_arrays(
     Raises:
       InputError: for the first thing that is wrong, with its place and both values.
     """
+    _check_mappings(edges=edges, features=features, labels=labels, nodes=nodes, ids=ids)
     if labels is None or len(labels) != 1:
         given = "none" if not labels else " and ".join(map(str, labels))
         raise InputError(f"labels of {given}, and there should be labels of one node type: {{type: labels}}")
-    ends = {(r := casts.as_relation(relation)): casts.as_ends(given, r) for relation, given in edges.items()}
+    ends = {(r := as_relation(relation)): as_ends(given, r) for relation, given in edges.items()}
     _check_types({"labels": labels, "features": features or {}, "ids": ids or {}}, ends, nodes or {})
-    matrices = {name: casts.as_features(matrix, name) for name, matrix in (features or {}).items()}
+    matrices = {name: as_features(matrix, f"features of type {name!r}") for name, matrix in (features or {}).items()}
     target = next(iter(labels))
-    encoded, classes = casts.as_labels(labels[target], target)
-    kept = {name: casts.as_ids(given, name) for name, given in (ids or {}).items()}
+    encoded, classes = as_labels(labels[target], f"labels of type {target!r}")
+    if not _class_count(encoded, classes):
+        raise InputError(f"labels of type {target!r}: {len(encoded)} nodes, and no label is known")
+    kept = {name: Ids(as_ids(given, f"ids of type {name!r}")) for name, given in (ids or {}).items()}
+    _say_numbers({r: parts for r, parts in ends.items() if not isinstance(edges[r], Ends)}, kept)
+    own = kept.get(target)
     kept |= _first_seen(ends, kept)
     ends = {relation: _numbered(relation, parts, kept) for relation, parts in ends.items()}
     counts = _counts(nodes or {}, kept, matrices, {target: encoded}, ends)
     if reverse:
-        ends |= {r.reverse: [target, source, *w] for r, (source, target, *w) in ends.items() if r.reverse not in ends}
+        ends |= {turned: _turned(ends[r]) for r, turned in missing_reverses(ends).items()}
     schema = Schema(counts, tuple(ends), target, _class_count(encoded, classes))
-    chosen = casts.as_splits(splits, encoded, kept.get(target), seed)
+    chosen = _splits(splits, encoded, own or kept.get(target), own is not None, seed)
     names = Names({name: one for name, one in kept.items() if not _plain(one)}, classes)
-    return build(schema, {r: tuple(parts) for r, parts in ends.items()}, matrices, encoded, chosen, "graph", names)
+    given_ends = {r: tuple(part for part in parts if part is not None) for r, parts in ends.items()}
+    return build(schema, given_ends, matrices, encoded, chosen, "graph", names)
+
+
+def as_relation(given: Any) -> Relation:
+    """Return a relation from what names it, `(source type, name, target type)`."""
+    if not isinstance(given, tuple | list) or len(given) != 3 or not all(isinstance(part, str) for part in given):
+        raise InputError(f"relation {short(repr(given))}: should be (source type, name, target type), three texts")
+    return Relation(*given)
+
+
+def _check_mappings(**given: Any) -> None:
+    """Raise an InputError for what is no mapping, or has names that are no texts."""
+    for what, one in given.items():
+        if one is not None and not isinstance(one, Mapping):
+            raise InputError(f"{what} are {type(one).__name__}, and should be a dictionary")
+        for name in one or () if what != "edges" else ():
+            if not isinstance(name, str):
+                raise InputError(f"{what} of {short(repr(name), 80)}: names of node types are texts")
 
 
 def _check_types(
@@ -81,42 +115,90 @@ def _class_count(labels: np.ndarray, classes: Ids | None) -> int:
     return len(classes) if classes is not None else int(labels.max(initial=-1)) + 1
 
 
-def _is_text(values: np.ndarray) -> bool:
-    return values.size > 0 and values.dtype.kind in "OSU"
-
-
-def _first_seen(ends: Mapping[Relation, list[np.ndarray]], kept: Mapping[str, Ids]) -> dict[str, Ids]:
-    """The ids of the types that edges name by texts, and that have none given, in the order in which they are first named."""
-    seen: dict[str, dict[str, None]] = {}
+def _sides(ends: Mapping[Relation, Ends]) -> list[tuple[Relation, str, str, Any]]:
+    """The two ends of every relation: the relation, source or target, its node type, and the ids or numbers."""
+    sides = []
     for relation, parts in ends.items():
-        for node_type, values in zip((relation.source, relation.target), parts):
-            if node_type not in kept and _is_text(values):
-                seen.setdefault(node_type, {}).update(dict.fromkeys(values.tolist()))
+        sides += [
+            (relation, "source", relation.source, parts.source),
+            (relation, "target", relation.target, parts.target),
+        ]
+    return sides
+
+
+def _say_numbers(ends: Mapping[Relation, Ends], ids: Mapping[str, Ids]) -> None:
+    """Say where whole numbers of edges are node numbers though the type has whole numbers as ids."""
+    for relation, side, node_type, values in _sides(ends):
+        whole = isinstance(values, np.ndarray) and len(values) and node_type in ids
+        if whole and str(ids[node_type].values.type) == "int64" and not _plain(ids[node_type]):
+            words = "whole numbers are node numbers from 0, not the ids of type"
+            log.warning("relation %s: %s: %s %r", relation, side, words, node_type)
+
+
+def _first_seen(ends: Mapping[Relation, Ends], kept: Mapping[str, Ids]) -> dict[str, Ids]:
+    """The ids of the types that edges name by texts, and that have none given, in the order in which they are first named.
+
+    Raises:
+      InputError: other edges name nodes of such a type by numbers.
+    """
+    seen: dict[str, dict[str, None]] = {}
+    for _, _, node_type, values in _sides(ends):
+        if node_type not in kept and isinstance(values, pa.Array):
+            seen.setdefault(node_type, {}).update(dict.fromkeys(values.unique().to_pylist()))
+    for relation, side, node_type, values in _sides(ends):
+        if node_type in seen and isinstance(values, np.ndarray) and len(values):
+            raise InputError(
+                f"relation {relation}: {side}: whole numbers, and other edges name nodes of type {node_type!r} by texts: give its `ids`"
+            )
     return {node_type: Ids(list(values)) for node_type, values in seen.items()}
 
 
-def _numbered(relation: Relation, parts: list[np.ndarray], ids: Mapping[str, Ids]) -> list[np.ndarray]:
+def _numbered(relation: Relation, parts: Ends, ids: Mapping[str, Ids]) -> Ends:
     """Node numbers in the place of texts."""
-    made = list(parts)
-    for side, node_type in enumerate((relation.source, relation.target)):
-        if _is_text(parts[side]):
-            place = f"relation {relation}: {('source', 'target')[side]}"
-            made[side] = casts.found(parts[side], ids.get(node_type), place)
-    return made
+    made = {
+        side: positions(values, ids.get(node_type), f"relation {relation}: {side}")
+        for _, side, node_type, values in _sides({relation: parts})
+        if isinstance(values, pa.Array)
+    }
+    return parts._replace(**made)
+
+
+def _turned(parts: Ends) -> Ends:
+    return parts._replace(source=parts.target, target=parts.source)
 
 
 def _counts(nodes, ids, features, labels, ends) -> dict[str, int]:
     """Nodes per type: as given; or else as many as there are ids, rows of features or labels; or up to the last in an edge."""
+    for name, count in nodes.items():
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
+            raise InputError(f"nodes of {name!r}: {short(repr(count), 80)}, and should be a whole number from 0")
     counts = {name: int(count) for name, count in nodes.items()}
     for source in (ids, features, labels):
         for name, rows in source.items():
             counts.setdefault(name, len(rows))
     largest: dict[str, int] = {}
-    for relation, parts in ends.items():
-        for node_type, values in zip((relation.source, relation.target), parts):
-            most = int(values.max()) + 1 if values.size and values.dtype.kind in "iu" else 0
-            largest[node_type] = max(largest.get(node_type, 0), most)
+    for _, _, node_type, values in _sides(ends):
+        largest[node_type] = max(largest.get(node_type, 0), int(values.max(initial=-1)) + 1)
     return counts | {name: count for name, count in largest.items() if name not in counts}
+
+
+def _splits(given: Any, labels: np.ndarray, ids: Ids | None, own: bool, seed: int) -> dict[str, np.ndarray]:
+    """Node numbers per split; where the ids are those that edges have, and not the user's `own`, whole numbers are node numbers."""
+    if isinstance(given, Mapping):
+        splits = as_splits(given, len(labels), ids, own, numbered=True)
+        if not len(splits.get("train", ())):
+            log.warning("splits: no node is in train")
+        return splits
+    try:
+        shares = (
+            (given, (1 - given) / 2, (1 - given) / 2) if isinstance(given, int | float) else tuple(map(float, given))
+        )
+        right = len(shares) == 3 and min(shares) >= 0 and shares[0] > 0 and sum(shares) <= 1 + 1e-9
+    except (TypeError, ValueError):
+        right = False
+    if not right:
+        raise InputError(f"splits are {short(str(given))}, and should be shares of at most 1 together, or masks or ids")
+    return divide(labels, Split("random", seed, shares), {}, "splits")
 
 
 def _plain(ids: Ids) -> bool:

@@ -1,20 +1,31 @@
 """DGL's graphs: read by what they offer, so that DGL and torch are imported only to make one."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
+from hetjax.casts.column import as_column, as_dense
+from hetjax.casts.edges import Ends
+from hetjax.casts.ids import node_numbers
+from hetjax.casts.numbers import as_weights
+from hetjax.casts.roles import WEIGHTS
+from hetjax.casts.splits import MASKS, from_masks
+from hetjax.errors import InputError, reading
 from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.schema import Relation
+from hetjax.logs import log
 from hetjax.objects import back
-from hetjax.objects.arrays import from_arrays
-from hetjax.objects.casts import SAYS
+from hetjax.objects.arrays import as_relation, from_arrays
+from hetjax.objects.typed import by_type
 
 FEATURES = "feat", "x", "features", "feature"
 LABELS = "label", "labels", "y"
-WEIGHTS = "weight", "edge_weight", "w"
+TYPE, NUMBER = "_TYPE", "_ID"  # dgl.NTYPE and dgl.ETYPE, dgl.NID and dgl.EID
+NODE_KEYS = (*FEATURES, *LABELS, *MASKS, "id")
 
 
+@reading("hetjax.from_dgl")
 def from_dgl(
     graph: Any,
     target: str | None = None,
@@ -22,10 +33,12 @@ def from_dgl(
     splits: Any = None,
     seed: int = 0,
 ) -> HetGraph:
-    """A graph from a `dgl.DGLGraph`, of one kind of node or of several.
+    """Return a graph of a `dgl.DGLGraph`, of one kind of node or of several.
 
     Read are the data of nodes under `feat` (or `x`, `features`, `feature`), `label` (or `labels`, `y`), `train_mask`, `val_mask`
-    and `test_mask`, and `id`; and of edges under `weight` (or `edge_weight`, `w`).
+    and `test_mask`, and `id`; and of edges under `weight` (or `weights`, `edge_weight`, `w`). What else there is, such as
+    features of edges, is left out, which a line says. A graph that `dgl.to_homogeneous` made becomes as many node types and
+    relations as it has numbers of types.
 
     Args:
       graph: the object; what is in it is not copied where hetjax can use it as it is.
@@ -35,38 +48,80 @@ def from_dgl(
     Raises:
       InputError: as `hetjax.from_arrays`; or labels of no type, or of several.
     """
-    data = {name: graph.nodes[name].data for name in graph.ntypes}
-    labelled = {name: found for name, about in data.items() if (found := _first(about, LABELS)) is not None}
-    target = back.only_target(list(labelled), target)
-    features = {name: _first(about, FEATURES) for name, about in data.items()}
-    ids = {name: about.get("id") for name, about in data.items()}
+    if not hasattr(graph, "canonical_etypes") or not hasattr(graph, "ntypes"):
+        raise InputError(f"{type(graph).__name__}, and should be a graph of DGL")
+    data = {name: dict(graph.nodes[name].data) for name in graph.ntypes}
+    counts = {name: int(graph.num_nodes(name)) for name in graph.ntypes}
+    edges: dict[Any, Ends] = {as_relation(kind): _ends(graph, kind) for kind in graph.canonical_etypes}
+    for name, columns in data.items():
+        _say_left_out(f"nodes of type {name!r}", columns, [_key(columns, k) for k in (FEATURES, LABELS, ["id"])], MASKS)
+    if len(data) == 1 and len(edges) == 1:
+        data, counts, edges = _by_type(graph, data, counts, edges)
+    labelled = [name for name, columns in data.items() if _key(columns, LABELS)]
+    target = back.only_target(labelled, target)
+    features = {name: columns.get(_key(columns, FEATURES)) for name, columns in data.items()}
     if splits is None:
-        there = {split: data[target].get(mask) for split, mask in back.MASKS.items()}
-        splits = {split: _bool(mask) for split, mask in there.items() if mask is not None} or (0.6, 0.2, 0.2)
-    edges = {}
-    for kind in graph.canonical_etypes:
-        weights = _first(graph.edges[kind].data, WEIGHTS)
-        ends = graph.edges(etype=kind, order="eid")
-        edges[kind] = ends if weights is None else (*ends, weights)
+        place = f"nodes of type {target!r}"
+        masks = {key: as_column(mask, f"{place}: {key}") for key, mask in data[target].items() if key in MASKS}
+        splits = from_masks(masks, place) or (0.6, 0.2, 0.2)
     return from_arrays(
         edges,
         {name: matrix for name, matrix in features.items() if matrix is not None},
-        {target: labelled[target]},
+        {target: data[target][_key(data[target], LABELS)]},
         splits,
-        {name: int(graph.num_nodes(name)) for name in graph.ntypes},
-        {name: given for name, given in ids.items() if given is not None},
+        counts,
+        {name: columns["id"] for name, columns in data.items() if "id" in columns},
         reverse,
         seed,
     )
 
 
-def _first(data: Mapping[str, Any], keys: tuple[str, ...]) -> Any:
-    return next((data[key] for key in keys if key in data), None)
+def _key(data: Mapping[str, Any], keys: Iterable[str]) -> str:
+    """The first of some names that is there; empty if none is."""
+    return next((key for key in keys if key in data), "")
 
 
-def _bool(mask: Any) -> Any:
-    """Masks of DGL's data sets are sometimes numbers."""
-    return mask.bool() if hasattr(mask, "bool") else np.asarray(mask, bool)
+def _say_left_out(place: str, data: Iterable[str], used: Iterable[str], known: Collection[str] = ()) -> None:
+    if left := [key for key in data if key not in (*used, *known, TYPE, NUMBER)]:
+        log.warning("%s: left out: %s", place, ", ".join(left))
+
+
+def _ends(graph: Any, kind: tuple[str, str, str]) -> Ends:
+    """Node numbers and weights of a relation's edges."""
+    data, place = graph.edges[kind].data, f"relation {as_relation(kind)}"
+    weights = [key for key in WEIGHTS if key in data]
+    if len(weights) > 1:
+        raise InputError(f"{place}: {', '.join(weights)} may all be weights: leave one")
+    left = [key for key in data if key not in (*weights, TYPE, NUMBER)]
+    if left:
+        log.warning("%s: left out: %s: hetjax has no features of edges", place, ", ".join(left))
+    ends = graph.edges(etype=kind, order="eid")
+    source, target = (node_numbers(one, f"{place}: {side}") for one, side in zip(ends, ("source", "target")))
+    return Ends(source, target, as_weights(data[weights[0]], f"{place}: weight") if weights else None)
+
+
+def _by_type(graph: Any, data: dict, counts: dict, edges: dict) -> tuple[dict, dict, dict]:
+    """The nodes' data, their numbers and the edges by type, where a homogeneous graph says the types."""
+    ((name, columns),), ((relation, ends),) = data.items(), edges.items()
+    node_type, edge_type = columns.get(TYPE), graph.edges[tuple(relation)].data.get(TYPE)
+    if not _several(node_type) and not _several(edge_type):
+        return data, counts, edges
+    typed = by_type((ends.source, ends.target), counts[name], node_type, edge_type)
+    parts: dict[Relation, Ends] = {}
+    for one, places in typed.edges.items():
+        weights = None if ends.weights is None else ends.weights[places]
+        parts[one] = Ends(typed.number[ends.source[places]], typed.number[ends.target[places]], weights)
+    dense = {key: as_dense(column, key) for key, column in columns.items() if key in NODE_KEYS}
+    rows = {one: {key: column[members] for key, column in dense.items()} for one, members in typed.nodes.items()}
+    for own in rows.values():
+        for key in [key for key in LABELS if key in own and (own[key] == -1).all()]:
+            del own[key]
+    return rows, {one: len(members) for one, members in typed.nodes.items()}, parts
+
+
+def _several(numbers: Any) -> bool:
+    """Whether there are numbers of several types."""
+    return numbers is not None and len(np.unique(as_dense(numbers, TYPE))) > 1
 
 
 def to_dgl(graph: HetGraph) -> Any:
@@ -91,7 +146,7 @@ def to_dgl(graph: HetGraph) -> Any:
         if str(ids.values.type) == "int64":
             made.nodes[name].data["id"] = torch.from_numpy(ids.values.to_numpy().copy())
         else:
-            SAYS.warning("ids of type %r are texts, which DGL does not hold, and are left out", name)
+            log.warning("ids of type %r are texts, which DGL does not hold, and are left out", name)
     target = made.nodes[graph.schema.target].data
     target["label"] = torch.from_numpy(graph.labels.astype(np.int64))
     for key, mask in back.masks(graph).items():

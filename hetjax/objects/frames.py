@@ -1,19 +1,45 @@
 """Frames of pandas, or of any library whose columns can be asked for by name: a frame per node type, and one per relation."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hetjax.errors import InputError
+from hetjax.casts.column import as_column, columns_of, kind_of
+from hetjax.casts.edges import Ends, as_ends
+from hetjax.casts.ids import as_ids, positions
+from hetjax.casts.labels import Categories, class_numbers
+from hetjax.casts.numbers import from_columns
+from hetjax.casts.splits import MASKS, as_masks, from_masks, from_words
+from hetjax.errors import InputError, reading, short
+from hetjax.graph.arrow import to_arrow
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.names import Ids
-from hetjax.objects import back, casts
-from hetjax.objects.arrays import from_arrays
+from hetjax.graph.schema import Relation
+from hetjax.logs import log
+from hetjax.objects import back
+from hetjax.objects.arrays import as_relation, from_arrays
 
 ID, SPLIT = "id", "split"
 
 
+class Roles(NamedTuple):
+    """The columns of a frame of nodes, by what they are.
+
+    Attributes:
+      ids: None: the frame's index.
+      split: None where there is none.
+      masks: by the name of a mask in lower case.
+      others: which may be features.
+    """
+
+    ids: Any
+    split: Any
+    masks: dict[str, Any]
+    others: list[Any]
+
+
+@reading("hetjax.from_pandas")
 def from_pandas(
     nodes: Mapping[str, Any],
     edges: Mapping[tuple[str, str, str], Any],
@@ -23,32 +49,43 @@ def from_pandas(
     reverse: bool = False,
     seed: int = 0,
 ) -> HetGraph:
-    """A graph from `{type: frame}` and `{relation: frame}`; frames of polars, Arrow tables and dictionaries of columns do too.
+    """Return a graph of `{type: frame}` and `{relation: frame}`; frames of polars, Arrow tables and dictionaries of columns do too.
+
+    What is taken by name or left out is said in a line. docs/casts.md lists what every kind of value means.
 
     Args:
-      nodes: a row per node, whose id is in the column `id`, or else in the frame's index. Numbers and booleans are features,
-        unless `features` chooses; other columns are left out, which a line says. A column `split` says train, validation or
-        test.
-      edges: the ids of sources and targets in the columns `source` and `target`, or else in the first two; `weight`, or a
-        third one, weighs them.
+      nodes: a row per node, whose id is in the column `id`, or else in the frame's index. Numbers, booleans and dates are
+        features, unless `features` chooses; other columns are left out. A column `split` has the words train, validation and
+        test; or columns `train_mask`, `val_mask` and `test_mask` have the split.
+      edges: the ids of sources and targets in the columns `source` and `target`, `src` and `dst`, or others of
+        `hetjax.casts.roles`, or else in the only two; `weight` weighs them.
       label: the column of labels, which one frame has: texts, whole numbers or a categorical, missing where not known; or
         several columns of 0 and 1.
       features: the columns that are features, per node type.
-      splits, reverse, seed: as in `hetjax.from_arrays`; splits that are given come before the column.
+      splits, reverse, seed: as in `hetjax.from_arrays`, with ids as the frame has them; splits that are given come before
+        columns.
 
     Raises:
       InputError: as `hetjax.from_arrays`; an id twice, or of an edge that is no node's; or no such column.
     """
-    wanted = [label] if isinstance(label, str) else list(label)
-    columns = {name: casts.columns_of(frame) or [] for name, frame in nodes.items()}
+    wanted = list(label) if isinstance(label, list | tuple) else [label]
+    columns = {name: _columns(frame, f"nodes of type {name!r}") for name, frame in _checked(nodes, "nodes").items()}
     target = back.only_target([name for name, there in columns.items() if wanted[0] in there], None)
-    ids = {name: _ids(frame, name) for name, frame in nodes.items()}
-    chosen = {name: _features(frame, name, columns[name], wanted, features) for name, frame in nodes.items()}
+    for name in features or {}:
+        if name not in nodes:
+            raise InputError(f"features of {name!r}: no frame of nodes of this type among {sorted(nodes)}")
+    taken = {name: wanted if name == target else [] for name in nodes}
+    roles = {name: _roles(there, taken[name]) for name, there in columns.items()}
+    ids = {name: _ids(frame, name, roles[name]) for name, frame in nodes.items()}
+    made = {name: _features(nodes[name], name, roles[name], taken[name], features) for name in nodes}
+    _say_left_out(roles, target, splits is not None)
     if splits is None:
-        splits = _splits(nodes[target]) if SPLIT in columns[target] else (0.6, 0.2, 0.2)
+        splits = _splits(nodes[target], target, roles[target]) or (0.6, 0.2, 0.2)
+    else:
+        splits = as_masks(splits, ids[target])
     return from_arrays(
-        {relation: _ends(frame, relation, ids) for relation, frame in edges.items()},
-        {name: matrix for name, matrix in chosen.items() if matrix is not None},
+        {relation: _ends(frame, as_relation(relation), ids) for relation, frame in _checked(edges, "edges").items()},
+        {name: matrix for name, matrix in made.items() if matrix is not None},
         {target: _labels(nodes[target], target, wanted)},
         splits,
         {name: len(one) for name, one in ids.items()},
@@ -58,54 +95,112 @@ def from_pandas(
     )
 
 
-def _ids(frame: Any, node_type: str) -> Ids:
-    if ID not in (casts.columns_of(frame) or ()) and not hasattr(frame, "index"):
-        raise InputError(f"nodes of type {node_type!r}: no column {ID!r} among {casts.columns_of(frame)}, and no index")
-    given = frame[ID] if ID in (casts.columns_of(frame) or ()) else frame.index
-    return casts.as_ids(given, node_type)
+def _checked(given: Any, what: str) -> Mapping:
+    if not isinstance(given, Mapping):
+        raise InputError(f"{what} are {type(given).__name__}, and should be a dictionary of frames")
+    return given
+
+
+def _columns(frame: Any, place: str) -> list[Any]:
+    """The columns of a frame, of which no two have one name."""
+    if (columns := columns_of(frame)) is None:
+        raise InputError(f"{place}: {type(frame).__name__}, and should be a frame, or a dictionary of columns")
+    twice = next((name for number, name in enumerate(columns) if name in columns[:number]), None)
+    if twice is not None:
+        raise InputError(f"{place}: two columns are called {twice!r}")
+    return columns
+
+
+def _roles(columns: Sequence[Any], labels: Sequence[Any]) -> Roles:
+    """What each column is, by its name; an exact name comes before one in another case."""
+    named = {str(name).strip().lower(): name for name in reversed(columns) if name not in labels}
+    named |= {name: name for name in columns if isinstance(name, str) and name not in labels}
+    taken = {key: named[key] for key in (ID, SPLIT, *MASKS) if key in named}
+    others = [name for name in columns if name not in labels and not any(name is one for one in taken.values())]
+    masks = {key: name for key, name in taken.items() if key in MASKS}
+    return Roles(taken.get(ID), taken.get(SPLIT), masks, others)
+
+
+def _ids(frame: Any, node_type: str, roles: Roles) -> Ids:
+    place = f"nodes of type {node_type!r}"
+    if roles.ids is None and not hasattr(frame, "index"):
+        raise InputError(f"{place}: no column {ID!r} among {short(str(columns_of(frame)))}, and no index")
+    if roles.ids not in (None, ID):
+        log.warning("%s: column %r has the ids", place, roles.ids)
+    given = frame.index if roles.ids is None else frame[roles.ids]
+    likely = [name for name in roles.others if str(name).lower() in (f"{node_type.lower()}_id", "node_id", "nid")]
+    if roles.ids is None and likely:
+        log.warning(
+            "%s: the index has the ids, and column %r is another; a column `id` would be taken", place, likely[0]
+        )
+    return Ids(as_ids(given, f"ids of type {node_type!r}"))
 
 
 def _features(
-    frame: Any, node_type: str, there: list[str], label: list[str], given: Mapping | None
+    frame: Any, node_type: str, roles: Roles, labels: Sequence[Any], given: Mapping[str, Any] | None
 ) -> np.ndarray | None:
-    asked = (given or {}).get(node_type)
-    for name in asked or ():
-        if name not in there:
-            raise InputError(f"nodes of type {node_type!r}: no column {name!r} among {', '.join(map(str, there))}")
-    names = [name for name in there if name not in (*label, ID, SPLIT)] if asked is None else list(asked)
-    columns = {name: casts.as_numpy(frame[name], f"{node_type!r}: column {name!r}") for name in names}
-    odd = [name for name, column in columns.items() if column.dtype.kind not in "biuf"]
-    if asked and odd:
-        column = columns[odd[0]]
-        raise InputError(f"nodes of type {node_type!r}: column {odd[0]!r} is {column.dtype}, and features are numbers")
-    if odd:
-        casts.SAYS.warning("nodes of type %r: columns that are no numbers are left out: %s", node_type, ", ".join(odd))
-    numbers = [column for name, column in columns.items() if name not in odd]
-    return np.stack(numbers, axis=1) if numbers else None
+    place, asked = f"nodes of type {node_type!r}", (given or {}).get(node_type)
+    names = roles.others if asked is None else [asked] if isinstance(asked, str) else list(asked)
+    for name in names:
+        if name not in (there := columns_of(frame) or []):
+            raise InputError(f"{place}: no column {name!r} among {', '.join(map(str, there))}")
+    leaked = [str(name) for name in names if name in labels]
+    if leaked:
+        raise InputError(f"{place}: columns of labels are no features: {', '.join(leaked)}")
+    return from_columns({name: frame[name] for name in names}, place, chosen=asked is not None)
 
 
-def _labels(frame: Any, target: str, names: list[str]) -> Any:
+def _say_left_out(roles: Mapping[str, Roles], target: str, given: bool) -> None:
+    """Say which columns of splits are not used: those of other types, and all where splits are given."""
+    for name, one in roles.items():
+        columns = [str(column) for column in (one.split, *one.masks.values()) if column is not None]
+        if columns and (name != target or given):
+            why = "splits are given" if name == target else f"labels are of type {target!r}"
+            log.warning("nodes of type %r: columns of splits are left out: %s: %s", name, ", ".join(columns), why)
+
+
+def _splits(frame: Any, target: str, roles: Roles) -> dict[str, np.ndarray]:
+    """A mask per split, from the columns that have them; none if there are no such columns."""
+    place = f"nodes of type {target!r}"
+    if roles.masks and roles.split is not None:
+        listed = ", ".join(map(str, (roles.split, *roles.masks.values())))
+        raise InputError(f"{place}: columns {listed} are all of splits: leave one kind, or give `splits`")
+    if roles.masks:
+        log.warning("%s: the split is in the columns %s", place, ", ".join(map(str, roles.masks.values())))
+        masks = {key: as_column(frame[name], f"{place}: column {str(name)!r}") for key, name in roles.masks.items()}
+        return from_masks(masks, place)
+    if roles.split is None:
+        return {}
+    log.warning("%s: the split is in the column %r", place, roles.split)
+    column = f"{place}: column {str(roles.split)!r}"
+    return from_words(as_column(frame[roles.split], column), column)
+
+
+def _labels(frame: Any, target: str, names: Sequence[Any]) -> Any:
     if len(names) == 1:
         return frame[names[0]]
-    columns = [casts.as_numpy(frame[name], f"labels of type {target!r}") for name in names]
-    return casts.Categories(np.stack(columns, axis=1), names)
+    columns = []
+    for name in names:
+        place = f"labels of type {target!r}: column {str(name)!r}"
+        if name not in (columns_of(frame) or ()):
+            raise InputError(f"{place}: there is none of this name")
+        column = as_column(frame[name], place)
+        column = column.cast("int8") if kind_of(column) == "boolean" else column
+        columns.append(class_numbers(column, place))
+    return Categories(np.stack(columns, axis=1), [str(name) for name in names])
 
 
-def _splits(frame: Any) -> dict[str, np.ndarray]:
-    values = casts.as_numpy(frame[SPLIT], SPLIT)
-    names = sorted({str(value) for value in values.tolist() if isinstance(value, str) and value})
-    return {name: np.flatnonzero(values == name) for name in names}
-
-
-def _ends(frame: Any, relation: tuple[str, str, str], ids: Mapping[str, Ids]) -> list[np.ndarray]:
+def _ends(frame: Any, relation: Relation, ids: Mapping[str, Ids]) -> Ends:
     """Node numbers, and weights if any."""
-    parts = casts.as_ends(frame, casts.as_relation(relation))
-    for side, node_type in enumerate((relation[0], relation[2])):
+    parts = as_ends(frame, relation)
+    made = {}
+    for side, node_type in (("source", relation.source), ("target", relation.target)):
         if node_type not in ids:
             raise InputError(f"relation {relation}: no frame of nodes of type {node_type!r} among {sorted(ids)}")
-        place = f"relation {casts.Relation(*relation)}: {('source', 'target')[side]}"
-        parts[side] = casts.found(parts[side], ids[node_type], place)
-    return parts
+        asked = getattr(parts, side)
+        asked = to_arrow(asked) if isinstance(asked, np.ndarray) else asked
+        made[side] = positions(asked, ids[node_type], f"relation {relation}: {side}")
+    return parts._replace(**made)
 
 
 def to_pandas(graph: HetGraph) -> tuple[dict[str, Any], dict[tuple[str, str, str], Any]]:

@@ -18,7 +18,7 @@ from hetjax.datasets.packed import Readable
 from hetjax.errors import InputError, reading
 from hetjax.graph import npy, store
 from hetjax.graph.csc import CSC
-from hetjax.graph.hetgraph import HetGraph
+from hetjax.graph.hetgraph import HetGraph, check_ids
 from hetjax.graph.homogeneous import offsets
 from hetjax.graph.schema import MOST_NODES, no_node
 from hetjax.graph.sizes import Sizes, sizes
@@ -125,14 +125,18 @@ class Relations(EdgeStream):
         schema, start = graph.schema, offsets(graph.schema.nodes)
         self.name, self.about = name, sizes(graph)
         self.parts = [(csc, start[r.source], start[r.target]) for r, csc in graph.relations.items()]
+        self.sources = [r.source for r in graph.relations]
         self.nodes = sum(schema.nodes.values())
         self.edges = sum(csc.edges for csc, _, _ in self.parts)
 
     def chunks(self, nodes: int) -> Iterator[Chunk]:
         before, total = 0, sum(csc.edges for csc, _, _ in self.parts)
-        for csc, source, target in self.parts:
+        for node_type, (csc, source, target) in zip(self.sources, self.parts):
             for first in range(0, csc.edges, AT_ONCE):
-                pairs = _of_relation(csc, first, min(AT_ONCE, csc.edges - first), self.name)
+                count = min(AT_ONCE, csc.edges - first)
+                place = f"{self.name}: source of edge"
+                check_ids(csc.indices[first : first + count], self.about.schema.nodes[node_type], place, node_type)
+                pairs = _of_relation(csc, first, count, self.name)
                 yield Chunk(pairs + np.array([source, target], np.int32), (before + first + len(pairs)) / total)
             before += csc.edges
 

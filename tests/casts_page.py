@@ -1,0 +1,85 @@
+"""Write docs/casts.md from the table of casts: `python -m tests.casts_page`."""
+
+from pathlib import Path
+from typing import Any
+
+from tests.casts_table import ENDS, FEATURES, IDS, LABELS, LEFT_OUT, MASKS, REFUSED, SPLITS, WEIGHTS, Case
+
+HEAD = """# What a value means
+
+Every way of giving hetjax a graph reads columns by one table: arrays and lists, pandas, polars, Arrow, dictionaries, networkx,
+PyG, DGL, and tables in files. The tests run every row below at every door that has such columns; this page is made from them
+(`python -m tests.casts_page`).
+
+What hetjax takes by name, by position or by kind it says in one line that names the columns, by Python's logger "hetjax". What it
+cannot take ends with one line that says what was found and what should be there (`hetjax.errors.InputError`; exit status 2 on the
+command line).
+
+**Missing** is every null, `None`, NaN, NaT and `pandas.NA`, and in columns of texts the words `NA`, `N/A`, `NaN`, `nan`, `null`,
+`NULL`, `None`, `<NA>`, `#N/A` and the empty text, in exactly these spellings. Ids are as they are: an id may be called `NA`.
+"""
+ROLES = {
+    "Labels": (
+        "Whole numbers are class numbers, from 0; texts and booleans are names of classes, in their order; texts that are all whole numbers are in the order of these. Missing values and -1 are nodes without a label. Categories keep their order.",
+        LABELS,
+    ),
+    "Ids of nodes": ("Whole numbers of 64 bits, or texts, each once.", IDS),
+    "Ends of edges": (
+        "Ids of nodes, or node numbers from 0 where there are no ids. A text and a whole number are one id only where the text is how the number is written. In a frame they are the columns `source` and `target`, `src` and `dst`, `source_id` and `target_id` (or `dest_id`), `src_id` and `dst_id`, `from` and `to`, `head` and `tail`, `u` and `v`, or the names of the two node types, also with `_id`; in any order and case. Two columns of other names are taken in their order, with a line.",
+        ENDS,
+    ),
+    "The column `split`": (
+        "Words. A node whose word is missing is in no split. In `splits=` give masks, or the ids of nodes (node numbers where a type has no ids); each node is in one split, once.",
+        SPLITS,
+    ),
+    "Masks": (
+        "Columns `train_mask`, `val_mask` (or `valid_mask`, `validation_mask`) and `test_mask` are the split, never features.",
+        MASKS,
+    ),
+    "Weights of edges": (
+        "Numbers, from the column `weight`, `weights`, `edge_weight` or `w` alone; other columns of edges are left out, with a line.",
+        WEIGHTS,
+    ),
+    "Features": (
+        "Numbers. A frame's other columns are left out, with a line that names them; where the features are one array, it is refused.",
+        FEATURES,
+    ),
+}
+
+
+def page() -> str:
+    """The text of the page."""
+    parts = [HEAD]
+    for title, (words, cases) in ROLES.items():
+        parts.append(f"## {title}\n\n{words}\n\n| values | for example | become |\n|---|---|---|\n{_rows(cases)}\n")
+    return "\n".join(parts)
+
+
+def _rows(cases: list[Case]) -> str:
+    rows = []
+    for case in cases:
+        example = ", ".join(_shown(value) for value in case.values)
+        becomes = case.becomes if case.becomes in (REFUSED, LEFT_OUT) else ", ".join(map(_result, case.becomes))
+        rows.append(f"| {_cell(case.kind)} | {_cell(example)} | {_cell(becomes)}{_line(case)} |")
+    return "\n".join(rows)
+
+
+def _line(case: Case) -> str:
+    where = f"; ids are {', '.join(map(_shown, case.ids))}" if case.ids else ""
+    return where + ("; a line says so" if case.said or case.becomes == LEFT_OUT else "")
+
+
+def _shown(value: Any) -> str:
+    return "missing" if value is None else f"`{value!r}`" if isinstance(value, str) else f"`{value}`"
+
+
+def _result(value: Any) -> str:
+    return "none" if value is None else f"`{value}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    (Path(__file__).parent.parent / "docs" / "casts.md").write_text(page())
