@@ -75,4 +75,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """The public names alone; nothing is imported for them."""
+    return sorted(__all__)

@@ -36,7 +36,7 @@ HELD_OUT = ("rdf", "hgb")  # formats whose files have no validation nodes
 ONE_KIND = ("npz", "edges", "ogb")  # formats whose edges may be read both ways
 OF_BATCHES = {"sampling.fanout", "sampling.batch_size", "train.steps_per_epoch"}  # options of mini-batches alone
 OTHERS = {
-    True: ("gcn", "sage", "gat", "gin", "rgcn"),
+    True: ("gcn", "sage", "gat", "gin", "rgcn", "hgt"),
     False: ("rgcn", "rgat", "hgt", "sage", "gin", "gat"),
 }  # by `plain`
 

@@ -57,7 +57,7 @@ def _obstacle(config: Config, graph: HetGraph, choices: Sequence[Choice]) -> Inp
     try:
         tried = applied(config, choices)
         options = models.options(tried.model)
-        if not tried.data.metapath_hops and not tried.data.label_inputs:  # which make another graph of it
+        if not tried.data.metapath_hops:  # which make another graph of it
             widths = {name: matrix.shape[1] for name, matrix in graph.features.items()}
             own = models.folded(tried.model.name, graph)
             hgnn.build(models.find(tried.model.name), own.schema, widths, **options)

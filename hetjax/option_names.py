@@ -86,7 +86,7 @@ def python_name(name: str, short: dict[str, list[str]], full: Sequence[str]) -> 
     words = hint(name, full).removeprefix("; ")
     key = HERE.get(name.lower())
     if key in full:
-        last = key.rpartition(".")[2]
+        last = "model" if key == "model.name" else key.rpartition(".")[2]
         words = f"here it is {last if short.get(last) == [key] else key}"
     elif words.startswith(("the nearest", "known are")):
         words = nearest(name, [*short, *full]).removeprefix("; ").replace("the nearest known one is", "the nearest is")

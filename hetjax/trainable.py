@@ -19,6 +19,11 @@ def check_trainable(config: Config, graph: HetGraph) -> None:
         _check_ordered(graph, options.metric)
     if options.patience and not len(graph.splits["validation"]):
         raise InputError(f"train.patience is {options.patience}, and there are no validation nodes")
+    if config.model.logit_norm and (graph.multilabel or classes < 3):
+        labels = "several labels a node" if graph.multilabel else f"{classes} classes"
+        raise InputError(
+            f"model.logit_norm is true, which is for one label a node of 3 classes or more, not for {labels}"
+        )
     weights = options.class_weights
     if not isinstance(weights, str) and len(weights) != classes:
         raise InputError(f"train.class_weights has {len(weights)} numbers != {classes} classes")

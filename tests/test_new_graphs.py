@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import networkx
 import numpy as np
 import pytest
 
@@ -107,3 +108,47 @@ def test_several_labels_a_node_are_refused_where_training_had_one(run):
     graph, _ = customers(4)
     with pytest.raises(InputError, match="several labels a node, unlike the graph that was trained on"):
         run.predict(replace(graph, labels=np.eye(3, dtype=np.int8)[graph.labels]))
+
+
+FEATURES = np.random.default_rng(0).standard_normal((12, 2)).astype(np.float32)
+KNOWS = np.random.default_rng(1).integers(0, 12, (2, 40))
+
+
+def by_arrays(labels, **more):
+    edges = {("person", "knows", "person"): (KNOWS[0], KNOWS[1])}
+    given = {} if labels is None else {"person": labels}
+    return hetjax.from_arrays(edges, {"person": FEATURES}, given, **more)
+
+
+def by_frames(labels, **more):
+    nodes = {"id": list(range(12)), "a": FEATURES[:, 0], "b": FEATURES[:, 1]}
+    nodes |= {} if labels is None else {"label": labels}
+    edges = {("person", "knows", "person"): {"source": KNOWS[0], "target": KNOWS[1]}}
+    return hetjax.from_pandas({"person": nodes}, edges, **more)
+
+
+def by_networkx(labels, **more):
+    graph = networkx.MultiDiGraph()
+    for n, row in enumerate(FEATURES):
+        graph.add_node(n, type="person", x=row.tolist(), **({} if labels is None else {"y": labels[n]}))
+    graph.add_edges_from((int(a), int(b), {"relation": "knows"}) for a, b in KNOWS.T)
+    return hetjax.from_networkx(graph, **more)
+
+
+@pytest.mark.parametrize("door", [by_arrays, by_frames, by_networkx])
+def test_rows_without_labels_are_predicted_from_every_door(door, tmp_path):
+    labels = ["red", "blue"] * 6
+    run = hetjax.train(door(labels), recipe="none", model="rgcn", mode="full", hidden=4, epochs=2)
+    expected = run.predict().logits
+    for given in (None, [None] * 12, ["red"] + [None] * 11):
+        new = door(given, target="person")
+        found = run.predict(new)
+        np.testing.assert_allclose(found.logits, expected, rtol=1e-5, atol=1e-6)
+        assert set(found.class_names) == {"blue", "red"}
+    bare = door(None, target="person")
+    with pytest.raises(InputError, match="0 training nodes among the 12 of type 'person'"):
+        hetjax.train(bare, tmp_path / "run", recipe="none", epochs=1)
+    with pytest.raises(InputError, match="target"):
+        door(None)
+    with pytest.raises(InputError, match="persn"):
+        door(None, target="persn")

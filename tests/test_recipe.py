@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from hetjax import baselines, choices, inputs, recipe, run_options
+from hetjax.compatible import applied
 from hetjax.config import SECTIONS, Config, Data, Mesh, Model, Sampling, Train
 from hetjax.datasets import synthetic
 from hetjax.errors import InputError
@@ -16,11 +17,13 @@ from hetjax.graph.hetgraph import build
 from hetjax.graph.schema import Relation, Schema
 from hetjax.graph_statistics import of_no_node
 from hetjax.judged import Judged
-from hetjax.load import load, load_abstract, load_some, read_ahead
+from hetjax.load import load, load_abstract, load_some, made, read_ahead
 from hetjax.logs import shown
 from hetjax.metapaths import along_metapaths
 from hetjax.metapaths.paths import expected_sizes
 from hetjax.processes.group import ProcessGroup
+from hetjax.sharding import registry
+from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import schedule
 from hetjax.train import main
 from tests.conftest import random_graph
@@ -558,3 +561,98 @@ def test_classes_that_no_node_has_are_said():
     assert of_no_node(replace(several, labels=labels)).startswith(
         f"1 of {several.schema.classes} classes are no node's label: 0;"
     )
+
+
+ALONE = {
+    **{"model.hidden": 30, "model.layers": 3, "model.head": False, "model.bases": 2, "model.share_self": False},
+    **{"model.one_hot": True, "model.heads": 8, "model.norm": "none", "model.residual": False, "model.decoupled": True},
+    **{"model.input_projection": True, "model.feature_init": "glorot", "model.epsilon": 0.5, "model.name": "sehgnn"},
+    **{"sampling.fanout": (5, 5, 5), "sampling.batch_size": 16, "sampling.mode": "minibatch"},
+    **{"train.epochs": 3, "train.patience": 20, "train.class_weights": "balanced", "train.learning_rate": 0.1},
+    **{"train.weight_decay": 0.1, "train.steps_per_epoch": 2, "train.metric": "macro_f1", "cache.policy": "hotness"},
+    **{"data.label_inputs": True, "data.metapath_hops": 1},
+}
+
+
+@pytest.mark.parametrize("key", ALONE)
+@pytest.mark.parametrize("graph", [random_graph, homogeneous, shop])
+def test_an_option_that_is_given_is_kept_and_the_others_go_with_it(graph, key):
+    graph, (section, name) = graph(), key.split(".")
+    if name == "label_inputs" and not isinstance(graph, str) and len(graph.splits["train"]) < 10:
+        pytest.skip("too few training nodes")
+    config = Config(data=Data(format="store", path="x"))
+    config = replace(config, **{section: replace(getattr(config, section), **{name: ALONE[key]})})
+    found = list(choices.choose(config, graph, {key}))
+    assert key not in {choice.key for choice in found}
+    assert {"train.epochs", "train.stacking", "train.on_divergence"} - {key} <= {choice.key for choice in found}
+    final = applied(config, found)
+    final.check_fanout()
+    registry.check(final)
+    setup(final, made(graph, final.data))
+
+
+def test_choices_follow_what_is_given():
+    def found(graph, key, value):
+        section, name = key.split(".")
+        config = Config(data=Data(format="store", path="x"))
+        config = replace(config, **{section: replace(getattr(config, section), **{name: value})})
+        return {choice.key: choice.value for choice in choices.choose(config, graph, {key})}
+
+    for key, value in (("sampling.fanout", (5, 5, 5)), ("sampling.batch_size", 9), ("cache.policy", "none")):
+        assert found(random_graph(), key, value)["sampling.mode"] == "minibatch"
+    assert found(random_graph(), "sampling.fanout", (5, 5, 5))["model.layers"] == 3
+    assert found(random_graph(), "model.heads", 8)["model.name"] == "rgat"
+    assert found(homogeneous(), "model.heads", 8)["model.name"] == "gat"
+    assert "train.l2" in found(homogeneous(), "train.seed", 1)
+    assert "train.l2" not in found(homogeneous(), "train.weight_decay", 0.1)
+    few = found(shop(), "train.epochs", 20)
+    assert few["train.evaluate_every"] <= 2 and few["train.warmup_steps"] == 2 and few["train.learning_rate"] == 0.01
+    assert found(shop(), "train.patience", 2)["train.evaluate_every"] == 1
+
+
+def test_options_of_a_file_are_given_too_and_the_same_command_goes_on(tmp_path, monkeypatch):
+    store.save(shop(), tmp_path / "graph")
+    (tmp_path / "c.yaml").write_text("model: {hidden: 8}\ntrain: {class_weights: balanced, epochs: 2}\n")
+    read = [f"--data.path={tmp_path / 'graph'}", "--data.format=store", f"--workdir={tmp_path / 'run'}"]
+    command = [*read, "--config", str(tmp_path / "c.yaml"), "--train.patience=5"]
+    main(command)
+    first = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    kept = {"epochs": 2, "class_weights": "balanced", "patience": 5, "stacking": True}
+    assert first["train"] | kept == first["train"] and first["model"]["hidden"] == 8
+    assert first["model"]["norm"] == "layer" and first["sampling"]["mode"] == "full"
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    (tmp_path / "run" / "summary.json").unlink()
+    monkeypatch.setattr(recipe, "choose", lambda *_: pytest.fail("chosen again"))
+    main(command)
+    assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text()) == first
+    again = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert again["test_accuracy"] == summary["test_accuracy"] and summary["stacking"]["class_weights"]
+    with pytest.raises(InputError, match="train.learning_rate is 0.01 there != 0.5; give another --workdir"):
+        main([*command, "--train.learning_rate=0.5"])  # which alone is named
+
+
+def test_a_run_that_begins_with_other_weights_has_their_model(tmp_path):
+    store.save(shop(), tmp_path / "graph")
+    read = [f"--data.path={tmp_path / 'graph'}", "--data.format=store", "--train.epochs=1"]
+    main([*read, "--train.recipe=none", "--sampling.mode=full", "--model.hidden=12", f"--workdir={tmp_path / 'one'}"])
+    command = [*read, "--init_from", str(tmp_path / "one"), f"--workdir={tmp_path / 'two'}"]
+    main([one.replace("--init_from", "--train.init_from") for one in command])
+    models = [yaml.safe_load((tmp_path / name / "config.yaml").read_text())["model"] for name in ("one", "two")]
+    assert models[0] == models[1]
+
+
+def test_what_cannot_be_is_refused_before_anything_is_chosen(tmp_path, monkeypatch):
+    graph = shop()
+    none = replace(graph, splits=graph.splits | {"validation": graph.splits["validation"][:0]})
+    store.save(none, tmp_path / "graph")
+    monkeypatch.setattr(recipe, "choose", lambda *_: pytest.fail("chosen"))
+    read = [f"--data.path={tmp_path / 'graph'}", "--data.format=store", f"--workdir={tmp_path / 'run'}"]
+    for more, words in (
+        (["--train.patience=3"], "train.patience is 3, and there are no validation nodes"),
+        (["--train.class_weights=[1,2]"], "train.class_weights has 2 numbers != 3 classes"),
+        (["--sampling.fanout=[2,2]", "--model.layers=3"], "has 2 numbers != 3 of model.layers"),
+        (["--train.metric=roc_auc"], "of the 0 validation nodes there is no class"),
+    ):
+        with pytest.raises(InputError, match=words):
+            main([*read, *more])
+    assert not (tmp_path / "run").exists()

@@ -14,7 +14,7 @@ from hetjax.casts.reverses import missing_reverses
 from hetjax.casts.splits import as_splits
 from hetjax.datasets.splits import Split, divide
 from hetjax.errors import InputError, nearest, reading, short
-from hetjax.graph.hetgraph import HetGraph, build
+from hetjax.graph.hetgraph import UNLABELLED, HetGraph, build
 from hetjax.graph.names import Ids, Names
 from hetjax.graph.schema import Relation, Schema
 from hetjax.logs import log
@@ -35,6 +35,7 @@ def from_arrays(
     ids: Mapping[str, Any] | None = None,
     reverse: bool = False,
     seed: int = 0,
+    target: str | None = None,
 ) -> HetGraph:
     """Return a graph of arrays, lists, tensors or columns of frames.
 
@@ -54,31 +55,43 @@ def from_arrays(
       ids: what you call the nodes of a type, whole numbers or texts; of texts in `edges` in the order of their first edge.
       reverse: add the reverse of every relation, `rev_NAME`, that is not there already.
       seed: chooses the nodes of splits that are shares.
+      target: the node type to classify, of a graph to predict with a trained model, none of whose labels need be known; None:
+        that of `labels`.
 
     Raises:
       InputError: for the first thing that is wrong, with its place and both values.
     """
     _check_mappings(edges=edges, features=features, labels=labels, nodes=nodes, ids=ids)
-    if labels is None or len(labels) != 1:
+    labels = labels or ({target: None} if target else {})
+    if len(labels) != 1 or target not in (None, *labels):
         given = "none" if not labels else " and ".join(map(str, labels))
-        raise InputError(f"labels of {given}, and there should be labels of one node type: {{type: labels}}")
+        raise InputError(
+            f"labels of {given}, and there should be labels of one node type: {{type: labels}}; of a graph to predict, target=... names it"
+        )
     ends = {(r := as_relation(relation)): as_ends(given, r) for relation, given in edges.items()}
     _check_types({"labels": labels, "features": features or {}, "ids": ids or {}}, ends, nodes or {})
     matrices = {name: as_features(matrix, f"features of type {name!r}") for name, matrix in (features or {}).items()}
-    target = next(iter(labels))
-    encoded, classes = as_labels(labels[target], f"labels of type {target!r}")
-    if not _class_count(encoded, classes):
-        raise InputError(f"labels of type {target!r}: {len(encoded)} nodes, and no label is known")
+    to_predict, target = target is not None, next(iter(labels))
+    encoded, classes = np.empty(0, np.int64), None
+    if labels[target] is not None or not to_predict:
+        encoded, classes = as_labels(labels[target], f"labels of type {target!r}")
+        if not _class_count(encoded, classes) and not to_predict:
+            raise InputError(
+                f"labels of type {target!r}: {len(encoded)} nodes, and no label is known; of a graph to predict, give target={target!r}"
+            )
     kept = {name: Ids(as_ids(given, f"ids of type {name!r}")) for name, given in (ids or {}).items()}
     _say_numbers({r: parts for r, parts in ends.items() if not isinstance(edges[r], Ends)}, kept)
     own = kept.get(target)
     kept |= _first_seen(ends, kept)
     ends = {relation: _numbered(relation, parts, kept) for relation, parts in ends.items()}
-    counts = _counts(nodes or {}, kept, matrices, {target: encoded}, ends)
+    counts = _counts(nodes or {}, kept, matrices, {target: encoded} if len(encoded) else {}, ends)
+    if to_predict and not _class_count(encoded, classes):
+        encoded, classes = np.full(counts.get(target, 0), UNLABELLED), None
+        splits = splits if isinstance(splits, Mapping) else {"train": []}
     if reverse:
         ends |= {turned: _turned(ends[r]) for r, turned in missing_reverses(ends).items()}
-    schema = Schema(counts, tuple(ends), target, _class_count(encoded, classes))
-    chosen = _splits(splits, encoded, own or kept.get(target), own is not None, seed)
+    schema = Schema(counts, tuple(ends), target, max(1, _class_count(encoded, classes)))
+    chosen = _splits(splits, encoded, own or kept.get(target), own is not None, seed, to_predict)
     names = Names({name: one for name, one in kept.items() if not _plain(one)}, classes)
     given_ends = {r: tuple(part for part in parts if part is not None) for r, parts in ends.items()}
     return build(schema, given_ends, matrices, encoded, chosen, "graph", names)
@@ -191,11 +204,13 @@ def _counts(nodes, ids, features, labels, ends) -> dict[str, int]:
     return counts | {name: count for name, count in largest.items() if name not in counts}
 
 
-def _splits(given: Any, labels: np.ndarray, ids: Ids | None, own: bool, seed: int) -> dict[str, np.ndarray]:
+def _splits(
+    given: Any, labels: np.ndarray, ids: Ids | None, own: bool, seed: int, to_predict: bool
+) -> dict[str, np.ndarray]:
     """Node numbers per split; where the ids are those that edges have, and not the user's `own`, whole numbers are node numbers."""
     if isinstance(given, Mapping):
         splits = as_splits(given, len(labels), ids, own, numbered=True)
-        if not len(splits.get("train", ())):
+        if not len(splits.get("train", ())) and not to_predict:
             log.warning("splits: no node is in train")
         return splits
     try:

@@ -1,11 +1,11 @@
 """What every object of another library is made of: a graph's edges, features, labels, masks and names, in plain arrays."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
 
-from hetjax.errors import InputError
+from hetjax.errors import InputError, nearest
 from hetjax.graph.csc import edges_of
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.graph.schema import Relation
@@ -34,14 +34,16 @@ def node_ids(graph: HetGraph, node_type: str) -> list[Any]:
     return graph.names.of(node_type, graph.schema.nodes[node_type]).to_pylist()
 
 
-def only_target(labelled: list[str], target: str | None) -> str:
-    """The node type whose labels are meant."""
+def only_target(labelled: list[str], target: str | None, types: Collection[str]) -> str:
+    """Return the node type whose labels are meant; a type that has none may be named, of a graph to predict."""
     if target is not None:
-        if target not in labelled:
+        if target not in types:
+            raise InputError(f"target {target!r}: no such node type{nearest(target, sorted(types))}")
+        if target not in labelled and labelled:
             raise InputError(f"target {target!r} has no labels; types that have some: {', '.join(labelled) or 'none'}")
         return target
     if len(labelled) != 1:
         raise InputError(
-            f"types with labels: {', '.join(labelled) or 'none'}, and there should be one: name it, target=..."
+            f"types with labels: {', '.join(labelled) or 'none'}, and there should be one: name it, target=...; so is the one to predict, of a graph without labels"
         )
     return labelled[0]

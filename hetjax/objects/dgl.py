@@ -42,7 +42,7 @@ def from_dgl(
 
     Args:
       graph: the object; what is in it is not copied where hetjax can use it as it is.
-      target: the node type to classify; needed where several have labels.
+      target: the node type to classify; needed where several have labels, and where none has, of a graph to predict.
       reverse, splits, seed: as in `hetjax.from_arrays`; splits that are given come before masks.
 
     Raises:
@@ -58,7 +58,7 @@ def from_dgl(
     if len(data) == 1 and len(edges) == 1:
         data, counts, edges = _by_type(graph, data, counts, edges)
     labelled = [name for name, columns in data.items() if _key(columns, LABELS)]
-    target = back.only_target(labelled, target)
+    asked, target = target, back.only_target(labelled, target, data)
     features = {name: columns.get(_key(columns, FEATURES)) for name, columns in data.items()}
     if splits is None:
         place = f"nodes of type {target!r}"
@@ -67,12 +67,13 @@ def from_dgl(
     return from_arrays(
         edges,
         {name: matrix for name, matrix in features.items() if matrix is not None},
-        {target: data[target][_key(data[target], LABELS)]},
+        {target: data[target].get(_key(data[target], LABELS))},
         splits,
         counts,
         {name: columns["id"] for name, columns in data.items() if "id" in columns},
         reverse,
         seed,
+        asked,
     )
 
 

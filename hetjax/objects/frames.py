@@ -48,6 +48,7 @@ def from_pandas(
     splits: Any = None,
     reverse: bool = False,
     seed: int = 0,
+    target: str | None = None,
 ) -> HetGraph:
     """Return a graph of `{type: frame}` and `{relation: frame}`; frames of polars, Arrow tables and dictionaries of columns do too.
 
@@ -64,13 +65,15 @@ def from_pandas(
       features: the columns that are features, per node type.
       splits, reverse, seed: as in `hetjax.from_arrays`, with ids as the frame has them; splits that are given come before
         columns.
+      target: the node type to classify, of a graph to predict, whose frame needs no column of labels.
 
     Raises:
       InputError: as `hetjax.from_arrays`; an id twice, or of an edge that is no node's; or no such column.
     """
     wanted = list(label) if isinstance(label, list | tuple) else [label]
     columns = {name: _columns(frame, f"nodes of type {name!r}") for name, frame in _checked(nodes, "nodes").items()}
-    target = back.only_target([name for name, there in columns.items() if wanted[0] in there], None)
+    labelled, asked = [name for name, there in columns.items() if wanted[0] in there], target
+    target = back.only_target(labelled, target, nodes)
     for name in features or {}:
         if name not in nodes:
             raise InputError(f"features of {name!r}: no frame of nodes of this type among {sorted(nodes)}")
@@ -86,12 +89,13 @@ def from_pandas(
     return from_arrays(
         {relation: _ends(frame, as_relation(relation), ids) for relation, frame in _checked(edges, "edges").items()},
         {name: matrix for name, matrix in made.items() if matrix is not None},
-        {target: _labels(nodes[target], target, wanted)},
+        {target: _labels(nodes[target], target, wanted) if target in labelled else None},
         splits,
         {name: len(one) for name, one in ids.items()},
         {name: one.values for name, one in ids.items()},
         reverse,
         seed,
+        asked,
     )
 
 

@@ -26,7 +26,9 @@ KEYS = "type", "x", "y", "split", *MASKS  # of nodes; of edges `relation` and we
 
 
 @reading("hetjax.from_networkx")
-def from_networkx(graph: Any, splits: Any = None, reverse: bool = False, seed: int = 0) -> HetGraph:
+def from_networkx(
+    graph: Any, splits: Any = None, reverse: bool = False, seed: int = 0, target: str | None = None
+) -> HetGraph:
     """Return a graph of a `networkx.MultiDiGraph`, or any other of networkx' graphs.
 
     Attributes of nodes: `type`, the node type (without it `node`); `x`, a number or a list of features; `y`, the label, which
@@ -37,6 +39,7 @@ def from_networkx(graph: Any, splits: Any = None, reverse: bool = False, seed: i
     Args:
       splits, reverse, seed: as in `hetjax.from_arrays`, with the graph's nodes as ids; splits that are given come before
         attributes. An undirected graph gets no reverses, as its edges go both ways.
+      target: the node type to classify, of a graph to predict, whose nodes need no `y`.
 
     Raises:
       InputError: as `hetjax.from_arrays`; or some nodes of a type have features, and others have none.
@@ -47,7 +50,8 @@ def from_networkx(graph: Any, splits: Any = None, reverse: bool = False, seed: i
     for node, attributes in graph.nodes(data=True):
         name = attributes.get("type")
         members.setdefault(NODE if name is None else str(name), {})[node] = attributes
-    target = back.only_target([name for name, nodes in members.items() if any("y" in a for a in nodes.values())], None)
+    labelled = [name for name, nodes in members.items() if any("y" in a for a in nodes.values())]
+    asked, target = target, back.only_target(labelled, target, members)
     ids = {name: _ids(nodes, name) for name, nodes in members.items()}
     _say_left_out(members)
     if splits is None:
@@ -63,12 +67,13 @@ def from_networkx(graph: Any, splits: Any = None, reverse: bool = False, seed: i
     return from_arrays(
         _edges(graph, members),
         {name: _matrix(rows, name) for name, rows in columns.items() if any(row is not None for row in rows)},
-        {target: _labels(y, graph.graph.get("classes"), target)},
+        {target: _labels(y, graph.graph.get("classes"), target) if target in labelled else None},
         splits,
         {name: len(nodes) for name, nodes in members.items()},
         ids,
         reverse and graph.is_directed(),
         seed,
+        asked,
     )
 
 

@@ -47,7 +47,7 @@ def from_pyg(
 
     Args:
       data: the object; what is in it is not copied where hetjax can use it as it is.
-      target: the node type to classify; needed where several have `y`.
+      target: the node type to classify; needed where several have `y`, and where none has, of a graph to predict.
       reverse, splits, seed: as in `hetjax.from_arrays`; splits that are given come before masks.
 
     Raises:
@@ -66,19 +66,24 @@ def from_pyg(
         raise InputError(
             f"{type(data).__name__} without edge_index or adj_t: should be a Data or HeteroData with edges"
         )
-    target = back.only_target([name for name, one in nodes.items() if one.y is not None], target)
+    asked, target = target, back.only_target([name for name, one in nodes.items() if one.y is not None], target, nodes)
     if splits is None:
         splits = nodes[target].masks or (0.6, 0.2, 0.2)
     classes = _get(data, "classes")
     return from_arrays(
         edges,
         {name: one.x for name, one in nodes.items() if one.x is not None},
-        {target: nodes[target].y if classes is None else Categories(nodes[target].y, classes)},
+        {
+            target: nodes[target].y
+            if classes is None or nodes[target].y is None
+            else Categories(nodes[target].y, classes)
+        },
         splits,
         {name: one.size for name, one in nodes.items() if one.size is not None},
         {name: one.ids for name, one in nodes.items() if one.ids is not None},
         reverse,
         seed,
+        asked,
     )
 
 
