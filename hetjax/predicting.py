@@ -78,6 +78,8 @@ def predict(
       InputError: the run has no checkpoint that is whole, its data are another graph now, or `graph` does not go with it.
     """
     restored = restore(workdir, graph if isinstance(graph, HetGraph) else os.fspath(graph), new_nodes)
+    if graph:
+        log.info(f"the model is {restored.chosen}")
     found = computed(restored, embeddings)
     assert found is not None  # in process 0
     return found
