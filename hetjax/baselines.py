@@ -23,7 +23,6 @@ MOST_EDGE_CLASSES = 10**9  # edges times classes that labels are propagated alon
 MOST_VALUES = 10**8  # numbers of features read times classes, at every step of logistic regression
 SPLITS = ("validation", "test")
 CERTAIN = 5  # decimals of a share that rounding leaves alone: an even share is even on every computer
-UNSURE = 1e-3  # of a share that is told, at least, in `walked_loss`
 SMALLEST = 1e-12  # share of a class that has a logarithm
 
 
@@ -124,20 +123,7 @@ def walk(graph: HetGraph, metric: str) -> Baseline | str:
         _made(graph, "label propagation", f"along {name}", {"relations": np.array(relations, str).reshape(-1, 3)})
         for name, relations in ways.items()
     ]
-    best = tried[best_of([made.quality(graph, "validation", metric).get(metric) for made in tried])]
-    return replace(best, learned={**best.learned, "loss": np.float64(walked_loss(best.learned, graph))})
-
-
-def walked_loss(learned: Mapping[str, np.ndarray], graph: HetGraph) -> float:
-    """Return the mean cross-entropy of the labels of training nodes, each half of which is told by labels of the other half alone."""
-    train = np.random.default_rng(0).permutation(graph.splits["train"])
-    total = 0.0
-    for told, told_by in ((train[::2], train[1::2]), (train[1::2], train[::2])):
-        share = np.clip(_spread(learned, graph, told_by, told), UNSURE, 1 - UNSURE)
-        right = share if not graph.multilabel else np.where(graph.labels[told] == 1, share, 1 - share)
-        right = right if graph.multilabel else right[np.arange(len(told)), graph.labels[told]]
-        total -= float(np.log(right).sum()) / (graph.schema.classes if graph.multilabel else 1)
-    return total / max(1, len(train))
+    return tried[best_of([made.quality(graph, "validation", metric).get(metric) for made in tried])]
 
 
 def logistic(graph: HetGraph, metric: str) -> Baseline | str:
@@ -175,12 +161,8 @@ def _regressed(learned: Mapping[str, np.ndarray], graph: HetGraph, ids: np.ndarr
 
 
 def _walked(learned: Mapping[str, np.ndarray], graph: HetGraph, ids: np.ndarray) -> np.ndarray:
-    share = _spread(learned, graph, graph.splits["train"], ids)
-    return _logits(np.round(share, CERTAIN), graph.multilabel)
-
-
-def _spread(learned: Mapping[str, np.ndarray], graph: HetGraph, told_by: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Return the share of every class among the labels of the nodes `told_by` that reach the nodes `ids`, `[ids, classes]`."""
     relations = [Relation(*map(str, names)) for names in learned["relations"]]
-    spread = label_propagation.Propagation(graph, relations)(label_propagation.known(graph, told_by))[ids]
-    return label_propagation.shares(spread, prior(graph), graph.multilabel)
+    start = label_propagation.known(graph, graph.splits["train"])
+    spread = label_propagation.Propagation(graph, relations)(start)[ids]
+    share = label_propagation.shares(spread, prior(graph), graph.multilabel)
+    return _logits(np.round(share, CERTAIN), graph.multilabel)

@@ -37,9 +37,8 @@ def obstacle(graph: HetGraph, like: HetGraph | None = None) -> str:
         return f"the graph has a type {new!r} already"
     if (loops := Relation(schema.target, ITSELF, schema.target)) in schema.relations:
         return f"the graph has a relation {loops} already"
-    if count < FOLDS:
-        more = "; a model that was trained with label inputs reads training labels of every graph" if like else ""
-        return f"there are {count} training nodes < {FOLDS}, one a fold{more}"
+    if count < FOLDS and (count or not like):
+        return f"there are {count} training nodes < {FOLDS}, one a fold"
     along = ways(like or graph)
     if odd := {relation for relations in along.values() for relation in relations} - graph.relations.keys():
         return f"there is no relation {min(odd, key=str)} to propagate along"
@@ -98,13 +97,16 @@ def propagated(graph: HetGraph, along: Mapping[str, Sequence[Relation]] | None =
     """What the labels of other folds say of every target node, float32 `[nodes, ways * classes]`.
 
     Along each of `label_propagation.ways`, unless others are given, the share of every class among what reaches the node, less the share among the labels that
-    were propagated: 0 where nothing does. Only labels of the training nodes are read; a node of no fold gets those of all.
+    were propagated: 0 where nothing does, and everywhere if there are no training nodes. Only labels of the training nodes are read; a node of no fold gets those of all.
     """
     train, several = graph.splits["train"], graph.multilabel
     fold = np.full(len(graph.labels), -1)
     fold[train] = np.random.Philox(0).random_raw(len(train)).argsort().argsort() % FOLDS
     columns = []
-    for relations in (along or ways(graph)).values():
+    along = along or ways(graph)
+    if not len(train):
+        return np.zeros((len(graph.labels), len(along) * graph.schema.classes), np.float32)
+    for relations in along.values():
         propagation = Propagation(graph, relations)
         found = np.zeros((len(graph.labels), graph.schema.classes), np.float32)
         for number in (-1, *range(FOLDS)):

@@ -97,10 +97,6 @@ def made(
     """
     if data.normalize_features == "auto":
         graph = inputs.normalised(graph, like, done=normalised)
-    if data.metapath_label_hops and like and not len(graph.splits["train"]):
-        raise InputError(
-            "there are 0 training nodes; a model that was trained with data.metapath_label_hops reads training labels of every graph"
-        )
     if data.metapath_hops:
         return along_metapaths(graph, data.metapath_hops, data.metapath_label_hops, features, data.metapath_one_hot)
     return label_inputs.with_labels(graph, like) if data.label_inputs else graph

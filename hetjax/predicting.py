@@ -81,6 +81,8 @@ def predict(
     """
     other = graph if isinstance(graph, HetGraph) else os.fspath(graph)
     restored = restore(workdir, other, new_nodes, trust=trust)
+    if other:
+        log.info(f"the model is {restored.chosen}")
     found = computed(restored, embeddings)
     assert found is not None  # in process 0
     return found

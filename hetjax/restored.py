@@ -11,7 +11,7 @@ from urllib.parse import quote
 import jax
 import numpy as np
 
-from hetjax import digests, models, stacking
+from hetjax import digests, known_labels, models, stacking
 from hetjax.cache.mapped import mapped, on_host
 from hetjax.carry import NewNodes, carried, check_one_hot
 from hetjax.checkpoint import Checkpoint, Checkpoints, Damaged
@@ -132,9 +132,9 @@ def restore(
     given = setup(config, trained)
     trainer, graph = given.trainer, given.graph
     name = "graph" if isinstance(other, HetGraph) else other
-    seen = trained
+    seen, few = trained, ""
     if name:
-        seen = _another(config, other, trained)
+        seen, few = _another(config, other, trained)
         others = setup(config, seen)
         graph = others.graph
         same_shape(name, graph, trained, others.trainer, trainer)
@@ -151,13 +151,10 @@ def restore(
     graph = replace(graph, names=replace(graph.names, classes=trained.names.classes))
     plain = _plain(config, other, seen) if (Path(workdir) / stacking.FILE).exists() else seen
     stacked = stacking.saved(Path(workdir), trained.schema.classes, plain)
-    if stacked and stacking.WALKED in stacked.weights and not len(seen.splits["train"]):
-        stacked, chosen = (
-            None,
-            f"{chosen}; not stacked, as there are no training nodes whose labels could be propagated",
-        )
-    if stacked and name and (words := stacked.distrusts(plain)):
-        stacked, chosen = None, f"{chosen}; not stacked, as {words}"
+    if stacked and few and stacking.WALKED in stacked.weights:
+        stacked, chosen = None, f"{chosen}; not stacked, as {few}"
+    elif few and _reads_labels(config.data):
+        chosen = f"{chosen}; no label is an input, as {few}"
     threshold = stacked.threshold if stacked else threshold_of(progress["best"])
     known = sorted(learned), chosen, new, orders.kept(progress.get("costs", ())), threshold
     applied = Applied(stacked, plain) if stacked else None
@@ -181,20 +178,31 @@ def _plain(config: Config, other: HetGraph | str, seen: HetGraph) -> HetGraph:
     if not config.data.metapath_hops:
         return without_labels(seen)
     config = replace(config, data=without_metapaths(config.data))
-    return _another(config, other, seen) if other else _graph(config, config.data)
+    return _another(config, other, seen)[0] if other else _graph(config, config.data)
 
 
-def _another(config: Config, given: HetGraph | str, trained: HetGraph) -> HetGraph:
-    """Another graph, with what training made of features, by the statistics of those that were trained on, and with its classes."""
+def _another(config: Config, given: HetGraph | str, trained: HetGraph) -> tuple[HetGraph, str]:
+    """Return another graph as training would make it, and why no label of it is propagated; nothing where labels are.
+
+    Features become what they became in training, by the statistics of those that were trained on, and classes are those of training.
+    """
     data, name = config.data, "graph"
     if not isinstance(given, HetGraph):
         name, given = given, load(as_read(replace(data, format="store", path=os.path.abspath(given))))
     given = with_classes(name, given, trained)
+    few = known_labels.too_few(given, trained)
+    if few and _reads_labels(data):
+        given = known_labels.forgotten(given)
     like = load(as_read(data)) if makes(data) else None
     if like:
         for node_type in sorted(like.features.keys() | given.features.keys()):
             _check_features(name, node_type, *(_width(graph, node_type) for graph in (given, like)))
-    return models.folded(config.model.name, made(given, data, like))
+    return models.folded(config.model.name, made(given, data, like)), few
+
+
+def _reads_labels(data: Data) -> bool:
+    """Return whether training labels are inputs of the model."""
+    return data.label_inputs or data.metapath_label_hops > 0
 
 
 def same_shape(file: str, graph: HetGraph, trained: HetGraph, its: Trainer, trainer: Trainer) -> None:

@@ -20,7 +20,6 @@ from hetjax.datasets.npz import Archive
 from hetjax.errors import InputError, reading, short
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.logistic import loss_of
-from hetjax.logs import counted
 from hetjax.metrics import HALF, best_threshold
 
 FILE = "stacking.npz"
@@ -29,8 +28,6 @@ WEIGHED = "weighed"  # the array of the names of what has a weight
 MOST_WEIGHT, LARGEST = 1e6, 1e30  # of weights and the bias, and of what logistic regression learned
 LEAST = 0.003  # over the number of classes: of a probability that has a logarithm
 LOOSE = 0.1  # of the penalty on `a`: that on `b` is 1
-CLOSE = 1.1  # times the loss of label propagation in training, beyond which it is left out of another graph's stack
-SAME = 1.0001  # as CLOSE, of too few training nodes to tell
 FEWEST = 10  # validation nodes that anything is learned of
 MOST = 2**23  # numbers of all logits that it is learned of
 AT_ONCE = 2**20  # logits that are weighed at a time
@@ -52,16 +49,6 @@ class Stacked:
     bias: np.ndarray
     learned: Mapping[str, Mapping[str, np.ndarray]]
     threshold: float = HALF
-
-    def distrusts(self, graph: HetGraph) -> str:
-        """Return why another graph's labels are not to be propagated, as they tell less of each other than in training; empty if they do not."""
-        learned, train = self.learned.get(WALKED, {}), graph.splits["train"]
-        if "loss" not in learned:  # of an older run, or label propagation has no part
-            return ""
-        loss, before = baselines.walked_loss(learned, graph), float(learned["loss"])
-        if loss <= before * (CLOSE if len(train) >= FEWEST else SAME):
-            return ""
-        return f"labels of {counted(len(train), 'training node')} tell less of each other than in training (loss {loss:.2f}, {before:.2f} then)"
 
     def __call__(self, logits: np.ndarray, others: Mapping[str, np.ndarray], several: bool) -> np.ndarray:
         """Logits float32 `[nodes, classes]`, from the model's and, by their names, the baselines' of the same nodes."""
@@ -213,13 +200,11 @@ def saved(folder: Path, classes: int, graph: HetGraph | None = None) -> Stacked 
     threshold = float(_finite(archive, "threshold", (), 0, 1))
     if not 0 < threshold < 1:
         raise InputError(f"{archive.place('threshold')} is {threshold}, and should be between 0 and 1")
-    learned: dict[str, dict[str, np.ndarray]] = {}
+    learned: dict[str, Mapping[str, np.ndarray]] = {}
     if REGRESSED in weights:
         learned[REGRESSED] = _regression(archive, classes, graph)
     if WALKED in weights:
         learned[WALKED] = {"relations": _relations(archive, graph)}
-        if f"{WALKED}.loss" in archive:
-            learned[WALKED] |= {"loss": _finite(archive, f"{WALKED}.loss", (), 0, LARGEST)}
     return Stacked(weights, bias, learned, threshold)
 
 
@@ -231,12 +216,12 @@ def _finite(archive: Archive, name: str, shape: tuple[int | str, ...], least: fl
     wrong = np.flatnonzero(~((flat >= least) & (flat <= most)))  # as NaN is
     if len(wrong):
         at = f" {list(map(int, np.unravel_index(wrong[0], values.shape)))}" if shape else ""
-        found, least = flat[wrong[0]], f"{least:.3g}"
-        raise InputError(f"{archive.place(name)}{at} is {found}, and should be a finite number in {least}..{most:.3g}")
+        words = f"{flat[wrong[0]]}, and should be a finite number in {least:.3g}..{most:.3g}"
+        raise InputError(f"{archive.place(name)}{at} is {words}")
     return values
 
 
-def _regression(archive: Archive, classes: int, graph: HetGraph | None) -> dict[str, np.ndarray]:
+def _regression(archive: Archive, classes: int, graph: HetGraph | None) -> Mapping[str, np.ndarray]:
     """Return what logistic regression learned, of the features of a graph's target."""
     target = graph and graph.schema.target
     features = graph.features.get(target) if graph and target else None

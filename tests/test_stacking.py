@@ -175,14 +175,18 @@ def test_a_graph_without_training_nodes_has_no_labels_that_a_stack_propagates(tm
 
 
 @pytest.mark.parametrize("name", ["label inputs", "metapaths"])
-def test_what_was_trained_with_labels_asks_a_graph_for_some(name, tmp_path):
+def test_what_was_trained_with_labels_predicts_a_graph_without_any(name, tmp_path):
     graph = shop("all")
     options = ["--data.label_inputs=true"] if name == "label inputs" else [*METAPATHS, "--data.metapath_label_hops=2"]
     run(graph, tmp_path / "run", *options)
     none = replace(graph, splits={split: ids[:0] for split, ids in graph.splits.items()})
-    for other in (none, replace(none, labels=np.full_like(graph.labels, -1))):
-        with pytest.raises(InputError, match="there are 0 training nodes"):
-            predicting.predict(tmp_path / "run", other)
+    few = replace(graph, splits={**none.splits, "train": graph.splits["train"][:4]})
+    unlabelled = replace(none, labels=np.full_like(graph.labels, -1))
+    found = [predicting.predict(tmp_path / "run", other).logits for other in (none, few, unlabelled)]
+    assert np.isfinite(found[0]).all()
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[0], found[2])
+    assert "as there are no training nodes" in restore(tmp_path / "run", unlabelled).chosen
 
 
 def test_training_is_the_same_without_it_and_on_a_mesh_the_result(tmp_path):
