@@ -22,6 +22,12 @@ def test_no_mutant_ends_in_a_traceback(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_no_mutant_at_a_python_door_ends_in_a_traceback():
+    command = [sys.executable, FUZZER.with_name("fuzz_doors.py"), "--mutants", "200", "--seed", "1"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="what a process has imported is read in /proc")
 @pytest.mark.parametrize(
     ("module", "about", "signal_sent"),

@@ -26,7 +26,7 @@ def as_column(given: Any, place: str) -> pa.Array:
     Raises:
       InputError: it is no column, or its values are of several kinds.
     """
-    if isinstance(given, str | bytes | Mapping) or given is None or np.isscalar(given):
+    if isinstance(given, str | bytes | Mapping) or not (hasattr(given, "__len__") or isinstance(given, Iterator)):
         raise InputError(
             f"{place}: {short(repr(given), 80)} is {type(given).__name__}, and should be a column of values"
         )

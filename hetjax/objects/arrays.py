@@ -88,7 +88,7 @@ def from_arrays(
     if to_predict and not _class_count(encoded, classes):
         encoded, classes = np.full(counts.get(target, 0), UNLABELLED), None
         splits = splits if isinstance(splits, Mapping) else {"train": []}
-    if reverse:
+    if as_bool(reverse):
         ends |= {turned: _turned(ends[r]) for r, turned in missing_reverses(ends).items()}
     schema = Schema(counts, tuple(ends), target, max(1, _class_count(encoded, classes)))
     chosen = _splits(splits, encoded, own or kept.get(target), own is not None, seed, to_predict)
@@ -102,6 +102,22 @@ def as_relation(given: Any) -> Relation:
     if not isinstance(given, tuple | list) or len(given) != 3 or not all(isinstance(part, str) for part in given):
         raise InputError(f"relation {short(repr(given))}: should be (source type, name, target type), three texts")
     return Relation(*given)
+
+
+def as_bool(given: Any) -> bool:
+    """Return `reverse`, which is true or false."""
+    if not isinstance(given, bool | np.bool_):
+        raise InputError(f"reverse: {short(repr(given), 80)}, and should be True or False")
+    return bool(given)
+
+
+def as_count(given: Any, place: str) -> int:
+    """Return a number of nodes."""
+    if hasattr(given, "item") and not getattr(given, "shape", (1,)):
+        given = given.item()
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise InputError(f"{place}: {short(repr(given), 80)}, and should be a whole number from 0")
+    return given
 
 
 def _check_mappings(**given: Any) -> None:
@@ -187,10 +203,7 @@ def _turned(parts: Ends) -> Ends:
 
 def _counts(nodes, ids, features, labels, ends) -> dict[str, int]:
     """Nodes per type: as given; or else as many as there are ids, rows of features or labels; or up to the last in an edge."""
-    for name, count in nodes.items():
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
-            raise InputError(f"nodes of {name!r}: {short(repr(count), 80)}, and should be a whole number from 0")
-    counts = {name: int(count) for name, count in nodes.items()}
+    counts = {name: as_count(count, f"nodes of {name!r}") for name, count in nodes.items()}
     for source in (ids, features, labels):
         for name, rows in source.items():
             counts.setdefault(name, len(rows))

@@ -84,7 +84,7 @@ def _key(data: Mapping[str, Any], keys: Iterable[str]) -> str:
 
 def _say_left_out(place: str, data: Iterable[str], used: Iterable[str], known: Collection[str] = ()) -> None:
     if left := [key for key in data if key not in (*used, *known, TYPE, NUMBER)]:
-        log.warning("%s: left out: %s", place, ", ".join(left))
+        log.warning("%s: left out: %s", place, ", ".join(map(str, left)))
 
 
 def _ends(graph: Any, kind: tuple[str, str, str]) -> Ends:
@@ -95,7 +95,7 @@ def _ends(graph: Any, kind: tuple[str, str, str]) -> Ends:
         raise InputError(f"{place}: {', '.join(weights)} may all be weights: leave one")
     left = [key for key in data if key not in (*weights, TYPE, NUMBER)]
     if left:
-        log.warning("%s: left out: %s: hetjax has no features of edges", place, ", ".join(left))
+        log.warning("%s: left out: %s: hetjax has no features of edges", place, ", ".join(map(str, left)))
     ends = graph.edges(etype=kind, order="eid")
     source, target = (node_numbers(one, f"{place}: {side}") for one, side in zip(ends, ("source", "target")))
     return Ends(source, target, as_weights(data[weights[0]], f"{place}: weight") if weights else None)

@@ -20,7 +20,7 @@ from hetjax.graph.names import Ids
 from hetjax.graph.schema import Relation
 from hetjax.logs import log
 from hetjax.objects import back
-from hetjax.objects.arrays import from_arrays
+from hetjax.objects.arrays import as_bool, from_arrays
 
 KEYS = "type", "x", "y", "split", *MASKS  # of nodes; of edges `relation` and weights
 
@@ -49,6 +49,8 @@ def from_networkx(
     members: dict[str, dict[Any, dict]] = {name: {} for name in graph.graph.get("types", ())}
     for node, attributes in graph.nodes(data=True):
         name = attributes.get("type")
+        if name is not None and not isinstance(name, str | int):
+            raise InputError(f"node {short(repr(node), 80)}: type {short(repr(name), 80)}, and should be a text")
         members.setdefault(NODE if name is None else str(name), {})[node] = attributes
     labelled = [name for name, nodes in members.items() if any("y" in a for a in nodes.values())]
     asked, target = target, back.only_target(labelled, target, members)
@@ -60,7 +62,7 @@ def from_networkx(
         splits = as_masks(
             {split: _asked(one, target) for split, one in splits.items()}, Ids(as_ids(ids[target], "nodes"))
         )
-    if reverse and not graph.is_directed():
+    if as_bool(reverse) and not graph.is_directed():
         log.warning("the graph is undirected: its edges go both ways, and no reverses are added")
     y = [attributes.get("y") for attributes in members[target].values()]
     columns = {name: [attributes.get("x") for attributes in nodes.values()] for name, nodes in members.items()}

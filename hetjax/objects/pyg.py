@@ -16,7 +16,7 @@ from hetjax.errors import InputError, reading, short
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.logs import log
 from hetjax.objects import back
-from hetjax.objects.arrays import as_relation, from_arrays
+from hetjax.objects.arrays import as_count, as_relation, from_arrays
 from hetjax.objects.typed import Typed, by_type
 
 INDICES = {"train_idx": "train", "val_idx": "validation", "valid_idx": "validation", "test_idx": "test"}
@@ -108,17 +108,24 @@ def _nodes(store: Any, place: str) -> Nodes:
 def _count(store: Any, *columns: Any) -> int | None:
     """The number of nodes that a store says, or that its columns have."""
     if "num_nodes" in _keys(store):
-        return int(store.num_nodes)
-    known = next(
-        (
-            len(column) if isinstance(column, list | tuple) else column.shape[0]
-            for column in columns
-            if column is not None
-        ),
-        None,
-    )
+        return as_count(store.num_nodes, "num_nodes")
     masks = (_get(store, key) for key in MASKS)
-    return known if known is not None else next((len(mask) for mask in masks if mask is not None), None)
+    return next((_rows(column) for column in (*columns, *masks) if column is not None), None)
+
+
+def _rows(column: Any) -> int:
+    """The number of rows of a tensor or list."""
+    shape = getattr(column, "shape", None) if not isinstance(column, list | tuple) else (len(column),)
+    if not shape:
+        raise InputError(f"{short(repr(column), 80)}, and should be a tensor with a row per node")
+    return int(shape[0])
+
+
+def _checked(column: Any, count: int, place: str) -> Any:
+    """A column with a row per node."""
+    if column is not None and _rows(column) != count:
+        raise InputError(f"{place}: {_rows(column)} rows != {count} nodes")
+    return column
 
 
 def _masks(store: Any, count: int, place: str) -> dict[str, np.ndarray]:
@@ -206,7 +213,7 @@ def _homogeneous(data: Any) -> tuple[dict[str, Nodes], dict[Any, Ends]]:
         raise InputError("edge_type with adj_t, which has its edges in another order: should have edge_index")
     columns = [_get(data, "x"), _get(data, "y"), types]
     count = _count(data, *columns)
-    count = int(data.num_nodes) if count is None else count
+    count = as_count(data.num_nodes, "num_nodes") if count is None else count
     names, triples = _get(data, "_node_type_names"), _get(data, "_edge_type_names")
     ends = _given_ends(data, "edges")
     weights = None if ends.weights is None else as_dense(ends.weights, "edge_weight")
@@ -221,7 +228,7 @@ def _homogeneous(data: Any) -> tuple[dict[str, Nodes], dict[Any, Ends]]:
 
 def _nodes_by_type(data: Any, count: int, typed: Typed) -> dict[str, Nodes]:
     """What each type has of a `Data`: its own rows; what is NaN in all rows of a type, it has not, as PyG fills in."""
-    x, y, ids = _get(data, "x"), _get(data, "y"), _get(data, "ids")
+    x, y, ids = (_checked(_get(data, key), count, key) for key in ("x", "y", "ids"))
     x = None if x is None else as_dense(x, "x")
     y = None if y is None else as_dense(y, "y")
     masks = _masks(data, count, "nodes")

@@ -126,17 +126,17 @@ class Relations(EdgeStream):
         schema, start = graph.schema, offsets(graph.schema.nodes)
         self.name, self.about = name, sizes(graph)
         self.parts = [(csc, start[r.source], start[r.target]) for r, csc in graph.relations.items()]
-        self.sources = [r.source for r in graph.relations]
+        self.sources = [(r.source, schema.nodes[r.source]) for r in graph.relations]
         self.nodes = sum(schema.nodes.values())
         self.edges = sum(csc.edges for csc, _, _ in self.parts)
 
     def chunks(self, nodes: int) -> Iterator[Chunk]:
         before, total = 0, sum(csc.edges for csc, _, _ in self.parts)
-        for node_type, (csc, source, target) in zip(self.sources, self.parts):
+        for (node_type, rows), (csc, source, target) in zip(self.sources, self.parts):
             for first in range(0, csc.edges, AT_ONCE):
                 count = min(AT_ONCE, csc.edges - first)
                 place = f"{self.name}: source of edge"
-                check_ids(csc.indices[first : first + count], self.about.schema.nodes[node_type], place, node_type)
+                check_ids(csc.indices[first : first + count], rows, place, node_type)
                 pairs = _of_relation(csc, first, count, self.name)
                 yield Chunk(pairs + np.array([source, target], np.int32), (before + first + len(pairs)) / total)
             before += csc.edges
