@@ -35,7 +35,13 @@ WAYS = {
     "hybrid, ring": [HYBRID, RING],
     "hybrid, overlap": [HYBRID, OVERLAP],
 }
-SETTING = ["--train.recipe=none", "--mesh.strategy=dependency", "--sampling.mode=full", "--data.format=store", "--data.check=false"]
+SETTING = [
+    "--train.recipe=none",
+    "--mesh.strategy=dependency",
+    "--sampling.mode=full",
+    "--data.format=store",
+    "--data.check=false",
+]
 WIDTH = 128  # of the web graph's features, which are random
 TENTH, HUNDREDTH = 0.1, 0.01  # of web-Google and of Reddit, and of ogbn-mag
 MOST = 0.05  # of what was counted, between it and the wire

@@ -125,7 +125,7 @@ def walk(graph: HetGraph, metric: str) -> Baseline | str:
         for name, relations in ways.items()
     ]
     best = tried[best_of([made.quality(graph, "validation", metric).get(metric) for made in tried])]
-    return replace(best, learned={**best.learned, "loss": np.float64(walked_loss(best.learned, graph))})
+    return replace(best, learned={**best.learned, "loss": np.array(walked_loss(best.learned, graph))})
 
 
 def walked_loss(learned: Mapping[str, np.ndarray], graph: HetGraph) -> float:

@@ -84,7 +84,7 @@ def python_name(name: str, short: dict[str, list[str]], full: Sequence[str]) -> 
     if ours := short.get(name):
         return InputError(f"option {name!r}: it may be {' or '.join(ours)}")
     words = hint(name, full).removeprefix("; ")
-    key = HERE.get(name.lower())
+    key = HERE.get(name.lower(), "")
     if key in full:
         last = "model" if key == "model.name" else key.rpartition(".")[2]
         words = f"here it is {last if short.get(last) == [key] else key}"

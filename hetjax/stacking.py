@@ -231,8 +231,9 @@ def _finite(archive: Archive, name: str, shape: tuple[int | str, ...], least: fl
     wrong = np.flatnonzero(~((flat >= least) & (flat <= most)))  # as NaN is
     if len(wrong):
         at = f" {list(map(int, np.unravel_index(wrong[0], values.shape)))}" if shape else ""
-        found, least = flat[wrong[0]], f"{least:.3g}"
-        raise InputError(f"{archive.place(name)}{at} is {found}, and should be a finite number in {least}..{most:.3g}")
+        raise InputError(
+            f"{archive.place(name)}{at} is {flat[wrong[0]]}, and should be a finite number in {least:.3g}..{most:.3g}"
+        )
     return values
 
 

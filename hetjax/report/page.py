@@ -101,7 +101,7 @@ def write(told: Told, file: Path) -> None:
     durable.write(file, page)
 
 
-def _alone(summary: dict) -> list[tuple[str, str]]:
+def _alone(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return what the model alone has, where it is stacked."""
     alone = (summary.get("stacking") or {}).get("model_alone") or {}
     return [("the model alone", percent(alone.get("test_accuracy")))] if alone else []
