@@ -242,10 +242,10 @@ class Checkpoints:
             if table_files.kept(name):
                 (partial / table_files.of(name)).parent.mkdir(exist_ok=True)
                 table_files.write(partial / table_files.of(name), leaf)
-        (partial / "progress.json").write_text(json.dumps(progress))
+        (partial / "progress.json").write_text(json.dumps(progress), encoding="utf-8")
         files = sorted(file for file in partial.rglob("*") if file.is_file())
         digests = {str(file.relative_to(partial)): (file.stat().st_size, _digest(file)) for file in files}
-        (partial / "digests.json").write_text(json.dumps(digests))
+        (partial / "digests.json").write_text(json.dumps(digests), encoding="utf-8")
         durable.rename(partial, self.at(step).folder)
         last = list(self.newest_first())[:2]
         kept_steps = {checkpoint.step for checkpoint in last} | {_best(checkpoint) for checkpoint in last}

@@ -55,7 +55,7 @@ def ffi_version() -> tuple[int, int] | None:
     if sys.platform != "linux":
         return None
     try:
-        header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h").read_text()
+        header = Path(jax.ffi.include_dir(), "xla", "ffi", "api", "c_api.h").read_text(encoding="utf-8")
     except OSError:
         return None
     matches = [re.search(rf"^#define XLA_FFI_API_{part} (\d+)", header, re.MULTILINE) for part in ("MAJOR", "MINOR")]

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import jax
 import numpy as np
 
-from hetjax import digests, known_labels, models, stacking
+from hetjax import backend, digests, known_labels, models, stacking
 from hetjax.cache.mapped import mapped, on_host
 from hetjax.carry import NewNodes, carried, check_one_hot
 from hetjax.checkpoint import Checkpoint, Checkpoints, Damaged
@@ -128,6 +128,7 @@ def restore(
     Raises:
       InputError: the run has no checkpoint that is whole, its data are another graph now, or `other` does not go with it.
     """
+    backend.local_devices()
     config, trained = run_of(workdir, trust)
     given = setup(config, trained)
     trainer, graph = given.trainer, given.graph

@@ -143,7 +143,7 @@ def trained(run: Run, file: str, config: Config) -> dict[str, Any] | None:
     if (summary.exists() or failed.exists()) and kept(run, file, config) == yaml_file.read(run.folder / "config.yaml"):
         return _read(summary) if summary.exists() else None
     command = [sys.executable, "-m", "hetjax.train", *run.arguments(file)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="backslashreplace")
     said = done.stderr.strip().splitlines()[-1:]
     if done.returncode == 1 and said and said[0].startswith("hetjax: error: "):
         durable.write(failed, said[0] + "\n")

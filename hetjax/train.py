@@ -26,7 +26,20 @@ import jax
 import numpy as np
 from tqdm import tqdm
 
-from hetjax import baselines, digests, guard, inputs, metrics, models, progress, recipe, saving, stacking, summary
+from hetjax import (
+    backend,
+    baselines,
+    digests,
+    guard,
+    inputs,
+    metrics,
+    models,
+    progress,
+    recipe,
+    saving,
+    stacking,
+    summary,
+)
 from hetjax.callables import call_as
 from hetjax.checkpoint import Checkpoint, Checkpoints
 from hetjax.config import Config, Mesh, as_dict, data_path, flat
@@ -150,6 +163,7 @@ def prepare(
       ahead: the graph, where it was read already.
     """
     programs, started = metrics.ProgramCounter(), time.perf_counter()
+    backend.local_devices()  # what cannot be had is said before a large graph is read
     graph = open_graph(config, strategy, ahead)
     if processes.first and (words := of_no_node(graph)):
         log.warning(words)

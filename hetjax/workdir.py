@@ -71,7 +71,7 @@ def _open_lock(file: Path) -> TextIO:
         raise InputError(
             f"{file}: is a symbolic link, and is left as it is; remove it, or give another --workdir"
         ) from error
-    stream = os.fdopen(handle, "r+")
+    stream = os.fdopen(handle, "r+", encoding="utf-8")
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         stream.close()
         raise InputError(f"{file}: is no regular file, and is left as it is; remove it, or give another --workdir")

@@ -59,13 +59,15 @@ def versions() -> Iterator[Finding]:
 def devices() -> Iterator[Finding]:
     """What jax computes on: every device adds up some numbers."""
     try:
-        import jax
-
-        local = jax.local_devices()
+        from hetjax.backend import Unavailable, local_devices
     except Exception as error:
-        yield Finding(
-            "wrong", f"jax does not start: {reason(error)}", "pip install --upgrade jax, with its extra for your device"
-        )
+        words = f"jax cannot be imported: {reason(error)}"
+        yield Finding("wrong", words, "pip install --upgrade jax, with its extra for your device")
+        return
+    try:
+        local = local_devices()
+    except Unavailable as error:
+        yield Finding("wrong", error.found, error.remedy)
         return
     for device in local:
         yield _device(device)
@@ -152,7 +154,7 @@ def _place(what: str, place: str) -> Finding:
 def available() -> int | None:
     """Bytes of memory that can be had without swapping, as Linux says; None elsewhere."""
     try:
-        match = re.search(r"^MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+        match = re.search(r"^MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:
         return None
     return 1024 * int(match[1]) if match else None
@@ -162,7 +164,7 @@ def cgroup_limit() -> int | None:
     """Bytes of memory that the control group of this process may have; None: any."""
     for file in LIMITS:
         try:
-            return int(file.read_text())
+            return int(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):  # not there, or `max`
             continue
     return None
@@ -205,6 +207,9 @@ def _meeting(options: Processes) -> Iterator[Finding]:
             import numpy as np
             from jax.experimental import multihost_utils
 
+            from hetjax.backend import local_devices
+
+            local_devices()
             numbers = multihost_utils.process_allgather(np.full(1, group.number + 1.0, np.float32))
             count = group.count
             devices = len(jax.devices())

@@ -68,7 +68,7 @@ def save(
             description["names"] = written
         for name, text in (extra or {}).items():
             (folder / name).write_text(text, encoding="utf-8")
-        (folder / SCHEMA).write_text(json.dumps(description, indent=1))
+        (folder / SCHEMA).write_text(json.dumps(description, indent=1), encoding="utf-8")
 
 
 def names(

@@ -17,7 +17,9 @@ if TYPE_CHECKING:  # which import this module
 
 def check_name(name: str) -> None:
     """Raise an InputError where a name is of no file in this folder, and is no MODULE:NAME."""
-    known = sorted(file.stem for file in Path(__file__).parent.glob("*.py") if "\nMODEL = " in file.read_text())
+    known = sorted(
+        file.stem for file in Path(__file__).parent.glob("*.py") if "\nMODEL = " in file.read_text(encoding="utf-8")
+    )
     if ":" not in name and name not in known:
         raise InputError(
             f"model.name is {short(name)!r}, and must be {', '.join(known)}, or MODULE:NAME of one of your own"

@@ -37,8 +37,8 @@ class Copy(ForkProcess):
         super().__init__(daemon=True)
         self.others = others
         (asked, asks), (answers, answered) = os.pipe(), os.pipe()
-        self.theirs = os.fdopen(asked), os.fdopen(answered, "w")
-        self.stdin, self.stdout = os.fdopen(asks, "w"), os.fdopen(answers)
+        self.theirs = os.fdopen(asked, encoding="utf-8"), os.fdopen(answered, "w", encoding="utf-8")
+        self.stdin, self.stdout = os.fdopen(asks, "w", encoding="utf-8"), os.fdopen(answers, encoding="utf-8")
         try:
             self.start()
         except BaseException:
@@ -117,7 +117,7 @@ def _started() -> subprocess.Popen:
     command, environment = [sys.executable, "-P", "-c", CODE, *sys.path], os.environ | {"JAX_PLATFORMS": "cpu"}
     pipe, nowhere = subprocess.PIPE, subprocess.DEVNULL
     return subprocess.Popen(
-        command, env=environment, text=True, start_new_session=True, stdin=pipe, stdout=pipe, stderr=nowhere
+        command, env=environment, start_new_session=True, stdin=pipe, stdout=pipe, stderr=nowhere, encoding="utf-8"
     )
 
 

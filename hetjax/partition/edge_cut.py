@@ -203,7 +203,9 @@ def _metis(graph: HetGraph, parts: int, method: str, seed: int) -> np.ndarray:
         del indptr, neighbours
         command = [sys.executable, "-P", metis.__file__, folder, parts, "VOL" if method == "metis-vol" else "CUT", seed]
         with tqdm(total=1, desc=f"METIS, {edges:,} edges", leave=False, disable=None) as bar:
-            done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+            done = subprocess.run(
+                list(map(str, command)), capture_output=True, encoding="utf-8", errors="backslashreplace"
+            )
             bar.update()
         if done.returncode:
             last = done.stderr.strip().rpartition("\n")[2] or "out of memory?"

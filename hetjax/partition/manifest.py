@@ -38,10 +38,10 @@ def save(partitioning: Partitioning, folder: str | os.PathLike, graph: HetGraph 
     report = partitioning.report(graph)
     with new_folder(folder) as partial:
         partitioning.write(partial, graph)
-        (partial / FILE).write_text(json.dumps(partitioning.json(), indent=1))
+        (partial / FILE).write_text(json.dumps(partitioning.json(), indent=1), encoding="utf-8")
         content = report.summary | {"parts": report.rows}
-        (partial / "report.json").write_text(json.dumps(content, indent=1))
-        with open(partial / "report.csv", "w", newline="") as stream:
+        (partial / "report.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+        with open(partial / "report.csv", "w", newline="", encoding="utf-8") as stream:
             writer = csv.DictWriter(stream, list(report.rows[0]))
             writer.writeheader()
             writer.writerows(report.rows)

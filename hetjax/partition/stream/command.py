@@ -159,9 +159,9 @@ def _say_room(options: Options, full: Full, features: Features) -> None:
 
 
 def _write(path: Path, manifest: dict, told: Report) -> None:
-    (path / folder.MANIFEST).write_text(json.dumps(manifest, indent=1))
-    (path / "report.json").write_text(json.dumps(told.summary | {"parts": told.rows}, indent=1))
-    with open(path / "report.csv", "w", newline="") as stream:
+    (path / folder.MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+    (path / "report.json").write_text(json.dumps(told.summary | {"parts": told.rows}, indent=1), encoding="utf-8")
+    with open(path / "report.csv", "w", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, list(told.rows[0]))
         writer.writeheader()
         writer.writerows(told.rows)
