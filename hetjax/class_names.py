@@ -30,6 +30,10 @@ def with_classes(place: str, graph: HetGraph, trained: HetGraph) -> HetGraph:
         if graph.multilabel != trained.multilabel:
             several = "several labels a node" if graph.multilabel else "one label a node"
             raise InputError(f"{place}: {several}, unlike the graph that was trained on")
+        if graph.names.classes is None and trained.names.classes is None and graph.schema.classes > classes:
+            raise InputError(
+                f"{place}: classes {graph.schema.classes} != {classes} of the graph that was trained on, and they have no names"
+            )
         number = _numbers(place, graph, trained, labelled)
         own = graph.labels[labelled]
         if graph.multilabel:

@@ -14,7 +14,7 @@ from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.names import Ids, Names
 from hetjax.predicting import predict
-from hetjax.predictions import Predictions, classes
+from hetjax.predictions import Predictions, classes, split_numbers
 from tests.test_command_line import here, train
 from tests.test_readers import FILES, INFO
 
@@ -50,6 +50,20 @@ def test_predictions_of_several_labels():
     assert several.table(probabilities=True).column_names == [
         *("node", "class_no", "class_yes", "probability_no", "probability_yes")
     ]
+
+
+def test_the_split_of_every_node_is_a_column(tmp_path):
+    for multilabel in (False, True):
+        found = Predictions("person", LOGITS, NAMES, multilabel, split=np.array([2, -1, 0], np.int8))
+        assert found.table()["split"].to_pylist() == ["test", None, "train"]
+        for suffix in ("csv", "parquet"):
+            found.write(tmp_path / f"{multilabel}.{suffix}", True)
+        assert pq.read_table(tmp_path / f"{multilabel}.parquet").equals(found.table(True))
+        with open(tmp_path / f"{multilabel}.csv", newline="", encoding="utf-8") as stream:
+            rows = list(csv.DictReader(stream))
+        assert [row["split"] for row in rows] == ["test", "", "train"] and len(rows[0]) == 6
+    splits = {"train": np.array([2]), "validation": np.array([], int), "test": np.array([0])}
+    assert split_numbers(splits, 3).tolist() == [2, -1, 0]
 
 
 def test_files_hold_the_table(tmp_path):
