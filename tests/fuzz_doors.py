@@ -313,7 +313,7 @@ def heterographs() -> tuple[Callable, dict]:
 
 def _dgl(tree: dict) -> Any:
     parts = [{key: _mapping(one) for key, one in _mapping(tree.get(name)).items()} for name in ("ndata", "edata")]
-    edges = {key: one for key, one in _mapping(tree.get("edges")).items() if isinstance(one, tuple)}
+    edges = {key: one for key, one in _mapping(tree.get("edges")).items() if isinstance(one, tuple) and len(one) == 2}
     made = stand_ins.Graph(edges, {"author": 3, "paper": 2}, *parts)
     return hetjax.from_dgl(made, **_options(tree.get("more")))
 
