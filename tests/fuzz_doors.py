@@ -434,7 +434,8 @@ def _ended(work: Callable, tree: dict) -> str:
 def batch(seed: int, doors: Sequence[str], folder: Path, first: int, count: int) -> tuple[list[str], int, str]:
     """Run some mutants in a child: a line of each, the most memory that it held, and what went wrong with the child."""
     place = folder / str(first)
-    found = forked(lambda: run(doors, seed, range(first, first + count)), place)
+    package = Path(hetjax.__file__).parent  # where what Python and numba compile is kept
+    found = forked(lambda: run(doors, seed, range(first, first + count)), place, [package])
     told = place / "found.txt"
     lines = told.read_text().splitlines() if told.exists() else []
     shutil.rmtree(place)
