@@ -313,7 +313,7 @@ def heterographs() -> tuple[Callable, dict]:
 
 def _dgl(tree: dict) -> Any:
     parts = [{key: _mapping(one) for key, one in _mapping(tree.get(name)).items()} for name in ("ndata", "edata")]
-    edges = {key: one for key, one in _mapping(tree.get("edges")).items() if isinstance(one, tuple)}
+    edges = {key: one for key, one in _mapping(tree.get("edges")).items() if isinstance(one, tuple) and len(one) == 2}
     made = stand_ins.Graph(edges, {"author": 3, "paper": 2}, *parts)
     return hetjax.from_dgl(made, **_options(tree.get("more")))
 
@@ -434,7 +434,8 @@ def _ended(work: Callable, tree: dict) -> str:
 def batch(seed: int, doors: Sequence[str], folder: Path, first: int, count: int) -> tuple[list[str], int, str]:
     """Run some mutants in a child: a line of each, the most memory that it held, and what went wrong with the child."""
     place = folder / str(first)
-    found = forked(lambda: run(doors, seed, range(first, first + count)), place)
+    package = Path(hetjax.__file__).parent  # where what Python and numba compile is kept
+    found = forked(lambda: run(doors, seed, range(first, first + count)), place, [package])
     told = place / "found.txt"
     lines = told.read_text().splitlines() if told.exists() else []
     shutil.rmtree(place)

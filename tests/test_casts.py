@@ -187,6 +187,8 @@ def test_words_and_masks_of_splits():
         (([0, None], [1, 1]), None),
         (([True], [1]), None),
         (([0], [1], ["a"]), None),
+        ((np.ma.array([0, 1], mask=[0, 1]), [1, 1]), None),
+        (np.ma.array([[0, 1, 2], [1, 2, 0]], mask=[[0, 1, 0], [0, 0, 0]]), None),
     ],
 )
 def test_forms_of_edges(given, pairs):

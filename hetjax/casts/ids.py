@@ -93,7 +93,8 @@ def node_numbers(given: Any, place: str) -> np.ndarray | pa.Array:
     Raises:
       InputError: one is missing, or they are neither whole numbers nor texts.
     """
-    if isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind == "i":
+    plain = isinstance(given, np.ndarray) and not isinstance(given, np.ma.MaskedArray)
+    if plain and given.ndim == 1 and given.dtype.kind == "i":
         return given.view()
     column = as_ids(given, place)
     return column if is_text(column.type) else to_numpy(column.cast(pa.int64()))

@@ -102,6 +102,9 @@ def from_pandas(
 def _checked(given: Any, what: str) -> Mapping:
     if not isinstance(given, Mapping):
         raise InputError(f"{what} are {type(given).__name__}, and should be a dictionary of frames")
+    odd = [name for name in given if what == "nodes" and not isinstance(name, str)]
+    if odd:
+        raise InputError(f"nodes of {short(repr(odd[0]), 80)}: names of node types are texts")
     return given
 
 

@@ -169,11 +169,13 @@ def _labels(values: list, classes: list | None, target: str) -> Any:
 
 def _several(values: list, classes: list | None, target: str) -> Any:
     """Several labels a node, each 0 or 1."""
-    widths = {len(value) if hasattr(value, "__len__") else 1 for value in values if value is not None}
+    known = [value for value in values if value is not None]
+    if not all(isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1 for value in known):
+        raise InputError(f"labels of type {target!r}: y is a list of some nodes, and of others it is not")
+    widths = {len(value) for value in known}
     if len(widths) > 1:
-        raise InputError(
-            f"labels of type {target!r}: y of {short(str(sorted(widths)))} values, and all should have as many"
-        )
+        found = short(str(sorted(widths)))
+        raise InputError(f"labels of type {target!r}: y of {found} values, and all should have as many")
     matrix = [[-1] * max(widths) if value is None else list(value) for value in values]
     return matrix if classes is None else Categories(matrix, classes)
 
