@@ -37,6 +37,7 @@ def _orbax() -> Any:
     internals.keep_root_logger()
     from orbax.checkpoint import v1
 
+    internals.literal_folders()
     return v1
 
 

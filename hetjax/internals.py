@@ -14,12 +14,14 @@
 | numba | `Cache.__init__` and its attributes, `IndexDataCacheFile` | numba 0.68 | hetjax does not start |
 | Orbax | the fields of `Context.multiprocessing`, its logger | orbax-checkpoint 0.12 | no checkpoint is read |
 | absl | that `absl.logging` calls `logging.basicConfig` of its own name `logging` | absl-py 2 | warnings come twice where a program shows them itself |
+| etils | `epath.gpath.PosixGPath.glob` | etils 1.15 | runs in folders with brackets in their names cannot be read |
 | tensorstore | `os_error_code` in an error's words | with orbax-checkpoint 0.12 | a full disk is a traceback |
 | jsonargparse | `_loaders_dumpers.yaml_default_loader` | jsonargparse 4.53 | hetjax does not start |
 """
 
 import contextlib
 import functools
+import glob
 import hashlib
 import logging
 import os
@@ -40,6 +42,7 @@ COMPILER_OPTIONS = "compiler_options_kvs"
 FFI_VERSIONS = ((0, 3), (0, 4), (0, 5))
 EXTENSION, API, CONTEXT, ARGUMENTS, RESULTS = 1, 2, 3, 9, 14  # in a frame; the last two of lists of buffers
 CREATE_ERROR, SCHEDULE = 6, 17  # in the API: the functions that make an error, and that give a task to XLA's threads
+LOCAL = re.compile(r"/(?!/)")  # the beginning of a path of this computer, and of no bucket
 INTERNAL = 13  # the kind of an error
 DATA, RANK, SIZES = 3, 4, 5  # in a buffer
 KIND, METADATA = 1, 3  # in an extension of a frame, by which XLA asks a function which version it was made for
@@ -203,6 +206,23 @@ def orbax_alone(ocp: Any) -> Any:
     context.multiprocessing.primary_host, context.multiprocessing.active_processes = me, {me}
     context.multiprocessing.barrier_sync_key_prefix = f"process_{me}_"
     return context
+
+
+def literal_folders() -> None:
+    """Have `Path.glob` of `etils.epath` take the folder's own name as it is; Orbax looks so for what it has written.
+
+    It joins the name to the pattern, so that in `run[1]` nothing is found.
+    """
+    from etils.epath import gpath
+
+    plain = gpath.PosixGPath.glob
+
+    def literal(self: Any, pattern: str) -> Any:
+        return plain(type(self)(glob.escape(str(self))), pattern) if LOCAL.match(str(self)) else plain(self, pattern)
+
+    if not getattr(gpath.PosixGPath.glob, "literal", False):
+        literal.literal = True  # type: ignore[attr-defined]  # so that it is done once
+        gpath.PosixGPath.glob = literal
 
 
 def orbax_logger() -> logging.Logger:

@@ -13,6 +13,7 @@ import pytest
 from hetjax import durable
 from hetjax.checkpoint import Checkpoints, Damaged
 from hetjax.errors import InputError
+from hetjax.workdir import check_folder
 
 
 def state(value: int):
@@ -191,3 +192,18 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path, monkeypatch):
         with pytest.raises(InputError, match="a checkpoint takes 28 bytes, and 4 are free"):
             checkpoints.save(20, state(20), {"best": None})
     assert checkpoints.newest_whole(pytest.fail)[0].step == 10
+
+
+@pytest.mark.parametrize("name", ["run[1]", "a*", "b?", "[!x]", "{c}"])
+def test_folders_of_any_name_are_read(tmp_path, name):
+    """Orbax looks for its files by a pattern, of which the folder's name is no part."""
+    for other in (name, "a2", "b2"):  # which the patterns would match too
+        checkpoints = saved(tmp_path / other / "checkpoints", (7, None))
+    checkpoints = Checkpoints(tmp_path / name / "checkpoints")
+    checkpoint, _ = checkpoints.newest_whole(pytest.fail)
+    assert np.array_equal(checkpoint.state(state(0))["weights"], state(7)["weights"])
+
+
+def test_a_folder_with_a_backslash_is_refused_before_training(tmp_path):
+    with pytest.raises(InputError, match="has a backslash"):
+        check_folder(tmp_path / "a\\b")
