@@ -24,6 +24,7 @@ from hetjax.predictions import Predictions
 from hetjax.processes.group import ProcessGroup
 from hetjax.sharding import registry
 from hetjax.train import train
+from hetjax.workdir import check_folder
 
 GRAPH = "graph"  # the store in a run's folder
 
@@ -46,6 +47,7 @@ def train_graph(
     """
     given = _arguments(options)
     path = Path(tempfile.mkdtemp(prefix="hetjax-") if workdir is None else workdir)
+    check_folder(path)
     run = Trained(path)
     if workdir is None:
         weakref.finalize(run, shutil.rmtree, path, ignore_errors=True)

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import stat
+import sys
 from pathlib import Path
 from typing import TextIO
 
@@ -37,7 +38,15 @@ EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if
 
 
 def check_folder(path: Path) -> None:
-    """Raise an InputError where a file is in a folder's place."""
+    """Raise an InputError where a file is in a folder's place, or the folder's name cannot be encoded as checkpoints need it."""
+    try:
+        os.fsencode(str(path.absolute()))
+        str(path.absolute()).encode("utf-8")
+    except UnicodeError:
+        where, encoding = ascii(str(path)), sys.getfilesystemencoding()
+        raise InputError(
+            f"{where}: cannot be the folder of a run, as file names are encoded in {encoding} here; start Python with PYTHONUTF8=1"
+        ) from None
     if path.exists() and not path.is_dir():
         raise InputError(f"{path}: is a file, and should be a folder")
 
