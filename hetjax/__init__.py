@@ -45,6 +45,8 @@ __version__ = "0.1.0"
 
 if any(argument == "-m" and module.startswith("hetjax.") for argument, module in pairwise(sys.orig_argv)):
     runtime.hush()  # a command, whose modules are imported now
+    if sys.argv[0] == "-m":
+        runtime.use_utf8()
 
 
 CALLED = "load", "partition", "predict", "train"  # modules that can be called

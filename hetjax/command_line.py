@@ -12,7 +12,7 @@ from jsonargparse import ArgumentParser
 from jsonargparse.typing import register_type
 
 from hetjax import reference, runtime, yaml_file
-from hetjax.config import Bytes, check_numbers, flat
+from hetjax.config import CLASS_WEIGHTS, Bytes, check_numbers, flat
 from hetjax.errors import InputError, ending, nearest, reading, short
 from hetjax.files import check_name
 from hetjax.logs import log, shown
@@ -56,6 +56,18 @@ class Parser(ArgumentParser):
                 f"a list such as [{example}] (in quotes if it has spaces)" if kind == "tuple" else KINDS.get(kind, kind)
             )
             text = f"{malformed['key']} is {malformed['value']}, and should be {kind}"
+        several = re.fullmatch(
+            r'Parser key "(?P<key>[^"]+)": Does not validate against any of the Union subtypes Subtypes: .*?'
+            r"Given value type: .*? Given value: (?P<value>.*)",
+            text,
+        )
+        if several:
+            kind = (
+                CLASS_WEIGHTS
+                if several["key"] == "train.class_weights"
+                else KINDS["int" if "<class 'int'>" in text else "float"]
+            )
+            text = f"{several['key']} is {several['value']}, and should be {kind}"
         missing = re.fullmatch(r"the following arguments are required: (.+)", text)
         if missing:
             text = ", ".join(f"--{name} is required" for name in missing[1].split(", "))

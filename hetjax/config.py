@@ -36,6 +36,8 @@ PLACES = get_args(Place)
 Mode = Literal["minibatch", "full"]  # of sampling
 Policy = Literal["none", "hotness", "miss_penalty", "optimal"]  # how node types share a cache
 UNBOUNDED = Bytes(-1)
+CLASS_WEIGHTS = "none, balanced, or numbers over 0, one per class, as [2,1] or [CLASS=2,CLASS=1]"
+MOST_FLOAT = 3.4e38  # about the largest number in float32, in which a model is trained
 
 
 @dataclass(frozen=True)
@@ -269,8 +271,8 @@ class Train:
     """what the best epoch on the validation nodes is chosen by; micro_f1: micro-F1, which for one label a node is the accuracy; roc_auc, average_precision: the areas under the ROC curve and the precision-recall curve, of more than two classes their mean over the classes; of equal epochs the one of the lowest validation loss counts, and of equal losses the earliest"""
     threshold: Literal["half", "validation"] = "half"
     """where a node may have several labels, the probability above which one is predicted; half: 0.5; validation: the one, in steps of 0.01, that gives the highest micro-F1 on the validation nodes"""
-    class_weights: Literal["none", "balanced"] | tuple[float, ...] = "none"
-    """weights of the classes in the training loss; balanced: one over how many training nodes have the class; or a number per class, of which the ratios count; evaluation does not weigh"""
+    class_weights: Literal["none", "balanced"] | tuple[float, ...] | tuple[str, ...] = "none"
+    """weights of the classes in the training loss; balanced: one over how many training nodes have the class; or a number per class, in the order of the classes or as CLASS=NUMBER, of which the ratios count; evaluation does not weigh"""
     accuracy_nodes: int = 10_000
     """most training nodes, evenly spread, that train_accuracy is measured on, with the validation nodes and from full neighbourhoods; 0: none, and no train_accuracy"""
     init_from: str = ""
@@ -307,13 +309,40 @@ class Train:
         counts = "steps_per_epoch", "checkpoint_steps", "patience", "accuracy_nodes", "warmup_steps"
         for name in (*counts, "checkpoint_seconds", "weight_decay", "gradient_clip", "l2"):
             _require(getattr(self, name) >= 0, f"train.{name}", getattr(self, name), "at least 0")
+        for name in ("learning_rate", "feature_learning_rate", "weight_decay", "gradient_clip", "l2"):
+            value = getattr(self, name)
+            fits = value is None or value != value or value <= MOST_FLOAT  # of NaN there is a line of its own
+            _require(fits, f"train.{name}", value, f"at most {MOST_FLOAT:g}, as float32 holds no more")
         _require(0 <= self.seed < 2**31, "train.seed", self.seed, "in 0..2147483647")
         _require(self.learning_rate > 0, "train.learning_rate", self.learning_rate, "over 0")
         rate = self.feature_learning_rate
         _require(rate is None or rate >= 0, "train.feature_learning_rate", rate, "at least 0")
         weights = self.class_weights
-        fits = isinstance(weights, str) or all(0 < weight < math.inf for weight in weights)
-        _require(fits, "train.class_weights", weights, "none, balanced, or numbers over 0, one per class")
+        if not isinstance(weights, str):
+            named = named_weights(weights)
+            numbers = named.values() if named else map(float, weights)
+            fits = all(0 < weight < math.inf for weight in numbers)
+            _require(fits, "train.class_weights", weights, CLASS_WEIGHTS)
+
+
+def named_weights(weights: tuple) -> dict[str, float]:
+    """Return `train.class_weights` given as CLASS=NUMBER by class; empty where they are numbers alone.
+
+    Raises:
+      InputError: a text is not of that form, or names a class a second time.
+    """
+    found: dict[str, float] = {}
+    for text in weights if any(isinstance(weight, str) for weight in weights) else ():
+        name, _, number = str(text).rpartition("=")
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = math.nan
+        _require(bool(name) and 0 < weight < math.inf, "train.class_weights", list(weights), CLASS_WEIGHTS)
+        if name in found:
+            raise InputError(f"train.class_weights is {short(str(list(weights)), SHOWN)}, and names {name!r} twice")
+        found[name] = weight
+    return found
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from io import BufferedReader
 from pathlib import Path
 
@@ -29,8 +30,15 @@ def check_name(path: str | os.PathLike, utf8: bool = False) -> None:
         encoded = os.fsencode(name)
         if utf8:
             encoded.decode("utf-8")
+            name.encode("utf-8")
     except UnicodeError:
-        raise InputError(f"{short(ascii(name))}: is no name of a file or folder in UTF-8") from None
+        encoding = sys.getfilesystemencoding()
+        hint = (
+            ""
+            if encoding == "utf-8"
+            else f"; file names are encoded in {encoding} here: start Python with PYTHONUTF8=1"
+        )
+        raise InputError(f"{short(ascii(name))}: is no name of a file or folder in UTF-8{hint}") from None
     if b"\0" in encoded:
         raise InputError(f"{short(ascii(name))}: has a NUL character, and no file or folder can have such a name")
 

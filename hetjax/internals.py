@@ -213,7 +213,7 @@ def literal_folders() -> None:
 
     It joins the name to the pattern, so that in `run[1]` nothing is found.
     """
-    from etils.epath import gpath
+    from etils.epath import gpath  # type: ignore[import-untyped]
 
     plain = gpath.PosixGPath.glob
 

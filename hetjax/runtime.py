@@ -210,6 +210,20 @@ def hush() -> None:
             signal.signal(number, stop)
 
 
+def use_utf8() -> None:
+    """Start this command anew in Python's UTF-8 mode, if the locale has another encoding.
+
+    Names of files are then UTF-8, as in configurations and as tensorstore takes them. What is printed keeps the locale's encoding.
+    """
+    told = os.environ.get("PYTHONUTF8") == "1"  # and the command line says otherwise
+    if told or sys.getfilesystemencoding() == "utf-8" or not sys.executable:
+        return
+    os.environ["PYTHONUTF8"] = "1"
+    if sys.stdout:
+        os.environ.setdefault("PYTHONIOENCODING", sys.stdout.encoding)
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
 def stop(number: int, frame: FrameType | None) -> None:
     """End this process, in one line."""
     os.write(2, b"hetjax: stopped\n")

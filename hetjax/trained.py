@@ -4,6 +4,7 @@ import base64
 import html
 import json
 import os
+import re
 import shutil
 import tempfile
 import weakref
@@ -42,7 +43,7 @@ def train_graph(
         commands know it too; or the path of a store.
       workdir: the folder of the run, as `python -m hetjax.train` writes it; None: a folder that is deleted with the object.
       options: those of the command line, by their last names (`model="hgt"`, `epochs=20`, `hidden=128`, `mode="full"`), or
-        in full, `**{"train.seed": 1}`.
+        in full, `**{"train.seed": 1}`. `class_weights` may be a dictionary by class.
 
     Raises:
       InputError: an unknown option, a value that it does not take, or a folder with another run or graph.
@@ -120,13 +121,21 @@ def _arguments(options: dict[str, Any]) -> list[str]:
 
 
 def _written(value: Any) -> str:
+    if isinstance(value, dict):  # of `class_weights`
+        return json.dumps([f"{name}={number}" for name, number in value.items()], ensure_ascii=False)
     if isinstance(value, list | tuple):
-        return f"[{','.join(map(_written, value))}]"
+        return f"[{','.join(map(_item, value))}]"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _rounded(accuracy: float | None) -> float | None:
     return accuracy if accuracy is None else round(accuracy, 4)
+
+
+def _item(value: Any) -> str:
+    """An item of a list; a text that YAML would take apart is in quotes."""
+    plain = not isinstance(value, str) or re.fullmatch(r"[\w=./:+-]*", value)
+    return _written(value) if plain else json.dumps(value, ensure_ascii=False)
 
 
 class Trained:

@@ -38,9 +38,10 @@ EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if
 
 def check_folder(path: Path) -> None:
     """Raise an InputError where a file is in a folder's place, or checkpoints could not be written under such a name."""
-    files.check_name(path.absolute(), utf8=True)
-    if "\\" in str(path.absolute()):  # tensorstore, by which Orbax writes, takes it for a slash
-        raise InputError(f"{path.absolute()}: has a backslash, and a run's folder may not; give another --workdir")
+    where = path.absolute()
+    files.check_name(where, utf8=True)
+    if "\\" in str(where):  # tensorstore, by which Orbax writes, takes it for a slash
+        raise InputError(f"{where}: has a backslash, and a run's folder may not; give another --workdir")
     if path.exists() and not path.is_dir():
         raise InputError(f"{path}: is a file, and should be a folder")
 

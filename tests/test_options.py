@@ -8,13 +8,15 @@ import numpy as np
 import optax
 import pytest
 
+from hetjax import run_options, trained
 from hetjax.adamw import AdamW
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape, Table
-from hetjax.config import Train
+from hetjax.config import Config, Train
 from hetjax.eager import eagerly
 from hetjax.errors import InputError
-from hetjax.sharding.trainer import class_weights, cross_entropy, schedule
+from hetjax.graph.names import Ids, Names
+from hetjax.sharding.trainer import class_weights, cross_entropy, schedule, with_weights_in_order
 from tests.conftest import random_graph
 from tests.equivalence import several_labels
 from tests.test_single import setting, whole_graph
@@ -74,6 +76,71 @@ def test_weights_of_classes_have_the_mean_one_over_the_training_nodes():
         class_weights(graph, (1.0, 2.0))
     with pytest.raises(InputError, match="train.class_weights is .*, and must be none, balanced, or numbers over 0"):
         Train(class_weights=(1.0, 0.0))
+
+
+def test_weights_of_classes_are_given_by_name_in_any_order():
+    graph = random_graph(3)
+    named = dataclasses.replace(graph, names=Names(classes=Ids(["rare", "b=c", "usual"])))
+
+    def in_order(graph, *weights):
+        return with_weights_in_order(Config(train=Train(class_weights=weights)), graph).train.class_weights
+
+    assert in_order(named, "usual=1", "b=c=0.5", "rare=2e1") == (20, 0.5, 1)
+    assert in_order(graph, "2=1", "0=3", "1=2") == (3, 2, 1)
+    assert in_order(named, 3.0, 2.0, 1.0) == (3, 2, 1)
+    for weights, words in (
+        (("rare=1", "usual=1"), "gives class 'b=c' no weight"),
+        (("rare=1", "usual=1", "b=c=1", "rar=1"), "there is no class 'rar'; the nearest known one is rare"),
+        (("usual=1", "usual=2"), "names 'usual' twice"),
+        *(((text, "usual=1"), "must be none, balanced, or numbers") for text in ("rare", "rare=x", "=1", "rare=0")),
+        *(
+            ((text, "usual=1"), "must be none, balanced, or numbers")
+            for text in ("rare=inf", "rare=nan", "rare=-1", "1")
+        ),
+    ):
+        with pytest.raises(InputError, match=f"train.class_weights.*{words}"):
+            in_order(named, *weights)
+
+
+def test_weights_of_classes_by_name_on_command_lines_in_files_and_in_python(tmp_path):
+    def read(*arguments):
+        return run_options.read(["--workdir", str(tmp_path / "run"), *arguments]).config.train.class_weights
+
+    file = tmp_path / "c.yaml"
+    file.write_text("train:\n  class_weights: [a=2, 'b, c=1']\n", "utf-8")
+    assert read("--config", str(file)) == ("a=2", "b, c=1")
+    assert read("--train.class_weights", "[a=2,b=1]") == ("a=2", "b=1")
+    assert read("--train.class_weights=[2,1]") == (2.0, 1.0)
+    options = trained._arguments({"class_weights": {"a": 2, "b, c": 0.5}})
+    assert read(*options) == ("a=2", "b, c=0.5")
+    assert read(*trained._arguments({"class_weights": ["a=2", "b, c=1"]})) == ("a=2", "b, c=1")
+    for wrong in ("{a: 2, b: 1}", "a=2,b=1", "ballanced", "3", "[a,b]", "[1,x]", "[[1],2]", "[inf,1]", "[1e400,1]"):
+        with pytest.raises(
+            InputError, match=r"^train.class_weights is .* be none, balanced, or numbers over 0, one per"
+        ):
+            read("--train.class_weights", wrong)
+
+
+RATES = "learning_rate", "feature_learning_rate", "l2", "weight_decay", "gradient_clip"
+
+
+@pytest.mark.parametrize("key", RATES)
+@pytest.mark.parametrize("value", ["inf", "nan", "-1", "1e39", "1e400", ".inf", ".nan", "-.inf", "abc", "[1]", "1_0x"])
+def test_rates_that_cannot_be_are_one_line(tmp_path, key, value):
+    file = tmp_path / "c.yaml"
+    file.write_text(f"train: {{{key}: {value}}}", "utf-8")
+    for given in (["--config", str(file)], [f"--train.{key}={value}"]):
+        with pytest.raises(InputError) as raised:
+            run_options.read(["--workdir", str(tmp_path / "run"), *given])
+        words = str(raised.value).removeprefix(f"{file}: ")
+        assert words.startswith(f"train.{key} is ") and ("must be" in words or "should be a number" in words), words
+        assert "\n" not in words and len(words) < 150
+
+
+def test_a_rate_of_float32_is_taken():
+    assert [getattr(Train(**{key: 1e30}), key) for key in RATES] == [1e30] * len(RATES)
+    with pytest.raises(InputError, match="train.learning_rate is 0, and must be over 0"):
+        Train(learning_rate=0)
 
 
 def test_smoothing_reaches_the_loss():

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 
+import jax
 import numpy as np
 import pytest
 
@@ -182,3 +183,32 @@ def test_an_error_of_a_process_is_one_line_that_its_group_is_told(monkeypatch, e
     with pytest.raises(SystemExit) as ended, launch.process_group(Processes("host:1", 2, 0), {}):
         raise error
     assert ended.value.args == ((line, status),)
+
+
+LATE = "UNKNOWN: Gloo ReduceScatter failed: [external/gloo/gloo/transport/tcp/buffer.cc:72] Read timeout [::1]:38624"
+UNMET = "Gloo context initialization failed:\n[gloo/unbound_buffer.cc:78] Timed out waiting 30000ms for recv operation"
+NO_KEY = "DEADLINE_EXCEEDED: GetKeyValue() timed out with key: cpu:gloo/0/1 and duration: 30s"
+CLOSED = "UNKNOWN: Gloo AllReduce failed: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [::1]:2475"
+
+
+@pytest.mark.parametrize(
+    "raised, why",
+    [
+        (LATE, "over 30 s later"),
+        (UNMET, "over 30 s later"),
+        (NO_KEY, "over 30 s later"),
+        (CLOSED, "a connection broke"),
+    ],
+)
+def test_where_gloo_gives_up_one_line_says_why_and_what_to_do(monkeypatch, capsys, raised, why):
+    class Failing:
+        def fail(self, *said):
+            raise SystemExit(said)
+
+    monkeypatch.setattr(launch, "_join", lambda *about: Failing())
+    monkeypatch.setattr(launch, "PATIENCE", 0)
+    with pytest.raises(SystemExit) as ended, launch.process_group(Processes("host:1", 2, 0), {}):
+        raise jax.errors.JaxRuntimeError(raised)
+    (line, status), output = ended.value.args[0], capsys.readouterr()
+    assert status == 1 and why in line and "the same commands continue from the last checkpoint" in line
+    assert " ".join(raised.split()) in line and "\n" not in line and "Traceback" not in output.err

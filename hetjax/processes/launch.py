@@ -19,9 +19,9 @@ from typing import Any
 import jax
 
 from hetjax.config import Processes
-from hetjax.errors import InputError, ending, reading
+from hetjax.errors import InputError, ending, reading, reason
 from hetjax.internals import detect_cluster
-from hetjax.processes.group import ConnectedGroup, ProcessGroup
+from hetjax.processes.group import AGAIN, ConnectedGroup, ProcessGroup
 from hetjax.processes.meeting import PATIENCE, connect, find, gather
 from hetjax.processes.secret import read_secret
 from hetjax.runtime import stopped_status
@@ -56,8 +56,25 @@ def process_group(options: Processes, about: dict[str, Any]) -> Iterator[Process
             group.fail(*line_and_status)
         # a collective or a connection fails where another process is gone; then the group says so, and ends this one
         time.sleep(PATIENCE)
+        if words := gloo_failure(error):
+            group.fail(words, 1)
         traceback.print_exc()
         group.fail(f"failed: {type(error).__name__}", 1)
+
+
+def gloo_failure(error: Exception) -> str | None:
+    """Return one line where an error is of Gloo, by which processes on CPUs exchange arrays; None where it is another.
+
+    A collective of Gloo waits for 30 s, whatever time it is given (jax issues 40830 and 40831). It cannot be run again by one process: the
+    others have closed their connections, or are past it. So the run ends, and continues from its last checkpoint.
+    """
+    text = str(error)
+    if "gloo" not in text.lower():
+        return None
+    late = re.search(r"time[d ]*-?out|DEADLINE_EXCEEDED", text, re.IGNORECASE)
+    why = "a process was over 30 s later than another, as on computers that are busy" if late else "a connection broke"
+    what = f"Gloo, by which processes on CPUs exchange arrays, gave up: {why} ({reason(error)})"
+    return f"{what}; {AGAIN}, best with a core or more for every process"
 
 
 def _place(options: Processes) -> tuple[str, int, int, list[int] | None]:

@@ -30,7 +30,7 @@ from hetjax.sampling.loader import Batches
 from hetjax.sampling.regime import Regime, mini_batch_regime, whole_graph_regime
 from hetjax.sharding.declaration import Declaration
 from hetjax.sharding.traffic import Sent
-from hetjax.sharding.trainer import Trainer, TrainState, make_trainer
+from hetjax.sharding.trainer import Trainer, TrainState, make_trainer, with_weights_in_order
 
 
 class Setup(NamedTuple):
@@ -91,6 +91,7 @@ def setup(config: Config, graph: HetGraph, processes: ProcessGroup | None = None
       InputError: the model does not go with the graph, or has no such option.
     """
     config.check_fanout()
+    config = with_weights_in_order(config, graph)
     graph = models.changed(config.model.name, graph)
     regime = regime_of(config, len(graph.splits["train"]))
     return Setup(config, graph, regime, make_trainer(graph, config, regime.steps), processes or ProcessGroup(), folder)

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -14,8 +15,8 @@ from hetjax.adamw import AdamW
 from hetjax.arrays import Array
 from hetjax.cache import tables
 from hetjax.cache.tables import RowAdam, Shape, Table
-from hetjax.config import Config, Train
-from hetjax.errors import InputError
+from hetjax.config import Config, Train, named_weights
+from hetjax.errors import InputError, nearest
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.models import hgnn
 from hetjax.models.dropout import Masks
@@ -244,7 +245,7 @@ def cross_entropy(
     return losses * weights[labels] if len(class_weights) else losses
 
 
-def class_weights(graph: HetGraph, asked: str | Sequence[float]) -> tuple[float, ...]:
+def class_weights(graph: HetGraph, asked: str | Sequence[float] | Sequence[str]) -> tuple[float, ...]:
     """The weight of every class, scaled so that their mean over the training nodes is 1; with several labels, over the classes.
 
     `balanced` weighs a class by one over how many training nodes have it; one that none has is not weighed.
@@ -264,6 +265,26 @@ def class_weights(graph: HetGraph, asked: str | Sequence[float]) -> tuple[float,
         raise InputError(f"train.class_weights has {len(weights)} numbers != {classes} classes")
     mean = weights[counts > 0].mean() if graph.multilabel else (weights * counts).sum() / max(1, counts.sum())
     return tuple(float(weight) for weight in np.where(counts > 0, weights / mean, 1))
+
+
+def with_weights_in_order(config: Config, graph: HetGraph) -> Config:
+    """Return the configuration with `train.class_weights` that are given by name as numbers, in the order of the classes.
+
+    Raises:
+      InputError: a class is not known, or has no weight.
+    """
+    asked = config.train.class_weights
+    weights = {} if isinstance(asked, str) else named_weights(asked)
+    if not weights:
+        return config
+    classes = graph.names.class_names(graph.schema.classes)
+    for name in weights:
+        if name not in classes:
+            raise InputError(f"train.class_weights: there is no class {name[:100]!r}{nearest(name, classes[:100])}")
+    for name in classes:
+        if name not in weights:
+            raise InputError(f"train.class_weights gives class {name[:100]!r} no weight, and every class needs one")
+    return replace(config, train=replace(config.train, class_weights=tuple(weights[name] for name in classes)))
 
 
 def squares(tree: Any) -> jax.Array:
