@@ -244,6 +244,7 @@ OTHERS = {
         "hetjax.sweep",
         "hetjax.convert",
         "hetjax.predict",
+        "hetjax.doctor.__main__",
     )
     for option in reference.options("", import_module(module).Options)
 } | {"version", "workdir", "out", "graph", "stream", "config", "print_config", "help", "verbose", "section.key"}

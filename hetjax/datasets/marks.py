@@ -12,7 +12,7 @@ EIGHT_BITS, WORD_BITS = ir.IntType(8), ir.IntType(64)
 STEP = 64  # bytes
 
 
-def load(context, builder, signature, args, kind):
+def load(context: Any, builder: Any, signature: Any, args: Any, kind: Any) -> Any:
     """Load a value of a kind from a text at a byte, whatever its alignment."""
     data = context.make_array(signature.args[0])(context, builder, args[0]).data
     made = builder.load(builder.bitcast(builder.gep(data, [args[1]]), kind.as_pointer()))
