@@ -87,47 +87,51 @@ def reserved(path: str | os.PathLike, alone: bool = True) -> Iterator[Path]:
     check_name(path)
     path = Path(path)
     form = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}\.partial")
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
     with ExitStack() as held:
-        with writing(path), _locked(path.parent, wait=True):  # one process at a time looks and makes a folder
-            for other in [
-                entry for entry in path.parent.iterdir() if form.fullmatch(entry.name) and not entry.is_symlink()
-            ]:
-                if _abandoned(other):
-                    shutil.rmtree(other, ignore_errors=True)
-                elif alone:
-                    raise InputError(f"{path}: another process is writing it now, in {other.name}")
-            partial.mkdir()
+        with writing(path):
+            partial = _made_and_locked(path, held)
             held.callback(shutil.rmtree, partial, ignore_errors=True)
-            held.enter_context(_locked(partial))
+            others = [entry for entry in path.parent.iterdir() if form.fullmatch(entry.name) and not entry.is_symlink()]
+            busy = [other.name for other in others if other != partial and not _gone(other)]
+            if alone and busy:
+                raise InputError(f"{path}: another process is writing it now, in {busy[0]}")
         yield partial
 
 
-@contextmanager
-def _locked(folder: Path, wait: bool = False) -> Iterator[None]:
-    """Hold a folder's lock, on file systems that have locks; waits for it, or raises BlockingIOError."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW * (not wait) | os.O_CLOEXEC)
+def _made_and_locked(path: Path, held: ExitStack) -> Path:
+    """Return a new folder for what is written to `path`, whose lock is held; made again if another process took it for abandoned."""
+    while True:
+        partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+        partial.mkdir()
+        handle = _opened(partial)
+        with suppress(OSError):  # this file system has no locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if partial.exists():
+            held.callback(os.close, handle)
+            return partial
+        os.close(handle)
+
+
+def _gone(folder: Path) -> bool:
+    """Delete a folder that `reserved` made, unless a process holds it; returns whether nobody does."""
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            raise
-        except OSError:  # this file system has no locks
-            pass
-        yield
+        handle = _opened(folder)
+    except OSError:  # it is gone by now
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
+        return True
+    except BlockingIOError:
+        return False
+    except OSError:  # this file system has no locks
+        return True
     finally:
         os.close(handle)
 
 
-def _abandoned(folder: Path) -> bool:
-    """Whether no process holds a folder that `reserved` made."""
-    try:
-        with _locked(folder):
-            return True
-    except BlockingIOError:
-        return False
-    except OSError:  # no folder, a link say, or one that is gone by now
-        return False
+def _opened(folder: Path) -> int:
+    return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 @contextmanager

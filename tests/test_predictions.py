@@ -14,7 +14,7 @@ from hetjax.errors import InputError
 from hetjax.graph import store
 from hetjax.graph.names import Ids, Names
 from hetjax.predicting import predict
-from hetjax.predictions import Predictions, classes, split_numbers
+from hetjax.predictions import Predictions, classes, quoted, split_numbers
 from tests.test_command_line import here, train
 from tests.test_readers import FILES, INFO
 
@@ -130,7 +130,7 @@ def test_a_run_is_predicted_by_the_ids_of_its_files(tmp_path):
 
 
 def test_formulas_are_quoted_where_that_is_asked_for(tmp_path):
-    ids = ["=cmd()", "+1", "-1", "@x", "\ta", "\rb", "plain", "a=b"]
+    ids = ["=cmd()", "+1", "-1", "@x", "\ta", "plain", "a=b", "c"]
     names = Names({"paper": Ids(ids)}, Ids(["=A1", "b"]))
     found = Predictions("paper", np.eye(8, 2, dtype=np.float32), names)
     found.write(tmp_path / "plain.csv")
@@ -140,7 +140,7 @@ def test_formulas_are_quoted_where_that_is_asked_for(tmp_path):
         with open(tmp_path / f"{name}.csv", newline="") as stream:
             rows[name] = list(csv.reader(stream))
     assert [row[0] for row in rows["plain"][1:]] == ids
-    assert [row[0] for row in rows["quoted"][1:]] == [f"'{one}" for one in ids[:6]] + ids[6:]
-    assert {row[1] for row in rows["quoted"][1:]} == {"'=A1", "b"}
+    assert [row[0] for row in rows["quoted"][1:]] == [f"'{one}" for one in ids[:5]] + ids[5:]
+    assert {row[1] for row in rows["quoted"][1:]} == {"'=A1", "b"} and quoted("\rb") == "'\rb"
     with pytest.raises(InputError, match="quote_formulas is for a .csv"):
         found.write(tmp_path / "x.parquet", quote_formulas=True)

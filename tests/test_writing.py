@@ -226,3 +226,9 @@ def test_what_a_killed_writer_left_is_deleted_by_the_next(tmp_path, name):
     with durable.new_folder(tmp_path / name):
         assert not left.exists() and other.exists()
     assert (tmp_path / "kept" / "x").exists()
+
+
+def test_a_folder_within_one_that_is_being_written_is_written_too(tmp_path):
+    with durable.new_folder(tmp_path / "outer") as partial, durable.new_folder(partial / "inner") as inner:
+        (inner / "a").write_text("a")
+    assert (tmp_path / "outer" / "inner" / "a").read_text() == "a"
