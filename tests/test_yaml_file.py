@@ -73,7 +73,10 @@ def test_numbers_beyond_64_bits_are_refused():
         ("train.epochs", 10**30),
         ("train.learning_rate", "1e400"),
     ):
-        with pytest.raises(InputError, match=f"{key} is .*, and must be a number of at most 64 bits"):
+        with pytest.raises(
+            InputError,
+            match=f"{key} is .*, and must be (a number of at most 64 bits|at most 3.4e+38)".replace("+", r"\+"),
+        ):
             parse(SECTIONS, [f"--{key}={value}"], "x", "", {})
     for name, section in SECTIONS.items():
         check_numbers(name, section())
