@@ -175,9 +175,7 @@ def _to_sources(
     """The gradient of the sources, as many as `like` has rows, from that of the targets."""
     turned, edges = by_source(adjacency, like.shape[0])
     weights = weights_of(adjacency, gradient)
-    sums = sum_rows(turned, gradient, weights=shares, edge_weights=weights, edges=None if weights is None else edges)
-    padding = like.shape[0] - sums.shape[0]  # rows of no node, of a type that has none
-    return jnp.pad(sums, ((0, padding), (0, 0))) if padding else sums
+    return sum_rows(turned, gradient, weights=shares, edge_weights=weights, edges=None if weights is None else edges)
 
 
 def by_target(adjacency: Adjacency) -> Rows:
@@ -186,9 +184,14 @@ def by_target(adjacency: Adjacency) -> Rows:
 
 
 def by_source(adjacency: Adjacency, sources: int) -> tuple[Rows, Array]:
-    """The edges grouped by source, and the position of each among those grouped by target."""
+    """Group the edges by source, and return the position of each among those grouped by target too.
+
+    Rows past the edges' own sources have none: a type without nodes has rows of padding.
+    """
     if adjacency.reverse is not None:
         indptr, indices, edges = adjacency.reverse
+        if (missing := sources + 1 - indptr.shape[0]) > 0:
+            indptr = jnp.pad(jnp.asarray(indptr), (0, missing), mode="edge")
         return Rows(indptr, indices), edges
     # Not drawn, as nothing below asks for this gradient; only an order that multiplies first reads it, and XLA drops it unused.
     indptr, indices, edges = native.choose(*_groupings(sources), by_target(adjacency))
