@@ -44,6 +44,12 @@ def sliced(parts: int, data: int = 1) -> tuple:
         (MODELS["HGNN, dropout"] | {"layers": 1}, CITES, sliced(2), {"fanout": (3,)}),  # of a user's own: likewise
         (DROPPING, HAUNTED, (2, 1, "raf", 2), {"l2": 0.01, "gradient_clip": 0.05, "weight_decay": 0.1}),
         (HGT, few("cites", "writes"), (2, 1, "raf", 2), {}),
+        (
+            HGT | {"layers": 1},
+            few("cites", "writes"),
+            (2, 1, "raf", 2),
+            {"fanout": (3,)},
+        ),  # no seed's row is read again
         (MODELS["R-GCN, one-hot"], few("cites", "writes"), (1, 2, "raf", 2), {}),
     ],
 )

@@ -114,7 +114,8 @@ class Push(Exchange):
         mine = {t: _with(total, came[t], partial(self._own, t)) for t, total in totals.items()}
         read_again = {t: width for t, width in self.widths.items() if t in own}
         rows = whole_rows({t: own[t] for t in read_again}, self.picks, read_again)
-        unread = {t: jnp.zeros((self.picks[t].shape[1], 0), own[t].dtype) for t in own if t not in rows}
+        # One column of zeros: of an array without elements XLA forgets how it is divided among devices.
+        unread = {t: jnp.zeros((self.picks[t].shape[1], 1), own[t].dtype) for t in own if t not in rows}
         ids = {t: self._own(t, nodes) for t, nodes in targets.items() if t in self.picks}
         return mine, {t: (rows if t in rows else unread)[t] for t in own}, ids
 
