@@ -33,6 +33,7 @@ FIXED = "data.", "model.", "sampling.", "train."  # what results depend on; a ru
 # Of these, what results do not depend on: `order_costs` is in checkpoints.
 FREE = "train.loggers", "train.order_costs", "train.checkpoint_seconds", "train.recipe", "sampling.threads"
 MOST_SAID = 200  # characters of the names of options that differ
+BUCKET = re.compile(r"^/(gs|s3|az|hf)/|gs:/")  # in a path, what Orbax takes for the address of a bucket
 EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
 
 
@@ -42,6 +43,10 @@ def check_folder(path: Path) -> None:
     files.check_name(where, utf8=True)
     if "\\" in str(where):  # tensorstore, by which Orbax writes, takes it for a slash
         raise InputError(f"{where}: has a backslash, and a run's folder may not; give another --workdir")
+    if taken := BUCKET.search(f"{where}/"):
+        raise InputError(
+            f"{where}: Orbax, which writes checkpoints, takes {taken[0]!r} for a bucket of a cloud; give another --workdir"
+        )
     if path.exists() and not path.is_dir():
         raise InputError(f"{path}: is a file, and should be a folder")
 

@@ -207,3 +207,14 @@ def test_folders_of_any_name_are_read(tmp_path, name):
 def test_a_folder_with_a_backslash_is_refused_before_training(tmp_path):
     with pytest.raises(InputError, match="has a backslash"):
         check_folder(tmp_path / "a\\b")
+
+
+@pytest.mark.parametrize("name", ["/s3/run", "/gs/run", "{}/gs:/run", "{}/logs:", "{}/gs:"])
+def test_a_folder_that_would_be_taken_for_a_bucket_is_refused_before_training(tmp_path, name):
+    with pytest.raises(InputError, match="for a bucket"):
+        check_folder(Path(name.format(tmp_path)))
+
+
+@pytest.mark.parametrize("name", ["s3/run", "gs", "s3:", "gs:x", "gs/run"])
+def test_a_folder_that_only_looks_like_a_bucket_is_taken(tmp_path, name):
+    check_folder(tmp_path / name)
