@@ -199,7 +199,7 @@ def _other(name: str, heads: int, coin: Callable[..., bool]) -> dict[str, Any]:
     options |= {"residual": coin(0.3), "bias": coin(0.8)}
     if name in ("rgat", "gat", "gatv2"):
         options |= {"heads": heads, "output_heads": 1 + coin(0.3)}
-    if name == "rgat" and not decoupled:
+    if name == "rgat":
         del options["output_heads"]  # which it does not have
     return options
 
