@@ -12,7 +12,7 @@ from jsonargparse import ArgumentParser
 from jsonargparse.typing import register_type
 
 from hetjax import reference, runtime, yaml_file
-from hetjax.config import CLASS_WEIGHTS, Bytes, check_numbers, flat
+from hetjax.config import CLASS_WEIGHTS, SECTIONS, Bytes, Config, check_numbers, flat
 from hetjax.errors import InputError, ending, nearest, reading, short
 from hetjax.files import check_name
 from hetjax.logs import log, shown
@@ -142,11 +142,27 @@ def read_sections(file: Path, sections: dict[str, type]) -> dict[str, Any]:
     parser = Parser(prog="", allow_abbrev=False)
     for name, section in sections.items():
         parser.add_argument(f"--{name}", type=section, default=section())
-    with reading(file):
-        parsed = parser.instantiate(parser.parse_object(content))
-        for name in sections:
-            check_numbers(name, parsed[name])
+    try:
+        with reading(file):
+            parsed = parser.instantiate(parser.parse_object(content))
+            for name in sections:
+                check_numbers(name, parsed[name])
+    except InputError as error:
+        words = str(error)
+        raise InputError(words if words.startswith(str(file)) else f"{file}: {words}") from None
     return {name: parsed[name] for name in sections}
+
+
+def config_of(file: Path) -> Config:
+    """Return the configuration of a run but for its mesh and what strategies own: its model is used on one device.
+
+    Nothing that the file names is imported.
+    """
+    sections = read_sections(file, {name: section for name, section in SECTIONS.items() if name != "mesh"})
+    try:
+        return Config(**sections)
+    except InputError as error:
+        raise InputError(f"{file}: {error}") from None
 
 
 def given_value(arguments: Sequence[str], key: str) -> str | None:

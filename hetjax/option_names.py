@@ -63,7 +63,7 @@ def hint(name: str, known: Sequence[str], prefix: str = "") -> str:
       prefix: of an option, on a command line.
     """
     last = name.rpartition(".")[2].lower().replace("-", "_")
-    if last in NONE:
+    if last in NONE and f"{last}s" not in known:  # `predict` has devices
         return f"; {NONE[last]}"
     ours = HERE.get(last)
     if ours in known:

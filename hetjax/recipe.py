@@ -4,11 +4,10 @@ from collections.abc import Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from hetjax import yaml_file
 from hetjax.choices import choose
-from hetjax.command_line import given_options
+from hetjax.command_line import config_of, given_options
 from hetjax.compatible import Choice, applied
-from hetjax.config import Config, flat
+from hetjax.config import Config, as_dict, flat
 from hetjax.graph_statistics import of_no_neighbour
 from hetjax.load import Ahead, read_ahead
 from hetjax.logs import log
@@ -98,12 +97,14 @@ def as_begun(config: Config, given: Set[str]) -> list[Choice]:
     if not config.train.init_from:
         return []
     why = f"as in {config.train.init_from}, whose weights the run begins with"
-    return _recorded(
-        config_file(Path(config.train.init_from)),
-        given,
-        lambda key: key.startswith("model.") or key in {f"data.{name}" for name in INPUTS},
-        why,
-    )
+    recorded, here = _recorded(config_file(Path(config.train.init_from)), given), flat(as_dict(config))
+    taken = {key: value for key, value in recorded.items() if _of_model(key)}
+    return [Choice(key, value, why if _plain(here[key]) != value else "") for key, value in taken.items()]
+
+
+def _of_model(key: str) -> bool:
+    """Whether an option is one of the model, or of its inputs."""
+    return key.startswith("model.") or key in {f"data.{name}" for name in INPUTS}
 
 
 def before(workdir: Path, given: Set[str]) -> list[Choice] | None:
@@ -111,16 +112,21 @@ def before(workdir: Path, given: Set[str]) -> list[Choice] | None:
     file = workdir / "config.yaml"
     if not file.exists():
         return None
-    began = "train.init_from" in given  # then it has all of the other run's model
-    return _recorded(file, given, lambda key: key in CHOSEN or (began and key.startswith("model.")))
+    recorded = _recorded(file, given)
+    began = bool(recorded.get("train.init_from"))  # then it has all of the other run's model
+    return [Choice(key, value, "") for key, value in recorded.items() if key in CHOSEN or (began and _of_model(key))]
 
 
-def _recorded(file: Path, given: Set[str], wanted: Any, why: str = "") -> list[Choice]:
-    recorded = flat(yaml_file.read(file))
-    name = str(recorded.get("model.name", ""))
+def _recorded(file: Path, given: Set[str]) -> dict[str, Any]:
+    """Return the options that a run's folder records and that are not given, checked; nothing that it names is imported."""
+    recorded = flat(as_dict(config_of(file)))
+    name = recorded["model.name"]
     check_trusted(file, name, "model.name" in given, f"--model.name {name}")
-    return [Choice(key, tuple(v) if isinstance(v, list) else v, why) for key, v in recorded.items()
-            if wanted(key) and key not in given]  # fmt: skip
+    return {key: _plain(value) for key, value in recorded.items() if key not in given}
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _words(value: Any) -> str:

@@ -16,8 +16,8 @@ from hetjax.cache.mapped import mapped, on_host
 from hetjax.carry import NewNodes, carried, check_one_hot
 from hetjax.checkpoint import Checkpoint, Checkpoints, Damaged
 from hetjax.class_names import with_classes
-from hetjax.command_line import read_sections
-from hetjax.config import SECTIONS, Config, Data, as_dict, flat
+from hetjax.command_line import config_of
+from hetjax.config import Config, Data, as_dict, flat
 from hetjax.errors import InputError, short
 from hetjax.graph.hetgraph import HetGraph
 from hetjax.label_inputs import without_labels
@@ -30,7 +30,7 @@ from hetjax.progress import check_progress, threshold_of
 from hetjax.sharding.strategy import setup
 from hetjax.sharding.trainer import Trainer
 from hetjax.stacking import Applied
-from hetjax.workdir import check_trusted, config_file
+from hetjax.workdir import TRUST, check_trusted, config_file
 
 
 class Restored(NamedTuple):
@@ -66,11 +66,11 @@ class Restored(NamedTuple):
         return self.stacked(ids, logits) if self.stacked else logits
 
 
-def run_of(workdir: str | os.PathLike, trust: bool | str = False) -> tuple[Config, HetGraph]:
+def run_of(workdir: str | os.PathLike, trust: bool | str = False, how: str = TRUST) -> tuple[Config, HetGraph]:
     """Return the configuration of a run, and its graph.
 
     Args:
-      trust: as of `hetjax.workdir.check_trusted`.
+      trust, how: as of `hetjax.workdir.check_trusted`.
 
     Raises:
       InputError: the folder is of no run, names a model of a user's own that is not trusted, or its configuration is
@@ -78,7 +78,7 @@ def run_of(workdir: str | os.PathLike, trust: bool | str = False) -> tuple[Confi
     """
     file = config_file(Path(workdir))
     config = config_of(file)
-    check_trusted(file, config.model.name, trust)
+    check_trusted(file, config.model.name, trust, how)
     _check_options(file, config)
     return config, _graph(config, config.data)
 
@@ -90,23 +90,11 @@ def _check_options(file: Path, config: Config) -> None:
     """Raise an InputError where `config.yaml` was edited since the run's checkpoints were written."""
     newest = next(Checkpoints(file.parent / "checkpoints").newest_first(), None)
     trained, edited = newest.noted("options", dict) if newest else {}, flat(as_dict(config))
-    for key in trained.keys() & edited.keys() - set(FREE_DATA):
+    for key in sorted(trained.keys() & edited.keys() - set(FREE_DATA)):
         if trained[key] != edited[key]:
             raise InputError(
                 f"{file}: {key} is {short(repr(edited[key]))} != {short(repr(trained[key]))} of the training"
             )
-
-
-def config_of(file: Path) -> Config:
-    """Return the configuration of a run but for its mesh and what strategies own: its model is used on one device.
-
-    Nothing that the file names is imported.
-    """
-    sections = read_sections(file, {name: section for name, section in SECTIONS.items() if name != "mesh"})
-    try:
-        return Config(**sections)
-    except InputError as error:
-        raise InputError(f"{file}: {error}") from None
 
 
 def restore(

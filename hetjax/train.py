@@ -101,7 +101,7 @@ def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | No
     with contextlib.closing(Workdir(path, as_dict(config), processes.first)) as workdir:
         results = workdir.summary()
         if results is not None:
-            check_graph(config, path)
+            check_graph(config, strategy, path)
         results = processes.broadcast_object("summary", results)
         if results is None:
             results = trained(config, strategy, workdir, processes, ahead)
@@ -113,7 +113,7 @@ def train(config: Config, path: Path, processes: ProcessGroup, ahead: Ahead | No
             workdir.report(results)
 
 
-def check_graph(config: Config, path: Path) -> None:
+def check_graph(config: Config, strategy: Strategy, path: Path) -> None:
     """Raise an InputError where the graph that a run of a folder is done on is another one now.
 
     A store says what it holds; files of other formats are read. A generated graph depends on its options alone.
@@ -122,7 +122,7 @@ def check_graph(config: Config, path: Path) -> None:
     before = newest.noted("graph", str) if newest else ""
     if not before or config.data.format == "synthetic":
         return
-    graph = models.folded(config.model.name, load(replace(config.data, check=False)))
+    graph = models.folded(config.model.name, strategy.open(replace(config.data, check=False)))
     if digests.of_graph(config.data, graph) != before:
         raise InputError(OTHER_GRAPH.format(path))
 

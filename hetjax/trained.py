@@ -50,7 +50,7 @@ def train_graph(
       FloatingPointError: the loss is not finite any more.
     """
     given = _arguments(options)
-    _config(given)  # before anything is written
+    _config([*given, "--data.format=store"])  # before anything is written
     path = Path(tempfile.mkdtemp(prefix="hetjax-") if workdir is None else workdir)
     check_folder(path)
     run = Trained(path)

@@ -32,6 +32,7 @@ FOLDERS = "checkpoints", "tables", "tables_[0-9]", "partition_*"
 FIXED = "data.", "model.", "sampling.", "train."  # what results depend on; a run may be continued with other keys else
 # Of these, what results do not depend on: `order_costs` is in checkpoints.
 FREE = "train.loggers", "train.order_costs", "train.checkpoint_seconds", "train.recipe", "sampling.threads"
+TRUST = "--trust (in Python: trust=True)"  # by which commands that use a run's folder trust it
 MOST_SAID = 200  # characters of the names of options that differ
 BUCKET = re.compile(r"^/(gs|s3|az|hf)/|gs:/")  # in a path, what Orbax takes for the address of a bucket
 EPOCHS = "train.epochs"  # which may become more, even of a run that is done, if no schedule is made for so many
@@ -86,7 +87,7 @@ def _open_lock(file: Path) -> TextIO:
     return stream
 
 
-def check_trusted(file: Path, model: str, trust: bool | str, how: str = "--trust (in Python: trust=True)") -> None:
+def check_trusted(file: Path, model: str, trust: bool | str, how: str = TRUST) -> None:
     """Raise an InputError where a run's folder names a module that the user has not named.
 
     A folder may come from anybody, and to import a module runs its code.

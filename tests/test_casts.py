@@ -267,3 +267,30 @@ def test_columns_that_are_features(caplog):
     ]
     with pytest.raises(InputError, match="column 'name' is large_string, and features are numbers"):
         numbers.from_columns({"name": ["a"]}, "nodes", chosen=True)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("kind", ["tuples in a tuple", "lists in a list", "arrays in a list"])
+def test_as_many_edges_as_columns_that_may_be_either_are_refused(count, kind):
+    pairs = [(0, 1), (1, 2), (2, 0)][:count]
+    if kind == "arrays in a list" and count == 2:
+        pytest.skip("two arrays are sources and targets")
+    given = {
+        "tuples in a tuple": tuple(pairs),
+        "lists in a list": [list(pair) for pair in pairs],
+        "arrays in a list": [np.array(pair) for pair in pairs],
+    }[kind]
+    with pytest.raises(InputError, match="may be"):
+        edges.as_ends(given, Relation("n", "to", "n"))
+
+
+def test_codes_of_categories_are_class_numbers():
+    numbers, names = labels.as_labels(labels.Categories(np.array([1.0, np.nan, 0.0]), ["a", "b"]), "labels")
+    assert numbers.tolist() == [1, -1, 0] and names is not None
+    for codes in ([1.7, 0], [[0.6, 1]]):
+        with pytest.raises(InputError, match="is no class"):
+            labels.as_labels(labels.Categories(np.array(codes), ["a", "b"]), "labels")
+
+
+def test_names_of_classes_that_are_one_number_have_one_order():
+    assert labels.as_labels(["7", "007", "7"], "labels")[1].values.to_pylist() == ["007", "7"]

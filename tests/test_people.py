@@ -8,13 +8,15 @@ import sys
 
 import numpy as np
 import pytest
+import yaml
 
 import hetjax
-from hetjax import option_names
+from hetjax import option_names, recipe
 from hetjax.command_line import parse
 from hetjax.config import SECTIONS
 from hetjax.errors import InputError
 from hetjax.results import lines
+from tests.graphs import random_graph
 from tests.test_trained import OPTIONS, people
 
 
@@ -112,3 +114,17 @@ def test_the_headline_says_what_the_model_has_alone(tmp_path, caplog):
     plain = hetjax.train(people(), tmp_path / "plain", **OPTIONS)
     assert plain.summary["model_alone"]["test_accuracy"] == plain.summary["test_accuracy"]
     assert "alone" not in repr(plain) and "alone" not in lines(plain.summary, plain.path, False)[0]
+
+
+def test_options_that_go_together_with_what_is_chosen_are_taken_in_python(tmp_path):
+    """A number of layers, or a fanout, alone: the other is chosen, and neither is held against the default."""
+    for number, options in enumerate(({"layers": 3}, {"fanout": [5]})):
+        run = hetjax.train(random_graph(), tmp_path / str(number), epochs=1, hidden=4, feature_width=4, **options)
+        config = yaml.safe_load((run.path / "config.yaml").read_text())
+        assert config["model"]["layers"] == (3 if number == 0 else 1)
+
+
+def test_a_malformed_configuration_in_a_folder_is_one_line(tmp_path):
+    (tmp_path / "config.yaml").write_text("model:\n  hidden: abc\n")
+    with pytest.raises(InputError, match=r"config.yaml: .*model.hidden is abc"):
+        recipe.before(tmp_path, set())

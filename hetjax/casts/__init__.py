@@ -7,7 +7,7 @@ Every door (arrays, frames, networkx, PyG, DGL, and tables that are read from fi
 - `ids.node_ids`, `ids.positions`: ids as they are told apart, and the node numbers of ids that are looked up.
 - `labels.as_labels`, `labels.class_names`: class numbers and the names of classes.
 - `splits.as_splits`, `splits.from_words`, `splits.from_masks`: the nodes of each split.
-- `numbers.as_matrix`, `numbers.as_features`, `numbers.as_weights`: numbers of 32 bits, and a line for those that are rounded.
+- `numbers.from_columns`, `numbers.as_features`, `numbers.as_weights`: numbers of 32 bits, and a line for those that are rounded.
 - `edges.as_ends`, `roles.edge_columns`: the ends of edges, by the names of columns where there are some.
 - `reverses.missing_reverses`: the relations whose reverse is added.
 

@@ -81,10 +81,13 @@ def _from_sequence(given: list | tuple, place: str) -> list[Any]:
         return [[], []]
     rows = all(isinstance(one, list | tuple) for one in given)
     if not rows:
+        pairs = all(tuple(getattr(one, "shape", ())) == (2,) for one in given)
+        if pairs and isinstance(given, list) and len(given) == 3:
+            raise InputError(f"{place}: 3 arrays of 2 may be columns, or 3 edges: {SAY}")
         if len(given) in (2, 3) and all(hasattr(one, "__len__") and not isinstance(one, str | bytes) for one in given):
             return list(given)
-        if all(isinstance(one, np.ndarray) and one.shape == (2,) for one in given):
-            return list(np.array(given).T)
+        if pairs:
+            return list(np.array([as_dense(one, place) for one in given]).T)
         raise InputError(f"{place}: {len(given)} entries, such as {short(repr(given[0]), 80)}: {SAY}")
     lengths = {len(one) for one in given}
     tuples = all(isinstance(one, tuple) for one in given)
@@ -101,8 +104,7 @@ def _from_sequence(given: list | tuple, place: str) -> list[Any]:
 
 def _pairs(given: list | tuple, tuples: bool, place: str) -> list[Any]:
     sure = tuples and isinstance(given, list)
-    fractions = any(isinstance(value, float | np.floating) for pair in given for value in pair)
-    if not sure and (len(given) == 2 or (len(given) == 3 and fractions)):
+    if not sure and len(given) in (2, 3):
         raise InputError(f"{place}: {short(repr(given), 80)} may be two columns, or {len(given)} edges: {SAY}")
     return [list(column) for column in zip(*given)]
 

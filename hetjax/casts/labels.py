@@ -45,7 +45,10 @@ def as_labels(given: Any, place: str) -> tuple[np.ndarray, Ids | None]:
     """
     if isinstance(given, Categories):
         names = [str(name) for name in as_column(given.categories, place).to_pylist()]
-        return _checked(as_dense(given.codes, place).astype(np.int64), len(names), place), Ids(names)
+        codes = as_dense(given.codes, place)
+        several = codes.ndim == 2 and codes.shape[1] != 1
+        numbers = _matrix(codes, place)[0] if several else class_numbers(as_column(codes.reshape(-1), place), place)
+        return _checked(numbers, len(names), place), Ids(names)
     shape: tuple[int, ...] = tuple(getattr(given, "shape", ()))
     if (len(shape) == 2 and shape[1] != 1) or (not shape and _is_nested(given)):
         return _matrix(given, place)
@@ -100,7 +103,11 @@ def encoded(names: pa.Array, place: str) -> tuple[np.ndarray, Ids]:
     coded = names.dictionary_encode()
     distinct = alike(coded.dictionary.to_pylist(), place)
     known = {name for name in distinct if name != NO_CLASS}
-    classes = sorted(known, key=int) if all(WHOLE.fullmatch(name) for name in known) else sorted(known)
+    classes = (
+        sorted(known, key=lambda name: (int(name), name))
+        if all(WHOLE.fullmatch(name) for name in known)
+        else sorted(known)
+    )
     numbered = {name: number for number, name in enumerate(classes)}
     found = np.array([*(numbered.get(name, UNLABELLED) for name in distinct), UNLABELLED], np.int32)
     return found[to_numpy(coded.indices, len(distinct))], Ids(pa.array(classes, pa.large_string()))

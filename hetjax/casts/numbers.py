@@ -118,7 +118,7 @@ def as_weights(given: Any, place: str) -> np.ndarray:
     if kind not in ("whole", "number", "decimal"):
         words = "missing, all of them" if kind == "empty" else str(column.type)
         raise InputError(f"{place}: weights are {words}, and should be numbers")
-    values = _values(column, place)
+    values = _values(column, place, "edge")
     if values.dtype.kind in "iu" and not is_exact(values, values.astype(np.float32)):
         log.warning("%s: weights of %s are rounded to float32", place, values.dtype)
     return values
@@ -139,7 +139,7 @@ def days(column: pa.Array) -> pa.Array:
     return pc.divide(column.cast(pa.int64()).cast(pa.float64(), safe=False), float(DAY[unit]))
 
 
-def _values(column: pa.Array, place: str) -> np.ndarray:
+def _values(column: pa.Array, place: str, row_name: str = "node") -> np.ndarray:
     """The numbers of a column, `[rows]`, or `[rows, width]` of lists; of their own type, or float64 of decimals and dates."""
     if not is_number(column):
         words = "missing, all of them" if len(column) and pa.types.is_null(column.type) else str(column.type)
@@ -150,7 +150,7 @@ def _values(column: pa.Array, place: str) -> np.ndarray:
         )
     if column.null_count:
         row = pc.index(column.is_null(), True).as_py()
-        raise InputError(f"{place}: the value of node {row} is missing: fill it in, or leave it out")
+        raise InputError(f"{place}: the value of {row_name} {row} is missing: fill it in, or leave it out")
     if is_list(column.type):
         lengths = pc.unique(pc.list_value_length(column)).to_pylist()
         if len(lengths) > 1:

@@ -85,6 +85,8 @@ def from_arrays(
     kept |= _first_seen(ends, kept)
     ends = {relation: _numbered(relation, parts, kept) for relation, parts in ends.items()}
     counts = _counts(nodes or {}, kept, matrices, {target: encoded} if len(encoded) else {}, ends)
+    if len(encoded) not in (0, counts.get(target, len(encoded))):
+        raise InputError(f"labels of type {target!r}: {len(encoded)} != {counts[target]} nodes")
     if to_predict and not _class_count(encoded, classes):
         encoded, classes = np.full(counts.get(target, 0), UNLABELLED), None
         splits = splits if isinstance(splits, Mapping) else {"train": []}
